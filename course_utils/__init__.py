@@ -1,0 +1,1 @@
+"""See what autograd keeps alive, check answers, explain mistakes."""

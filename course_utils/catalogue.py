@@ -1,0 +1,57 @@
+"""The lessons of the course, in order: what each is called, asks and costs (``LESSONS``, ``find``).
+
+Imports only the leaf modules, so that the map of the course can be drawn without loading a lesson.
+"""
+
+from dataclasses import dataclass
+
+from course_utils.errors import explain
+
+
+@dataclass(frozen=True)
+class LessonInfo:
+    """One lesson, as the map of the course shows it.
+
+    Attributes:
+        number: its place in the course, from 0.
+        name: what ``Lesson(name)`` takes.
+        title: its heading.
+        question: the question it answers, in the learner's words.
+        minutes: how long it takes a learner.
+        points: the automatic points it can earn.
+    """
+
+    number: int
+    name: str
+    title: str
+    question: str
+    minutes: int
+    points: int
+
+    @property
+    def notebook(self) -> str:
+        """The notebook's file name without ending: ``03_detach``."""
+        return f"{self.number:02d}_{self.name}"
+
+
+LESSONS: tuple[LessonInfo, ...] = (
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", 15, 0),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 50, 10),
+)
+
+
+def find(name: object) -> LessonInfo:
+    """The lesson of that name.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+    """
+    for lesson in LESSONS:
+        if lesson.name == name:
+            return lesson
+    raise ValueError(
+        explain(
+            f"There is no lesson called {name!r}.",
+            "one of " + ", ".join(lesson.name for lesson in LESSONS) + ".",
+        )
+    )
