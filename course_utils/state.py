@@ -183,11 +183,15 @@ def _watched() -> dict[str, Any]:
     return {name: space for name, space in (modules | classes).items() if space is not None}
 
 
-class Names:
-    """Which object each watched name of torch stood for.
+# IPython and the kernel swap these themselves while a cell runs.
+_NOT_WATCHED = {"input", "exit", "quit", "help", "display", "get_ipython"}
 
-    Python caches a class's methods and torch fills some modules on first use, so a *new* name in a module is no
-    change; a new name in a class is one, because it shadows the inherited method.
+
+class Names:
+    """Which function, class or module each watched name of torch stood for.
+
+    torch fills some modules on first use, so a *new* name in a module is no change; a new name in a class is one where
+    it shadows an inherited method. Special methods are left out: notebooks' tools replace ``Tensor.__repr__``.
     """
 
     def __init__(self) -> None:
@@ -198,11 +202,13 @@ class Names:
         for label, (space, before) in self._spaces.items():
             now = vars(space)
             for name, value in before.items():
-                if now.get(name, ...) is not value and not name.startswith("__"):
+                replaced = now.get(name, ...) is not value
+                if replaced and callable(value) and not name.startswith("__") and name not in _NOT_WATCHED:
                     yield f"{label}.{name}", space, name, value
             if isinstance(space, type) and len(now) != len(before):
                 for name in now.keys() - before.keys():
-                    if name not in ("__annotate__", "__annotations_cache__", "__abstractmethods__", "__doc__"):
+                    inherited = any(name in vars(base) for base in space.__mro__[1:])
+                    if inherited and not name.startswith("__"):
                         yield f"{label}.{name}", space, name, ...
 
     def restore(self) -> list[tuple[str, Any, str, Any]]:

@@ -87,7 +87,7 @@ class Trial:
 
     def randn(self, *shape: int, dtype: torch.dtype = torch.float64, requires_grad: bool = False) -> torch.Tensor:
         """Standard normal values on the CPU."""
-        return torch.randn(*shape, dtype=dtype, generator=self._generator).requires_grad_(requires_grad)
+        return torch.randn(shape, dtype=dtype, generator=self._generator).requires_grad_(requires_grad)
 
     def integer(self, low: int, high: int) -> int:
         """An integer from ``low`` to ``high``, both included."""

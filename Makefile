@@ -1,0 +1,25 @@
+# Every task is one line here; `make` lists them. ARGS passes options on: make test ARGS="-k setup".
+VENV ?= .venv
+PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.10 or newer (https://www.python.org/downloads/) and run the command again))
+RUN = "$(VENV)/bin/python"
+.DEFAULT_GOAL := help
+.PHONY: help lab fresh test lint lessons bench environment tools
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterLab
+	@$(RUN) -m course_utils.workspace lab $(ARGS)
+fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
+	@$(RUN) -m course_utils.workspace fresh "$(LESSON)"
+test: lint  ## everything CI runs: lint, package, notebooks, browser
+	@$(RUN) -m pytest $(ARGS)
+lint: tools  ## style, formatting, direction of imports, types, the notebooks' anatomy
+	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && "$(VENV)/bin/lint-imports" && $(RUN) -m mypy course_utils && $(RUN) -m course_utils.authoring lint
+lessons: tools  ## write notebooks/ again from notebooks/solutions/
+	@$(RUN) -m course_utils.authoring build
+bench: tools  ## speed and memory claims, as a table of ratios
+	@$(RUN) -m benchmarks
+environment:
+	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)"
+tools:
+	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" --extra dev

@@ -1,0 +1,123 @@
+"""How pytest treats this repository: package tests as usual, notebooks through nbval, each in its kernel.
+
+nbval runs a notebook's code cells as test items in one kernel. What is added here, for every notebook: a progress file and
+other surroundings of its own (``kernel_environment``), a dead kernel is noticed at once, nothing may reach stderr. For
+learner notebooks (``notebooks/*.ipynb``) besides: nothing raises, which is nbval's own rule, and every check cell says
+"not attempted" and scores 0.
+
+What nbval compares of a solution notebook is listed in ``course_utils/authoring/rules_outputs.py``.
+"""
+
+import os
+import queue
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import pytest
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+from course_utils.authoring.execute import kernel_environment
+
+POLL_SECONDS = 0.5
+_scratch = pytest.StashKey[TemporaryDirectory]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_scratch] = TemporaryDirectory(prefix="notebooks-", ignore_cleanup_errors=True)
+    if not hasattr(config, "workerinput"):
+        _fill_font_cache()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_scratch].cleanup()
+
+
+def _fill_font_cache() -> None:
+    # On a fresh machine the first figure makes matplotlib list the fonts, and say so on stderr when that takes long. Once,
+    # here, it disturbs no notebook, and kernels side by side do not all do it.
+    import matplotlib
+
+    if not list(Path(matplotlib.get_cachedir()).glob("fontlist-*.json")):
+        import matplotlib.font_manager
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No workers where the command line names one file: starting them takes longer than they save."""
+    files = {argument.split("::")[0] for argument in config.args}
+    return 0 if len(files) == 1 and Path(files.pop()).is_file() else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if needs_gpu:
+        import torch
+
+        if not torch.accelerator.is_available():
+            for item in needs_gpu:
+                item.add_marker(pytest.mark.skip(reason="no accelerator on this machine"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    # The first cell of a notebook starts its kernel, which inherits the environment of this moment.
+    if not isinstance(item, IPyNbCell) or item.parent.kernel is not None:
+        return (yield)
+    root = Path(item.config.stash[_scratch].name)
+    scratch = root / str(len(list(root.iterdir())))
+    scratch.mkdir()
+    with mock.patch.dict(os.environ, kernel_environment(scratch)):
+        result = yield
+    _notice_death(item.parent)
+    return result
+
+
+def _notice_death(notebook: IPyNbFile) -> None:
+    # nbval waits for a cell's whole time limit even where the kernel is gone.
+    kernel = notebook.kernel
+
+    def await_reply(msg_id: str, timeout: float | None = None) -> None:
+        deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+        while True:
+            try:
+                wait = min(POLL_SECONDS, max(0.0, deadline - time.monotonic()))
+                message = kernel.get_message(stream="shell", timeout=wait)
+            except queue.Empty:
+                if not kernel.is_alive():
+                    notebook.timed_out = True  # so that nbval expects the cells after it to fail
+                    raise RuntimeError("The kernel died in this cell: it was killed, or the code left it.") from None
+                if time.monotonic() >= deadline:
+                    raise
+                continue
+            if message["parent_header"].get("msg_id") == msg_id:
+                return
+
+    kernel.await_reply = await_reply
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    if not isinstance(item, IPyNbCell):
+        return (yield)
+    place = f"{item.path}, cell with id {item.cell.get('id')}, line 1: {item.cell.source.splitlines()[:1]}"
+    item.add_report_section("call", "notebook cell", place)
+    result = yield
+    outputs = item.test_outputs or []
+    for output in outputs:
+        if output.output_type == "stream" and output.name == "stderr":
+            item.raise_cell_error("The cell wrote to stderr, which costs a graded cell its points.", output.text)
+    is_learners = item.path.parent == item.config.rootpath / "notebooks"
+    if is_learners and item.cell.metadata.get("nbgrader", {}).get("grade"):
+        _require_not_attempted(item, outputs)
+    return result
+
+
+def _require_not_attempted(item: IPyNbCell, outputs: list) -> None:
+    results = [output.data for output in outputs if output.output_type == "execute_result"]
+    if not results or results[-1].get("text/plain") != "0.0" or "not attempted" not in results[-1].get("text/html", ""):
+        shown = results[-1].get("text/plain") if results else "nothing"
+        item.raise_cell_error(
+            "A check on an untouched learner notebook must score 0.0 and say 'not attempted'.", f"It shows {shown}."
+        )

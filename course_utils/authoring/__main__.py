@@ -1,0 +1,89 @@
+"""The authors' command: ``python -m course_utils.authoring build|check|lint|run``."""
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+from course_utils.authoring import build as building
+from course_utils.authoring.files import Course
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one of the commands. Returns the exit status: 0 all well, 1 something to mend, 2 a wrong call."""
+    options = _parser().parse_args(arguments)
+    try:
+        course = Course.containing(options.course)
+        return options.command(course, options.names)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m course_utils.authoring", description=__doc__)
+    parser.add_argument("--course", type=Path, default=Path(), help="a folder inside the course (default: this one)")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for name, function, text in (
+        ("build", _build, "make learner notebooks from solutions"),
+        ("check", _check, "fail when a learner notebook is not what its solution gives"),
+        ("lint", _lint, "fail when a notebook breaks a rule; runs no kernel"),
+        ("run", _run, "run solution notebooks and keep their outputs"),
+    ):
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(command=function)
+        command.add_argument("names", nargs="*", metavar="notebook", help="such as 03_detach (default: all)")
+    return parser
+
+
+def _build(course: Course, names: list[str]) -> int:
+    changed = building.build(course, names)
+    for path in changed:
+        print(f"wrote {course.name(path)}")
+    if not changed:
+        print("learner notebooks are up to date")
+    return 0
+
+
+def _check(course: Course, names: list[str]) -> int:
+    course.solution_paths(names)  # refuses a name that does not exist
+    wanted = {Path(name).stem for name in names}
+    found = [stale for stale in building.stale(course) if not wanted or stale.path.stem in wanted]
+    for stale in found:
+        print(f"{course.name(stale.path)} {stale.reason}", file=sys.stderr)
+    if found:
+        print("Run: make lessons", file=sys.stderr)
+    return 1 if found else 0
+
+
+def _lint(course: Course, names: list[str]) -> int:
+    from course_utils.authoring.lint import lint_course, report
+
+    problems = lint_course(course, names, _exercises_of)
+    if problems:
+        print(report(problems), file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _exercises_of(topic: str) -> dict[str, float] | None:
+    name = f"course_utils.lessons.{topic}"
+    if importlib.util.find_spec(name) is None:
+        return None
+    return {exercise.name: float(exercise.points) for exercise in importlib.import_module(name).EXERCISES}
+
+
+def _run(course: Course, names: list[str]) -> int:
+    from course_utils.authoring.execute import run
+
+    failed = False
+    for path in course.solution_paths(names):
+        try:
+            print(f"{course.name(path)}: {'outputs changed' if run(path) else 'outputs as before'}")
+        except ValueError as error:
+            failed = True
+            print(f"{course.name(path)}: {error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

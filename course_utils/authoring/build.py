@@ -1,0 +1,135 @@
+"""Learner notebooks from solution notebooks (``learner_text``, ``build``), and which of them are stale (``stale``).
+
+The work is nbgrader's: the preprocessors that ``nbgrader generate_assignment`` applies, in its order, with the settings of
+the course's ``nbgrader_config.py``. Only ``SaveCells`` is left out, which changes no notebook: it fills the gradebook. So a
+teacher's release is, byte for byte, the notebook that learners open.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from course_utils.authoring.files import Course, normalised, read, write_text
+from course_utils.errors import explain
+
+
+@dataclass(frozen=True)
+class Stale:
+    """A learner notebook that is not what its solution gives.
+
+    Attributes:
+        path: the learner notebook.
+        reason: what is wrong with it, as a phrase.
+    """
+
+    path: Path
+    reason: str
+
+
+def learner_text(solution: NotebookNode, config: Path) -> str:
+    """The learner notebook's file, as text.
+
+    Args:
+        solution: the solution notebook, as ``files.read`` gives it; left as it is.
+        config: the course's ``nbgrader_config.py``.
+
+    Raises:
+        ValueError: cell ids are missing or not unique (the build would make random ones up), or nbgrader refuses the
+            notebook: an unclosed solution region, metadata that it does not know, a grade id used twice.
+    """
+    _require_ids(solution)
+    from jsonschema import ValidationError
+
+    exporter = _exporter(config)
+    try:
+        text, _ = exporter.from_notebook_node(normalised(solution), resources={"metadata": {"name": "", "path": ""}})
+    except (RuntimeError, ValueError, ValidationError) as error:
+        raise ValueError(
+            explain(
+                f"nbgrader could not make the learner notebook: {str(error).splitlines()[0]}",
+                "solution regions that open and close, inside cells marked as solutions, and valid nbgrader metadata.",
+                try_this="python -m course_utils.authoring lint names the cell.",
+            )
+        ) from error
+    return text
+
+
+def _require_ids(notebook: NotebookNode) -> None:
+    ids = [cell.get("id") for cell in notebook.cells]
+    wrong = [number for number, id in enumerate(ids, start=1) if not id or ids.count(id) > 1]
+    if wrong:
+        raise ValueError(
+            explain(
+                f"Cells {', '.join(map(str, wrong))} (counted from 1) have no id or share one.",
+                "every cell has an id of its own, so that the learner notebook can keep it.",
+                try_this="give them ids; python -m course_utils.authoring lint shows the cells.",
+            )
+        )
+
+
+@lru_cache(maxsize=4)
+def _exporter(config_path: Path):
+    # Imported here: nbgrader brings its database layer, over a second, and linting or running needs none of it.
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.preprocessors import SaveCells
+    from traitlets.config import PyFileConfigLoader
+
+    if not config_path.is_file():
+        raise ValueError(
+            explain(f"{config_path} does not exist.", "the course's nbgrader settings, which hold the stub's text.")
+        )
+    config = PyFileConfigLoader(config_path.name, path=str(config_path.parent)).load_config()
+    converter = GenerateAssignment(coursedir=None, config=config)
+    exporter = converter.exporter_class(parent=converter, config=converter.config)
+    for preprocessor in converter.preprocessors:
+        if preprocessor is not SaveCells:
+            exporter.register_preprocessor(preprocessor)
+    return exporter
+
+
+def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
+    """Makes the learner notebooks anew and returns those whose files changed.
+
+    Every notebook is made before the first is written, so that a solution nbgrader refuses leaves all files as they were.
+
+    Raises:
+        ValueError: as ``learner_text``, with the notebook's name before it.
+    """
+    texts = {course.learners / path.name: _text_of(course, path) for path in course.solution_paths(names)}
+    changed = [path for path, text in texts.items() if _current(path) != text]
+    for path in changed:
+        write_text(texts[path], path)
+    return changed
+
+
+def stale(course: Course) -> list[Stale]:
+    """The learner notebooks that ``build`` would change, and those that have no solution.
+
+    Raises:
+        ValueError: as ``build``.
+    """
+    found = []
+    solutions = course.solution_paths()
+    for path in solutions:
+        learner = course.learners / path.name
+        if not learner.exists():
+            found.append(Stale(learner, "does not exist yet"))
+        elif _current(learner) != _text_of(course, path):
+            found.append(Stale(learner, f"differs from what {course.name(path)} gives"))
+    names = {path.name for path in solutions}
+    found += [Stale(path, "has no solution notebook") for path in course.learner_paths() if path.name not in names]
+    return found
+
+
+def _text_of(course: Course, solution: Path) -> str:
+    try:
+        return learner_text(read(solution), course.config)
+    except ValueError as error:
+        raise ValueError(f"{course.name(solution)}: {error}") from error
+
+
+def _current(path: Path) -> str | None:
+    # Text, not bytes: git may have given a Windows checkout other line ends.
+    return path.read_text(encoding="utf-8") if path.exists() else None

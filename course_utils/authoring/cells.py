@@ -1,0 +1,88 @@
+"""Small factories for cells with nbgrader's metadata right, for authors' scripts and for tests.
+
+    from course_utils.authoring.cells import answer, check, markdown, notebook, setup, write, written
+
+    write(notebook([markdown("# 03 detach", "title"), setup("detach"), ...]), path)
+
+``write`` keeps no outputs that the cells do not have: run the notebook next (``python -m course_utils.authoring run``).
+"""
+
+from collections.abc import Iterable
+
+import nbformat
+from nbformat import NotebookNode
+
+from course_utils.authoring.files import normalised
+from course_utils.authoring.files import write as write
+
+SCHEMA_VERSION = 3  # nbgrader's metadata, as of nbgrader 0.6 and newer
+CHECK_SUFFIX = "-check"
+
+
+def markdown(source: str, id: str) -> NotebookNode:
+    """Prose. ``id`` is the cell's id: letters, digits, ``-`` and ``_``, unique in the notebook."""
+    return nbformat.v4.new_markdown_cell(source.strip("\n"), id=id)
+
+
+def code(source: str, id: str, tags: Iterable[str] = ()) -> NotebookNode:
+    """Code that is not graded. Tags that matter here: ``nbval-ignore-output`` for what cannot be compared."""
+    cell = nbformat.v4.new_code_cell(source.strip("\n"), id=id)
+    if tags:
+        cell.metadata["tags"] = list(tags)
+    return cell
+
+
+def setup(topic: str, imports: str = "import torch", id: str = "setup") -> NotebookNode:
+    """The one set-up cell: imports and ``lesson = Lesson(topic)``, locked."""
+    parts = [imports.strip("\n"), "from course_utils import Lesson", f'lesson = Lesson("{topic}")']
+    head = "\n\n".join(part for part in parts[:2] if part)
+    return _graded(code(f"{head}\n\n{parts[2]}", id), f"{topic}-setup", locked=True)
+
+
+def answer(source: str, topic: str, exercise: str) -> NotebookNode:
+    """The cell that a learner fills in. What stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in ``source``
+    becomes the stub. Its cell id is the exercise's name."""
+    return _graded(code(source, exercise), f"{topic}-{exercise}", solution=True)
+
+
+def check(topic: str, exercise: str, points: float) -> NotebookNode:
+    """The check call, alone in its cell, locked, worth ``points``."""
+    cell = code(f'lesson.check("{exercise}", {exercise})', exercise + CHECK_SUFFIX)
+    return _graded(cell, f"{topic}-{exercise}{CHECK_SUFFIX}", grade=True, locked=True, points=points)
+
+
+def written(source: str, topic: str, exercise: str = "written", points: float = 2) -> NotebookNode:
+    """The model answer and rubric of the written question; the learner's copy holds the text stub in its place.
+
+    The question itself stands in a Markdown cell before it, because a learner overwrites the whole of this one.
+    """
+    cell = markdown(source, exercise)
+    return _graded(cell, f"{topic}-{exercise}", grade=True, solution=True, points=points)
+
+
+def notebook(cells: Iterable[NotebookNode]) -> NotebookNode:
+    """A notebook of these cells, in its kept form."""
+    return normalised(nbformat.v4.new_notebook(cells=list(cells)))
+
+
+def _graded(
+    cell: NotebookNode,
+    grade_id: str,
+    *,
+    grade: bool = False,
+    solution: bool = False,
+    locked: bool = False,
+    points: float | None = None,
+) -> NotebookNode:
+    metadata = {
+        "grade": grade,
+        "grade_id": grade_id,
+        "locked": locked,
+        "schema_version": SCHEMA_VERSION,
+        "solution": solution,
+        "task": False,
+    }
+    if points is not None:
+        metadata["points"] = points
+    cell.metadata["nbgrader"] = metadata
+    return cell

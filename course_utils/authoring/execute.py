@@ -1,0 +1,124 @@
+"""Run a solution notebook and keep its outputs (``run``), in the surroundings in which nbval runs it again
+(``kernel_environment``).
+"""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nbformat import NotebookNode
+
+from course_utils.authoring.files import normalised, read, write
+from course_utils.errors import explain
+
+CELL_SECONDS = 60  # also nbval's limit in pyproject.toml; a whole lesson takes under 10 s on two cores
+
+
+def kernel_environment(scratch: Path) -> dict[str, str]:
+    """What a kernel gets besides the caller's environment, so that its outputs depend on the notebook alone.
+
+    Args:
+        scratch: an empty folder for this kernel alone.
+
+    Returns:
+        - ``COURSE_UTILS_PROGRESS``: a progress file of its own, so that neither the author's progress nor another
+          notebook's shows up in a score card, and none is written.
+        - ``IPYTHONDIR``: no start-up files and no history of whoever runs it; kernels side by side share no database.
+        - ``OMP_NUM_THREADS=1``: with more threads a float32 product adds up in another order, and its last digits
+          follow the machine's number of cores; one thread each also suits notebooks that run side by side.
+        - ``MPLBACKEND``: figures go into the notebook even where the caller asked for another backend.
+        - ``PYTHONWARNINGS``: Python's own choice of which warnings to show.
+    """
+    return {
+        "COURSE_UTILS_PROGRESS": str(scratch / "progress.sqlite"),
+        "IPYTHONDIR": str(scratch / "ipython"),
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PYTHONWARNINGS": "",
+    }
+
+
+def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SECONDS) -> NotebookNode:
+    """A copy of the notebook, run from the first cell to the last in a fresh kernel of this interpreter.
+
+    Args:
+        notebook: left as it is.
+        folder: the kernel's working directory: the notebook's own folder, as in JupyterLab and in nbval.
+        cell_seconds: the limit for each cell.
+
+    Raises:
+        ValueError: a cell raised (and is not tagged ``raises-exception``), wrote to stderr, took too long, or its kernel
+            died.
+    """
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
+    from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
+
+    result = _without_outputs(notebook)
+    # By this name the kernel is this very interpreter, whatever a user has installed under "python3".
+    manager = AsyncKernelManager(
+        kernel_name=CURRENT_ENV_KERNEL_NAME, kernel_spec_manager=NbvalKernelspecManager(), shutdown_wait_time=1
+    )
+    started: list[int] = []
+    client = NotebookClient(
+        result,
+        km=manager,
+        timeout=cell_seconds,
+        record_timing=False,
+        store_widget_state=False,
+        coalesce_streams=True,
+        on_cell_execute=lambda cell, cell_index: started.append(cell_index),
+        resources={"metadata": {"path": str(folder)}},
+    )
+    with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        environment = {**os.environ, **kernel_environment(Path(scratch))}
+        # The kernel process's own stderr (not the cells', which come as outputs) is noise unless it dies.
+        log = Path(scratch) / "stderr"
+        try:
+            with log.open("wb") as stderr:
+                client.execute(env=environment, stderr=stderr, cleanup_kc=True)
+        except (CellExecutionError, CellControlSignal, DeadKernelError) as error:
+            raise ValueError(
+                explain(
+                    f"Cell {started[-1] + 1} (counted from 1, id {result.cells[started[-1]].id}) did not finish: {error}"
+                    + (f"\n{log.read_text(errors='replace')[-2000:]}" if isinstance(error, DeadKernelError) else ""),
+                    "a solution notebook that runs from the first cell to the last.",
+                    try_this="mend the cell; the file has been left as it was.",
+                )
+            ) from error
+    result = normalised(result)
+    _require_silence(result)
+    return result
+
+
+def run(path: Path, cell_seconds: float = CELL_SECONDS) -> bool:
+    """Runs a solution notebook in place; the file stays as it was unless every cell ran. Returns whether it changed.
+
+    Raises:
+        ValueError: as ``executed``.
+    """
+    before = path.read_bytes()
+    write(executed(read(path), path.parent, cell_seconds), path)
+    return path.read_bytes() != before
+
+
+def _without_outputs(notebook: NotebookNode) -> NotebookNode:
+    result = normalised(notebook)
+    for cell in result.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return result
+
+
+def _require_silence(notebook: NotebookNode) -> None:
+    for number, cell in enumerate(notebook.cells, start=1):
+        errors = [o.text for o in cell.get("outputs", []) if o.output_type == "stream" and o.name == "stderr"]
+        if errors:
+            raise ValueError(
+                explain(
+                    f"Cell {number} (counted from 1, id {cell.id}) wrote to stderr:\n{''.join(errors).rstrip()}",
+                    "nothing on stderr: a warning there names files and lines that differ between machines.",
+                    try_this="show a warning through a helper that prints its category and first sentence.",
+                )
+            )

@@ -1,0 +1,214 @@
+"""Notebook files on disk: find them (``Course``), read one as it lies there (``read``), bring it into the form in which it
+is kept (``normalised``), and write it whole or not at all (``write``).
+
+Reading repairs nothing. ``nbformat.read`` gives a cell without an id a random one, so what is built from such a file would
+differ from build to build; here the missing id stays visible until somebody mends it.
+"""
+
+import copy
+import json
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from course_utils.errors import explain
+
+# What Jupyter adds to these (the interpreter's version, the name that a user gave the kernel) differs from author to
+# author, and would make every save a change.
+NOTEBOOK_METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+CELL_METADATA = ("nbgrader", "tags")  # anything else is a front end's memory: collapsed, scrolled, execution times
+RELEASE_KEYS = ("checksum", "cell_type")  # nbgrader writes these into a release; in a source they only grow stale
+
+_CELL_FIELDS = {
+    "code": ("cell_type", "id", "metadata", "source", "execution_count", "outputs"),
+    "markdown": ("cell_type", "id", "metadata", "source", "attachments"),
+    "raw": ("cell_type", "id", "metadata", "source", "attachments"),
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """The folder that holds ``notebooks/``, ``notebooks/solutions/`` and ``nbgrader_config.py``."""
+
+    root: Path
+
+    @classmethod
+    def containing(cls, start: Path) -> "Course":
+        """The course that ``start`` lies in.
+
+        Raises:
+            ValueError: neither ``start`` nor a folder above it holds ``notebooks/solutions``.
+        """
+        for folder in (start.resolve(), *start.resolve().parents):
+            if (folder / "notebooks" / "solutions").is_dir():
+                return cls(folder)
+        raise ValueError(
+            explain(
+                f"A course was looked for in {start} and the folders above it.",
+                "one of them holds notebooks/solutions/.",
+                try_this="run the command inside the course's folder, or name it with --course.",
+            )
+        )
+
+    @property
+    def solutions(self) -> Path:
+        return self.root / "notebooks" / "solutions"
+
+    @property
+    def learners(self) -> Path:
+        return self.root / "notebooks"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "nbgrader_config.py"
+
+    def solution_paths(self, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
+        """The solution notebooks in order; with ``names`` (``03_detach``, with or without ending) only those.
+
+        Raises:
+            ValueError: a name that no solution notebook has; the message lists those there are.
+        """
+        found = sorted(self.solutions.glob("*.ipynb"))
+        if not names:
+            return found
+        wanted = [Path(name).stem for name in names]
+        unknown = [name for name in wanted if name not in {path.stem for path in found}]
+        if unknown:
+            raise ValueError(
+                explain(
+                    f"There is no solution notebook called {', '.join(unknown)}.",
+                    "one of " + (", ".join(path.stem for path in found) or "none: notebooks/solutions is empty") + ".",
+                )
+            )
+        return [path for path in found if path.stem in wanted]
+
+    def learner_paths(self) -> list[Path]:
+        return sorted(self.learners.glob("*.ipynb"))
+
+    def name(self, path: Path) -> str:
+        """The path as messages show it: relative to the course where it lies inside."""
+        path = path.resolve()
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
+
+def topic_of(path: Path) -> str:
+    """The lesson's name, from its file: ``detach`` for ``03_detach.ipynb``."""
+    return re.sub(r"^\d+_", "", path.stem)
+
+
+def read(path: Path) -> NotebookNode:
+    """The notebook as it lies on disk, lines joined, nothing repaired and nothing checked.
+
+    Raises:
+        ValueError: the file is not a notebook of format 4.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["nbformat"] != 4 or not isinstance(data["cells"], list):
+            raise ValueError(f"it is of format {data['nbformat']}")
+        return nbformat.v4.to_notebook(data)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            explain(
+                f"{path} could not be read as a notebook: {error!r}.",
+                "a notebook of format 4.5, as JupyterLab saves it.",
+                try_this="open it in JupyterLab, or take the last good version from git.",
+            )
+        ) from error
+
+
+def dumps(notebook: NotebookNode) -> str:
+    """The notebook as nbformat and nbgrader write it, with a newline at the end."""
+    return nbformat.v4.writes_json(notebook) + "\n"
+
+
+def normalised(notebook: NotebookNode) -> NotebookNode:
+    """A copy in the form in which the repository keeps it; applying it twice changes nothing more.
+
+    Metadata that belongs to an author's front end goes, pieces of one stream are joined, code cells that were run are
+    counted from 1. Ids, sources, tags, nbgrader's fields and the outputs themselves stay.
+    """
+    result = copy.deepcopy(notebook)
+    result.nbformat, result.nbformat_minor = 4, 5
+    result.metadata = nbformat.from_dict(NOTEBOOK_METADATA)
+    result.cells = [_normalised_cell(cell) for cell in result.cells]
+    count = 0
+    for cell in result.cells:
+        if cell.cell_type == "code" and cell.get("execution_count") is not None:
+            count += 1
+            cell.execution_count = count
+            for output in cell.outputs:
+                if output.output_type == "execute_result":
+                    output.execution_count = count
+    return result
+
+
+def kept_metadata(metadata: dict) -> NotebookNode:
+    """The part of a cell's metadata that is kept."""
+    kept = {key: copy.deepcopy(metadata[key]) for key in CELL_METADATA if metadata.get(key)}
+    if isinstance(kept.get("nbgrader"), dict):
+        kept["nbgrader"] = {key: value for key, value in kept["nbgrader"].items() if key not in RELEASE_KEYS}
+    return nbformat.from_dict(kept)
+
+
+def _normalised_cell(cell: NotebookNode) -> NotebookNode:
+    fields = _CELL_FIELDS.get(cell.cell_type, tuple(cell))
+    kept = NotebookNode({name: cell[name] for name in fields if name in cell})
+    kept.metadata = kept_metadata(cell.get("metadata", {}))
+    kept.source = cell.source.replace("\r\n", "\n").rstrip("\n")
+    if cell.cell_type == "code":
+        kept.setdefault("execution_count", None)
+        kept.outputs = _joined_streams(cell.get("outputs", []))
+    elif not kept.get("attachments", True):
+        del kept["attachments"]
+    return kept
+
+
+def _joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    # Where a kernel cuts what was printed depends on time, not on the code.
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        previous = joined[-1] if joined else None
+        if previous and previous.output_type == output.output_type == "stream" and previous.name == output.name:
+            previous.text += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def write(notebook: NotebookNode, path: Path) -> Path:
+    """Writes the notebook in its kept form. Returns ``path``."""
+    return write_text(dumps(normalised(notebook)), path)
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Writes a text file whole or not at all: a reader, a crash or a full disk sees the old file or the new one.
+
+    Line ends are those of the text on every system. Returns ``path``.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        # "x": never through a link that lies in wait; and the mode is what the umask says, as for any other new file.
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path

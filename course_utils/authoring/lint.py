@@ -1,0 +1,144 @@
+"""Lint notebooks without a kernel: ``lint_solution``, ``lint_learner``, all of a course with ``lint_course``; ``report``
+prints what was found.
+
+It finds what the tools that run notebooks let pass in silence: nbval compares nothing where an execution count is missing,
+an unknown magic fails no test, one copied cell stops the grading of a whole class, one line on stderr costs a student an
+exercise's points.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from course_utils.authoring import rules_outputs, rules_structure
+from course_utils.authoring.files import Course, read, topic_of
+from course_utils.authoring.problems import Page, Problem
+
+MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
+MIN_TELLTALE = 8  # shorter lines of a solution, such as "else:", give nothing away
+
+Exercises = Callable[[str], Mapping[str, float] | None]
+
+
+def lint_solution(
+    path: Path,
+    *,
+    name: str | None = None,
+    points: float = 10,
+    written_points: float = 2,
+    exercises: Mapping[str, float] | None = None,
+) -> list[Problem]:
+    """Everything that is wrong with a solution notebook.
+
+    Args:
+        path: the notebook; its file name gives the topic (``03_detach.ipynb``: ``detach``).
+        name: what messages call it; the path where it is not given.
+        points: what its checks must add up to.
+        written_points: what its written questions must add up to.
+        exercises: the lesson module's exercises and their points; where it is None, names are not compared.
+    """
+    name = name or str(path)
+    try:
+        notebook = read(path)
+    except ValueError as error:
+        return [_unreadable(name, error)]
+    page = Page(name, topic_of(path), notebook, points, written_points, exercises, path.stat().st_size)
+    rules = (*rules_structure.RULES, *rules_outputs.RULES)
+    return _in_order(problem for rule in rules for problem in rule(page))
+
+
+def lint_learner(path: Path, solution: Path | None = None, *, name: str | None = None) -> list[Problem]:
+    """Everything that is wrong with a learner notebook by itself: outputs, solution text, code that is not Python.
+
+    Args:
+        path: the learner notebook.
+        solution: the solution notebook it was made from; without it, only the solution markers are looked for.
+        name: what messages call it; the path where it is not given.
+    """
+    name = name or str(path)
+    try:
+        page = Page(name, topic_of(path), read(path))
+        secrets = _solution_lines(Page("", "", read(solution))) if solution else frozenset()
+    except ValueError as error:
+        return [_unreadable(name, error)]
+    problems = []
+    mend = "make lessons writes it anew."
+    for cell in page.cells:
+        if cell.outputs or cell.node.get("execution_count") is not None:
+            problems.append(page.problem("learner-output", "The learner notebook holds an output.", mend, cell))
+        lines = {line.strip() for line in cell.source.splitlines()}
+        if MARKERS.search(cell.source):
+            problems.append(page.problem("solution-shown", "A solution marker is left.", mend, cell))
+        elif lines & secrets:
+            what = f"The learner notebook shows a line of the solution: {min(lines & secrets)}"
+            problems.append(page.problem("solution-shown", what, mend, cell))
+    for cell in page.code:
+        if cell.tree is None:
+            what = "Without its solution the cell is not Python."
+            fix = "move the solution's markers, so that the stub stands where a statement may."
+            problems.append(page.problem("syntax", what, fix, cell))
+    return _in_order(problems)
+
+
+def lint_course(
+    course: Course, names: list[str] | tuple[str, ...] = (), exercises_of: Exercises | None = None
+) -> list[Problem]:
+    """Everything that is wrong with a course's notebooks, solutions first.
+
+    Args:
+        course: the course.
+        names: only these notebooks (``03_detach``); all where it is empty.
+        exercises_of: gives the exercises of a topic with their points, or None where it has no module.
+
+    Raises:
+        ValueError: there is no notebook of such a name.
+    """
+    from course_utils.catalogue import LESSONS
+
+    points = {lesson.notebook: lesson.points for lesson in LESSONS}
+    problems = []
+    paths = course.solution_paths(names)
+    for path in paths:
+        if path.stem not in points:
+            known = ", ".join(points)
+            what, mend = "The course's catalogue has no such lesson.", f"enter it in course_utils/catalogue.py: {known}."
+            problems.append(Problem(course.name(path), "catalogue", what, mend))
+        total = points.get(path.stem, 10)
+        problems += lint_solution(
+            path,
+            name=course.name(path),
+            points=total,
+            written_points=2 if total else 0,
+            exercises=exercises_of(topic_of(path)) if exercises_of else None,
+        )
+    for path in paths:
+        learner = course.learners / path.name
+        if learner.exists():
+            problems += lint_learner(learner, path, name=course.name(learner))
+    return problems
+
+
+def report(problems: list[Problem]) -> str:
+    """The problems as text, one paragraph each, and how many there are."""
+    count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}."
+    return "\n".join([*(f"{problem}\n" for problem in problems), count])
+
+
+def _solution_lines(solution: Page) -> frozenset[str]:
+    inside, outside = set(), set()
+    for cell in solution.cells:
+        in_region = cell.is_written and "BEGIN SOLUTION" not in cell.source
+        for line in cell.source.splitlines():
+            if "BEGIN SOLUTION" in line or "END SOLUTION" in line:
+                in_region = "BEGIN SOLUTION" in line
+            else:
+                (inside if in_region else outside).add(line.strip())
+    return frozenset(line for line in inside - outside if len(line) >= MIN_TELLTALE)
+
+
+def _in_order(problems) -> list[Problem]:
+    return sorted(problems, key=lambda problem: (problem.cell_number or 0))
+
+
+def _unreadable(name: str, error: ValueError) -> Problem:
+    return Problem(name, "unreadable", str(error).splitlines()[0], "take the last good version from git.")

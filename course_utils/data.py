@@ -1,0 +1,55 @@
+"""Data that needs no download, and the histogram of lesson 09 (``handwritten_digits``, ``soft_histogram``).
+
+Imports nothing of the course.
+"""
+
+import torch
+from torch import Tensor
+
+
+def handwritten_digits(test_share: float = 0.25) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The 1797 handwritten digits that ship inside scikit-learn, in a fixed order.
+
+    Args:
+        test_share: which share of the digits is kept for testing; every class has the same share in both parts.
+
+    Returns:
+        (train images, train labels, test images, test labels). Images: float32, shape (count, 1, 8, 8), values 0 to 1.
+        Labels: int64, shape (count,).
+
+    Source:
+        https://scikit-learn.org/stable/modules/generated/sklearn.datasets.load_digits.html
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = torch.from_numpy(digits.images).float().div(16).unsqueeze(1)
+    labels = torch.from_numpy(digits.target).long()
+    test = torch.zeros(len(labels), dtype=torch.bool)
+    for digit in range(10):
+        rows = (labels == digit).nonzero().squeeze(1)
+        test[rows[: round(len(rows) * test_share)]] = True
+    return images[~test], labels[~test], images[test], labels[test]
+
+
+def soft_histogram(values: Tensor, bins: Tensor) -> Tensor:
+    """Counts of values near each bin centre, differentiable with respect to the values.
+
+    A value adds exp(-((value - centre) / width)² / 2) to each bin, where width is the mean distance of neighbouring
+    centres. The counts are not normalised, so the histogram of two batches is the sum of theirs.
+
+    Args:
+        values: floating point, any shape; flattened.
+        bins: bin centres, 1-D, at least two, increasing, same device as the values.
+
+    Returns:
+        A new tensor of the shape of ``bins`` and the dtype of ``values``.
+
+    Raises:
+        ValueError: ``bins`` is not 1-D or has fewer than two centres.
+    """
+    if bins.dim() != 1 or len(bins) < 2:
+        raise ValueError(f"bins has shape {tuple(bins.shape)}. Expected: a 1-D tensor of at least two bin centres.")
+    width = (bins[-1] - bins[0]) / (len(bins) - 1)
+    distance = (values.reshape(-1, 1) - bins.to(values.dtype)) / width
+    return (-distance.square() / 2).exp().sum(0)

@@ -1,0 +1,264 @@
+"""Where the boxes of a layered graph go, and the lines between them (``layered``).
+
+Layers by the longest path from the roots, order within a layer by barycentres, x by least squares under the gaps that
+boxes need: the steps of Sugiyama, Tagawa and Toda (1981). Long lines get a lane of their own through every layer they
+cross, so none runs through a box; lines to the same box share their lane. Plain numbers in, plain numbers out: imports
+nothing, of the course or beside it.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# A lane is kept straighter than a box is centred: a bend in a long line costs the reader more.
+_LANE_WEIGHT = 8.0
+_ORDER_SWEEPS = 12
+_PLACE_SWEEPS = 16
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box: its centre and size. y grows downwards."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """One piece of a line between boxes, from (x0, y0) down to (x1, y1); it leaves and arrives vertically.
+
+    Attributes:
+        arrow: the piece ends at a box.
+    """
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    arrow: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A drawing: ``boxes`` in the order they were given, ``lines``, and the size of the whole from (0, 0)."""
+
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+    width: float
+    height: float
+
+
+def layered(
+    sizes: Sequence[tuple[float, float]],
+    edges: Sequence[tuple[int, int]],
+    *,
+    gap: float = 14.0,
+    row_gap: float = 26.0,
+    lane: float = 10.0,
+) -> Layout:
+    """Places boxes in layers, each edge pointing down.
+
+    Args:
+        sizes: width and height of each box.
+        edges: pairs of box numbers, from the upper box to the lower one. Repeated edges are drawn once.
+        gap: smallest distance between boxes side by side.
+        row_gap: distance between layers.
+        lane: width kept free for a line that crosses a layer.
+
+    Raises:
+        ValueError: the edges form a circle.
+    """
+    edges = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
+    layer_of = _layers(len(sizes), edges)
+    points, links = _with_lanes(len(sizes), edges, layer_of)
+    layers = _ordered(points, links)
+    widths = [sizes[point][0] if point < len(sizes) else lane for point in range(len(points))]
+    x = _placed(layers, links, widths, gap, lanes_from=len(sizes))
+    return _drawn(sizes, points, layers, links, x, widths, row_gap)
+
+
+def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    below: list[list[int]] = [[] for _ in range(count)]
+    missing = [0] * count
+    for upper, lower in edges:
+        below[upper].append(lower)
+        missing[lower] += 1
+    layer = [0] * count
+    ready = [box for box in range(count) if not missing[box]]
+    done = 0
+    while done < len(ready):
+        box = ready[done]
+        done += 1
+        for lower in below[box]:
+            layer[lower] = max(layer[lower], layer[box] + 1)
+            missing[lower] -= 1
+            if not missing[lower]:
+                ready.append(lower)
+    if done < count:
+        raise ValueError("The edges form a circle; a layered drawing needs a direction.")
+    return layer
+
+
+def _with_lanes(
+    count: int, edges: Sequence[tuple[int, int]], layer_of: list[int]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Adds a point for every layer an edge crosses. Returns the layer of each point and the links between points of
+    neighbouring layers; the first ``count`` points are the boxes.
+    """
+    points = list(layer_of)
+    lane_of: dict[tuple[int, int], int] = {}
+    links: dict[tuple[int, int], None] = {}
+    for upper, lower in edges:
+        at = upper
+        for layer in range(layer_of[upper] + 1, layer_of[lower]):
+            key = (lower, layer)  # one lane for all lines to the same box
+            if key not in lane_of:
+                lane_of[key] = len(points)
+                points.append(layer)
+            links[at, lane_of[key]] = None
+            at = lane_of[key]
+        links[at, lower] = None
+    return points, list(links)
+
+
+def _neighbours(count: int, links: Sequence[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
+    above: list[list[int]] = [[] for _ in range(count)]
+    below: list[list[int]] = [[] for _ in range(count)]
+    for upper, lower in links:
+        above[lower].append(upper)
+        below[upper].append(lower)
+    return above, below
+
+
+def _ordered(points: list[int], links: list[tuple[int, int]]) -> list[list[int]]:
+    above, below = _neighbours(len(points), links)
+    layers: list[list[int]] = [[] for _ in range(max(points, default=-1) + 1)]
+    # Depth first, so that a branch starts out in one piece.
+    seen = [False] * len(points)
+    stack = [point for point in range(len(points)) if not above[point]][::-1]
+    while stack:
+        point = stack.pop()
+        if seen[point]:
+            continue
+        seen[point] = True
+        layers[points[point]].append(point)
+        stack.extend(reversed(below[point]))
+
+    best, fewest = [list(layer) for layer in layers], _crossings(layers, below)
+    for sweep in range(_ORDER_SWEEPS):
+        if not fewest:
+            break
+        downwards = sweep % 2 == 0
+        for layer in layers[1:] if downwards else layers[-2::-1]:
+            place = {point: at for other in layers for at, point in enumerate(other)}
+            neighbours = above if downwards else below
+            middle = {
+                point: sum(place[other] for other in neighbours[point]) / len(neighbours[point])
+                if neighbours[point]
+                else place[point]
+                for point in layer
+            }
+            layer.sort(key=middle.__getitem__)
+        crossings = _crossings(layers, below)
+        if crossings < fewest:
+            best, fewest = [list(layer) for layer in layers], crossings
+    return best
+
+
+def _crossings(layers: list[list[int]], below: list[list[int]]) -> int:
+    total = 0
+    for layer, lower in zip(layers, layers[1:], strict=False):
+        place = {point: at for at, point in enumerate(lower)}
+        ends: list[int] = []
+        for point in layer:
+            targets = sorted(place[other] for other in below[point])
+            total += sum(len(ends) - bisect_right(ends, target) for target in targets)
+            for target in targets:
+                insort(ends, target)
+    return total
+
+
+def _placed(
+    layers: list[list[int]], links: list[tuple[int, int]], widths: list[float], gap: float, lanes_from: int
+) -> list[float]:
+    above, below = _neighbours(len(widths), links)
+    x = [0.0] * len(widths)
+    for layer in layers:
+        at = 0.0
+        for point in layer:
+            x[point] = at + widths[point] / 2
+            at += widths[point] + gap
+    for sweep in range(_PLACE_SWEEPS):
+        for layer in layers if sweep % 2 == 0 else layers[::-1]:
+            wanted, weights = [], []
+            for point in layer:
+                # Both sides count from the start, the side swept from more.
+                nearer, farther = (above, below) if sweep % 2 == 0 else (below, above)
+                pulls = [(other, 2.0) for other in nearer[point]] + [(other, 1.0) for other in farther[point]]
+                scaled = [
+                    (x[other], pull * (_LANE_WEIGHT if point >= lanes_from and other >= lanes_from else 1.0))
+                    for other, pull in pulls
+                ]
+                weight = sum(pull for _, pull in scaled)
+                wanted.append(sum(at * pull for at, pull in scaled) / weight if weight else x[point])
+                weights.append(_LANE_WEIGHT if point >= lanes_from else 1.0)
+            for point, at in zip(layer, _spread(wanted, weights, [widths[p] for p in layer], gap), strict=True):
+                x[point] = at
+    left = min((x[point] - widths[point] / 2 for point in range(len(x))), default=0.0)
+    return [at - left for at in x]
+
+
+def _spread(wanted: list[float], weights: list[float], widths: list[float], gap: float) -> list[float]:
+    """The places nearest to the wanted ones, in least squares, that keep order and gaps (pool adjacent violators)."""
+    offsets, at = [], 0.0
+    for index, width in enumerate(widths):
+        at += width / 2 + (gap + widths[index - 1] / 2 if index else 0.0)
+        offsets.append(at)
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, how many
+    for want, weight, offset in zip(wanted, weights, offsets, strict=True):
+        block = (want - offset, weight, 1)
+        while blocks and blocks[-1][0] >= block[0]:
+            mean, heavy, many = blocks.pop()
+            both = heavy + block[1]
+            block = ((mean * heavy + block[0] * block[1]) / both, both, many + block[2])
+        blocks.append(block)
+    means = [mean for mean, _, many in blocks for _ in range(many)]
+    return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
+
+
+def _drawn(
+    sizes: Sequence[tuple[float, float]],
+    points: list[int],
+    layers: list[list[int]],
+    links: list[tuple[int, int]],
+    x: list[float],
+    widths: list[float],
+    row_gap: float,
+) -> Layout:
+    heights = [max((sizes[point][1] for point in layer if point < len(sizes)), default=0.0) for layer in layers]
+    tops, at = [], 0.0
+    for height in heights:
+        tops.append(at)
+        at += height + row_gap
+    boxes = tuple(Box(x[box], tops[points[box]] + heights[points[box]] / 2, *sizes[box]) for box in range(len(sizes)))
+
+    def bottom(point: int) -> float:
+        return (
+            boxes[point].y + boxes[point].height / 2
+            if point < len(boxes)
+            else tops[points[point]] + heights[points[point]]
+        )
+
+    lines = []
+    for upper, lower in links:
+        is_box = lower < len(boxes)
+        end = boxes[lower].y - boxes[lower].height / 2 if is_box else tops[points[lower]]
+        lines.append(Line(x[upper], bottom(upper), x[lower], end, arrow=is_box))
+    for point in range(len(boxes), len(points)):
+        top = tops[points[point]]
+        lines.append(Line(x[point], top, x[point], top + heights[points[point]], arrow=False))
+    width = max((x[point] + widths[point] / 2 for point in range(len(x))), default=0.0)
+    return Layout(boxes, tuple(lines), width, max(at - row_gap, 0.0))

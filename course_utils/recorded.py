@@ -1,0 +1,150 @@
+"""What a node of the recorded graph holds, read without disturbing it (``saved_slots``, ``python_slots``,
+``tensors_inside``).
+
+Only raw slots are read (``_raw_saved_*``, ``SavedTensor.data``): the ``_saved_*`` attributes and ``unpack`` run unpack
+hooks, which re-run a checkpointed forward. A ``SavedTensor`` read from a node is a pointer into the node: it is never
+kept. Imports ``course_utils.references``.
+"""
+
+import functools
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from course_utils.references import Node, SavedTensor, is_node
+
+# Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
+_HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
+
+# Containers on a custom Function's ctx or in a packed object are searched this deep, and no further.
+_DEPTH = 8
+
+
+@dataclass
+class Slot:
+    """One place in a node that may hold a tensor or, where hooks packed it, any object.
+
+    Attributes:
+        name: ``self``, ``mat1``, ``result``; ``saved_tensors[0]`` for a custom Function; ``variable`` for a leaf.
+        value: what is in it; None where nothing was saved or backward has freed it.
+        packed: a saved-tensor hook put ``value`` there.
+        unpack_hook: the function that would unpack it, None without hooks.
+        freed: backward has freed it.
+    """
+
+    name: str
+    value: object
+    packed: bool = False
+    unpack_hook: object = None
+    freed: bool = False
+
+
+@functools.lru_cache(maxsize=1024)
+def _raw_names(kind: type) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+
+
+def hides_saved_tensors(node: Node) -> bool:
+    """Whether a node is of a kind that saves tensors where Python cannot see them."""
+    return type(node).__name__ in _HIDES_WHAT_IT_SAVES
+
+
+def saved_slots(node: Node) -> Iterator[Slot]:
+    """Everything a node saved through PyTorch's own slots, in alphabetical order of their names."""
+    if type(node).__name__ == "AccumulateGrad":
+        yield Slot("variable", node.variable)
+        return
+    for name in _raw_names(type(node)):
+        short = name.removeprefix("_raw_saved_")
+        if short == "tensors" and isinstance(node, torch._C._FunctionBase):
+            short = "saved_tensors"
+        try:
+            raw = getattr(node, name)
+        except RuntimeError:  # a list of saved tensors says in this way that backward has freed it
+            yield Slot(short, None, freed=True)
+            continue
+        if isinstance(raw, SavedTensor):
+            yield read_saved(short, raw)
+        elif isinstance(raw, (tuple, list)):
+            for position, item in enumerate(raw):
+                if isinstance(item, SavedTensor):
+                    yield read_saved(f"{short}[{position}]", item)
+
+
+def read_saved(name: str, raw: SavedTensor) -> Slot:
+    """Reads a ``SavedTensor`` as it is, without unpacking it."""
+    hook = raw.unpack_hook
+    value = raw.data
+    if value is not None or hook is not None:
+        return Slot(name, value, packed=hook is not None, unpack_hook=hook)
+    # Nothing in it and no hook to run: unpack tells "never filled" (None) from "freed by backward" (raises).
+    try:
+        raw.unpack()
+    except RuntimeError:
+        return Slot(name, None, freed=True)
+    return Slot(name, None)
+
+
+def python_slots(node: Node) -> Iterator[tuple[str, object]]:
+    """What a custom Function keeps as attributes of ``ctx``, by name; nothing for a built-in node."""
+    if isinstance(node, torch._C._FunctionBase):
+        for name, value in vars(node).items():
+            yield f"ctx.{name}", value
+        if node.saved_for_forward:
+            yield "saved_for_forward", node.saved_for_forward
+
+
+def tensors_inside(value: object, name: str) -> Iterator[tuple[str, torch.Tensor | Node]]:
+    """Tensors and nodes in an object, with the path that leads to them: ``ctx.cache['key'][0]``.
+
+    Looks into lists, tuples, sets, dicts, plain objects, closures, partial and bound functions. Modules, classes,
+    ``torch.nn.Module`` and global names are not entered: variables hold them.
+    """
+    seen: set[int] = set()
+    waiting = [(name, value, 0)]
+    while waiting:
+        path, thing, depth = waiting.pop()
+        kind = type(thing)
+        if thing is None or kind in (int, float, str, bool, bytes) or depth > _DEPTH:
+            continue
+        if issubclass(kind, torch.Tensor) or is_node(thing):
+            yield path, thing
+            continue
+        if id(thing) in seen or issubclass(kind, (type, types.ModuleType, torch.nn.Module)):
+            continue
+        seen.add(id(thing))
+        waiting.extend((path + step, inner, depth + 1) for step, inner in reversed(_steps(thing)))
+
+
+def _steps(thing: object) -> list[tuple[str, object]]:
+    kind = type(thing)
+    if issubclass(kind, SavedTensor):
+        slot = read_saved("", thing)
+        return [("", slot.value), ("", slot.unpack_hook)]
+    if issubclass(kind, (list, tuple)):
+        return [(f"[{position}]", item) for position, item in enumerate(thing)]
+    if issubclass(kind, dict):
+        return [(f"[{key!r}]" if isinstance(key, (str, int)) else "[...]", item) for key, item in thing.items()]
+    if issubclass(kind, (set, frozenset)):
+        return [("[...]", item) for item in thing]
+    if kind is types.FunctionType:
+        cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
+        return [(f".{name}", cell.cell_contents) for name, cell in cells if _filled(cell)]
+    if kind is types.MethodType:
+        return [("", thing.__self__)]
+    if kind is functools.partial:
+        return [("", thing.func), ("", thing.args), ("", thing.keywords)]
+    if issubclass(kind, types.BuiltinFunctionType):
+        return []
+    attributes = getattr(thing, "__dict__", None)
+    return [(f".{name}", item) for name, item in attributes.items()] if isinstance(attributes, dict) else []
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  raises where the name was never bound or has been deleted
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,202 @@
+"""How many references keep a thing alive, seen from outside: Python objects, tensors, storages and the nodes of the
+recorded graph (``Holdings``).
+
+PyTorch keeps a tensor, a storage or a node alive by two counters: the reference count of its Python object and the use
+count of its C++ object. While both exist, each side also holds the other once. ``Holdings.count`` takes these mutual
+references and the caller's own away, so that what is left is the number of holders somebody else would have to drop.
+
+Imports nothing of the course.
+"""
+
+import ctypes
+import functools
+import gc
+import sys
+from collections.abc import Callable, Iterable
+
+import torch
+
+Node = torch.autograd.graph.Node
+SavedTensor = torch._C._autograd.SavedTensor
+
+
+class Holdings:
+    """Keeps each thing under study alive by exactly one reference, so that the others can be counted.
+
+    Use one instance for one study and drop it: it keeps what was added to it alive.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, list[object]] = {}
+
+    def add(self, thing: object) -> int:
+        """Holds a thing once, however often it is added; returns the key to ask for it by."""
+        key = id(thing)
+        if key not in self._held:
+            self._held[key] = [thing]
+        return key
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._held
+
+    def get(self, key: int) -> object:
+        """The thing itself. Drop what this returns before asking for its ``count``."""
+        return self._held[key][0]
+
+    def count(self, key: int) -> int:
+        """The number of references to a thing that are not this object's: from variables, containers, tensors, nodes.
+
+        Raises:
+            NotImplementedError: the thing is a node, and this PyTorch does not let its references be counted
+                (``can_count_nodes`` is False).
+        """
+        box = self._held[key]
+        python = sys.getrefcount(box[0]) - _HELD_IN_A_BOX
+        read = _use_count_reader(box[0])
+        if read is None:
+            return python
+        uses = read(box[0])
+        # One use is the Python object's own; while there are others, they in turn hold the Python object (see
+        # "owner reference" in _owner_references).
+        owner = _owner_references().get(_family(box[0]), 0) if uses > 1 else 0
+        return python - owner + uses - 1
+
+
+# How often a thing that only a box holds is referenced while its count is asked for: the box, and the argument (which
+# newer Pythons borrow).
+_BOX = [object()]
+_HELD_IN_A_BOX = sys.getrefcount(_BOX[0])
+
+
+def _family(thing: object) -> str:
+    if isinstance(thing, torch.Tensor):
+        return "tensor"
+    if isinstance(thing, torch.UntypedStorage):
+        return "storage"
+    return "node"
+
+
+def _use_count_reader(thing: object) -> Callable[[object], int] | None:
+    # type(...) and not isinstance: weak proxies pretend to be what they point at.
+    kind = type(thing)
+    if issubclass(kind, torch.Tensor):
+        return _tensor_uses
+    if issubclass(kind, torch.UntypedStorage):
+        return _storage_uses
+    if issubclass(kind, torch._C._FunctionBase):
+        return _needed(_node_readers()[1])
+    if is_node(thing):
+        return _needed(_node_readers()[0])
+    return None
+
+
+def is_node(thing: object) -> bool:
+    """Whether a thing is a node of the recorded graph: what ``tensor.grad_fn`` returns."""
+    return isinstance(thing, Node)
+
+
+def _needed(reader: Callable[[object], int] | None) -> Callable[[object], int]:
+    if reader is None:
+        raise NotImplementedError("this PyTorch does not let the references to a node be counted")
+    return reader
+
+
+def _tensor_uses(tensor: torch.Tensor) -> int:
+    return tensor._use_count()
+
+
+def _storage_uses(storage: torch.UntypedStorage) -> int:
+    return torch._C._storage_Use_Count(storage._cdata)
+
+
+@functools.cache
+def can_count_nodes() -> bool:
+    """Whether the references to a node can be counted in this PyTorch (they are not part of its interface)."""
+    return None not in _node_readers()
+
+
+@functools.cache
+def _owner_references() -> dict[str, int]:
+    """How many references the C++ side holds on the Python object while it has other users: 0 or 1, by PyTorch version.
+
+    Found out on things whose holders are known.
+    """
+    leaf = torch.zeros(1, requires_grad=True)
+    middle = leaf.exp()
+    keeps = (middle * middle).grad_fn  # noqa: F841  keeps two C++ references to middle, and none from Python
+    storage = middle.untyped_storage()
+    node = middle.grad_fn
+    held = {"tensor": [middle], "storage": [storage], "node": [node]}
+    del middle, storage, node
+    return {family: sys.getrefcount(box[0]) - _HELD_IN_A_BOX for family, box in held.items()}
+
+
+@functools.cache
+def _node_readers() -> tuple[Callable[[object], int] | None, Callable[[object], int] | None]:
+    """Functions that read the use count of a built-in node and of a custom function's node, None where not known.
+
+    PyTorch offers no call for it. Where the Python object keeps its pointer is fixed by
+    https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/python_cpp_function.h#L15 and
+    https://github.com/pytorch/pytorch/blob/v2.13.0/torch/csrc/autograd/python_function.h#L81. A reader is used only
+    if the sizes of these structures are the known ones and it counts right on nodes whose holders are known.
+    """
+    word = ctypes.sizeof(ctypes.c_void_p)
+    header = object.__basicsize__
+    function_end = torch._C._FunctionBase.__basicsize__
+    leaf = torch.zeros(1, requires_grad=True)
+    middle = leaf.exp()
+    cpp_extra = type(middle.grad_fn).__basicsize__ - header
+
+    readers: list[Callable[[object], int] | None] = []
+    for at, probe in ((header, middle), (function_end - word, _Same.apply(leaf))):
+        if cpp_extra == word:  # an intrusive pointer: the count lies in the node
+            reader = functools.partial(_read_intrusive, at=at)
+        elif cpp_extra == 2 * word:  # a shared pointer: object, then control block
+            reader = functools.partial(_read_shared, at=at + word if at == header else at)
+        else:
+            reader = None
+        readers.append(reader if reader is not None and _counts_right(reader, probe) else None)
+    return readers[0], readers[1]
+
+
+def _read_intrusive(node: object, at: int) -> int:
+    pointer = ctypes.c_void_p.from_address(id(node) + at).value
+    return torch._C._storage_Use_Count(pointer) if pointer else -1
+
+
+def _read_shared(node: object, at: int) -> int:
+    block = ctypes.c_void_p.from_address(id(node) + at).value
+    if not block:
+        return -1
+    count = ctypes.c_int32.from_address(block + ctypes.sizeof(ctypes.c_void_p)).value
+    # The C++ library of macOS stores the number of owners less one.
+    return count + (sys.platform == "darwin")
+
+
+def _counts_right(reader: Callable[[object], int], probe: torch.Tensor) -> bool:
+    alone = reader(probe.grad_fn)
+    user = probe + 1  # its node points at the probe's node once
+    once = reader(probe.grad_fn)
+    other = probe + probe  # and this one twice
+    thrice = reader(probe.grad_fn)
+    del user
+    twice = reader(probe.grad_fn)
+    del other
+    return alone in (1, 2) and (once, thrice, twice) == (alone + 1, alone + 3, alone + 2)
+
+
+class _Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def live_tensors() -> Iterable[torch.Tensor]:
+    """Every tensor that has a Python object, including those that only C++ holds. Slow: looks at all objects."""
+    for thing in gc.get_objects():
+        if issubclass(type(thing), torch.Tensor):
+            yield thing

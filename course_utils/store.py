@@ -1,0 +1,212 @@
+"""The SQLite file under ``progress``: one transaction on it (``transaction``), the same with a dated copy made first
+(``transaction_with_copy``), the file put aside as it is (``put_aside``), and what went wrong as a sentence
+(``reason``).
+
+Imports nothing of the course; sqlite3 is loaded when a file is first opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+VARIABLE = "COURSE_UTILS_PROGRESS"
+ELSEWHERE = f"name another file in the environment variable {VARIABLE}"
+WAIT_SECONDS = 1.5  # for another kernel's write, which takes milliseconds; a check must not hang on a stuck one
+SCHEMA_VERSION = 1
+# Marks the file as ours, in its header: https://www.sqlite.org/fileformat2.html#application_id
+APPLICATION_ID = int.from_bytes(b"AgCt", "big")
+
+# NOTE [One file, many kernels, killed at any moment]
+# Every call opens the file, does one transaction and closes it: nothing is held between two cells.
+# - A rollback journal, not WAL: WAL needs memory shared between the processes, which a home directory on a network
+#   cannot give (https://www.sqlite.org/wal.html), and leaves two more files beside the first. With SQLite's default,
+#   `synchronous=FULL`, a write that was acknowledged outlives the kernel that made it.
+# - BEGIN EXCLUSIVE, not IMMEDIATE: all waiting happens there, once, so that WAIT_SECONDS is the whole delay. A COMMIT
+#   after BEGIN IMMEDIATE could wait again, for a reader.
+# - The tables are made in the transaction of the first row, so no kill can leave half of them.
+# - A file that cannot be used is left alone and not moved aside: it may lie in a folder that is still syncing, or be
+#   another program's file, named by mistake; what looks damaged now may be whole in a minute. The learner is told in
+#   one line, and `reset_progress()`, which they have to ask for, keeps it under another name.
+_TABLES = {
+    "exercise": """
+        lesson TEXT NOT NULL,
+        exercise TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('passed', 'partial', 'not attempted', 'error')),
+        earned REAL NOT NULL CHECK (earned BETWEEN 0 AND possible),
+        best REAL NOT NULL CHECK (best BETWEEN 0 AND possible),
+        possible REAL NOT NULL,
+        count INTEGER NOT NULL CHECK (count >= 0),
+        hints INTEGER NOT NULL CHECK (hints >= 0),
+        first_at TEXT NOT NULL,
+        last_at TEXT NOT NULL,
+        PRIMARY KEY (lesson, exercise)
+    """,
+    "prediction": """
+        lesson TEXT NOT NULL,
+        question TEXT NOT NULL,
+        first_right INTEGER NOT NULL CHECK (first_right IN (0, 1)),
+        last_right INTEGER NOT NULL CHECK (last_right IN (0, 1)),
+        count INTEGER NOT NULL CHECK (count >= 1),
+        first_at TEXT NOT NULL,
+        last_at TEXT NOT NULL,
+        PRIMARY KEY (lesson, question)
+    """,
+}
+
+
+class Unusable(Exception):
+    """There is no file to read or write here. Its arguments: what is wrong, and what to do."""
+
+
+@contextmanager
+def transaction(path: Path, *, writing: bool) -> Iterator[sqlite3.Connection]:
+    """The file, open for one transaction that is done wholly or not at all.
+
+    Args:
+        path: the file; made, with its own folder, where it is missing and ``writing``.
+        writing: whether the transaction writes. One that only reads may find no tables: see ``is_empty``.
+
+    Raises:
+        sqlite3.Error, OSError, Unusable: nothing was written; ``reason`` says why, in words.
+    """
+    with closing(_open(path, writing)) as connection:
+        _begin(connection, writing)
+        yield connection
+        connection.execute("COMMIT")  # where this is not reached, closing the connection takes everything back
+
+
+@contextmanager
+def transaction_with_copy(path: Path) -> Iterator[tuple[sqlite3.Connection, Path]]:
+    """A transaction that writes, after it has copied every row into a new dated file beside the first.
+
+    Copy and change are one transaction over both files (https://www.sqlite.org/atomiccommit.html#_multi_file_commit):
+    a row that another kernel stores meanwhile is in the copy if the change can touch it.
+    """
+    copy = _dated(path, "before-reset")
+    try:
+        with closing(_open(path, writing=True)) as connection:
+            connection.execute("ATTACH ? AS copy", (os.fspath(copy),))
+            _begin(connection, writing=True)
+            _make_tables(connection, "copy")
+            for table in _TABLES:
+                connection.execute(f"INSERT INTO copy.{table} SELECT * FROM main.{table}")
+            yield connection, copy
+            connection.execute("COMMIT")
+    except BaseException:
+        copy.unlink(missing_ok=True)  # empty: its rows are taken back with the change
+        raise
+
+
+def put_aside(path: Path) -> Path:
+    """Gives a file that cannot be read a dated name beside its own, and its journal with it. Returns the new path."""
+    aside = _dated(path, "unreadable")
+    journal = Path(f"{path}-journal")
+    # The journal first: SQLite would roll it into a new file of the old name.
+    if journal.exists():
+        os.replace(journal, f"{aside}-journal")
+    os.replace(path, aside)
+    return aside
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether the file holds no table: it is new."""
+    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+
+
+def has_our_mark(path: Path) -> bool:
+    """Whether the file's header says that this course wrote it, whatever has become of the rest."""
+    with open(path, "rb") as file:
+        header = file.read(72)
+    return header.startswith(b"SQLite format 3\x00") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the error says that the file's content is no usable database."""
+    signs = ("file is not a database", "malformed", "no such table", "no such column", "file is encrypted")
+    return not isinstance(error, (OSError, Unusable)) and any(sign in str(error) for sign in signs)
+
+
+def reason(error: Exception, shown: str) -> str:
+    """What went wrong and what to do, as one clause without a full stop.
+
+    Args:
+        error: what ``transaction`` raised.
+        shown: the file's name as the learner knows it.
+    """
+    # By message, since error codes came to Python's sqlite3 with 3.11. SQLite keeps these texts:
+    # https://github.com/sqlite/sqlite/blob/version-3.40.1/src/main.c#L1596
+    text = str(error)
+    number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, Unusable):
+        what, to_do = error.args
+        return f"{shown} {what}; {to_do}".strip()
+    if isinstance(error, UnicodeError):
+        return "it holds characters that no file can keep; write it without them"
+    if "is locked" in text:
+        return f"another program is holding {shown}; run the cell again in a moment"
+    if "disk is full" in text or number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "the disk is full; make room and run the cell again"
+    if "readonly" in text or number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{shown} may not be written; make it and its folder writable, or {ELSEWHERE}"
+    if number is not None:
+        return f"the folder of {shown} cannot be used ({os.strerror(number)}); mend that, or {ELSEWHERE}"
+    if "unable to open" in text:
+        return f"{shown} cannot be opened; make it and its folder writable, or {ELSEWHERE}"
+    return f"{shown} cannot be used ({text}); run the cell again, or {ELSEWHERE}"
+
+
+def _open(path: Path, writing: bool) -> sqlite3.Connection:
+    import sqlite3
+
+    if writing:
+        # Its own folder is made, those above are not: a home directory that is missing or a drive that is not mounted
+        # must not be papered over by a new folder of its name.
+        path.parent.mkdir(exist_ok=True)
+    if path.exists() and not path.is_file():
+        raise Unusable("is a folder or a device", ELSEWHERE)
+    # isolation_level=None: transactions are ours to begin and to commit, not the module's.
+    return sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
+
+
+def _begin(connection: sqlite3.Connection, writing: bool) -> None:
+    connection.execute("BEGIN EXCLUSIVE" if writing else "BEGIN")
+    if not is_empty(connection):
+        _require_ours(connection)
+    elif writing:
+        _make_tables(connection, "main")
+
+
+def _make_tables(connection: sqlite3.Connection, schema: str) -> None:
+    for name, columns in _TABLES.items():
+        connection.execute(f"CREATE TABLE {schema}.{name} ({columns}) WITHOUT ROWID")
+    connection.execute(f"PRAGMA {schema}.application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA {schema}.user_version = {SCHEMA_VERSION}")
+
+
+def _require_ours(connection: sqlite3.Connection) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise Unusable("is another program's database", ELSEWHERE)
+    if version > SCHEMA_VERSION:
+        raise Unusable("was written by a newer version of the course", f"update the course, or {ELSEWHERE}")
+
+
+def _dated(path: Path, why: str) -> Path:
+    """A new empty file beside ``path``, named after it, the reason and now."""
+    stem = f"{path.stem}-{why}-{datetime.now():%Y-%m-%d-%H%M%S}"
+    for number in range(1, 100):
+        name = path.with_name(f"{stem}{f'-{number}' if number > 1 else ''}{path.suffix}")
+        with suppress(FileExistsError):
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            return name
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(name))

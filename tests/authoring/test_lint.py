@@ -1,0 +1,370 @@
+"""Every rule of the lint, on a notebook that keeps it and on one that breaks it in this way alone."""
+
+import copy
+import json
+
+import nbformat
+import pytest
+
+from course_utils.authoring import cells
+from course_utils.authoring.__main__ import main
+from course_utils.authoring.build import build
+from course_utils.authoring.files import dumps, read, write_text
+from course_utils.authoring.lint import lint_course, lint_learner, lint_solution, report
+from course_utils.authoring.rules_outputs import alternative_text, visible_text
+from course_utils.authoring.rules_structure import known_magics
+
+EXERCISES = {"snapshot": 4.0, "predicted_edit": 6.0}
+
+
+def by_id(notebook, id):
+    return next(cell for cell in notebook.cells if cell.id == id)
+
+
+def stream(text, name="stdout"):
+    return nbformat.v4.new_output("stream", name=name, text=text)
+
+
+def drop(notebook, id):
+    notebook.cells.remove(by_id(notebook, id))
+
+
+def swap(notebook, one, other):
+    at = [cell.id for cell in notebook.cells]
+    i, j = at.index(one), at.index(other)
+    notebook.cells[i], notebook.cells[j] = notebook.cells[j], notebook.cells[i]
+
+
+def grading(**changes):
+    return lambda cell: cell.metadata.nbgrader.update(changes)
+
+
+def forget(key):
+    return lambda cell: cell.metadata.nbgrader.pop(key)
+
+
+def source(text):
+    return lambda cell: cell.update(source=text)
+
+
+def tagged(*tags):
+    return lambda cell: cell.metadata.update(tags=list(tags))
+
+
+def shows(*outputs):
+    return lambda cell: cell.update(outputs=list(outputs))
+
+
+def prints(text):
+    return shows(stream(text))
+
+
+def shows_html(text):
+    return shows(nbformat.v4.new_output("display_data", data={"text/html": text, "text/plain": "card"}))
+
+
+ERROR = nbformat.v4.new_output("error", ename="RuntimeError", evalue="no", traceback=[])
+FIGURE = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
+
+# name of the case: (rule, id of the cell that is broken and reported, how)
+CELL_CASES = {
+    "duplicate grade id": ("grade-id", "predicted_edit", grading(grade_id="detach-snapshot")),
+    "grade id of another topic": ("grade-id", "setup", grading(grade_id="no_grad-setup")),
+    "grade id with a space": ("grade-id", "setup", grading(grade_id="detach-set up")),
+    "check's grade id without its ending": ("grade-id", "snapshot-check", grading(grade_id="detach-other")),
+    "schema 4": ("schema", "snapshot", grading(schema_version=4)),
+    "no schema": ("schema", "snapshot", forget("schema_version")),
+    "key missing": ("schema", "snapshot", forget("locked")),
+    "key unknown": ("schema", "snapshot", grading(level=3)),
+    "task": ("role", "written", grading(task=True)),
+    "written without grade": ("role", "written", grading(grade=False)),
+    "answer and check at once": ("role", "snapshot", grading(grade=True, points=1)),
+    "check not locked": ("role", "snapshot-check", grading(locked=False)),
+    "answer locked": ("role", "snapshot", grading(locked=True)),
+    "check without points": ("points", "snapshot-check", forget("points")),
+    "check with zero points": ("points", "snapshot-check", grading(points=0)),
+    "check with a print": ("check-call", "snapshot-check", source('print(1)\nlesson.check("snapshot", snapshot)')),
+    "check shown twice": ("check-call", "snapshot-check", source('lesson.check("snapshot", snapshot); 1')),
+    "check of another exercise": ("check-call", "snapshot-check", source('lesson.check("snapshot", other)')),
+    "check in an ungraded cell": ("check-call", "case", source('lesson.check("snapshot", snapshot)')),
+    "answer without a region": ("solution-region", "snapshot", source("def snapshot(x):\n    return x.clone()")),
+    "region never closed": ("solution-region", "snapshot", source("### BEGIN SOLUTION\nsnapshot = 1")),
+    "region in a plain cell": ("solution-region", "case", source("### BEGIN SOLUTION\nx = 1\n### END SOLUTION")),
+    "marker misspelt": ("solution-region", "snapshot", source("# BEGIN SOLUTION\nx = 1\n# END SOLUTION")),
+    "set-up without a lesson": ("setup", "setup", source("import torch")),
+    "set-up of another lesson": ("setup", "setup", source('lesson = Lesson("no_grad")')),
+    "set-up that does more": ("setup", "setup", source('lesson = Lesson("detach")\nx = torch.ones(3)')),
+    "set-up not locked": ("setup", "setup", grading(locked=False)),
+    "second lesson": ("setup", "case", source('lesson = Lesson("detach")')),
+    "check ignored by nbval": ("hidden-from-nbval", "snapshot-check", tagged("nbval-ignore-output")),
+    "check skipped by nbval": ("hidden-from-nbval", "snapshot-check", tagged("nbval-skip")),
+    "answer may raise": ("hidden-from-nbval", "snapshot", tagged("raises-exception")),
+    "answer ignored by a comment": (
+        "hidden-from-nbval",
+        "snapshot",
+        lambda cell: cell.update(source="# NBVAL_IGNORE_OUTPUT\n" + cell.source),
+    ),
+    "26 lines": ("length", "case", source("\n".join(["x = 1"] * 26))),
+    "not Python": ("syntax", "case", source("def f(:\n    pass")),
+    "unknown line magic": ("magic", "case", source("%tiem draw()")),
+    "unknown magic inside an assignment": ("magic", "case", source("x = %tiem draw()")),
+    "unknown cell magic": ("magic", "case", source("%%timeti\ndraw()")),
+    "script magic": ("magic", "case", source("%%bash\nls")),
+    "front end's metadata": ("metadata", "case", lambda cell: cell.metadata.update(collapsed=True)),
+    "checksum of a release": ("metadata", "snapshot", grading(checksum="0" * 32)),
+    "no execution count": ("not-executed", "case", lambda cell: cell.update(execution_count=None)),
+    "stderr": ("stderr", "case", shows(stream("UserWarning: no\n", "stderr"))),
+    "stderr in a check": (
+        "stderr",
+        "snapshot-check",
+        lambda cell: cell.outputs.append(stream("UserWarning: no\n", "stderr")),
+    ),
+    "error": ("error", "case", shows(ERROR)),
+    "error promised and missing": ("error", "case", tagged("raises-exception")),
+    "check without output": ("check-output", "snapshot-check", shows()),
+    "check that lost points": (
+        "check-output",
+        "snapshot-check",
+        lambda cell: cell.outputs[0].data.update({"text/plain": "3.5"}),
+    ),
+    "check without a card": ("check-output", "snapshot-check", lambda cell: cell.outputs[0].data.pop("text/html")),
+    "address": ("not-comparable", "case", prints("<ExpBackward0 object at 0x7f3a5c0b1d90>")),
+    "address inside an HTML tag": ("not-comparable", "case", shows_html('<svg id="g0x7f3a5c0b1d90"></svg>')),
+    "random id": ("not-comparable", "case", shows_html('<p id="1b4e28ba-2fa1-11d2-883f-0016d3cca427"></p>')),
+    "process id": ("not-comparable", "case", prints("worker pid: 4711")),
+    "kernel's file": ("not-comparable", "case", prints("ipykernel_4711/123.py")),
+    "path": ("not-comparable", "case", prints("stored in /home/ada/.local/progress")),
+    "time": ("not-comparable", "case", prints("took 1.25 ms")),
+    "time without a space": ("not-comparable", "case", prints("took 3s")),
+    "time in a card": ("not-comparable", "case", shows_html("<p>took <b>12.3 s</b></p>")),
+    "time of day": ("not-comparable", "case", prints("at 12:30:05")),
+    "date": ("not-comparable", "case", prints("on 2024-02-29")),
+    "SVG": (
+        "not-comparable",
+        "case",
+        shows(nbformat.v4.new_output("display_data", data={"image/svg+xml": "<svg/>", "text/plain": "x"})),
+    ),
+    "large output": ("size", "case", prints("x" * 150 * 1024)),
+    "figure without words": ("alternative-text", "figure", shows(nbformat.v4.new_output("display_data", data=FIGURE))),
+}
+# name of the case: (rule, id of the cell that is reported or None for the whole notebook, how the notebook is broken)
+NOTEBOOK_CASES = {
+    "answer without a check": ("answer-without-check", "snapshot", lambda nb: drop(nb, "snapshot-check")),
+    "something between answer and check": (
+        "answer-without-check",
+        "snapshot",
+        lambda nb: nb.cells.insert(6, cells.markdown("Now check it.", "between")),
+    ),
+    "check without an answer": ("check-without-answer", "snapshot-check", lambda nb: drop(nb, "snapshot")),
+    "duplicate cell id": ("cell-id", "title", lambda nb: nb.cells.append(cells.markdown("x", "title"))),
+    "points do not add up": ("points", None, lambda nb: grading(points=3)(by_id(nb, "snapshot-check"))),
+    "no written question": ("points", None, lambda nb: drop(nb, "written")),
+    "written question of 3 points": ("points", None, lambda nb: grading(points=3)(by_id(nb, "written"))),
+    "metadata of one Jupyter": ("metadata", None, lambda nb: nb.metadata.language_info.update(version="3.11.9")),
+    "older format": ("format", None, lambda nb: nb.update(nbformat_minor=4)),
+    "field that the format lacks": ("format", None, lambda nb: by_id(nb, "figure").outputs[0].pop("metadata")),
+    "cells run out of order": ("not-executed", None, lambda nb: by_id(nb, "case").update(execution_count=9)),
+    "large notebook": ("size", None, lambda nb: by_id(nb, "title").update(source="x" * 700 * 1024)),
+}
+
+
+def lint(notebook, folder, exercises=EXERCISES):
+    path = write_text(dumps(notebook), folder / "03_detach.ipynb")
+    return lint_solution(path, exercises=exercises)
+
+
+def test_a_good_notebook_has_no_problem(solution, tmp_path):
+    assert lint(solution, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", CELL_CASES)
+def test_a_broken_cell_is_named_and_the_mended_one_passes(case, solution, tmp_path):
+    rule, id, break_it = CELL_CASES[case]
+    mended = copy.deepcopy(solution)
+    break_it(by_id(solution, id))
+
+    found = [problem for problem in lint(solution, tmp_path) if (problem.rule, problem.cell_id) == (rule, id)]
+
+    assert found, report(lint(solution, tmp_path))
+    number = [cell.id for cell in solution.cells].index(id) + 1
+    assert found[0].cell_number == number
+    assert found[0].first_line and found[0].first_line in by_id(solution, id).source
+    assert found[0].what and found[0].mend
+    assert lint(mended, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", NOTEBOOK_CASES)
+def test_a_broken_notebook_is_named_and_the_mended_one_passes(case, solution, tmp_path):
+    rule, id, break_it = NOTEBOOK_CASES[case]
+    mended = copy.deepcopy(solution)
+    break_it(solution)
+
+    found = [problem for problem in lint(solution, tmp_path) if (problem.rule, problem.cell_id) == (rule, id or "")]
+
+    assert found, report(lint(solution, tmp_path))
+    assert lint(mended, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("exercises", "id"),
+    [
+        ({"snapshot": 4.0}, "predicted_edit-check"),  # the notebook has one more
+        (EXERCISES | {"mean_loss": 2.0}, ""),  # the module has one more
+        ({"snapshot": 5.0, "predicted_edit": 5.0}, "snapshot-check"),  # another share of the points
+    ],
+)
+def test_exercises_of_notebook_and_module_must_agree(exercises, id, solution, tmp_path):
+    problems = lint(solution, tmp_path, exercises)
+    assert ("exercise", id) in [(problem.rule, problem.cell_id) for problem in problems]
+    assert lint(solution, tmp_path, exercises=None) == []
+
+
+def test_a_cell_without_id_is_named(solution, tmp_path):
+    del by_id(solution, "case")["id"]
+    assert [(p.rule, p.cell_number) for p in lint(solution, tmp_path)] == [("cell-id", 3)]
+
+
+def test_a_prediction_needs_no_check(solution, tmp_path):
+    guess = cells.answer("guess = ...\n### BEGIN SOLUTION\nguess = 2\n### END SOLUTION", "detach", "guess")
+    shown = cells.code('lesson.predict("how many?", guess, 2)', "guess-shown")
+    for count, cell in enumerate((guess, shown), start=7):
+        cell.execution_count = count
+    at = [cell.id for cell in solution.cells].index("question")
+    solution.cells[at:at] = [guess, shown]
+    by_id(solution, "predicted_edit").execution_count, by_id(solution, "predicted_edit-check").execution_count = 5, 6
+    for count, cell in enumerate((cell for cell in solution.cells if cell.cell_type == "code"), start=1):
+        cell.execution_count = count
+    assert lint(solution, tmp_path) == []
+
+    shown.source = "guess"
+    assert [problem.rule for problem in lint(solution, tmp_path)] == ["answer-without-check"]
+
+
+def test_a_lesson_without_points_needs_no_written_question(solution, tmp_path):
+    for id in ("written", "predicted_edit", "predicted_edit-check"):
+        drop(solution, id)
+    grading(points=0)(by_id(solution, "snapshot-check"))
+    by_id(solution, "snapshot-check").outputs[0].data["text/plain"] = "0.0"
+    path = write_text(dumps(solution), tmp_path / "03_detach.ipynb")
+    assert lint_solution(path, points=0, written_points=0) == []
+
+
+def test_what_nbval_does_not_compare_may_vary(solution, tmp_path):
+    tagged("nbval-ignore-output")(by_id(solution, "case"))
+    prints("took 1.25 ms at 0x7f3a5c0b1d90")(by_id(solution, "case"))
+    by_id(solution, "figure").outputs[0].data["image/png"] = "0x7f3a5c0b1d90"
+    assert lint(solution, tmp_path) == []
+
+
+def test_a_promised_error_may_be_stored(solution, tmp_path):
+    tagged("raises-exception")(by_id(solution, "case"))
+    shows(ERROR)(by_id(solution, "case"))
+    assert lint(solution, tmp_path) == []
+
+
+def test_stripped_outputs_are_refused(solution, tmp_path):
+    # nbval compares nothing here and passes, see tests/test_notebook_runs.py.
+    for cell in solution.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    rules = {problem.rule for problem in lint(solution, tmp_path)}
+    assert {"not-executed", "check-output"} <= rules
+
+
+def test_a_file_that_is_no_notebook_is_one_problem(tmp_path):
+    path = tmp_path / "03_detach.ipynb"
+    for text in ("", "{", "[]", '{"nbformat": 3}', '{"nbformat": 4, "cells": [3]}'):
+        path.write_text(text)
+        assert [problem.rule for problem in lint_solution(path)] == ["unreadable"]
+        assert [problem.rule for problem in lint_learner(path)] == ["unreadable"]
+
+
+def test_a_built_learner_notebook_has_no_problem(course):
+    (learner,) = build(course)
+    assert lint_learner(learner, course.solutions / learner.name) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "id", "break_it"),
+    [
+        ("learner-output", "case", prints("4 batches")),
+        ("learner-output", "case", lambda cell: cell.update(execution_count=1)),
+        ("solution-shown", "snapshot", source("def snapshot(x):\n        return x.detach().clone()")),
+        ("solution-shown", "case", source("# ### BEGIN SOLUTION")),
+        ("solution-shown", "written", source("Because `total` holds every batch's graph.")),
+        ("syntax", "snapshot", source("def snapshot(x):\n# Your answer here.")),
+    ],
+)
+def test_a_broken_learner_notebook_is_named(rule, id, break_it, course):
+    (learner,) = build(course)
+    notebook = read(learner)
+    break_it(by_id(notebook, id))
+    write_text(dumps(notebook), learner)
+    problems = lint_learner(learner, course.solutions / learner.name)
+    assert (rule, id) in [(problem.rule, problem.cell_id) for problem in problems]
+
+
+def test_the_course_is_linted_as_a_whole(course, solution):
+    write_text(dumps(solution), course.solutions / "77_unknown.ipynb")
+    (learner,) = [path for path in build(course) if path.name == "03_detach.ipynb"]
+    notebook = read(learner)
+    prints("4")(by_id(notebook, "case"))
+    write_text(dumps(notebook), learner)
+
+    problems = lint_course(course, exercises_of=lambda topic: EXERCISES)
+
+    assert {(p.notebook, p.rule) for p in problems} >= {
+        ("notebooks/solutions/77_unknown.ipynb", "catalogue"),
+        ("notebooks/solutions/77_unknown.ipynb", "grade-id"),
+        ("notebooks/03_detach.ipynb", "learner-output"),
+    }
+    assert not [problem for problem in problems if problem.notebook == "notebooks/solutions/03_detach.ipynb"]
+    assert lint_course(course, ["03_detach"], lambda topic: EXERCISES) == [p for p in problems if "03_" in p.notebook]
+
+
+def test_the_command_lists_every_problem_and_fails(course, solution, capsys, monkeypatch):
+    prints("took 3 ms at 0x7f3a5c0b1d90")(by_id(solution, "case"))
+    write_text(dumps(solution), course.solutions / "03_detach.ipynb")
+    monkeypatch.setattr("course_utils.authoring.__main__._exercises_of", lambda topic: EXERCISES)
+
+    assert main(["--course", str(course.root), "lint"]) == 1
+
+    said = capsys.readouterr().err
+    place = 'notebooks/solutions/03_detach.ipynb, cell 3 (id case): print("4 batches, 16 bytes each")'
+    assert said.count(place) == 2
+    assert "The output holds an address, which differs from run to run: 0x7f3a5c0b1d90" in said
+    assert "Mend: show something that stays the same, or tag the cell nbval-ignore-output." in said
+    assert said.endswith("2 problems.\n")
+
+
+def test_the_command_passes_a_good_course(course, capsys, monkeypatch):
+    monkeypatch.setattr("course_utils.authoring.__main__._exercises_of", lambda topic: EXERCISES)
+    assert main(["--course", str(course.root), "lint"]) == 0
+
+
+def test_alternative_text_is_found_in_both_places():
+    output = nbformat.v4.new_output("display_data", data=dict(FIGURE))
+    assert alternative_text(output) == ""
+    output.metadata["image/png"] = {"alt": " "}
+    assert alternative_text(output) == ""
+    output.data["text/html"] = '<img src="data:," alt="">'
+    assert alternative_text(output) == ""
+    output.data["text/html"] = "<img src='data:,' alt='bytes &amp; time'>"
+    assert alternative_text(output) == "bytes & time"
+    output.metadata["image/png"] = {"alt": "A line"}
+    assert alternative_text(output) == "A line"
+
+
+def test_visible_text_is_what_a_reader_sees():
+    assert visible_text("<style>p { top: 2s }</style><p title='3 s'>4 &lt; 5 s</p>").split() == ["4", "<", "5", "s"]
+
+
+def test_ipythons_magics_are_known_and_others_are_not():
+    assert {"time", "timeit", "matplotlib", "load_ext"} <= known_magics("line")
+    assert {"time", "timeit", "capture", "memory"} <= known_magics("cell")
+    assert "bash" not in known_magics("cell") and "memory" not in known_magics("line")
+
+
+def test_sample_outputs_survive_json(solution):
+    # The rules read what lies on disk, so the sample must be what a file gives back.
+    assert json.loads(dumps(solution))["cells"][2]["outputs"][0]["text"] == ["4 batches, 16 bytes each\n"]

@@ -1,0 +1,27 @@
+"""How the answers of a lesson are written down (``Right``, ``Wrong``)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Right:
+    """A right answer that is written differently from the course's own."""
+
+    exercise: str
+    name: str
+    answer: Any
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong answer, and the misconception (by its key) that the check must name."""
+
+    exercise: str
+    misconception: str
+    answer: Any
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.name or self.misconception

@@ -1,0 +1,391 @@
+"""Right and wrong answers to the exercises of lesson 03."""
+
+import copy
+import itertools
+
+import torch
+
+from tests.lessons.answers import Right, Wrong
+
+# ------------------------------------------------------------------------------------------------------------ snapshot
+
+
+def snapshot_under_no_grad(x):
+    with torch.no_grad():
+        return x.clone()
+
+
+def snapshot_by_copy(x):
+    with torch.inference_mode():
+        return torch.empty_like(x).copy_(x)
+
+
+def snapshot_new_tensor(x):
+    return torch.tensor(x)  # warns, and is right
+
+
+def snapshot_in_place(x):
+    x.detach_()
+    return x.clone()
+
+
+def snapshot_from_list(x):
+    return torch.tensor(x.tolist())
+
+
+def snapshot_flagged(x):
+    return x.detach().clone().requires_grad_(x.requires_grad)
+
+
+# ------------------------------------------------------------------------------------------------------ predicted_edit
+
+EDITS = {
+    "detach_edit": "error",
+    "data_edit": "wrong gradient",
+    "clone_edit": "right gradient",
+    "detach_clone_edit": "right gradient",
+}
+
+# ----------------------------------------------------------------------------------------------------------- mean_loss
+
+
+def mean_loss_by_detach(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in batches:
+        total = total + loss_fn(model(x), y).detach()
+        count += 1
+    if count == 0:
+        raise ValueError("no batches")
+    return total / count
+
+
+def mean_loss_by_item(model, loss_fn, batches):
+    values = [loss_fn(model(x), y).item() for x, y in batches]
+    if not values:
+        raise ValueError("no batches")
+    return torch.tensor(sum(values) / len(values))
+
+
+def mean_loss_by_inference(model, loss_fn, batches):
+    with torch.inference_mode():
+        return torch.stack([loss_fn(model(x), y) for x, y in nonempty(batches)]).mean()
+
+
+def nonempty(batches):
+    iterator = iter(batches)
+    try:
+        first = next(iterator)
+    except StopIteration:
+        raise ValueError("no batches") from None
+    return itertools.chain([first], iterator)
+
+
+def mean_loss_graphs(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in batches:
+        total += loss_fn(model(x), y)
+        count += 1
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def mean_loss_cut_too_late(model, loss_fn, batches):
+    return mean_loss_graphs(model, loss_fn, batches).detach()
+
+
+def mean_loss_batches_kept(model, loss_fn, batches):
+    return mean_loss_by_detach(model, loss_fn, list(batches))
+
+
+def mean_loss_number(model, loss_fn, batches):
+    return mean_loss_by_detach(model, loss_fn, batches).item()
+
+
+def mean_loss_sum(model, loss_fn, batches):
+    return sum(loss_fn(model(x), y).detach() for x, y in nonempty(batches))
+
+
+def mean_loss_weighted(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in nonempty(batches):
+        total += loss_fn(model(x), y).detach() * len(x)
+        count += len(x)
+    return total / count
+
+
+def mean_loss_last(model, loss_fn, batches):
+    for x, y in nonempty(batches):
+        loss = loss_fn(model(x), y).detach()
+    return loss
+
+
+def mean_loss_len(model, loss_fn, batches):
+    if not len(batches):
+        raise ValueError("no batches")
+    return sum(loss_fn(model(x), y).detach() for x, y in batches) / len(batches)
+
+
+def mean_loss_empty(model, loss_fn, batches):
+    losses = [loss_fn(model(x), y).item() for x, y in batches]
+    return torch.tensor(losses).mean()
+
+
+def mean_loss_zero_division(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in batches:
+        total, count = total + loss_fn(model(x), y).detach(), count + 1
+    return total / count
+
+
+def mean_loss_eval(model, loss_fn, batches):
+    model.eval()
+    return mean_loss_by_detach(model, loss_fn, batches)
+
+
+def mean_loss_eval_put_back(model, loss_fn, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        return mean_loss_by_detach(model, loss_fn, batches)
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def mean_loss_grad_mode(model, loss_fn, batches):
+    torch.set_grad_enabled(False)
+    return mean_loss_by_detach(model, loss_fn, batches)
+
+
+def mean_loss_swallowed(model, loss_fn, batches):
+    losses = []
+    try:
+        for x, y in batches:
+            losses.append(loss_fn(model(x), y).item())
+    except Exception:
+        pass
+    if not losses:
+        raise ValueError("no batches")
+    return torch.tensor(losses).mean()
+
+
+# ------------------------------------------------------------------------------------------------------ truncated_bptt
+
+
+def bptt_nested(cell, inputs, state, window):
+    states = []
+    for begin in range(0, len(inputs), window):
+        if begin:
+            state = state.detach()
+        for x in inputs[begin : begin + window]:
+            state = cell(x, state)
+            states.append(state)
+    return states, state
+
+
+def bptt_by_data(cell, inputs, state, window):
+    states = [state]
+    for step, x in enumerate(inputs):
+        previous = states[-1]
+        states.append(cell(x, previous.clone().detach() if step % window == 0 and step > 0 else previous))
+    return states[1:], states[-1]
+
+
+def bptt_under_no_grad_copy(cell, inputs, state, window):
+    out, current = [], state
+    for step, x in enumerate(inputs):
+        if step and not step % window:
+            with torch.no_grad():
+                current = current.clone()
+        current = cell(x, current)
+        out.append(current)
+    return out, out[-1]
+
+
+def bptt_never_cut(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        if step % window == 0:
+            state.detach()
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
+def bptt_every_step(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        state = cell(x, state.detach() if step else state)
+        states.append(state)
+    return states, state
+
+
+def bptt_given_state_cut(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        if step % window == 0:
+            state = state.detach()
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
+def bptt_off_by_one(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs, start=1):
+        if step > 1 and step % window == 0:
+            state = state.detach()
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
+def bptt_stored_detached(cell, inputs, state, window):
+    states, last = bptt_nested(cell, inputs, state, window)
+    return [value.detach() for value in states], last
+
+
+def bptt_last_detached(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        state = cell(x, state)
+        states.append(state)
+        if (step + 1) % window == 0:
+            state = state.detach()
+    return states, state
+
+
+def bptt_in_place(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        if step and step % window == 0:
+            state.detach_()
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
+def bptt_inputs_cut(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        if step and step % window == 0:
+            state, x = state.detach(), x.detach()
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
+def bptt_under_no_grad(cell, inputs, state, window):
+    with torch.no_grad():
+        return bptt_nested(cell, inputs, state, window)
+
+
+# ------------------------------------------------------------------------------------------------- stop_gradient_round
+
+
+class RoundThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def round_by_zero_term(x):
+    return x.round().detach() + (x - x.detach())
+
+
+def round_by_data(x):
+    result = x.clone()
+    result.data.round_()
+    return result
+
+
+
+
+def round_edited(x):
+    x.data = x.data.round()
+    return x * 1
+
+
+def round_leaf(x):
+    return x.round_()
+
+
+def round_fresh_leaf(x):
+    return x.detach().round().requires_grad_()
+
+
+RIGHT = (
+    Right("snapshot", "no_grad", snapshot_under_no_grad),
+    Right("snapshot", "clone then detach", lambda x: x.clone().detach()),
+    Right("snapshot", "inference copy", snapshot_by_copy),
+    Right("snapshot", "torch.tensor", snapshot_new_tensor),
+    Right("predicted_edit", "upper case and spaces", {key: f" {value.upper()} " for key, value in EDITS.items()}),
+    Right("mean_loss", "detach each", mean_loss_by_detach),
+    Right("mean_loss", "item each", mean_loss_by_item),
+    Right("mean_loss", "inference mode", mean_loss_by_inference),
+    Right("truncated_bptt", "nested loops", bptt_nested),
+    Right("truncated_bptt", "clone and detach", bptt_by_data),
+    Right("truncated_bptt", "clone under no_grad", bptt_under_no_grad_copy),
+    Right("stop_gradient_round", "custom Function", RoundThrough.apply),
+    Right("stop_gradient_round", "zero term", round_by_zero_term),
+    Right("stop_gradient_round", "value through .data", round_by_data),
+)
+
+WRONG = (
+    Wrong("snapshot", "alias", lambda x: x.detach(), "detach alone"),
+    Wrong("snapshot", "alias", lambda x: x.data, "data alone"),
+    Wrong("snapshot", "history", lambda x: x.clone(), "clone alone"),
+    Wrong("snapshot", "flagged", snapshot_flagged),
+    Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point())),
+    Wrong("snapshot", "dtype", snapshot_from_list),
+    Wrong("snapshot", "in place", snapshot_in_place),
+    Wrong("snapshot", "numpy", lambda x: torch.from_numpy(x.numpy().copy())),
+    Wrong("snapshot", "deepcopy", copy.deepcopy),
+    Wrong("snapshot", "not a tensor", lambda x: x.detach().numpy().copy(), "a NumPy array"),
+    Wrong("snapshot", "no return value", lambda x: [x.clone()] and None, "no return"),
+    Wrong("predicted_edit", "detach copies", EDITS | {"detach_edit": "right gradient"}),
+    Wrong("predicted_edit", "detach is silent", EDITS | {"detach_edit": "wrong gradient"}),
+    Wrong("predicted_edit", "data is watched", EDITS | {"data_edit": "error"}),
+    Wrong("predicted_edit", "data copies", EDITS | {"data_edit": "right gradient"}),
+    Wrong("predicted_edit", "clone is watched", EDITS | {"clone_edit": "error"}),
+    Wrong("predicted_edit", "clone feeds back", EDITS | {"clone_edit": "wrong gradient"}),
+    Wrong("predicted_edit", "cut reaches back", EDITS | {"detach_clone_edit": "error"}),
+    Wrong("mean_loss", "graphs", mean_loss_graphs),
+    Wrong("mean_loss", "cut too late", mean_loss_cut_too_late),
+    Wrong("mean_loss", "batches kept", mean_loss_batches_kept),
+    Wrong("mean_loss", "number", mean_loss_number),
+    Wrong("mean_loss", "sum", mean_loss_sum),
+    Wrong("mean_loss", "weighted", mean_loss_weighted),
+    Wrong("mean_loss", "last", mean_loss_last),
+    Wrong("mean_loss", "len", mean_loss_len),
+    Wrong("mean_loss", "empty", mean_loss_empty, "nan for no batches"),
+    Wrong("mean_loss", "empty", mean_loss_zero_division, "division by zero"),
+    Wrong("mean_loss", "eval", mean_loss_eval),
+    Wrong("mean_loss", "eval", mean_loss_eval_put_back, "eval, put back"),
+    Wrong("mean_loss", "grad mode", mean_loss_grad_mode),
+    Wrong("mean_loss", "swallowed", mean_loss_swallowed),
+    Wrong("truncated_bptt", "never cut", bptt_never_cut),
+    Wrong("truncated_bptt", "every step", bptt_every_step),
+    Wrong("truncated_bptt", "given state cut", bptt_given_state_cut),
+    Wrong("truncated_bptt", "off by one", bptt_off_by_one),
+    Wrong("truncated_bptt", "stored detached", bptt_stored_detached),
+    Wrong("truncated_bptt", "stored detached", bptt_under_no_grad, "no_grad"),
+    Wrong("truncated_bptt", "last detached", bptt_last_detached),
+    Wrong("truncated_bptt", "in place", bptt_in_place),
+    Wrong("truncated_bptt", "inputs cut", bptt_inputs_cut),
+    Wrong("stop_gradient_round", "zero gradient", lambda x: x.round()),
+    Wrong("stop_gradient_round", "all detached", lambda x: (x + (x.round() - x)).detach()),
+    Wrong("stop_gradient_round", "all detached", lambda x: x.round().detach(), "detached round"),
+    Wrong("stop_gradient_round", "order", lambda x: x.round().detach() + x - x.detach()),
+    Wrong("stop_gradient_round", "half up", lambda x: x + ((x + 0.5).floor() - x).detach()),
+    Wrong("stop_gradient_round", "scaled", lambda x: x * (x.round() / x).detach()),
+    Wrong("stop_gradient_round", "doubled", lambda x: x.round().detach() + (x - x.detach()) + (x - x.detach())),
+    Wrong("stop_gradient_round", "edited", round_edited),
+    Wrong("stop_gradient_round", "leaf", round_leaf),
+    Wrong("stop_gradient_round", "cut from x", round_fresh_leaf),
+)

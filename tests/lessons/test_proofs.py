@@ -1,0 +1,151 @@
+"""What must hold for every exercise of every lesson.
+
+A lesson is covered the moment it is in the catalogue: its answers stand in ``tests/lessons/<name>.py``, its own
+solutions come from its solution notebook.
+"""
+
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+
+from course_utils import Lesson, solutions
+from course_utils.catalogue import LESSONS
+from course_utils.exercise import Predict
+from course_utils.judge import GENERAL, is_blank
+
+GRADED = [info for info in LESSONS if info.points]
+EXERCISES = [(info.name, name) for info in LESSONS for name in Lesson(info.name).exercises]
+
+
+def answers(lesson):
+    return importlib.import_module(f"tests.lessons.{lesson}")
+
+
+def rights():
+    return [(info.name, right) for info in LESSONS for right in answers(info.name).RIGHT]
+
+
+def wrongs():
+    return [(info.name, wrong) for info in LESSONS for wrong in answers(info.name).WRONG]
+
+
+@cache
+def notebook(lesson):
+    info = next(info for info in LESSONS if info.name == lesson)
+    return nbformat.read(solutions.FOLDER / f"{info.notebook}.ipynb", as_version=4)
+
+
+def answer_cells(lesson):
+    return {
+        cell.metadata.nbgrader.grade_id.removeprefix(f"{lesson}-"): cell.source
+        for cell in notebook(lesson).cells
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution")
+    }
+
+
+def run_answer(lesson, exercise, source):
+    """The object that an answer cell makes, with the imports of the lesson's set-up cell."""
+    setup = next(cell.source for cell in notebook(lesson).cells if cell.cell_type == "code")
+    namespace = {"__name__": "__main__"}
+    exec(compile(setup, f"<set-up of {lesson}>", "exec"), namespace)
+    exec(compile(source, f"<{exercise}>", "exec"), namespace)
+    return namespace[exercise]
+
+
+def stub_of(source):
+    """The answer cell as a learner gets it."""
+    return re.sub(r"([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION", r"\1pass", source, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+def test_the_course_s_own_solution_gets_full_points(lesson, exercise):
+    answer = run_answer(lesson, exercise, answer_cells(lesson)[exercise])
+    score = Lesson(lesson).check(exercise, answer)
+    assert score.status == "passed", str(score)
+    assert float(score) == score.possible
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+def test_the_stub_is_not_attempted(lesson, exercise):
+    answer = run_answer(lesson, exercise, stub_of(answer_cells(lesson)[exercise]))
+    score = Lesson(lesson).check(exercise, answer)
+    assert (float(score), score.status) == (0.0, "not attempted"), str(score)
+
+
+@pytest.mark.parametrize(("lesson", "right"), rights(), ids=lambda v: getattr(v, "name", v))
+def test_a_right_answer_passes_however_it_is_written(lesson, right):
+    for _ in range(3):  # fresh inputs each time
+        score = Lesson(lesson).check(right.exercise, right.answer)
+        assert score.status == "passed", str(score)
+
+
+@pytest.mark.parametrize(("lesson", "wrong"), wrongs(), ids=lambda v: getattr(v, "label", v))
+def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong):
+    exercise = Lesson(lesson).exercises[wrong.exercise]
+    expected = (exercise.misconceptions.get(wrong.misconception) or GENERAL[wrong.misconception]).name
+    for _ in range(3):
+        score = Lesson(lesson).check(wrong.exercise, wrong.answer)
+        assert score < score.possible
+        named = [claim.misconception for claim in score.claims if claim.misconception]
+        assert expected in named, str(score)
+        assert named[0] == expected, f"named {named} for {wrong.label}"
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+def test_every_named_misconception_is_shown_by_a_wrong_answer(lesson, exercise):
+    named = set(Lesson(lesson).exercises[exercise].misconceptions)
+    shown = {wrong.misconception for wrong in answers(lesson).WRONG if wrong.exercise == exercise}
+    assert named <= shown
+    if lesson != "start_here":
+        assert len(named) >= 5
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+def test_every_exercise_has_two_hints_or_more_that_do_not_contain_the_solution(lesson, exercise):
+    hints = Lesson(lesson).exercises[exercise].hints
+    assert len(hints) >= 2
+    solved = answer_cells(lesson)[exercise].split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
+    for line in filter(None, map(str.strip, solved.splitlines())):
+        assert len(line) < 12 or not any(line in hint for hint in hints)
+
+
+@pytest.mark.parametrize("info", GRADED, ids=lambda info: info.name)
+def test_the_points_of_a_lesson_add_up(info):
+    assert sum(exercise.points for exercise in Lesson(info.name).exercises.values()) == info.points
+
+
+@pytest.mark.parametrize("info", LESSONS, ids=lambda info: info.name)
+def test_notebook_and_module_name_the_same_exercises_in_the_same_order(info):
+    assert list(answer_cells(info.name)) == list(Lesson(info.name).exercises)
+
+
+@pytest.mark.parametrize("info", LESSONS, ids=lambda info: info.name)
+def test_every_lesson_in_the_package_is_in_the_catalogue(info):
+    folder = Path(importlib.import_module("course_utils.lessons").__path__[0])
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {other.name for other in LESSONS}
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
+    if isinstance(Lesson(lesson).exercises[exercise], Predict):
+        pytest.skip("a prediction is compared with the engine; the exercise itself fixes what is predicted")
+    solution = run_answer(lesson, exercise, answer_cells(lesson)[exercise])
+    seen = []
+
+    def spy(*args):
+        drawn = [value for value in torch.utils._pytree.tree_leaves(args) if isinstance(value, torch.Tensor)]
+        drawn += [p for value in args if isinstance(value, torch.nn.Module) for p in value.parameters()]
+        seen[-1].extend(value.detach().sum().item() for value in drawn if value.numel() and value.is_floating_point())
+        return solution(*args)
+
+    assert not is_blank(spy)
+    for _ in range(2):
+        seen.append([])
+        Lesson(lesson).check(exercise, spy)
+    first, second = (set(values) for values in seen)
+    assert first and len(first & second) < len(first) / 2

@@ -1,0 +1,209 @@
+"""Makes the course's virtual environment and keeps it in step with the requirements (``main``).
+
+    python tools/bootstrap.py [--extra dev] [--venv .venv]
+
+Does nothing, in a fraction of a second, when nothing changed. Run it through bootstrap.py, which finds a Python for it.
+Imports the standard library alone, since there is nothing else before the first installation.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: there, two installations at the same time are not kept apart
+    fcntl = None  # type: ignore[assignment]  # the module is tested for None before use
+
+ROOT = Path(__file__).resolve().parents[1]
+STAMP = "course-environment.json"
+
+FULL_DISK = """\
+The disk is full. {space}
+An installation takes about 2 GB, and on Linux about 8 GB with the GPU libraries that PyTorch brings by default.
+Try: free some space, or take PyTorch's CPU build (README.md, "PyTorch without the GPU libraries"), then run the same
+command again. Where the temporary folder is on a small disk, set TMPDIR to a folder on a larger one."""
+
+OFFLINE = """\
+The packages could not be fetched: this machine does not reach the package index.
+Try: connect to the network, or set pip's proxy and index (HTTPS_PROXY, PIP_INDEX_URL), then run the same command
+again. What was fetched already is not fetched twice."""
+
+NO_WHEEL = """\
+PyTorch has no package for this Python and machine: Python {version}, {machine}.
+Expected: a 64-bit Python 3.10 to 3.13 on Linux, Windows or a Mac with Apple silicon.
+Try: make lab PYTHON=python3.12, or any other Python among these."""
+
+UNKNOWN = """\
+pip stopped before everything was installed; its own words are above.
+Try: what pip advises there, then run the same command again."""
+
+# What pip's log says in each case; the first that is found is the one to tell, so a full disk outranks what follows it.
+SIGNS = (
+    (FULL_DISK, ("No space left on device", "[Errno 28]", "Disk quota exceeded", "[WinError 112]")),
+    (OFFLINE, ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "getaddrinfo failed")),
+    (OFFLINE, ("Failed to establish a new connection", "Connection refused", "Network is unreachable")),
+    (NO_WHEEL, ("No matching distribution found for torch",)),
+)
+
+
+def requirements_digest(root: Path) -> str:
+    """A hash of everything that says what to install: the versions, and pyproject.toml down to its first tool table."""
+    asked_for = (root / "pyproject.toml").read_text(encoding="utf-8").partition("\n[tool.")[0]
+    pinned = (root / "constraints.txt").read_text(encoding="utf-8")
+    return hashlib.sha256(f"{asked_for}\0{pinned}".encode()).hexdigest()
+
+
+def python_of(venv: Path) -> Path:
+    """The interpreter inside a virtual environment."""
+    return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def read_stamp(venv: Path) -> dict:
+    """What the last run left written in the environment; empty where nothing readable is there."""
+    try:
+        stamp = json.loads((venv / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def write_stamp(venv: Path, stamp: dict) -> None:
+    """Replaces the stamp in one step, so that a kill leaves the old one or the new one."""
+    unfinished = venv / f"{STAMP}.{os.getpid()}"
+    unfinished.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
+    os.replace(unfinished, venv / STAMP)
+
+
+def version_of(venv: Path) -> str:
+    """The environment's Python as "3.11"; empty where its Python or its pip does not start."""
+    probe = "import sys, pip; print('%d.%d' % sys.version_info[:2])"
+    try:
+        process = subprocess.run([python_of(venv), "-c", probe], capture_output=True, text=True)
+    except OSError:  # a link to a Python that is gone
+        return ""
+    return process.stdout.strip() if process.returncode == 0 else ""
+
+
+def reason_to_start_over(venv: Path, stamp: dict) -> str:
+    """Why an existing environment can neither be used nor mended; empty where it can."""
+    version = version_of(venv)
+    if not version:
+        return "its Python or its pip does not start"
+    if stamp.get("installing"):
+        return "the last installation was interrupted"
+    if stamp.get("folder", str(venv)) != str(venv):
+        return "the folder was moved"
+    if stamp.get("python", version) != version:
+        return "its Python has another version now"
+    return ""
+
+
+@contextlib.contextmanager
+def only_one(root: Path) -> Iterator[None]:
+    """Waits while another run installs: two at the same time would spoil each other's work."""
+    with open(root / "constraints.txt", "rb") as locked:
+        if fcntl:
+            try:
+                fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("Another run is installing into the environment; waiting for it ...")
+                fcntl.flock(locked, fcntl.LOCK_EX)
+            except OSError:
+                pass  # a file system without locks, as some network folders are: go on without
+        yield
+
+
+def say(line: str) -> None:
+    """One line for the reader, at once, also where the output is a file."""
+    print(line, flush=True)
+
+
+def free_space() -> str:
+    """How much room there is for the environment."""
+    return f"{shutil.disk_usage(ROOT).free / 1e9:.1f} GB are free in {ROOT}."
+
+
+def explain_failure(log: Path) -> str:
+    """What went wrong, from pip's log, and what to do now."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    message = next((message for message, signs in SIGNS if any(sign in text for sign in signs)), UNKNOWN)
+    return message.format(
+        space=free_space(),
+        version=platform.python_version(),
+        machine=f"{platform.system()} {platform.machine()}",
+    )
+
+
+def install(venv: Path, extras: list[str], log: Path) -> bool:
+    """Runs pip in the environment; says whether it finished."""
+    target = f".[{','.join(extras)}]" if extras else "."
+    command = [python_of(venv), "-m", "pip", "install", "--log", log, "--constraint", "constraints.txt"]
+    # A user's pip settings are honoured, but for those that ask questions or cannot work in a virtual environment.
+    environment = os.environ | {"PIP_NO_INPUT": "1", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    return subprocess.run([*command, "--editable", target], cwd=ROOT, env=environment).returncode == 0
+
+
+def prepare(venv: Path, extras: list[str]) -> int:
+    """Makes or updates the environment; returns an exit status."""
+    stamp, digest = read_stamp(venv), requirements_digest(ROOT)
+    start_over = reason_to_start_over(venv, stamp) if venv.exists() else "it does not exist yet"
+    if not start_over and stamp.get("requirements") == digest and set(extras) <= set(stamp.get("extras", [])):
+        return 0
+    started = time.monotonic()
+    if start_over:
+        if venv.exists():
+            say(f"The environment in {venv.name} is made anew: {start_over}.")
+        say(f"Making a virtual environment in {venv.name} with Python {sys.version.split()[0]} ...")
+        if subprocess.run([sys.executable, "-m", "venv", "--clear", venv]).returncode != 0:
+            say(f"No environment could be made in {venv}; Python's own words are above. {free_space()}")
+            return 1
+        stamp = {}
+    # What is there stays: `make lab` after `make test` keeps the tools that the tests need.
+    extras = sorted(set(extras) | set(stamp.get("extras", [])))
+    say("Installing PyTorch, JupyterLab and what the course needs: a few minutes the first time ...")
+    note = {"folder": str(venv), "python": version_of(venv), "extras": extras}
+    write_stamp(venv, {**note, "installing": True})
+    with tempfile.TemporaryDirectory(prefix="course-") as folder:
+        if not install(venv, extras, Path(folder) / "pip.log"):
+            say("\n" + explain_failure(Path(folder) / "pip.log"))
+            if stamp.get("requirements"):
+                say(f"The environment of before can still be started: {python_of(venv)} -m course_utils.workspace lab")
+            # pip stopped by itself and cleanly, so the next run may go on from here.
+            write_stamp(venv, note)
+            return 1
+    write_stamp(venv, {**note, "requirements": digest})
+    say(f"The environment is ready ({time.monotonic() - started:.0f} s).")
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Brings the environment up to date and says what it does; returns an exit status."""
+    parser = argparse.ArgumentParser(description="Make or update the course's virtual environment.")
+    parser.add_argument("--extra", action="append", default=[], help="an extra of pyproject.toml to install: dev")
+    parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="its folder; .venv by default")
+    options = parser.parse_args(arguments)
+    try:
+        with only_one(ROOT):
+            return prepare(options.venv.absolute(), options.extra)
+    except KeyboardInterrupt:
+        say("\nInterrupted. Run the same command again: it starts over from what was fetched.")
+        return 130
+    except OSError as error:
+        say(f"The environment could not be written: {error}.")
+        say(f"{free_space()} Is the folder writable?")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
