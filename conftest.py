@@ -1,9 +1,9 @@
 """How pytest treats this repository: package tests as usual, notebooks through nbval, each in its kernel.
 
-nbval runs a notebook's code cells as test items in one kernel. What is added here, for every notebook: a progress file and
-other surroundings of its own (``kernel_environment``), a dead kernel is noticed at once, nothing may reach stderr. For
-learner notebooks (``notebooks/*.ipynb``) besides: nothing raises, which is nbval's own rule, and every check cell says
-"not attempted" and scores 0.
+nbval runs a notebook's code cells as test items in one kernel. What is added here, for every notebook: a progress
+file and other surroundings of its own (``kernel_environment``), a dead kernel is noticed at once, nothing may reach
+stderr. For learner notebooks (``notebooks/*.ipynb``) besides: nothing raises, which is nbval's own rule, and every
+check cell says "not attempted" and scores 0.
 
 What nbval compares of a solution notebook is listed in ``course_utils/authoring/rules_outputs.py``.
 """
@@ -18,8 +18,6 @@ from unittest import mock
 
 import pytest
 from nbval.plugin import IPyNbCell, IPyNbFile
-
-from course_utils.authoring.execute import kernel_environment
 
 POLL_SECONDS = 0.5
 _scratch = pytest.StashKey[TemporaryDirectory]()
@@ -36,8 +34,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _fill_font_cache() -> None:
-    # On a fresh machine the first figure makes matplotlib list the fonts, and say so on stderr when that takes long. Once,
-    # here, it disturbs no notebook, and kernels side by side do not all do it.
+    # On a fresh machine the first figure makes matplotlib list the fonts, and say so on stderr when that takes long.
+    # Once, here, it disturbs no notebook, and kernels side by side do not all do it.
     import matplotlib
 
     if not list(Path(matplotlib.get_cachedir()).glob("fontlist-*.json")):
@@ -65,6 +63,9 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     # The first cell of a notebook starts its kernel, which inherits the environment of this moment.
     if not isinstance(item, IPyNbCell) or item.parent.kernel is not None:
         return (yield)
+    # Not at the top: the controller of a parallel run would import torch for nothing.
+    from course_utils.authoring.execute import kernel_environment
+
     root = Path(item.config.stash[_scratch].name)
     scratch = root / str(len(list(root.iterdir())))
     scratch.mkdir()

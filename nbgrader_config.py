@@ -1,12 +1,12 @@
 """nbgrader's settings for this course: read by ``nbgrader`` in this folder and by ``python -m course_utils.authoring``.
 
-For a class, copy this file into the folder that nbgrader grades in, so that ``nbgrader generate_assignment`` releases the
-very notebooks that lie in ``notebooks/``.
+For a class, copy this file into the folder that nbgrader grades in, so that ``nbgrader generate_assignment`` releases
+the very notebooks that lie in ``notebooks/``.
 """
 
 c = get_config()  # noqa: F821  traitlets puts get_config in this file's namespace before it runs it
 
-# What stands in place of a solution. `pass` is right wherever a statement is, at module level as in a function or class,
-# so that Run All on an untouched notebook reaches the last cell; `raise NotImplementedError` would stop it.
+# What stands in place of a solution. `pass` is right wherever a statement is, at module level as in a function or
+# class, so that Run All on an untouched notebook reaches the last cell; `raise NotImplementedError` would stop it.
 c.ClearSolutions.code_stub = {"python": "# Your answer here.\npass"}
 c.ClearSolutions.text_stub = "*Your answer here.*"

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course_utils.graph import GraphMemory, graph_memory, leaf_names
+from course_utils.graph import graph_memory, tensor_names
 from course_utils.layout import layered
 from course_utils.text import format_bytes
 
@@ -20,7 +20,7 @@ def plot_graph(*tensors: torch.Tensor, ax: Any = None, title: str = "", **named:
     from matplotlib.path import Path
 
     roots = [t for t in tensors if isinstance(t, torch.Tensor)]
-    names = leaf_names(*(t for t in tensors if not isinstance(t, torch.Tensor)), **named)
+    names = tensor_names(*(t for t in tensors if not isinstance(t, torch.Tensor)), **named)
     memory = graph_memory(*roots, names=names)
     sizes = [(100.0, 34.0) for _ in memory.nodes]
     layout = layered(sizes, memory.edges)
@@ -43,7 +43,7 @@ def plot_graph(*tensors: torch.Tensor, ax: Any = None, title: str = "", **named:
                 edgecolor="#444",
             )
         )
-        label = (node.leaf_name or "leaf") if leaf else node.label
+        label = (node.tensor_name or "leaf") if leaf else node.label
         below = (
             "×".join(map(str, node.leaf_shape)) if leaf else (f"keeps {format_bytes(node.kept)}" if node.kept else "")
         )

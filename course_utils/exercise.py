@@ -211,6 +211,11 @@ class Lesson:
     def __repr__(self) -> str:
         return f"Lesson({self.name!r})"
 
+    @property
+    def device(self) -> torch.device:
+        """Where the lesson's experiments run: the GPU where there is one, else the CPU."""
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
     def check(self, exercise: str, answer: Any) -> Score:
         """Judges an answer and stores what it earned.
 

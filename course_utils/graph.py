@@ -2,7 +2,7 @@
 
 Reading changes nothing: no hook is installed, no saved tensor is unpacked (a checkpointed forward is not re-run), the
 in-place check stays on, and the result keeps no tensor, no node and no storage alive. Imports
-``course_utils.recorded``, ``references``, ``release``, ``storages``, ``errors`` and ``text``.
+``course_utils.graph_walk``, ``errors`` and ``text``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,11 +12,8 @@ from typing import Any
 import torch
 
 from course_utils.errors import explain
-from course_utils.recorded import hides_saved_tensors, python_slots, saved_slots, tensors_inside
-from course_utils.references import Holdings, can_count_nodes, is_node
-from course_utils.release import Release
-from course_utils.storages import storages_of
-from course_utils.text import aligned, describe, dtype_name, format_bytes
+from course_utils.graph_walk import Reading
+from course_utils.text import aligned, describe, format_bytes
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class GraphNode:
         repeated: bytes that only the graph holds and that a node before this one has counted.
         shared: bytes it holds that variables hold too.
         leaf_shape: for a leaf: the shape of the tensor whose ``.grad`` it fills; None for other nodes.
-        leaf_name: for a leaf: its name, where names were given; "" otherwise.
+        tensor_name: the name of the leaf, or of the tensor that the node made, where names were given; "" otherwise.
         freed: backward has freed what it had saved.
     """
 
@@ -74,7 +71,7 @@ class GraphNode:
     repeated: int = 0
     shared: int = 0
     leaf_shape: tuple[int, ...] | None = None
-    leaf_name: str = ""
+    tensor_name: str = ""
     freed: bool = False
 
     @property
@@ -168,12 +165,12 @@ def operation_name(name: str) -> str:
     return bare.removesuffix("Backward") or name
 
 
-def graph_memory(*tensors: torch.Tensor, names: dict[int, str] | None = None) -> GraphMemory:
+def graph_memory(*tensors: torch.Tensor, names: Mapping[str, torch.Tensor] | None = None) -> GraphMemory:
     """What the graph recorded behind some tensors holds for backward, and what only it holds.
 
     Args:
         tensors: results of recorded operations, typically one loss; several count as one graph.
-        names: names for leaves, by ``id``; see ``leaf_names``.
+        names: tensors by name, for the nodes that make them or fill their ``.grad``; see ``tensor_names``.
 
     Returns:
         Plain numbers, read now: the result keeps nothing alive and does not change later.
@@ -191,57 +188,54 @@ def graph_memory(*tensors: torch.Tensor, names: dict[int, str] | None = None) ->
         GraphMemory(4 nodes, 2 saved tensors, total=1032, shared=0, exclusive=1032)
     """
     _check(tensors)
-    return _Walk(tensors, names or {}).result()
+    return _summary(Reading(tensors, names or {}))
 
 
-def leaf_names(*named: Any, **more: Any) -> dict[int, str]:
-    """Names for leaves, by ``id``: for ``graph_memory(..., names=...)`` and ``plot_graph``.
+def tensor_names(*named: torch.nn.Module | Mapping[str, Any], **more: Any) -> dict[str, torch.Tensor]:
+    """Tensors by name, as ``graph_memory(..., names=...)`` takes them.
 
     Args:
-        named: modules (their parameters and buffers, by qualified name) and mappings of name to tensor or module.
-        more: the same by keyword: ``leaf_names(w=w, net=net)``; a module's parameters then start with its name.
+        named: modules (their parameters and buffers, by qualified name), and mappings of name to tensor or module.
+        more: the same by keyword: ``tensor_names(w=w, net=net)``; a module's tensors then start with its name.
 
     Raises:
         TypeError: something is neither.
 
     Example:
         >>> w = torch.ones(2, requires_grad=True)
-        >>> list(leaf_names(torch.nn.Linear(2, 1), w=w).values())
+        >>> list(tensor_names(torch.nn.Linear(2, 1), w=w))
         ['weight', 'bias', 'w']
     """
-    names: dict[int, str] = {}
-    for source in named:
+    names: dict[str, torch.Tensor] = {}
+    for source in (*named, more):
         if isinstance(source, torch.nn.Module):
-            _name_module(names, source, "")
+            names.update(_tensors_of(source, ""))
         elif isinstance(source, Mapping):
-            _name_items(names, source)
+            for name, value in source.items():
+                names.update(_one_name(str(name), value))
         else:
             raise TypeError(
                 explain(
-                    f"Names were asked of {describe(source)}.",
+                    f"Names were to be taken from {describe(source)}.",
                     "a module, or a dictionary of name and tensor.",
                     try_this='plot_graph(loss, model) or plot_graph(loss, {"w": w})',
                 )
             )
-    _name_items(names, more)
     return names
 
 
-def _name_items(names: dict[int, str], items: Mapping[str, Any]) -> None:
-    for name, value in items.items():
-        if isinstance(value, torch.nn.Module):
-            _name_module(names, value, f"{name}.")
-        elif isinstance(value, torch.Tensor):
-            names.setdefault(id(value), str(name))
-        else:
-            raise TypeError(
-                explain(f"The name {name!r} was given to {describe(value)}.", "a tensor or a module for each name.")
-            )
+def _one_name(name: str, value: object) -> dict[str, torch.Tensor]:
+    if isinstance(value, torch.nn.Module):
+        return _tensors_of(value, f"{name}.")
+    if isinstance(value, torch.Tensor):
+        return {name: value}
+    raise TypeError(
+        explain(f"The name {name!r} was given to {describe(value)}.", "a tensor or a module for each name.")
+    )
 
 
-def _name_module(names: dict[int, str], module: torch.nn.Module, prefix: str) -> None:
-    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-        names.setdefault(id(tensor), prefix + name)
+def _tensors_of(module: torch.nn.Module, prefix: str) -> dict[str, torch.Tensor]:
+    return {prefix + name: tensor for name, tensor in (*module.named_parameters(), *module.named_buffers())}
 
 
 def _check(tensors: tuple[object, ...]) -> None:
@@ -282,188 +276,65 @@ def _why(tensor: torch.Tensor) -> tuple[str, str, str]:
     )
 
 
-@dataclass
-class _Place:
-    """One tensor in one place of a node, while walking."""
+def _summary(reading: Reading) -> GraphMemory:
+    sizes, exclusive = reading.storage_bytes, reading.exclusive
+    held = {key for place in reading.places for key in place.storages}
+    return GraphMemory(
+        nodes=_nodes(reading),
+        saved=_saved(reading),
+        total=sum(sizes[key] for key in held),
+        shared=sum(sizes[key] for key in held if key not in exclusive),
+        exclusive=sum(exclusive.values()),
+        freed=sum(reading.freed.values()),
+        result=sum(reading.freed.get(key, 0) for key in reading.result_keys),
+        hidden=tuple(dict.fromkeys(read.name for read in reading.nodes if read.hides)),
+    )
 
-    node: int
-    slot: str
-    shape: tuple[int, ...]
-    dtype: str
-    nbytes: int
-    storages: tuple[int, ...]
 
-
-class _Walk:
-    """One reading of a graph. Holds each thing by one reference in ``Holdings`` and speaks of it by key, so that the
-    references of everybody else can be counted.
-    """
-
-    def __init__(self, tensors: tuple[torch.Tensor, ...], names: dict[int, str]) -> None:
-        self._names = names
-        self._holdings = Holdings()
-        self._keys: list[int] = []
-        self._index: dict[int, int] = {}
-        self._next: list[tuple[int | None, ...]] = []
-        self._freed: set[int] = set()
-        self._leaves: dict[int, tuple[tuple[int, ...], str]] = {}
-        self._places: list[_Place] = []
-        self._leaf_places: list[_Place] = []
-        self._storage_bytes: dict[int, int] = {}
-        self._roots = list(dict.fromkeys(self._holdings.add(tensor) for tensor in tensors))
-        self._root_storages = {
-            self._holdings.add(storage) for root in self._roots for storage in storages_of(self._holdings.get(root))
-        }
-        for root in self._roots:
-            self._visit(self._holdings.get(root).grad_fn)
-        self._walk()
-
-    def _visit(self, node: Any) -> int:
-        key = self._holdings.add(node)
-        if key not in self._index:
-            self._index[key] = len(self._keys)
-            self._keys.append(key)
-        return self._index[key]
-
-    def _walk(self) -> None:
-        at = 0
-        while at < len(self._keys):
-            self._read(at, self._holdings.get(self._keys[at]))
-            at += 1
-
-    def _read(self, index: int, node: Any) -> None:
-        following = node.next_functions
-        self._next.append(tuple(None if after is None else self._visit(after) for after, _ in following))
-        is_leaf = type(node).__name__ == "AccumulateGrad"
-        for slot in saved_slots(node):
-            if slot.freed:
-                self._freed.add(index)
-            elif isinstance(slot.value, torch.Tensor):
-                places = self._leaf_places if is_leaf else self._places
-                places.append(self._place(index, slot.name, slot.value))
-                if is_leaf:
-                    self._leaves[index] = (tuple(slot.value.shape), self._names.get(id(slot.value), ""))
-            elif slot.value is not None:
-                self._search(index, f"{slot.name} (packed)", slot.value)
-            if slot.unpack_hook is not None:
-                self._search(index, f"{slot.name} (unpack_hook)", slot.unpack_hook)
-        for name, value in python_slots(node):
-            self._search(index, name, value)
-
-    def _search(self, index: int, name: str, value: object) -> None:
-        for path, found in tensors_inside(value, name):
-            if is_node(found):
-                self._visit(found)
-            else:
-                self._places.append(self._place(index, path, found))
-
-    def _place(self, index: int, slot: str, tensor: torch.Tensor) -> _Place:
-        storages = []
-        for storage in storages_of(tensor):
-            key = self._holdings.add(storage)
-            self._storage_bytes[key] = storage.nbytes()
-            storages.append(key)
-        nbytes = (
-            tensor.numel() * tensor.element_size()
-            if tensor.layout is torch.strided
-            else sum(self._storage_bytes[key] for key in storages)
+def _nodes(reading: Reading) -> tuple[GraphNode, ...]:
+    kept, repeated, shared = ([0] * len(reading.nodes) for _ in range(3))
+    counted: set[int] = set()
+    counted_here: set[tuple[int, int]] = set()
+    for place in reading.places:
+        for key in place.storages:
+            if (place.node, key) in counted_here:
+                continue
+            counted_here.add((place.node, key))
+            column = shared if key not in reading.exclusive else repeated if key in counted else kept
+            column[place.node] += reading.storage_bytes[key]
+            counted.add(key)
+    return tuple(
+        GraphNode(
+            index=index,
+            name=read.name,
+            next=read.following,
+            kept=kept[index],
+            repeated=repeated[index],
+            shared=shared[index],
+            leaf_shape=read.leaf_shape,
+            tensor_name=read.tensor_name,
+            freed=read.freed,
         )
-        return _Place(
-            index, slot, tuple(tensor.shape), dtype_name(tensor.dtype), nbytes, tuple(dict.fromkeys(storages))
-        )
+        for index, read in enumerate(reading.nodes)
+    )
 
-    def result(self) -> GraphMemory:
-        release = Release(self._holdings)
-        freed = self._release_roots(release)
-        for key in self._keys:
-            release.kill(self._holdings.get(key))
-        release.settle()
-        exclusive = {key: size for key, size in release.bytes_by_storage.items() if key not in self._root_storages}
-        result = sum(freed.get(key, 0) for key in self._root_storages)
-        places = self._places + [
-            place for place in self._leaf_places if any(key in exclusive for key in place.storages)
-        ]
-        places.sort(key=lambda place: place.node)
-        listed = {key for place in places for key in place.storages}
-        places += self._unlisted(release, [key for key in exclusive if key not in listed])
-        total = {key: self._storage_bytes[key] for place in places for key in place.storages}
-        return GraphMemory(
-            nodes=self._nodes(places, exclusive),
-            saved=self._saved(places, exclusive),
-            total=sum(total.values()),
-            shared=sum(size for key, size in total.items() if key not in exclusive),
-            exclusive=sum(exclusive.values()),
-            freed=sum(freed.values()),
-            result=result,
-            hidden=tuple(
-                dict.fromkeys(
-                    self._holdings.get(key).name() for key in self._keys if hides_saved_tensors(self._holdings.get(key))
-                )
-            ),
-        )
 
-    def _release_roots(self, release: Release) -> dict[int, int]:
-        for root in self._roots:
-            release.drop(self._holdings.get(root), times=self._holdings.count(root))
-        release.settle()
-        return dict(release.bytes_by_storage)
-
-    def _unlisted(self, release: Release, keys: list[int]) -> list[_Place]:
-        places = []
-        for key in keys:
-            size = self._holdings.get(key).nbytes()
-            self._storage_bytes[key] = size
-            index = next((self._index[cause] for cause in release.causes(key) if cause in self._index), 0)
-            places.append(_Place(index, "(inside a Python object)", (size,), "u8", size, (key,)))
-        return places
-
-    def _nodes(self, places: list[_Place], exclusive: dict[int, int]) -> tuple[GraphNode, ...]:
-        kept, repeated, shared = [0] * len(self._keys), [0] * len(self._keys), [0] * len(self._keys)
-        counted: set[int] = set()
-        counted_here: set[tuple[int, int]] = set()
-        for place in places:
-            for key in place.storages:
-                if (place.node, key) in counted_here:
-                    continue
-                counted_here.add((place.node, key))
-                column = shared if key not in exclusive else repeated if key in counted else kept
-                column[place.node] += self._storage_bytes[key]
-                counted.add(key)
-        nodes = []
-        for index, key in enumerate(self._keys):
-            shape, name = self._leaves.get(index, (None, ""))
-            full = self._holdings.get(key).name().rsplit("::", 1)[-1]
-            nodes.append(
-                GraphNode(
-                    index,
-                    full,
-                    self._next[index],
-                    kept[index],
-                    repeated[index],
-                    shared[index],
-                    shape,
-                    name,
-                    index in self._freed,
-                )
+def _saved(reading: Reading) -> tuple[SavedTensor, ...]:
+    numbers: dict[int, int] = {}
+    saved = []
+    for place in reading.places:
+        storages = [numbers.setdefault(key, len(numbers)) for key in place.storages]
+        saved.append(
+            SavedTensor(
+                node=reading.nodes[place.node].name,
+                slot=place.slot,
+                shape=place.shape,
+                dtype=place.dtype,
+                nbytes=place.nbytes,
+                storage_nbytes=sum(reading.storage_bytes[key] for key in place.storages),
+                storage=storages[0] if storages else -1,
+                node_index=place.node,
+                exclusive=bool(storages) and all(key in reading.exclusive for key in place.storages),
             )
-        return tuple(nodes)
-
-    def _saved(self, places: list[_Place], exclusive: dict[int, int]) -> tuple[SavedTensor, ...]:
-        numbers: dict[int, int] = {}
-        saved = []
-        for place in places:
-            storages = [numbers.setdefault(key, len(numbers)) for key in place.storages]
-            saved.append(
-                SavedTensor(
-                    node=self._holdings.get(self._keys[place.node]).name().rsplit("::", 1)[-1],
-                    slot=place.slot,
-                    shape=place.shape,
-                    dtype=place.dtype,
-                    nbytes=place.nbytes,
-                    storage_nbytes=sum(self._storage_bytes[key] for key in place.storages),
-                    storage=storages[0] if storages else -1,
-                    node_index=place.node,
-                    exclusive=bool(storages) and all(key in exclusive for key in place.storages),
-                )
-            )
-        return tuple(saved)
+        )
+    return tuple(saved)

@@ -1,6 +1,7 @@
-"""Small pieces of HTML and of terminal text, from which the cards are put together: escaped elements (``element``),
-prose with `code` in it (``prose``), coloured marks (``mark``), bars (``bar``, ``text_bar``), label-and-value lines
-(``html_lines``, ``text_lines``), wrapped text (``wrap``), and text made safe to show (``clean``).
+"""Small pieces of HTML and of terminal text, from which cards and tables are put together: any text made fit to be shown
+(``clean``), escaped elements (``element``), prose with `code` in it (``prose``, ``paragraph``, ``wrap``), what was typed
+or printed (``typed``, ``text_typed``), labels and values in columns (``html_lines``, ``text_lines``), signs on coloured
+discs (``mark``), bars (``bar``, ``text_bar``).
 
 Imports nothing of the course.
 """
@@ -10,29 +11,34 @@ import textwrap
 from collections.abc import Iterable
 
 # NOTE [Styles that survive]
-# A card is shown in four places: JupyterLab with a trusted notebook, JupyterLab with an untrusted one (a copy from a
-# teacher or a friend), nbconvert's pages and nbgrader's feedback. Only inline `style` attributes reach all four, and in
-# an untrusted notebook only those values that JupyterLab's sanitizer knows: hex colours but no `var(...)`, no
-# `currentColor`, no `ch` unit, no `aria-...` or `role`. So every style below is inline and made of such values, and
-# nothing that a reader needs hangs on an attribute that may be dropped.
-# https://github.com/jupyterlab/jupyterlab/blob/00bc244605004b0dc8900aed7d4ab670a63efeba/packages/apputils/src/sanitizer.ts
+# A card is seen in four places: JupyterLab with a trusted notebook, JupyterLab with one that is not (a copy from a
+# friend or a teacher), nbconvert's pages and nbgrader's feedback. Only inline `style` attributes reach all four. In a
+# notebook that is not trusted, JupyterLab's sanitizer also drops every value it does not know (`var(...)`,
+# `currentColor`, the `ch` unit), `role`, and all `aria-...`. So the styles here are inline and of values that it knows,
+# and nothing that a reader needs hangs on an attribute that it drops.
+# https://github.com/jupyterlab/jupyterlab/blob/00bc244605/packages/apputils/src/sanitizer.ts
 #
 # NOTE [Colours for two themes]
-# No single colour has a contrast of 4.5:1 against both #ffffff and #111111 (the best possible is 4.35:1). So text keeps
-# the theme's own colour, always, and colour is only ever a ground that carries its own white sign, or a line or bar,
-# which needs 3:1 against the page.
+# No single colour has a contrast of 4.5:1 against both #ffffff and #111111: the best possible is 4.35:1. So text always
+# keeps the theme's own colour. Colour is a ground that brings its own white sign, or a line or a bar, which needs 3:1.
 WHITE = "#ffffff"
 GREEN = "#00735c"
 ORANGE = "#b34700"
 GREY = "#6b6b6b"
 BLUE = "#2f6fad"
+MUTED = "0.8"  # opacity of labels: the theme's colour, a little fainter
 
 TEXT_WIDTH = 88
-MONOSPACE = "menlo,consolas,monospace"
+TYPEWRITER = "font-family:menlo,consolas,monospace;font-size:0.92em;line-height:1.5"
+SMALL = "margin:0.3em 0;font-size:0.92em"
+PLAIN = "margin:0.3em 0"
 
-_ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
-# Control characters, invisible and direction-changing ones, and lone surrogates, which no UTF-8 file can hold.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_TERMINAL_CODES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
+# Control characters, those that are invisible or turn the direction of writing, and lone surrogates, which no UTF-8
+# file can hold.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 class Html(str):
@@ -40,30 +46,31 @@ class Html(str):
 
 
 def clean(text: object, limit: int = 1000, lines: int | None = None) -> str:
-    """Text made safe to show: terminal colours gone, invisible characters written out, cut to a length.
+    """Text made fit to be shown: terminal colours gone, invisible characters written out, cut to a length.
 
     Args:
         text: anything; what is no string is turned into one.
-        limit: the greatest number of characters; a longer text is cut and says so.
-        lines: the greatest number of lines, None for any number.
+        limit: the greatest number of characters; a longer text is cut and ends in "...".
+        lines: the greatest number of lines, None for any number; the rest is counted.
     """
-    shown = _ANSI.sub("", str(text)).replace("\r\n", "\n")
-    # A lone "\r" starts the line again, as progress bars do: only what was written last is seen.
-    shown = "\n".join(line.rstrip("\r").rsplit("\r", 1)[-1] for line in shown.split("\n"))
+    # What will not be shown need not be looked at: an answer may print megabytes.
+    shown = _TERMINAL_CODES.sub("", str(text)[: 20 * limit]).replace("\r\n", "\n")
+    # A lone "\r" begins its line again, as progress bars do: what was written last is what is seen.
+    rows = [row.rstrip("\r").rsplit("\r", 1)[-1] for row in shown.split("\n")]
+    shown = "\n".join(rows[:lines])
     shown = _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), shown)
-    rows = shown.split("\n")
+    if len(shown) > limit:
+        shown = shown[: limit - 4].rstrip() + " ..."
     if lines is not None and len(rows) > lines:
-        left_out = len(rows) - lines
-        return clean("\n".join(rows[:lines]), limit) + f"\n... and {left_out} more line{'s' * (left_out > 1)}"
-    return shown if len(shown) <= limit else shown[: limit - 4].rstrip() + " ..."
+        shown += f"\n... and {len(rows) - lines} more line{'s' if len(rows) - lines > 1 else ''}"
+    return shown
 
 
-def escape(text: object) -> Html:
-    """The text with `& < > " '` escaped, after ``clean``."""
-    shown = text if isinstance(text, str) else str(text)
+def escape(text: str) -> Html:
+    """The text with ``& < > " '`` escaped."""
     for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#x27;")):
-        shown = shown.replace(sign, entity)
-    return Html(shown)
+        text = text.replace(sign, entity)
+    return Html(text)
 
 
 def element(name: str, *children: str, style: str = "", **attributes: str) -> Html:
@@ -86,70 +93,99 @@ def prose(text: object, limit: int = 1000) -> Html:
     return Html("".join(element("code", part) if i % 2 else escape(part) for i, part in enumerate(parts)))
 
 
+def paragraph(text: str, label: str = "", style: str = PLAIN) -> Html:
+    """A paragraph of ``prose``, after a label in bold where there is one."""
+    head = (element("strong", label + ":"), " ") if label else ()
+    return element("p", *head, prose(text), style=style)
+
+
+def typed(text: str) -> Html:
+    """Text as it was typed or printed, its lines and spaces kept, along a thin line."""
+    style = f"{TYPEWRITER};margin:0.3em 0;padding:0 0 0 0.7em;border-left:1px solid {GREY}"
+    return element("pre", text, style=style + ";white-space:pre-wrap;overflow-wrap:break-word")
+
+
+def beside_line(name: str, colour: str, blocks: Iterable[str]) -> Html:
+    """The blocks, one a line of source, in one element with a coloured line to their left."""
+    style = f"margin:0.3em 0;padding:0 0 0 0.9em;border-left:3px solid {colour}"
+    return element(name, Html("\n" + "\n".join(blocks) + "\n"), style=style)
+
+
 def mark(sign: str, ground: str) -> Html:
-    """A white sign on a coloured disc. It is decoration: the word beside it says the same."""
+    """A white sign on a coloured disc. The word beside it says the same, so it is hidden from screen readers."""
     style = (
-        f"display:inline-block;width:1.3em;height:1.3em;line-height:1.3em;margin-right:0.5em;border-radius:0.65em;"
+        "display:inline-block;width:1.3em;height:1.3em;line-height:1.3em;margin-right:0.5em;border-radius:0.65em;"
         f"text-align:center;font-size:0.8em;font-weight:bold;background-color:{ground};color:{WHITE}"
     )
     return element("span", sign, style=style, aria_hidden="true")
 
 
-def bar(share: float, width_em: float = 10) -> Html:
-    """A bar filled to ``share`` (0 to 1). It is decoration: the number beside it says the same."""
-    percent = round(100 * min(max(share, 0.0), 1.0), 1)
-    filled = element("span", style=f"display:block;height:0.6em;width:{percent:g}%;background-color:{BLUE}")
-    outline = f"display:inline-block;width:{width_em:g}em;height:0.6em;border:1px solid {GREY};border-radius:0.2em"
-    return element("span", filled, style=outline + ";overflow:hidden;vertical-align:middle", aria_hidden="true")
+def bar(share: float) -> Html:
+    """A bar filled to ``share`` (0 to 1). The number beside it says the same, so it is hidden from screen readers."""
+    filled = element("span", style=f"display:block;height:0.6em;width:{_filled(share, 100)}%;background-color:{BLUE}")
+    style = f"display:inline-block;width:10em;height:0.6em;border:1px solid {GREY};border-radius:0.2em;overflow:hidden"
+    return element("span", filled, style=style + ";vertical-align:middle", aria_hidden="true")
 
 
-def text_bar(share: float, width: int = 20) -> str:
-    """A bar of ``width`` characters. Only a share of 1 fills it, and only a share of 0 leaves it empty."""
-    filled = round(width * min(max(share, 0.0), 1.0))
-    if 0 < share < 1:
-        filled = min(max(filled, 1), width - 1)
+def text_bar(share: float, width: int = 10) -> str:
+    """A bar of ``width`` characters, filled to ``share`` (0 to 1)."""
+    filled = _filled(share, width)
     return "█" * filled + "░" * (width - filled)
 
 
+def _filled(share: float, width: int) -> int:
+    """How many of ``width`` are filled: none only for a share of 0, all only for a share of 1."""
+    if share <= 0 or share >= 1:
+        return width if share >= 1 else 0
+    return min(max(round(width * share), 1), width - 1)
+
+
 def html_lines(rows: Iterable[tuple[str, str]]) -> Html:
-    """Labels and values as a definition list in a typewriter face, the values starting in one column."""
-    rows = list(rows)
-    # A typewriter character is about 0.6 em wide. Floats, because the sanitizer lets them through everywhere.
+    """Labels and values in a typewriter face, the values beginning in one column: a definition list."""
+    rows = _clean_rows(rows)
+    # A typewriter character is about 0.6 em wide. Floats, because every place shows them; the values' own `float` and
+    # `width` are there because JupyterLab gives others to a <dd>.
     column = 0.62 * max((len(label) for label, _ in rows), default=0) + 1.2
-    term = "float:left;clear:left;margin:0;padding:0;font-weight:normal;opacity:0.8"
-    value = f"margin:0 0 0 {column:.1f}em;padding:0;white-space:pre-wrap;overflow-wrap:break-word"
-    pairs = [
-        element("dt", clean(label, 40), style=term) + element("dd", clean(text, 1000, lines=15) or "-", style=value)
-        for label, text in rows
-    ]
-    style = f"margin:0.4em 0;font-family:{MONOSPACE};font-size:0.92em;line-height:1.5"
-    return element("dl", *map(Html, pairs), style=style)
+    term = f"float:left;clear:left;width:auto;margin:0;padding:0;font-weight:normal;opacity:{MUTED}"
+    value = f"float:none;width:auto;margin:0 0 0 {column:.1f}em;padding:0;white-space:pre-wrap;overflow-wrap:break-word"
+    pairs = [element("dt", label, style=term) + element("dd", text, style=value) for label, text in rows]
+    return element("dl", Html("".join(pairs)), style=f"margin:0.4em 0;{TYPEWRITER}")
 
 
-def text_lines(rows: Iterable[tuple[str, str]], indent: str = "") -> str:
+def text_lines(rows: Iterable[tuple[str, str]], indent: str) -> str:
     """The same as lines of plain text, no wider than a terminal."""
-    rows = [(clean(label, 40), clean(text, 1000, lines=15)) for label, text in rows]
+    rows = _clean_rows(rows)
     column = max((len(label) for label, _ in rows), default=0) + 2
     lines = []
     for label, text in rows:
-        room = TEXT_WIDTH - len(indent) - column
-        pieces = [piece for line in text.split("\n") for piece in _pieces(line, room)]
-        for i, piece in enumerate(pieces):
-            lines.append(f"{indent}{label if i == 0 else '':<{column}}{piece}".rstrip())
+        for piece in _pieces(text, TEXT_WIDTH - len(indent) - column):
+            lines.append(f"{indent}{label:<{column}}{piece}".rstrip())
+            label = ""
     return "\n".join(lines)
 
 
-def _pieces(line: str, width: int) -> list[str]:
-    """One line cut into pieces of at most ``width`` characters, its own spacing kept."""
+def text_typed(text: str, indent: str) -> str:
+    """The same as ``typed`` as lines of plain text, no wider than a terminal."""
+    return "\n".join(f"{indent}| {piece}".rstrip() for piece in _pieces(text, TEXT_WIDTH - len(indent) - 2))
+
+
+def wrap(text: object, first: str = "", rest: str = "", limit: int = 1000) -> str:
+    """Prose wrapped to the width of a terminal, ``first`` before its first line and ``rest`` before the others."""
+    words = " ".join(clean(text, limit).split())
+    lines = textwrap.wrap(words, TEXT_WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return "\n".join(lines) or first.rstrip()
+
+
+def _clean_rows(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    # An empty <dd> has no height, and the next label would slide up beside this one.
+    return [(clean(label, 40), clean(text, 1000, lines=15) or "(nothing)") for label, text in rows]
+
+
+def _pieces(text: str, width: int) -> list[str]:
+    """The lines of a text, cut into pieces of at most ``width`` characters, their own spacing kept."""
     options = {"drop_whitespace": False, "replace_whitespace": False, "break_on_hyphens": False}
-    return textwrap.wrap(line.expandtabs(4), width, **options) or [""]
-
-
-def wrap(text: object, first: str = "", rest: str | None = None, limit: int = 1000) -> str:
-    """Prose wrapped to the width of a terminal, with ``first`` before its first line and ``rest`` before the others."""
-    rest = " " * len(first) if rest is None else rest
-    shown = " ".join(clean(text, limit).split())
-    return (
-        textwrap.fill(shown, TEXT_WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
-        or first.rstrip()
-    )
+    pieces = []
+    for line in text.expandtabs(4).split("\n"):
+        first, *others = textwrap.wrap(line, width, **options) or [""]
+        pieces += [first.rstrip(), *(piece.strip() for piece in others)]
+    return pieces

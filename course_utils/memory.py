@@ -4,7 +4,7 @@ What one can do here: track a block of code and its phases (``MemoryTracker``), 
 (``MemoryEvent``, ``PhaseMemory``, ``Timeline``, ``MemoryReport``). Imports ``text`` and ``errors``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,9 @@ import torch
 
 from course_utils.errors import explain
 from course_utils.memory_categories import Marks, categorise
-from course_utils.memory_dispatch import Block, DispatchRecorder
+from course_utils.memory_dispatch import DispatchRecorder
 from course_utils.memory_known import Known
+from course_utils.memory_ledger import Ledger, Phase, PhaseMark
 from course_utils.memory_records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
 from course_utils.text import describe, format_bytes
 
@@ -63,16 +64,11 @@ class MemoryTracker:
         self._device = _device_name(device, self._known)
         self.engine = engine
         self._recorder = DispatchRecorder()
-        self._state = "new"
+        self._ledger = Ledger(self._device)
+        self._taken = 0  # items of the recorder's stream that the ledger has counted
         self._marks = Marks()
-        self._position = 0  # changes of the recorder that have been counted
-        self._events: list[tuple[Block, int, int, str, int, int]] = []
-        self._event_cache: tuple[MemoryEvent, ...] = ()
-        self._current = self._peak = 0
-        self._peak_block: Block | None = None
-        self._peak_event = 0
-        self._open: list[_OpenPhase] = []
-        self._phases: list[_OpenPhase] = []
+        self._open: list[Phase] = []
+        self._state = "new"
 
     @property
     def device(self) -> str:
@@ -96,12 +92,13 @@ class MemoryTracker:
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         self._recorder.__exit__(exc_type, exc, traceback)
-        self._state = "closed"
         self._recorder.refresh()
-        self._advance()
-        while self._open:  # left by an exception or still open in a generator
-            self._end_phase(self._open[-1])
-        self._marks.note(self._known, self._recorder, last=True)
+        self._state = "closed"
+        for phase in reversed(self._open):  # around a generator that is still running, say
+            self._recorder.mark(PhaseMark(phase, begins=False))
+        self._open.clear()
+        self._note()
+        self._count()
         self._recorder.close()
 
     @contextmanager
@@ -117,115 +114,101 @@ class MemoryTracker:
             ValueError: the tracker is not open.
         """
         if self._state != "open":
+            state = "closed" if self._state == "closed" else "not entered yet"
             raise ValueError(
                 explain(
-                    f"mem.phase({name!r}) on a tracker that is {'closed' if self._state == 'closed' else 'not entered'}.",
+                    f"mem.phase({name!r}) on a tracker that is {state}.",
                     "a phase inside the tracker's own with block.",
                     try_this=f"with MemoryTracker() as mem:\n    with mem.phase({name!r}): ...",
                 )
             )
-        self._advance()
-        phase = _OpenPhase(str(name), self._current, len(self._events))
+        phase = Phase(str(name))
         self._open.append(phase)
-        self._phases.append(phase)
+        self._recorder.mark(PhaseMark(phase, begins=True))
         try:
             yield
         finally:
-            if phase in self._open:  # not so where the tracker ended first, as around a generator
+            if phase in self._open:  # else the tracker ended first
                 self._recorder.refresh()
-                self._advance()
-                while phase in self._open:
-                    self._end_phase(self._open[-1])
-                self._marks.note(self._known, self._recorder)
+                self._open.remove(phase)
+                self._recorder.mark(PhaseMark(phase, begins=False))
+                self._marks.note_known(self._known, self._recorder.number)
 
-    def _end_phase(self, phase: "_OpenPhase") -> None:
-        self._open.remove(phase)
-        phase.end, phase.last_event = self._current, len(self._events)
+    def _count(self) -> Ledger:
+        with self._recorder.lock:
+            stream = self._recorder.fold()
+            self._ledger.take(stream[self._taken :])
+            self._taken = len(stream)
+        return self._ledger
 
-    def _advance(self) -> None:
-        recorder = self._recorder
-        with recorder._folding:
-            stop = recorder.fold()
-            for position in range(self._position, stop):
-                block, delta, time_ns, task = recorder.changes[position]
-                if block.device != self._device:
-                    continue
-                self._current += delta
-                name = self._open[-1].name if self._open else ""
-                self._events.append((block, delta, self._current, name, time_ns - recorder.start_ns, task))
-                if self._current > self._peak:
-                    self._peak, self._peak_block, self._peak_event = self._current, block, len(self._events)
-                for phase in self._open:
-                    if self._current > phase.peak:
-                        phase.peak, phase.peak_block = self._current, block
-            self._position = stop
+    def _note(self) -> None:
+        self._marks.note_known(self._known, self._recorder.number)
+        roots = [*self._recorder.living_tensors(), *self._known.tensors()]
+        self._marks.note_graphs(roots, self._recorder.number, self._device)
 
     @property
     def current(self) -> int:
         """Bytes alive above the start: now while the block runs, at its end afterwards."""
-        self._advance()
-        return self._current
+        return self._count().current
 
     @property
     def peak(self) -> int:
         """The most bytes alive above the start at any moment so far; at least 0."""
-        self._advance()
-        return self._peak
+        return self._count().peak
 
     @property
     def peak_op(self) -> str:
         """The operation whose result reached the peak, such as ``aten::addmm``; "" where nothing rose."""
-        self._advance()
-        return self._peak_block.op_name if self._peak_block is not None else ""
+        block = self._count().peak_block
+        return block.op_name if block is not None else ""
 
     @property
     def phases(self) -> tuple[PhaseMemory, ...]:
         """The phases that have ended, in order of their start."""
-        return tuple(phase.record() for phase in self._phases if phase.end is not None)
+        return self._count().phases()
 
     @property
     def events(self) -> tuple[MemoryEvent, ...]:
         """Every change of the bytes alive on the tracked device, in order."""
-        self._advance()
-        known = len(self._event_cache)
-        if known < len(self._events):
-            numbers: dict[int, int] = {}
-            for block, *_ in self._events:
-                numbers.setdefault(block.number, len(numbers))
-            new = [
-                MemoryEvent(t, block.op_name, phase, delta, current, numbers[block.number], block.device, task >= 0, ns)
-                for t, (block, delta, current, phase, ns, task) in enumerate(self._events[known:], known)
-            ]
-            self._event_cache += tuple(new)
-        return self._event_cache
+        return self._count().events(self._recorder.start_ns)
+
+    def unseen(self) -> dict[str, int]:
+        """Bytes that graphs hold now and that no dispatched operation made, by name: not part of ``current``.
+
+        ``boxed scalars``: Python numbers that autograd saved as tensors of 8 bytes. ``RNG states``: copies that
+        ``checkpoint`` keeps to replay dropout, 5056 bytes each on the CPU. After the block: what they were at its end.
+        """
+        if self._state == "open":
+            self._note()
+        return dict(self._marks.unseen)
 
     def timeline(self) -> Timeline:
         """Bytes by category after each event, as plain data: what a stacked figure of the run draws.
 
         Each storage has one category for its whole life, known at the end: while the tracker is open, a storage that
-        will be saved for backward may still be "other".
+        will be a gradient may still be "other".
         """
-        self._advance()
         if self._state == "open":
-            self._marks.note(self._known, self._recorder, last=True)
-        category = categorise([event[0] for event in self._events], self._marks)
-        names = [*CATEGORIES, "older"]
-        sums = dict.fromkeys(names, 0)
-        series: dict[str, list[int]] = {name: [0] for name in names}
-        for block, delta, *_ in self._events:
-            sums[category[block.number]] += delta
-            for name in names:
-                series[name].append(sums[name])
+            self._note()
+        ledger = self._count()
+        category = categorise((change.block for change, *_ in ledger.changes), self._marks)
+        sums = dict.fromkeys((*CATEGORIES, "older"), 0)
+        series: dict[str, list[int]] = {name: [0] for name in sums}
+        for change, *_ in ledger.changes:
+            sums[category[change.block.number]] += change.delta
+            for name, nbytes in sums.items():
+                series[name].append(nbytes)
         older = series.pop("older")
+        start_ns = self._recorder.start_ns
         return Timeline(
             device=self._device,
             categories={name: tuple(values) for name, values in series.items() if any(values)},
             older=tuple(older),
-            current=(0, *(event[2] for event in self._events)),
-            time_ns=(0, *(event[4] for event in self._events)),
-            phases=self.phases,
-            peak=self._peak,
-            peak_event=self._peak_event,
+            current=(0, *(current for _, current, _ in ledger.changes)),
+            time_ns=(0, *(change.time_ns - start_ns for change, *_ in ledger.changes)),
+            phases=ledger.phases(),
+            peak=ledger.peak,
+            peak_event=ledger.peak_event,
             peak_op=self.peak_op,
         )
 
@@ -236,44 +219,27 @@ class MemoryTracker:
         at_peak = {name: values[timeline.peak_event] for name, values in timeline.categories.items()}
         if timeline.older[-1] or timeline.older[timeline.peak_event]:
             at_end["older"], at_peak["older"] = timeline.older[-1], timeline.older[timeline.peak_event]
+        current = timeline.current[-1]
         return MemoryReport(
             device=self._device,
             engine="dispatch",
-            requested=self._current,
-            allocated=self._current,
+            requested=current,
+            allocated=current,
             reserved=None,
-            peak=self._peak,
+            peak=timeline.peak,
             categories=at_end,
-            peak_op=self.peak_op,
+            peak_op=timeline.peak_op,
             peak_categories=at_peak,
-            phases=self.phases,
-            elsewhere=self._elsewhere(),
+            phases=timeline.phases,
+            unseen=dict(self._marks.unseen),
+            elsewhere={device: nbytes for device, nbytes in self._ledger.elsewhere.items() if nbytes},
         )
-
-    def _elsewhere(self) -> dict[str, int]:
-        sums: dict[str, int] = {}
-        for block, delta, *_ in self._recorder.changes:
-            if block.device != self._device:
-                sums[block.device] = sums.get(block.device, 0) + delta
-        return {device: nbytes for device, nbytes in sums.items() if nbytes}
 
     def __repr__(self) -> str:
         return (
             f"MemoryTracker on {self._device}, {self._state}: {format_bytes(self.current)} now, "
             f"peak {format_bytes(self.peak)}, {len(self.phases)} phases"
         )
-
-
-class _OpenPhase:
-    def __init__(self, name: str, start: int, first_event: int) -> None:
-        self.name, self.start, self.first_event = name, start, first_event
-        self.peak, self.peak_block = start, None
-        self.end: int | None = None
-        self.last_event = first_event
-
-    def record(self) -> PhaseMemory:
-        op = self.peak_block.op_name if self.peak_block is not None else ""
-        return PhaseMemory(self.name, self.start, self.end or 0, self.peak, op, self.first_event, self.last_event)
 
 
 def _device_name(device: torch.device | str | None, known: Known) -> str:

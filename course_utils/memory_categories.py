@@ -1,40 +1,100 @@
 """What a storage was for (``categorise``), from its life and from what a tracker noted on the way (``Marks``).
 
-Imports ``memory_records``' names of the categories and nothing else of the course.
+Imports ``memory_ledger``, ``recorded`` and ``storages``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from course_utils.memory_dispatch import Block, DispatchRecorder
 from course_utils.memory_known import Known
+from course_utils.memory_ledger import Block
+from course_utils.recorded import python_slots, saved_slots, tensors_inside
+from course_utils.references import is_node
+from course_utils.storages import storages_of
+
+Number = Callable[[torch.UntypedStorage], "int | None"]
+"""Tells the number of a storage that an engine has met."""
 
 
 class Marks:
-    """Numbers of the storages found in a named place at the end of a phase or of the block."""
+    """Numbers of the storages found in a named place at the end of a phase or of the block.
+
+    Attributes:
+        unseen: bytes that a graph held at the last look and the engine had not met, by name.
+    """
 
     def __init__(self) -> None:
         self.parameters: set[int] = set()
         self.gradients: set[int] = set()
         self.optimizer_state: set[int] = set()
         self.saved: set[int] = set()
+        self.unseen: dict[str, int] = {}
 
-    def note(self, known: Known, recorder: DispatchRecorder, last: bool = False) -> None:
+    def note_known(self, known: Known, number: Number) -> None:
         """Looks where the known objects keep their memory now."""
-        self.parameters |= _numbers(known.parameters(), recorder)
-        self.gradients |= _numbers(known.gradients(), recorder)
-        self.optimizer_state |= _numbers(known.optimizer_state(), recorder)
+        self.parameters |= _numbers(known.parameters(), number)
+        self.gradients |= _numbers(known.gradients(), number)
+        self.optimizer_state |= _numbers(known.optimizer_state(), number)
+
+    def note_graphs(self, tensors: Iterable[torch.Tensor], number: Number, device: str) -> None:
+        """Looks what the graphs behind some tensors hold now; reads without unpacking anything."""
+        unseen: dict[int, torch.Tensor] = {}
+        for tensor in held_by_graphs(tensors):
+            for storage in storages_of(tensor):
+                found = number(storage)
+                if found is not None:
+                    self.saved.add(found)
+                elif storage.resizable() and str(storage.device) == device:
+                    unseen[storage._cdata] = tensor
+        self.unseen = {}
+        for tensor in unseen.values():
+            name = _origin(tensor)
+            self.unseen[name] = self.unseen.get(name, 0) + tensor.untyped_storage().nbytes()
 
 
-def _numbers(tensors: Iterable[torch.Tensor], recorder: DispatchRecorder) -> set[int]:
-    found = set()
-    for tensor in tensors:
-        if tensor.layout is torch.strided:
-            block = recorder.block(tensor.untyped_storage())
-            if block is not None:
-                found.add(block.number)
-    return found
+def _numbers(tensors: Iterable[torch.Tensor], number: Number) -> set[int]:
+    return {found for tensor in tensors for storage in storages_of(tensor) if (found := number(storage)) is not None}
+
+
+def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once."""
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen: dict[int, object] = {}  # keeps each node: a node that dies would give its id to the next one
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen[id(node)] = node
+        waiting.extend(following for following, _ in node.next_functions)
+        if type(node).__name__ == "AccumulateGrad":
+            continue
+        for value in _held_by(node):
+            if is_node(value):
+                waiting.append(value)
+            else:
+                yield value
+
+
+def _held_by(node: torch.autograd.graph.Node) -> Iterator[object]:
+    for slot in saved_slots(node):
+        if isinstance(slot.value, torch.Tensor):
+            yield slot.value
+        elif slot.value is not None:
+            yield from (found for _, found in tensors_inside(slot.value, ""))
+        if slot.unpack_hook is not None:
+            yield from (found for _, found in tensors_inside(slot.unpack_hook, ""))
+    for _, kept in python_slots(node):
+        yield from (found for _, found in tensors_inside(kept, ""))
+
+
+def _origin(tensor: torch.Tensor) -> str:
+    """What kind of thing PyTorch allocates past its dispatcher and a graph keeps."""
+    if tensor.dim() == 0 and tensor.device.type == "cpu":
+        return "boxed scalars"
+    if tensor.dtype is torch.uint8 and tensor.dim() == 1:
+        return "RNG states"
+    return "other memory held by graphs"
 
 
 def categorise(blocks: Iterable[Block], marks: Marks) -> dict[int, str]:
@@ -53,8 +113,8 @@ def _category(block: Block, marks: Marks) -> str:
         return "gradients"
     if block.number in marks.saved:
         return "saved for backward"
-    if block.died >= 0 and block.died_task >= 0 and block.died_task != block.backward_task:
+    if block.died and block.died_task >= 0 and block.died_task != block.born_task:
         return "saved for backward"
-    if block.backward_task >= 0 and (block.died < 0 or block.died_task != block.backward_task):
+    if block.born_task >= 0 and block.died_task != block.born_task:
         return "gradients"
-    return "temporary" if block.died >= 0 else "other"
+    return "temporary" if block.died else "other"

@@ -1,12 +1,13 @@
 """The live engine: a dispatch mode that logs each storage's birth and death (``DispatchRecorder``).
 
 Nothing here computes a sum while an operation runs. The mode and the weak references append to one list, and
-``fold`` turns what is new in it into blocks and changes when somebody asks. Imports ``errors``.
+``fold`` turns what is new in it into blocks and changes when somebody asks. Imports ``memory_ledger`` and
+``storages``.
 """
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
 from types import MethodType
 from typing import Any
@@ -14,50 +15,24 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from course_utils.memory_ledger import OLD, Block, Change, PhaseMark
+from course_utils.storages import inner_tensors
+
 # NOTE [The log]
 # ``list.append`` is one step that no thread and no garbage collection can cut in two, so the hot path needs neither
 # lock nor counter, though storages die on the engine's threads and in the middle of anything. Entries:
 #   (reference, bytes, operation, time, graph task, device, reference to the tensor)   a storage was born
 #   (reference, bytes, OLD, ...)                                                       older than the tracker: met now
-#   (reference, bytes, RESIZED, ...)                                                   its size changed
+#   (reference, bytes, _RESIZED, ...)                                                  its size was read again
 #   (reference, time, graph task)                                                      it died
+#   (PhaseMark,)
 # A weak reference is the storage's identity: PyTorch keeps the Python object of a storage for as long as the storage
 # lives, so its ``id`` tells storages apart, and a dead reference tells that an ``id`` has been taken over.
-OLD = "old"
-RESIZED = "resized"
+_RESIZED = "resized"
 
 _ALIASES, _FRESH, _RESIZES, _LIFTS, _SETS = range(5)
 _PLAIN, _TENSOR, _SEQUENCE = range(3)
 _RESIZING = {"aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_", "aten::resize_as_sparse_"}
-
-
-class Block:
-    """One storage: its number, size and life. ``born`` and ``died`` are positions in ``DispatchRecorder.changes``."""
-
-    __slots__ = ("backward_task", "born", "device", "died", "died_task", "nbytes", "number", "op", "tensor")
-
-    def __init__(self, nbytes: int, device: str, op: Any, task: int, tensor: Any) -> None:
-        self.nbytes = nbytes
-        self.device = device
-        self.op = op
-        self.backward_task = task
-        self.tensor = tensor
-        self.number = -1
-        self.born = self.died = -1
-        self.died_task = -1
-
-    @property
-    def is_old(self) -> bool:
-        """Whether the storage existed before the tracker was entered."""
-        return self.op is OLD
-
-    @property
-    def op_name(self) -> str:
-        """The operation that made the storage, such as ``aten::addmm``."""
-        if isinstance(self.op, str):
-            return {OLD: "before the start"}.get(self.op, self.op)
-        schema = getattr(self.op, "_schema", None)
-        return schema.name if schema is not None else str(self.op)
 
 
 class DispatchRecorder(TorchDispatchMode):
@@ -81,16 +56,15 @@ class DispatchRecorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log: list[tuple] = []
-        self.blocks: list[Block] = []
-        self.changes: list[tuple[Block, int, int, int]] = []  # block, delta, time_ns, graph task
+        self.lock = threading.RLock()
         self.start_ns = perf_counter_ns()
+        self._log: list[tuple] = []
+        self._stream: list[Change | PhaseMark] = []
         self._live: dict[int, weakref.ref] = {}
-        self._by_reference: dict[int, Block] = {}
-        self._cursor = 0
-        self._folding = threading.RLock()
+        self._blocks: dict[int, Block] = {}  # by the id of the weak reference, of living storages
+        self._count = 0
         # Closures over locals, not methods: an attribute look-up less for each name on each operation.
-        self._handle, self._meet = _handler(self.log, self._live)
+        self._handle, self._meet = _handler(self._log, self._live)
 
     def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
         return self._handle(self, func, types, args, kwargs)
@@ -113,68 +87,81 @@ class DispatchRecorder(TorchDispatchMode):
         for tensor in tensors:
             self._meet(tensor, OLD)
 
-    def holds(self, storage: torch.UntypedStorage) -> bool:
-        """Whether a storage is in the log, as old or as new."""
-        reference = self._live.get(id(storage))
-        return reference is not None and reference() is storage
+    def mark(self, mark: PhaseMark) -> None:
+        """Puts the beginning or end of a phase at this place of the stream."""
+        self._log.append((mark,))
 
-    def block(self, storage: torch.UntypedStorage) -> Block | None:
-        """The block of a living storage; None where the log has not met it."""
+    def number(self, storage: torch.UntypedStorage) -> int | None:
+        """The number of a living storage; None where the log has not met it."""
         self.fold()
         reference = self._live.get(id(storage))
         if reference is None or reference() is not storage:
             return None
-        return self._by_reference.get(id(reference))
+        return self._blocks[id(reference)].number
+
+    def living_tensors(self) -> Iterator[torch.Tensor]:
+        """For each living storage, the first tensor on it, where that is still alive."""
+        self.fold()
+        for block in list(self._blocks.values()):
+            tensor = block.tensor()
+            if tensor is not None:
+                yield tensor
 
     def refresh(self) -> None:
         """Reads the size of each living storage again: ``storage.resize_`` is no operation and leaves no trace."""
         self.fold()
         for key, reference in list(self._live.items()):
             storage = reference()
-            if storage is None:
-                if self._live.get(key) is reference:
-                    del self._live[key]
-                continue
-            block = self._by_reference[id(reference)]
-            if storage.nbytes() != block.nbytes:
-                self.log.append((reference, storage.nbytes(), RESIZED, perf_counter_ns(), -1, None, None))
-        self.fold()
+            if storage is not None:
+                block = self._blocks.get(id(reference))
+                if block is not None and storage.nbytes() != block.nbytes:
+                    self._log.append((reference, storage.nbytes(), _RESIZED, perf_counter_ns(), -1, None, None))
+            elif self._live.get(key) is reference:
+                del self._live[key]
 
-    def fold(self) -> int:
-        """Turns new entries of the log into ``blocks`` and ``changes``; returns the number of changes."""
-        with self._folding:
-            log, blocks, changes, by_reference = self.log, self.blocks, self.changes, self._by_reference
-            stop = len(log)
-            for entry in log[self._cursor : stop]:
-                reference = entry[0]
-                if len(entry) == 3:  # died
-                    block = by_reference[id(reference)]
-                    block.died, block.died_task = len(changes), entry[2]
-                    if block.nbytes:
-                        changes.append((block, -block.nbytes, entry[1], entry[2]))
-                    continue
-                _, nbytes, op, time_ns, task, device, tensor = entry
-                if op is RESIZED:
-                    block = by_reference[id(reference)]
-                    if nbytes != block.nbytes:
-                        changes.append((block, nbytes - block.nbytes, time_ns, task))
-                        block.nbytes = nbytes
-                    continue
-                block = by_reference[id(reference)] = Block(nbytes, str(device), op, task, tensor)
-                block.number, block.born = len(blocks), len(changes)
-                blocks.append(block)
-                if op is not OLD and nbytes:
-                    changes.append((block, nbytes, time_ns, task))
-            self._cursor = stop
-            return len(changes)
+    def fold(self) -> list[Change | PhaseMark]:
+        """Turns new entries of the log into changes; returns the whole stream so far."""
+        with self.lock:
+            stop = len(self._log)
+            for entry in self._log[:stop]:
+                if len(entry) == 1:
+                    self._stream.append(entry[0])
+                elif len(entry) == 3:
+                    self._fold_death(*entry)
+                elif entry[2] is _RESIZED:
+                    self._fold_size(*entry[:5])
+                else:
+                    self._fold_birth(*entry)
+            del self._log[:stop]  # one step too: entries that came in meanwhile move to the front
+            return self._stream
+
+    def _fold_birth(
+        self, reference: Any, nbytes: int, op: Any, time_ns: int, task: int, device: torch.device, tensor: Any
+    ) -> None:
+        block = self._blocks[id(reference)] = Block(self._count, nbytes, str(device), op, task, tensor)
+        self._count += 1
+        if op is not OLD and nbytes:
+            self._stream.append(Change(block, nbytes, time_ns, task))
+
+    def _fold_size(self, reference: Any, nbytes: int, _: str, time_ns: int, task: int) -> None:
+        block = self._blocks[id(reference)]
+        if nbytes != block.nbytes:
+            self._stream.append(Change(block, nbytes - block.nbytes, time_ns, task))
+            block.nbytes = nbytes
+
+    def _fold_death(self, reference: Any, time_ns: int, task: int) -> None:
+        block = self._blocks.pop(id(reference))
+        block.died, block.died_task = True, task
+        if block.nbytes:
+            self._stream.append(Change(block, -block.nbytes, time_ns, task))
 
     def close(self) -> None:
         """Folds the rest and lets go of every reference: later deaths are not logged."""
-        self.fold()
-        self.log.clear()
-        self._live.clear()
-        self._by_reference.clear()
-        self._cursor = 0
+        with self.lock:
+            self.fold()
+            self._live.clear()
+            self._blocks.clear()
+            self._log.clear()
 
 
 def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, Callable]:
@@ -196,13 +183,20 @@ def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, 
         append((reference, storage.nbytes(), op, clock(), graph_task(), tensor.device, reference_to(tensor)))
 
     def meet(tensor: torch.Tensor, op: Any) -> None:
-        for part in _dense_parts(tensor):
-            storage = part.untyped_storage()
-            reference = known(id(storage))
-            if reference is None or reference() is not storage:
-                add(storage, part, op)
-            elif op is RESIZED:
-                append((reference, storage.nbytes(), RESIZED, clock(), graph_task(), None, None))
+        inside = inner_tensors(tensor)
+        if inside:
+            for inner in inside:
+                meet(inner, op)
+            return
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # opaque, as of oneDNN: nothing that PyTorch could show
+            return
+        reference = known(id(storage))
+        if reference is None or reference() is not storage:
+            add(storage, tensor, op)
+        elif op is _RESIZED:
+            append((reference, storage.nbytes(), _RESIZED, clock(), graph_task(), None, None))
 
     def meet_all(values: Iterable[Any], op: Any) -> None:
         for value in values:
@@ -228,7 +222,7 @@ def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, 
         if plan is None:
             plan = plans[call] = _plan(func)
         if plan > _RESIZES:
-            _meet_made_outside(plan, func, args, meet)
+            _meet_made_outside(plan, func, args, meet, add)
         # Whatever storage an operation is given and the log does not know is older than the tracker.
         for value in args:
             kind = kind_of(type(value))
@@ -262,7 +256,7 @@ def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, 
         else:
             meet_outputs(out, func)
         if plan >= _RESIZES:
-            meet_outputs(out, RESIZED)
+            meet_outputs(out, _RESIZED)
         return out
 
     return handle, meet
@@ -285,7 +279,7 @@ def _plan(func: Any) -> int:
     return _FRESH
 
 
-def _meet_made_outside(plan: int, func: Any, args: tuple, meet: Callable) -> None:
+def _meet_made_outside(plan: int, func: Any, args: tuple, meet: Callable, add: Callable) -> None:
     """Two operations are handed storages that were made just now, past the dispatcher.
 
     ``torch.tensor([1.0])`` fills a storage and shows it first to ``lift_fresh``. Unpickling and ``deepcopy`` make an
@@ -296,41 +290,10 @@ def _meet_made_outside(plan: int, func: Any, args: tuple, meet: Callable) -> Non
         return
     source = args[1] if len(args) > 1 else None
     if isinstance(source, torch.UntypedStorage) and torch._C._storage_Use_Count(source._cdata) == 1:
-        meet(_StorageOnly(source), func)
-
-
-class _StorageOnly:
-    """A storage without a tensor, in the shape that ``meet`` asks for."""
-
-    layout = torch.strided
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self._storage = storage
-        self.device = storage.device
-
-    def untyped_storage(self) -> torch.UntypedStorage:
-        return self._storage
-
-    def _is_zerotensor(self) -> bool:
-        return False
+        add(source, args[0], func)
 
 
 def _is_wrapped(types: tuple) -> bool:
     """Whether an argument's class has operations of its own; a FakeTensor's storage is counted as it is."""
     plain = torch._C._disabled_torch_dispatch_impl
     return any(cls.__torch_dispatch__ is not plain and cls.__name__ != "FakeTensor" for cls in types)
-
-
-def _dense_parts(tensor: Any) -> tuple[Any, ...]:
-    """The tensors that own a tensor's storages: itself, or the indices and values of a sparse one."""
-    layout = tensor.layout
-    if layout is torch.strided or layout is torch.jagged:
-        return (tensor,)
-    with torch.no_grad():
-        if layout is torch.sparse_coo:
-            return (tensor._indices(), tensor._values())
-        if layout in (torch.sparse_csr, torch.sparse_bsr):
-            return (tensor.crow_indices(), tensor.col_indices(), tensor.values())
-        if layout in (torch.sparse_csc, torch.sparse_bsc):
-            return (tensor.ccol_indices(), tensor.row_indices(), tensor.values())
-    return ()  # opaque, as of oneDNN: no storage that PyTorch could show

@@ -218,12 +218,10 @@ class MemoryReport:
         )
 
     def _phase_rows(self) -> list[tuple[str, ...]]:
-        return [
-            (p.name, *map(format_bytes, (p.start, p.end, p.net, p.peak)), p.peak_op or "-") for p in self.phases
-        ]
+        return [(p.name, *map(format_bytes, (p.start, p.end, p.net, p.peak)), p.peak_op or "-") for p in self.phases]
 
     def _category_rows(self) -> list[tuple[str, ...]]:
-        names = [name for name in (*CATEGORIES, "older") if name in self.categories or name in self.peak_categories]
+        names = [name for name in (*CATEGORIES, "older") if self.categories.get(name) or self.peak_categories.get(name)]
         rows = [
             (name, format_bytes(self.categories.get(name, 0)), format_bytes(self.peak_categories.get(name, 0)))
             for name in names
@@ -263,7 +261,9 @@ def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     words = {0, len(header) - 1} if header[-1] == "peak after" else {0}
     lines = []
     for row in (header, *rows):
-        cells = [text.ljust(w) if i in words else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths))]
+        cells = [
+            text.ljust(w) if i in words else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 

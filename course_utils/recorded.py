@@ -96,13 +96,18 @@ def python_slots(node: Node) -> Iterator[tuple[str, object]]:
             yield "saved_for_forward", node.saved_for_forward
 
 
-def tensors_inside(value: object, name: str) -> Iterator[tuple[str, torch.Tensor | Node]]:
+def tensors_inside(value: object, name: str, seen: set[int]) -> Iterator[tuple[str, torch.Tensor | Node]]:
     """Tensors and nodes in an object, with the path that leads to them: ``ctx.cache['key'][0]``.
 
     Looks into lists, tuples, sets, dicts, plain objects, closures, partial and bound functions. Modules, classes,
     ``torch.nn.Module`` and global names are not entered: variables hold them.
+
+    Args:
+        value: where to start.
+        name: what the path starts with.
+        seen: the ``id`` of every container looked into, so that each is looked into once; added to. The caller keeps
+            the containers alive meanwhile.
     """
-    seen: set[int] = set()
     waiting = [(name, value, 0)]
     while waiting:
         path, thing, depth = waiting.pop()

@@ -39,6 +39,10 @@ class Holdings:
     def __contains__(self, key: int) -> bool:
         return key in self._held
 
+    def keys(self) -> tuple[int, ...]:
+        """The keys of everything held."""
+        return tuple(self._held)
+
     def get(self, key: int) -> object:
         """The thing itself. Drop what this returns before asking for its ``count``."""
         return self._held[key][0]
@@ -50,16 +54,23 @@ class Holdings:
             NotImplementedError: the thing is a node, and this PyTorch does not let its references be counted
                 (``can_count_nodes`` is False).
         """
+        return sum(self.python_and_other(key))
+
+    def python_and_other(self, key: int) -> tuple[int, int]:
+        """The same number in two parts: references to the Python object, and uses from C++.
+
+        Raises:
+            NotImplementedError: as ``count``.
+        """
         box = self._held[key]
         python = sys.getrefcount(box[0]) - _HELD_IN_A_BOX
         read = _use_count_reader(box[0])
         if read is None:
-            return python
+            return python, 0
         uses = read(box[0])
-        # One use is the Python object's own; while there are others, they in turn hold the Python object (see
-        # "owner reference" in _owner_references).
-        owner = _owner_references().get(_family(box[0]), 0) if uses > 1 else 0
-        return python - owner + uses - 1
+        # One use is the Python object's own; while there are others, they in turn hold the Python object.
+        owner = _owner_references()[_family(box[0])] if uses > 1 else 0
+        return python - owner, uses - 1
 
 
 # How often a thing that only a box holds is referenced while its count is asked for: the box, and the argument (which

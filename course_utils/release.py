@@ -8,6 +8,7 @@ only dying things are looked into, and nothing is changed. A circle of reference
 import gc
 import types
 from collections import Counter, deque
+from collections.abc import Mapping
 
 import torch
 
@@ -21,13 +22,18 @@ _HOLDS_NOTHING = (str, int, float, bool, bytes, type(None), type, types.ModuleTy
 class Release:
     """References dropped in thought, and what dies of it.
 
+    Args:
+        holdings: keeps the things under study.
+        counts: references to certain things, by key, where counting them is not possible or not wanted.
+
     Attributes:
         bytes_by_storage: bytes of each storage that has died, by its key, in the order of their deaths.
     """
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: Holdings, counts: Mapping[int, float]) -> None:
         self.bytes_by_storage: dict[int, int] = {}
         self._holdings = holdings
+        self._counts = counts
         self._dropped: Counter[int] = Counter()
         self._dead: set[int] = set()
         self._waiting: deque[int] = deque()
@@ -55,12 +61,12 @@ class Release:
         """Follows every consequence of what has been dropped and killed."""
         while self._waiting:
             key = self._waiting.popleft()
-            if key not in self._dead and self._dropped[key] >= self._holdings.count(key):
+            if key not in self._dead and self._dropped[key] >= self._count(key):
                 self._die(key)
 
-    def is_dead(self, key: int) -> bool:
-        """Whether the thing of that key has died."""
-        return key in self._dead
+    def _count(self, key: int) -> float:
+        known = self._counts.get(key)
+        return self._holdings.count(key) if known is None else known
 
     def causes(self, key: int) -> list[int]:
         """Keys of the things whose deaths led to this one's, the nearest first."""

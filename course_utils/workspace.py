@@ -6,7 +6,7 @@
 
 A copy that its learner has begun is never written over, whatever happens to the course. What a copy was made from is
 remembered as a hash (``fingerprint``): a copy that nobody has touched follows the course, one that was begun is only
-spoken of. Imports ``course_utils.errors``.
+spoken of. Imports ``course_utils.errors`` and ``lab``.
 """
 
 import argparse
@@ -16,8 +16,6 @@ import hashlib
 import json
 import os
 import secrets
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -25,12 +23,12 @@ from itertools import count
 from pathlib import Path
 
 from course_utils.errors import explain
+from course_utils.lab import lab_command, lab_notes, start
 
 COURSE = Path(__file__).resolve().parents[1]
 FOLDER = "my_notebooks"
 RECORD = ".versions.json"
 START_PAGE = "00_start_here.ipynb"
-JUPYTER_PORT = 8888
 
 
 def fingerprint(content: bytes) -> str:
@@ -57,8 +55,8 @@ def update(course: Path = COURSE) -> list[str]:
         course: the folder that holds ``notebooks/``.
 
     Returns:
-        What happened, one line each; empty where there was nothing to do. A folder or file that cannot be read or written
-        is told there too and raises nothing, so that what is there can still be opened.
+        What happened, one line each; empty where there was nothing to do. A file that cannot be read or written is told
+        there too and raises nothing, so that what is there can still be opened.
 
     Raises:
         ValueError: there are no lessons in ``course``.
@@ -146,41 +144,6 @@ def fresh(name: str, course: Path = COURSE) -> list[str]:
     return lines
 
 
-def lab_command(options: Sequence[str] = (), course: Path = COURSE) -> list[str]:
-    """The command that starts JupyterLab on the start page of the learner's copies.
-
-    Args:
-        options: further options for JupyterLab, such as ``["--no-browser"]``; they outrank the course's own.
-        course: the folder that JupyterLab shows.
-    """
-    pages = [f"{folder}/{START_PAGE}" for folder in (FOLDER, "notebooks") if (course / folder / START_PAGE).exists()]
-    return [
-        *(sys.executable, "-m", "jupyterlab"),
-        f"--ServerApp.root_dir={course}",
-        f"--LabApp.default_url=/lab/tree/{pages[0]}" if pages else "--LabApp.default_url=/lab",
-        # The course needs no network, and asks nobody whether they want news.
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--log-level=ERROR",  # the address is printed all the same, and is not lost among forty other lines
-        *options,
-    ]
-
-
-def lab_notes(options: Sequence[str]) -> list[str]:
-    """What a person should know before JupyterLab prints its address: a port in use, root, how to stop it."""
-    lines = []
-    if not any(option.startswith("--port") or "ServerApp.port" in option for option in options):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", JUPYTER_PORT)) == 0:
-                lines.append(
-                    f"Port {JUPYTER_PORT} is in use, perhaps by a JupyterLab that you started earlier; "
-                    "this one takes the next free port, as its address below shows."
-                )
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
-        lines.append("You are root, and JupyterLab refuses to run as root unless told to: make lab ARGS=--allow-root")
-    return [*lines, "JupyterLab opens in your browser; stop it here with Ctrl-C."]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one of the commands above; returns an exit status."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.workspace", description=__doc__.splitlines()[0])
@@ -200,15 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines += lab_notes(for_jupyter)
     for line in lines:
         print(line, flush=True)
-    return _start(lab_command(for_jupyter)) if options.command == "lab" else 0
-
-
-def _start(command: list[str]) -> int:
-    if os.name == "nt":  # there, exec gives the terminal back while the program goes on
-        with contextlib.suppress(KeyboardInterrupt):
-            return subprocess.run(command).returncode
+    if options.command != "lab":
         return 0
-    os.execv(command[0], command)
+    return start(lab_command(COURSE, [f"{FOLDER}/{START_PAGE}", f"notebooks/{START_PAGE}"], for_jupyter))
 
 
 def _lessons(course: Path) -> dict[str, Path]:
@@ -232,9 +189,7 @@ def _find(name: str, course: Path) -> Path:
         if wanted in (stem, topic) or (wanted.isdecimal() and number.isdecimal() and int(wanted) == int(number)):
             return path
     asked = f"There is no lesson called {name!r}." if name else "No lesson was named."
-    raise ValueError(
-        explain(asked, f"one of {', '.join(lessons)}.", try_this=_fresh_command("03_detach").replace("  ", " "))
-    )
+    raise ValueError(explain(asked, f"one of {', '.join(lessons)}.", try_this=_fresh_command(next(iter(lessons)))))
 
 
 def _fresh_command(name: str) -> str:

@@ -3,7 +3,7 @@
 Any Python can run this file, 2.7 and the old 3s too: it has to start before it can say that a Python is too old. Hence
 no f-strings and no annotations here. It imports the standard library alone.
 """
-# ruff: noqa: UP031, UP032, RUF005  an old Python could not read the newer syntax that these ask for
+# ruff: noqa: UP032, RUF005  an old Python could not read the newer syntax that these ask for
 
 import os
 import subprocess

@@ -87,7 +87,7 @@ def write_stamp(venv: Path, stamp: dict) -> None:
 
 def version_of(venv: Path) -> str:
     """The environment's Python as "3.11"; empty where its Python or its pip does not start."""
-    probe = "import sys, pip; print('%d.%d' % sys.version_info[:2])"
+    probe = "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2]) if u.find_spec('pip') else sys.exit(1)"
     try:
         process = subprocess.run([python_of(venv), "-c", probe], capture_output=True, text=True)
     except OSError:  # a link to a Python that is gone

@@ -1,8 +1,8 @@
 """Learner notebooks from solution notebooks (``learner_text``, ``build``), and which of them are stale (``stale``).
 
-The work is nbgrader's: the preprocessors that ``nbgrader generate_assignment`` applies, in its order, with the settings of
-the course's ``nbgrader_config.py``. Only ``SaveCells`` is left out, which changes no notebook: it fills the gradebook. So a
-teacher's release is, byte for byte, the notebook that learners open.
+The work is nbgrader's: the preprocessors that ``nbgrader generate_assignment`` applies, in its order, with the
+settings of the course's ``nbgrader_config.py``. Only ``SaveCells`` is left out, which changes no notebook: it fills
+the gradebook. So a teacher's release is, byte for byte, the notebook that learners open.
 """
 
 from dataclasses import dataclass
@@ -41,11 +41,12 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
     """
     _require_ids(solution)
     from jsonschema import ValidationError
+    from nbgrader.nbgraderformat.common import SchemaMismatchError
 
     exporter = _exporter(config)
     try:
         text, _ = exporter.from_notebook_node(normalised(solution), resources={"metadata": {"name": "", "path": ""}})
-    except (RuntimeError, ValueError, ValidationError) as error:
+    except (RuntimeError, ValueError, ValidationError, SchemaMismatchError) as error:
         raise ValueError(
             explain(
                 f"nbgrader could not make the learner notebook: {str(error).splitlines()[0]}",
@@ -92,7 +93,8 @@ def _exporter(config_path: Path):
 def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
     """Makes the learner notebooks anew and returns those whose files changed.
 
-    Every notebook is made before the first is written, so that a solution nbgrader refuses leaves all files as they were.
+    Every notebook is made before the first is written, so that a solution nbgrader refuses leaves all files as they
+    were.
 
     Raises:
         ValueError: as ``learner_text``, with the notebook's name before it.

@@ -40,8 +40,10 @@ def setup(topic: str, imports: str = "import torch", id: str = "setup") -> Noteb
 
 
 def answer(source: str, topic: str, exercise: str) -> NotebookNode:
-    """The cell that a learner fills in. What stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in ``source``
-    becomes the stub. Its cell id is the exercise's name."""
+    """The cell that a learner fills in; its cell id is the exercise's name.
+
+    What stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in ``source`` becomes the stub.
+    """
     return _graded(code(source, exercise), f"{topic}-{exercise}", solution=True)
 
 

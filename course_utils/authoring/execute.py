@@ -47,7 +47,8 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
         cell_seconds: the limit for each cell.
 
     Raises:
-        ValueError: a cell raised (and is not tagged ``raises-exception``), wrote to stderr, took too long, or its kernel
+        ValueError: a cell raised (and is not tagged ``raises-exception``), wrote to stderr, took too long, or its
+        kernel
             died.
     """
     from jupyter_client.manager import AsyncKernelManager
@@ -79,10 +80,10 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
             with log.open("wb") as stderr:
                 client.execute(env=environment, stderr=stderr, cleanup_kc=True)
         except (CellExecutionError, CellControlSignal, DeadKernelError) as error:
+            last_words = log.read_text(errors="replace")[-2000:] if isinstance(error, DeadKernelError) else ""
             raise ValueError(
                 explain(
-                    f"Cell {started[-1] + 1} (counted from 1, id {result.cells[started[-1]].id}) did not finish: {error}"
-                    + (f"\n{log.read_text(errors='replace')[-2000:]}" if isinstance(error, DeadKernelError) else ""),
+                    f"{_place(result, started[-1])} did not finish: {error}\n{last_words}".rstrip(),
                     "a solution notebook that runs from the first cell to the last.",
                     try_this="mend the cell; the file has been left as it was.",
                 )
@@ -111,13 +112,17 @@ def _without_outputs(notebook: NotebookNode) -> NotebookNode:
     return result
 
 
+def _place(notebook: NotebookNode, index: int) -> str:
+    return f"Cell {index + 1} (counted from 1, id {notebook.cells[index].id})"
+
+
 def _require_silence(notebook: NotebookNode) -> None:
-    for number, cell in enumerate(notebook.cells, start=1):
+    for index, cell in enumerate(notebook.cells):
         errors = [o.text for o in cell.get("outputs", []) if o.output_type == "stream" and o.name == "stderr"]
         if errors:
             raise ValueError(
                 explain(
-                    f"Cell {number} (counted from 1, id {cell.id}) wrote to stderr:\n{''.join(errors).rstrip()}",
+                    f"{_place(notebook, index)} wrote to stderr:\n{''.join(errors).rstrip()}",
                     "nothing on stderr: a warning there names files and lines that differ between machines.",
                     try_this="show a warning through a helper that prints its category and first sentence.",
                 )

@@ -1,8 +1,8 @@
-"""Notebook files on disk: find them (``Course``), read one as it lies there (``read``), bring it into the form in which it
-is kept (``normalised``), and write it whole or not at all (``write``).
+"""Notebook files on disk: find them (``Course``), read one as it lies there (``read``), bring it into the form in
+which it is kept (``normalised``), and write it whole or not at all (``write``).
 
-Reading repairs nothing. ``nbformat.read`` gives a cell without an id a random one, so what is built from such a file would
-differ from build to build; here the missing id stays visible until somebody mends it.
+Reading repairs nothing. ``nbformat.read`` gives a cell without an id a random one, so what is built from such a file
+would differ from build to build; here the missing id stays visible until somebody mends it.
 """
 
 import copy
@@ -81,9 +81,13 @@ class Course:
         """The solution notebooks in order; with ``names`` (``03_detach``, with or without ending) only those.
 
         Raises:
-            ValueError: a name that no solution notebook has; the message lists those there are.
+            ValueError: a name that no solution notebook has; the message lists those there are. Or there are none.
         """
         found = sorted(self.solutions.glob("*.ipynb"))
+        if not found:
+            raise ValueError(
+                explain(f"{self.solutions} is empty.", "solution notebooks, from which everything else is made.")
+            )
         if not names:
             return found
         wanted = [Path(name).stem for name in names]
@@ -92,7 +96,7 @@ class Course:
             raise ValueError(
                 explain(
                     f"There is no solution notebook called {', '.join(unknown)}.",
-                    "one of " + (", ".join(path.stem for path in found) or "none: notebooks/solutions is empty") + ".",
+                    "one of " + ", ".join(path.stem for path in found) + ".",
                 )
             )
         return [path for path in found if path.stem in wanted]

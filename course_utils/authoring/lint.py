@@ -1,9 +1,9 @@
-"""Lint notebooks without a kernel: ``lint_solution``, ``lint_learner``, all of a course with ``lint_course``; ``report``
-prints what was found.
+"""Lint notebooks without a kernel: ``lint_solution``, ``lint_learner``, all of a course with ``lint_course``;
+``report`` prints what was found.
 
-It finds what the tools that run notebooks let pass in silence: nbval compares nothing where an execution count is missing,
-an unknown magic fails no test, one copied cell stops the grading of a whole class, one line on stderr costs a student an
-exercise's points.
+It finds what the tools that run notebooks let pass in silence: nbval compares nothing where an execution count is
+missing, an unknown magic fails no test, one copied cell stops the grading of a whole class, one line on stderr costs
+a student an exercise's points.
 """
 
 import re
@@ -101,7 +101,10 @@ def lint_course(
     for path in paths:
         if path.stem not in points:
             known = ", ".join(points)
-            what, mend = "The course's catalogue has no such lesson.", f"enter it in course_utils/catalogue.py: {known}."
+            what, mend = (
+                "The course's catalogue has no such lesson.",
+                f"enter it in course_utils/catalogue.py: {known}.",
+            )
             problems.append(Problem(course.name(path), "catalogue", what, mend))
         total = points.get(path.stem, 10)
         problems += lint_solution(
@@ -137,7 +140,7 @@ def _solution_lines(solution: Page) -> frozenset[str]:
 
 
 def _in_order(problems) -> list[Problem]:
-    return sorted(problems, key=lambda problem: (problem.cell_number or 0))
+    return sorted(problems, key=lambda problem: problem.cell_number or 0)
 
 
 def _unreadable(name: str, error: ValueError) -> Problem:

@@ -1,14 +1,15 @@
 """Rules about what a solution notebook has stored: that nbval can compare it, that it is small, that it can be heard
 (``RULES``).
 
-What nbval compares, in strict mode (nbval 0.11, ``IPyNbCell.compare_outputs``): for every cell with an execution count, and
-without ``nbval-ignore-output``, each kind of output is collected over the whole cell and compared as text, in order and
-in number: ``stdout`` and ``stderr`` (the pieces of each joined), every MIME type of shown values (``text/plain``,
-``text/html``, ``text/markdown``, ``text/latex``, ``image/svg+xml`` among them), and an error's ``ename`` and ``evalue``. It
-does not compare ``image/png`` and ``image/jpeg``, output metadata, tracebacks, execution counts, widget ids, and how
-outputs of different kinds are interleaved. So a score card's HTML is compared to the letter, a figure only by being there
-and by its ``text/plain`` (its size in pixels), and a cell whose count is missing not at all: a notebook that went through
-a tool which strips outputs passes in silence, which is why ``executed`` below refuses it.
+What nbval compares, in strict mode (nbval 0.11, ``IPyNbCell.compare_outputs``): for every cell with an execution
+count, and without ``nbval-ignore-output``, each kind of output is collected over the whole cell and compared as text,
+in order and in number: ``stdout`` and ``stderr`` (the pieces of each joined), every MIME type of shown values
+(``text/plain``, ``text/html``, ``text/markdown``, ``text/latex``, ``image/svg+xml`` among them), and an error's
+``ename`` and ``evalue``. It does not compare ``image/png`` and ``image/jpeg``, output metadata, tracebacks, execution
+counts, widget ids, and how outputs of different kinds are interleaved. So a score card's HTML is compared to the
+letter, a figure only by being there and by its ``text/plain`` (its size in pixels), and a cell whose count is missing
+not at all: a notebook that went through a tool which strips outputs passes in silence, which is why ``executed``
+below refuses it.
 """
 
 import html
@@ -29,7 +30,7 @@ NOT_COMPARED = ("image/png", "image/jpeg", "application/vnd.jupyter.widget-view+
 # Each differs from run to run or from machine to machine. The first group is looked for in everything that is compared,
 # the second only in what a reader sees, because style sheets are full of times.
 ANYWHERE = (
-    ("an address", re.compile(r"\b0x[0-9a-fA-F]{6,}")),
+    ("an address", re.compile(r"0x[0-9a-fA-F]{6,}")),
     ("a process id", re.compile(r"\bpid\b\W{0,3}\d+|\bipykernel_\d+", re.IGNORECASE)),
     ("a random id", re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")),
     ("a path on one machine", re.compile(r"(?:^|[\s'\"(=])(?:/(?:home|Users|tmp|root|var/folders)/|[A-Z]:\\)\S+")),

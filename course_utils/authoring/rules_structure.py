@@ -59,8 +59,8 @@ def unique_ids(page: Page) -> Iterator[Problem]:
             yield page.problem("cell-id", what, "give this cell an id of its own.", cell)
         if grade_ids[cell.grade_id] > 1:
             what = (
-                f"{grade_ids[cell.grade_id]} cells have the grade id {cell.grade_id}. nbgrader stops at such a notebook, "
-                "and grades no student after it."
+                f"{grade_ids[cell.grade_id]} cells have the grade id {cell.grade_id}. nbgrader stops at such a "
+                "notebook, and grades no student after it."
             )
             yield page.problem("grade-id", what, "give this cell a grade id of its own.", cell)
 
@@ -74,8 +74,8 @@ def grading_metadata(page: Page) -> Iterator[Problem]:
         unknown = sorted(set(cell.grading) - set(ALLOWED_KEYS) - set(RELEASE_KEYS))
         if cell.grading.get("schema_version") != SCHEMA_VERSION:
             what = (
-                f"nbgrader's schema_version is {cell.grading.get('schema_version')!r}. Another than {SCHEMA_VERSION} stops "
-                "the grading of a whole class."
+                f"nbgrader's schema_version is {cell.grading.get('schema_version')!r}. Another than {SCHEMA_VERSION} "
+                "stops the grading of a whole class."
             )
             yield page.problem("schema", what, f"set it to {SCHEMA_VERSION}.", cell)
         if missing or unknown:
@@ -230,7 +230,9 @@ def hiding_tags(page: Page) -> Iterator[Problem]:
         if cell.is_answer or cell.is_check:
             found = [tag for tag in cell.tags if tag in HIDING_TAGS] + HIDING_COMMENT.findall(cell.source)
             if found:
-                what = f"The graded cell says {', '.join(found)}, so nbval would not see a solution that stopped scoring."
+                what = (
+                    f"The graded cell says {', '.join(found)}, so nbval would not see a solution that stopped scoring."
+                )
                 yield page.problem("hidden-from-nbval", what, "take it off, and make the output comparable.", cell)
 
 

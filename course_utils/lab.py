@@ -1,0 +1,67 @@
+"""Starting JupyterLab for a learner: the command (``lab_command``), what to say before it (``lab_notes``), ``start``.
+
+Imports nothing of the course.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+JUPYTER_PORT = 8888
+
+
+def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+    """The command that starts JupyterLab with a page open.
+
+    Args:
+        course: the folder that JupyterLab shows.
+        pages: notebooks in that folder; the first that exists is opened.
+        options: further options for JupyterLab, such as ``["--no-browser"]``; they outrank the course's own.
+    """
+    page = next((f"/lab/tree/{page}" for page in pages if (course / page).exists()), "/lab")
+    return [
+        *(sys.executable, "-m", "jupyterlab"),
+        f"--ServerApp.root_dir={course}",
+        f"--LabApp.default_url={page}",
+        # The course needs no network, and asks nobody whether they want news.
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--log-level=ERROR",  # the address is printed all the same, and is not lost among forty other lines
+        *options,
+    ]
+
+
+def lab_notes(options: Sequence[str] = ()) -> list[str]:
+    """What to know before JupyterLab prints its address: a port in use, being root, how to stop it.
+
+    Args:
+        options: the options that JupyterLab will be given.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--port", "--ServerApp.port", type=int, default=JUPYTER_PORT)
+    lines = []
+    with contextlib.suppress(argparse.ArgumentError):  # JupyterLab says itself what it does not understand
+        port = parser.parse_known_args(list(options))[0].port
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                lines.append(
+                    f"Port {port} is in use, perhaps by a JupyterLab that you started earlier: "
+                    "this one takes a free port, as its address below shows."
+                )
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
+        lines.append("You are root, and JupyterLab refuses that unless it is told: make lab ARGS=--allow-root")
+    return [*lines, "JupyterLab starts; its address is below. Stop it here with Ctrl-C."]
+
+
+def start(command: list[str]) -> int:
+    """Becomes the program that the command names; on Windows, runs it and returns its exit status."""
+    if os.name == "nt":  # there, exec would give the terminal back while the program goes on
+        with contextlib.suppress(KeyboardInterrupt):
+            return subprocess.run(command).returncode
+        return 0
+    os.execv(command[0], command)

@@ -1,0 +1,185 @@
+"""How points look, in a notebook and in a terminal: a lesson's (``scorecard_html``, ``scorecard_text``) and the whole
+course's (``progress_html``, ``progress_text``), as tables with bars. Data in, text out.
+
+Imports ``markup``; what it draws comes from ``progress`` and the small classes below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from course_utils.markup import SMALL, Html, bar, clean, element, paragraph, text_bar, wrap
+
+if TYPE_CHECKING:
+    from course_utils.progress import Progress
+
+_CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """One exercise in a lesson's score card.
+
+    Attributes:
+        exercise: its name.
+        earned: points earned.
+        possible: points it can earn.
+        status: a ``Score``'s status.
+    """
+
+    exercise: str
+    earned: float
+    possible: float
+    status: str
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreCard:
+    """One lesson's points, as ``lesson.scorecard()`` shows them.
+
+    Attributes:
+        lesson: the lesson's title.
+        rows: its exercises, in order.
+        predictions_right: predictions that were right.
+        predictions_asked: predictions that were made.
+        notes: remarks of one line each.
+    """
+
+    lesson: str
+    rows: tuple[ScoreRow, ...]
+    predictions_right: int = 0
+    predictions_asked: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def earned(self) -> float:
+        return sum(row.earned for row in self.rows)
+
+    @property
+    def possible(self) -> float:
+        return sum(row.possible for row in self.rows)
+
+    def _repr_html_(self) -> str:
+        return scorecard_html(self)
+
+    def __repr__(self) -> str:
+        return scorecard_text(self)
+
+
+def points(earned: float, possible: float) -> str:
+    """Points in words: ``0.67 of 2 points``. Rounding never makes full or empty what is not.
+
+    Example:
+        >>> points(1, 1), points(9.999, 10), points(0.001, 2)
+        ('1 of 1 point', '9.99 of 10 points', '0.01 of 2 points')
+    """
+    return f"{_of(earned, possible)} point{'' if possible == 1 else 's'}"
+
+
+def _of(earned: float, possible: float) -> str:
+    shown = round(earned, 2)
+    if earned < possible <= shown:
+        shown = possible - 0.01
+    if shown <= 0 < earned:
+        shown = 0.01
+    return f"{_number(shown)} of {_number(possible)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def scorecard_html(card: ScoreCard) -> str:
+    """A lesson's points as a table with bars."""
+    rows = [
+        (element("code", clean(row.exercise, 80)), bar(_share(row)), points(row.earned, row.possible), row.status)
+        for row in card.rows
+    ]
+    return _table_html(_lesson_title(card), ("Exercise", "Share", "Points", "State"), rows, _lesson_notes(card))
+
+
+def scorecard_text(card: ScoreCard) -> str:
+    """A lesson's points as text with bars."""
+    rows = [
+        (clean(row.exercise, 28), text_bar(_share(row)), _of(row.earned, row.possible), row.status) for row in card.rows
+    ]
+    return _table_text(_lesson_title(card), rows, _lesson_notes(card))
+
+
+def progress_html(progress: Progress) -> str:
+    """The whole course as a table with bars."""
+    rows = [
+        (
+            f"{row.number:02d} {row.title}",
+            bar(row.share) if row.possible else Html(""),
+            points(row.earned, row.possible) if row.possible else "no points",
+            _predictions(row.predictions_right, row.predictions_asked) or "none yet",
+            row.state,
+        )
+        for row in progress.rows
+    ]
+    columns = ("Lesson", "Share", "Points", "Predictions", "State")
+    return _table_html(_course_title(progress), columns, rows, progress.notes)
+
+
+def progress_text(progress: Progress) -> str:
+    """The whole course as text with bars."""
+    rows = [
+        (
+            clean(f"{row.number:02d} {row.title}", 28),
+            text_bar(row.share) if row.possible else "",
+            _of(row.earned, row.possible) if row.possible else "no points",
+            _predictions(row.predictions_right, row.predictions_asked),
+            row.state,
+        )
+        for row in progress.rows
+    ]
+    return _table_text(_course_title(progress), rows, progress.notes)
+
+
+def _share(row: ScoreRow) -> float:
+    return row.earned / row.possible if row.possible else 0.0
+
+
+def _predictions(right: int, asked: int) -> str:
+    return f"{right} of {asked} right" if asked else ""
+
+
+def _lesson_title(card: ScoreCard) -> str:
+    return f"{card.lesson}: {points(card.earned, card.possible)}"
+
+
+def _lesson_notes(card: ScoreCard) -> tuple[str, ...]:
+    asked = _predictions(card.predictions_right, card.predictions_asked)
+    return ((f"Predictions: {asked}.",) if asked else ()) + card.notes
+
+
+def _course_title(progress: Progress) -> str:
+    begun = sum(row.begun for row in progress.rows)
+    return f"Your progress: {points(progress.earned, progress.possible)}, {begun} of {len(progress.rows)} lessons begun"
+
+
+def _table_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> Html:
+    caption = element("caption", title, style="caption-side:top;text-align:left;padding:0 0 0.4em 0;font-weight:bold")
+    head = element("tr", *(element("th", name, scope="col", style=_CELL) for name in columns))
+    body = [
+        element(
+            "tr",
+            element("th", row[0], scope="row", style=_CELL + ";font-weight:normal"),
+            *(element("td", cell, style=_CELL) for cell in row[1:]),
+        )
+        for row in rows
+    ]
+    parts = [caption, element("thead", head), element("tbody", Html("\n".join(body)))]
+    style = "margin:0.3em 0;border-collapse:collapse"
+    blocks = [element("table", Html("\n".join(parts)), style=style), *(paragraph(note, style=SMALL) for note in notes)]
+    return element("div", Html("\n" + "\n".join(blocks) + "\n"))
+
+
+def _table_text(title: str, rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    kept = [i for i, width in enumerate(widths) if width]  # a column in which nothing stands takes no room
+    lines = ["  " + "  ".join(f"{row[i]:<{widths[i]}}" for i in kept) for row in rows]
+    return "\n".join([wrap(title), *(line.rstrip() for line in lines), *(wrap(note, "  ", "  ") for note in notes)])

@@ -1,0 +1,254 @@
+"""Learner notebooks: what nbgrader itself would release, the same to the byte every time, whole or not at all."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from course_utils.authoring import cells
+from course_utils.authoring.__main__ import main
+from course_utils.authoring.build import build, learner_text, stale
+from course_utils.authoring.files import Course, dumps, normalised, read, write_text
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STUB = "# Your answer here.\npass"
+
+
+@pytest.fixture
+def learner(course):
+    (path,) = build(course)
+    return read(path)
+
+
+def test_the_learner_notebook_keeps_cells_and_ids(solution, learner):
+    assert [(cell.id, cell.cell_type) for cell in learner.cells] == [(c.id, c.cell_type) for c in solution.cells]
+
+
+def test_the_learner_notebook_has_no_outputs(learner):
+    code = [cell for cell in learner.cells if cell.cell_type == "code"]
+    assert [(cell.outputs, cell.execution_count) for cell in code] == [([], None)] * len(code)
+
+
+def test_stubs_take_the_place_of_solutions_and_of_nothing_else(solution, learner, cell_of):
+    assert cell_of(learner, "snapshot").source == (
+        'def snapshot(x):\n    """The values of x now."""\n    # Your answer here.\n    pass'
+    )
+    assert cell_of(learner, "predicted_edit").source == (
+        'predicted_edit = {"detach_edit": ..., "data_edit": ...}\n' + STUB
+    )
+    assert cell_of(learner, "written").source == "*Your answer here.*"
+    changed = [new.id for old, new in zip(solution.cells, learner.cells, strict=True) if old.source != new.source]
+    assert changed == ["snapshot", "predicted_edit", "written"]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "def f():\n    {}",
+        "class A:\n    {}",
+        "class A:\n    def f(self):\n        {}",
+        "for _ in range(2):\n    {}",
+    ],
+)
+def test_the_stub_stands_wherever_a_statement_may(around, course, solution, cell_of):
+    indent = around.splitlines()[-1].replace("{}", "")
+    region = f"\n{indent}".join(["### BEGIN SOLUTION", "x = 1", "### END SOLUTION"])
+    cell_of(solution, "snapshot").source = around.format(region)
+    cells.write(solution, course.solutions / "03_detach.ipynb")
+    build(course)
+    source = cell_of(read(course.learners / "03_detach.ipynb"), "snapshot").source
+    assert "x = 1" not in source
+    exec(compile(source, "stub", "exec"), {})
+
+
+def test_two_builds_give_the_same_bytes(course):
+    (path,) = build(course)
+    first = path.read_bytes()
+    path.unlink()
+    build(course)
+    assert path.read_bytes() == first
+    assert b"\r" not in first and first.endswith(b"}\n")
+
+
+def test_a_front_ends_traces_change_nothing(course, solution):
+    (path,) = build(course)
+    clean = path.read_bytes()
+    solution.metadata.kernelspec.display_name = "ada's python"
+    solution.metadata.language_info.version = "3.12.1"
+    for cell in solution.cells:
+        cell.metadata.update(collapsed=True, execution={"iopub.status.busy": "2024-02-29T12:00:00Z"})
+    write_text(dumps(solution), course.solutions / "03_detach.ipynb")
+    assert build(course) == []
+    assert path.read_bytes() == clean
+
+
+def test_an_unchanged_notebook_is_not_written_again(course):
+    (path,) = build(course)
+    before = path.stat()
+    assert build(course) == []
+    after = path.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_building_leaves_the_solution_as_it_was(course, solution):
+    path = course.solutions / "03_detach.ipynb"
+    before = path.read_bytes()
+    kept = copy.deepcopy(solution)
+    learner_text(solution, course.config)
+    build(course)
+    assert path.read_bytes() == before
+    assert solution == kept
+
+
+def test_nbgrader_generate_assignment_gives_the_same_bytes(course, tmp_path):
+    (built,) = build(course)
+    teachers = tmp_path / "teacher"
+    (teachers / "source" / "detach").mkdir(parents=True)
+    shutil.copy(course.solutions / "03_detach.ipynb", teachers / "source" / "detach")
+    shutil.copy(REPOSITORY / "nbgrader_config.py", teachers)
+    # nbgrader calls alembic as a command.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    subprocess.run(
+        [sys.executable, "-m", "nbgrader", "generate_assignment", "detach", "--create"],
+        cwd=teachers,
+        env={**os.environ, "PATH": path, "JUPYTER_CONFIG_DIR": str(tmp_path / "no_settings")},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    released = teachers / "release" / "detach" / "03_detach.ipynb"
+    assert released.read_bytes() == built.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (lambda cell: cell.update(source="### BEGIN SOLUTION\nx = 1"), "no end solution statement found"),
+        (lambda cell: cell.metadata.nbgrader.update(solution=False), "non-solution cell"),
+        (lambda cell: cell.metadata.nbgrader.update(schema_version=4), "Schema version is too new"),
+        (lambda cell: cell.metadata.nbgrader.update(grade_id="detach-setup"), "failed to validate"),
+        (lambda cell: cell.pop("id"), "Cells 6 (counted from 1) have no id or share one"),
+        (lambda cell: cell.update(id="title"), "Cells 1, 6 (counted from 1) have no id or share one"),
+    ],
+)
+def test_a_notebook_that_nbgrader_refuses_is_named_and_nothing_is_written(break_it, said, course, solution, cell_of):
+    cells.write(solution, course.solutions / "00_first.ipynb")  # would come before it, and is fine
+    break_it(cell_of(solution, "snapshot"))
+    write_text(dumps(solution), course.solutions / "03_detach.ipynb")
+    with pytest.raises(ValueError, match=r"notebooks/solutions/03_detach\.ipynb: ") as refused:
+        build(course)
+    assert said in str(refused.value)
+    assert course.learner_paths() == []
+
+
+def test_a_full_disk_leaves_the_old_notebook(course, solution, monkeypatch):
+    (path,) = build(course)
+    before = path.read_bytes()
+    solution.cells[0].source = "# Another title"
+    cells.write(solution, course.solutions / "03_detach.ipynb")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        build(course)
+    assert path.read_bytes() == before
+    assert sorted(entry.name for entry in course.learners.iterdir()) == ["03_detach.ipynb", "solutions"]
+
+
+def test_a_missing_configuration_is_named(course):
+    course.config.unlink()
+    with pytest.raises(ValueError, match=r"nbgrader_config\.py does not exist"):
+        build(course)
+
+
+def test_the_stub_is_the_configurations(course, cell_of):
+    text = course.config.read_text()
+    other = course.config.with_name("other") / "nbgrader_config.py"
+    other.parent.mkdir()
+    other.write_text(text.replace("# Your answer here.", "# Over to you."))
+    text = learner_text(read(course.solutions / "03_detach.ipynb"), other)
+    assert "# Over to you." in text and "# Your answer here." not in text
+
+
+def test_stale_notebooks_are_named(course, solution, capsys):
+    command = ["--course", str(course.root), "check"]
+    assert [(item.path.name, item.reason) for item in stale(course)] == [("03_detach.ipynb", "does not exist yet")]
+    build(course)
+    assert stale(course) == []
+    assert main(command) == 0
+
+    solution.cells[0].source = "# Another title"
+    cells.write(solution, course.solutions / "03_detach.ipynb")
+    write_text("{}", course.learners / "04_orphan.ipynb")
+    capsys.readouterr()
+
+    assert main(command) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "notebooks/03_detach.ipynb differs from what notebooks/solutions/03_detach.ipynb gives",
+        "notebooks/04_orphan.ipynb has no solution notebook",
+        "Run: make lessons",
+    ]
+    assert main([*command, "03_detach"]) == 1
+
+
+def test_an_edited_learner_notebook_is_stale(course, cell_of):
+    (path,) = build(course)
+    notebook = read(path)
+    cell_of(notebook, "snapshot").source += "  # mine"
+    write_text(dumps(notebook), path)
+    assert [item.path for item in stale(course)] == [path]
+
+
+def test_the_command_builds_the_named_notebooks(course, solution, capsys):
+    cells.write(solution, course.solutions / "00_start.ipynb")
+    command = ["--course", str(course.learners), "build"]
+    assert main([*command, "03_detach"]) == 0
+    assert capsys.readouterr().out == "wrote notebooks/03_detach.ipynb\n"
+    assert main([*command, "notebooks/solutions/00_start.ipynb"]) == 0
+    assert capsys.readouterr().out == "wrote notebooks/00_start.ipynb\n"
+    assert main(command) == 0
+    assert capsys.readouterr().out == "learner notebooks are up to date\n"
+
+
+@pytest.mark.parametrize("command", ["build", "check", "lint", "run"])
+def test_an_unknown_name_is_refused_with_those_there_are(command, course, capsys):
+    assert main(["--course", str(course.root), command, "04_volatile"]) == 1
+    said = capsys.readouterr().err
+    assert "no solution notebook called 04_volatile" in said and "one of 03_detach." in said
+
+
+@pytest.mark.parametrize("command", ["build", "check", "lint", "run"])
+def test_a_course_without_solutions_is_refused(command, tmp_path, capsys):
+    assert main(["--course", str(tmp_path), command]) == 1
+    assert "notebooks/solutions" in capsys.readouterr().err
+    (tmp_path / "notebooks" / "solutions").mkdir(parents=True)
+    assert main(["--course", str(tmp_path), command]) == 1
+    assert "solutions is empty" in capsys.readouterr().err
+
+
+def test_normalised_twice_is_normalised_once(solution):
+    solution.cells[2].outputs = [
+        nbformat.v4.new_output("stream", name="stdout", text=part) for part in ("4 batches, ", "16 bytes each\n")
+    ]
+    solution.cells[2].execution_count = 40
+    solution.cells[0].source += "\r\nmore\r\n\n"
+    once = normalised(nbformat.v4.to_notebook(json.loads(dumps(solution))))
+    assert normalised(once) == once
+    assert once.cells[0].source == "# 03 detach\nmore"
+    assert [output.text for output in once.cells[2].outputs] == ["4 batches, 16 bytes each\n"]
+    counts = [cell.execution_count for cell in once.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+def test_the_repositorys_own_stub_is_the_documented_one(course, learner, cell_of):
+    assert cell_of(learner, "snapshot").source.endswith("    # Your answer here.\n    pass")
+    assert Course.containing(Path(__file__)).config == REPOSITORY / "nbgrader_config.py"
