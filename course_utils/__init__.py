@@ -8,6 +8,7 @@ from course_utils.exercise import Lesson as Lesson
 from course_utils.expected import expect_error as expect_error
 from course_utils.expected import show_warnings as show_warnings
 from course_utils.graph import graph_memory as graph_memory
+from course_utils.machine import environment as environment
 from course_utils.memory import MemoryTracker as MemoryTracker
 from course_utils.progress import progress as progress
 from course_utils.progress import reset_progress as reset_progress

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 # What stands before a claim: the word says it, the sign and its ground say it again.
 _HOLDS, _FAILS, _OPEN = ("✓", "holds", GREEN), ("✗", "does not hold", ORANGE), ("-", "not judged yet", GREY)
+_HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _ASK = "Your guess first: write it where the `...` stands, and run the cell again."
 
 
@@ -117,10 +118,10 @@ def score_html(score: Score) -> str:
     claims, next_step, told = _in_order(score), _next_step(score), set[str]()
     # An exercise has an <h3> of its own in a lesson, so its result comes one level below.
     name = element("code", clean(score.exercise, 80))
-    blocks = [element("h4", name, f": {_verdict(score)}", style="margin:0;padding:0;font-size:1em;line-height:1.5")]
+    blocks = [element("h4", name, f": {_verdict(score)}", style=_HEADING)]
     if claims:
         items = [_claim_html(claim, told, next_step if claim is claims[0] else "") for claim in claims]
-        style = "list-style:none;margin:0.4em 0 0 0;padding:0"
+        style = "list-style:none;margin:0.4em 0 0.6em 0;padding:0"
         blocks.append(element("ul", Html("\n" + "\n".join(items) + "\n"), style=style, role="list"))
     if next_step and not _leads_with_failure(claims):
         blocks.append(paragraph(next_step, "Next"))
@@ -187,13 +188,13 @@ def _next_step(score: Score) -> str:
 def _claim_html(claim: Claim, told: set[str], next_step: str) -> Html:
     sign, word, ground = _kind(claim)
     if _kind(claim) is not _FAILS:
-        line = (mark(sign, ground), f"{word}: ", prose(claim.text))
-        return element("li", *line, style="margin:0.1em 0;padding:0;list-style:none")
-    blocks = [
-        paragraph(text, label)
-        for label, text in (("Likely misconception", claim.misconception), ("", claim.diagnosis))
-        if text and text not in told
-    ]
+        style = "margin:0.1em 0;padding:0;list-style:none"
+        return element("li", mark(sign, ground), f"{word}: ", prose(claim.text), style=style)
+    blocks = []
+    if claim.misconception and claim.misconception not in told:
+        blocks.append(paragraph(f"“{claim.misconception}”", "Likely misconception"))
+    if claim.diagnosis and claim.diagnosis not in told:
+        blocks.append(paragraph(claim.diagnosis))
     told.update((claim.misconception, claim.diagnosis))
     if claim.details:
         blocks.append(html_lines(claim.details))
@@ -212,7 +213,7 @@ def _claim_text(claim: Claim, told: set[str], next_step: str) -> str:
     if _kind(claim) is not _FAILS:
         return lines[0]
     if claim.misconception and claim.misconception not in told:
-        lines.append(wrap(claim.misconception, "    Likely misconception: ", "      "))
+        lines.append(wrap(f"“{claim.misconception}”", "    Likely misconception: ", "      "))
     if claim.diagnosis and claim.diagnosis not in told:
         lines.append(wrap(claim.diagnosis, "    ", "    "))
     told.update((claim.misconception, claim.diagnosis))

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from course_utils.packed import hidden_pack_hooks
 from course_utils.recorded import hides_saved_tensors, python_slots, saved_slots, tensors_inside
 from course_utils.references import Holdings, can_count_nodes, is_node, live_tensors
 from course_utils.release import Release
@@ -67,7 +68,8 @@ class Reading:
         self._holdings = Holdings()
         self._keys: list[int] = []
         self._index: dict[int, int] = {}
-        self._packed: set[int] = set()
+        self._unpack_hooks: Counter[int] = Counter()
+        self._doubtful: set[int] = set()
         self._looked_into: set[int] = set()
         self._found_in_python: Counter[int] = Counter()
         self._leaf_places: list[Place] = []
@@ -103,6 +105,8 @@ class Reading:
         following = tuple(None if after is None else self._number(after) for after, _ in node.next_functions)
         read = NodeRead(node.name().rsplit("::", 1)[-1], following, tensor_name=self._name_of.get(key, ""))
         read.hides = hides_saved_tensors(node)
+        if read.hides:
+            self._doubtful.update(after for after in following if after is not None)
         self.nodes.append(read)
         is_leaf = type(node).__name__ == "AccumulateGrad"
         for slot in saved_slots(node):
@@ -112,7 +116,8 @@ class Reading:
                 read.tensor_name = self._name_of.get(id(slot.value), "")
                 self._leaf_places.append(self._place(index, slot.name, slot.value))
             elif slot.unpack_hook is not None:
-                self._packed.add(index)
+                self._unpack_hooks[self._holdings.add(slot.unpack_hook)] += 1
+                self._doubtful.update(after for after in following if after is not None)
                 self._search(index, f"{slot.name}, packed", slot.value)
                 self._search(index, f"{slot.name}, unpack_hook", slot.unpack_hook)
             elif isinstance(slot.value, torch.Tensor):
@@ -140,7 +145,8 @@ class Reading:
         return Place(index, slot, tuple(tensor.shape), dtype_name(tensor.dtype), nbytes, tuple(dict.fromkeys(keys)))
 
     def _release(self) -> tuple[dict[int, int], dict[int, int]]:
-        release = Release(self._holdings, self._counts_of_nodes())
+        pack_hooks = hidden_pack_hooks(self._holdings, self._unpack_hooks) if self._unpack_hooks else {}
+        release = Release(self._holdings, self._counts_of_nodes(), pack_hooks)
         for root in self._roots:
             variables, _ = self._holdings.python_and_other(root)
             release.drop(self._holdings.get(root), times=max(0, variables - self._found_in_python[root]))
@@ -156,16 +162,15 @@ class Reading:
     def _counts_of_nodes(self) -> dict[int, float]:
         """References to nodes that counting would get wrong.
 
-        A slot packed by hooks holds the node that made the tensor or the leaf's node, and does not say so: there, and
-        where nodes cannot be counted at all, references are those that were found, if nothing else leads to the node.
+        A slot packed by hooks holds the node that made the tensor or the leaf's node, and does not say so; what
+        CopySlices holds is hidden as a whole. There, and where nodes cannot be counted at all, the references are those
+        that were found, if nothing else leads to the node.
         """
-        if can_count_nodes() and not self._packed:
+        doubtful = self._doubtful if can_count_nodes() else set(range(len(self._keys)))
+        if not doubtful:
             return {}
         found = Counter(after for read in self.nodes for after in read.following if after is not None)
-        doubtful = {after for index in self._packed for after in self.nodes[index].following if after is not None}
-        if not can_count_nodes():
-            doubtful = set(range(len(self._keys)))
-        for key in self._holdings.keys():
+        for key in self._holdings:
             thing = self._holdings.get(key)
             if isinstance(thing, torch.Tensor) and thing.grad_fn is not None and id(thing.grad_fn) in self._index:
                 found[self._index[id(thing.grad_fn)]] += 1

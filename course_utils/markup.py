@@ -1,7 +1,7 @@
-"""Small pieces of HTML and of terminal text, from which cards and tables are put together: any text made fit to be shown
-(``clean``), escaped elements (``element``), prose with `code` in it (``prose``, ``paragraph``, ``wrap``), what was typed
-or printed (``typed``, ``text_typed``), labels and values in columns (``html_lines``, ``text_lines``), signs on coloured
-discs (``mark``), bars (``bar``, ``text_bar``).
+"""Small pieces of HTML and of terminal text, from which cards and tables are put together: any text made fit to be
+shown (``clean``), escaped elements (``element``), prose (``prose``, ``paragraph``, ``wrap``), what was typed or printed
+(``typed``, ``text_typed``), labels and values in columns (``html_lines``, ``text_lines``), signs on coloured discs
+(``mark``), bars (``bar``, ``text_bar``).
 
 Imports nothing of the course.
 """
@@ -39,6 +39,7 @@ _TERMINAL_CODES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_EMPHASIS = re.compile(r"(?<![\w*])\*(?![\s*])([^*\n]+)(?<!\s)\*(?![\w*])")
 
 
 class Html(str):
@@ -88,9 +89,13 @@ def element(name: str, *children: str, style: str = "", **attributes: str) -> Ht
 
 
 def prose(text: object, limit: int = 1000) -> Html:
-    """Cleaned and escaped text in which `code` between backticks becomes a ``<code>`` element."""
+    """Cleaned and escaped text, with `code` between backticks and *emphasis* between asterisks as elements."""
     parts = re.split(r"`([^`\n]+)`", clean(text, limit))
-    return Html("".join(element("code", part) if i % 2 else escape(part) for i, part in enumerate(parts)))
+    shown = [
+        element("code", part) if i % 2 else Html(_EMPHASIS.sub(r"<em>\1</em>", escape(part)))
+        for i, part in enumerate(parts)
+    ]
+    return Html("".join(shown))
 
 
 def paragraph(text: str, label: str = "", style: str = PLAIN) -> Html:
@@ -101,13 +106,15 @@ def paragraph(text: str, label: str = "", style: str = PLAIN) -> Html:
 
 def typed(text: str) -> Html:
     """Text as it was typed or printed, its lines and spaces kept, along a thin line."""
-    style = f"{TYPEWRITER};margin:0.3em 0;padding:0 0 0 0.7em;border-left:1px solid {GREY}"
-    return element("pre", text, style=style + ";white-space:pre-wrap;overflow-wrap:break-word")
+    # nbgrader's pages draw a grey box round every <pre>: the border, its radius and the ground are there to undo that.
+    line = f"border:0;border-radius:0;border-left:1px solid {GREY};background-color:transparent"
+    style = f"{TYPEWRITER};margin:0.3em 0;padding:0 0 0 0.7em;{line};white-space:pre-wrap;overflow-wrap:break-word"
+    return element("pre", text, style=style)
 
 
 def beside_line(name: str, colour: str, blocks: Iterable[str]) -> Html:
     """The blocks, one a line of source, in one element with a coloured line to their left."""
-    style = f"margin:0.3em 0;padding:0 0 0 0.9em;border-left:3px solid {colour}"
+    style = f"margin:0.3em 0;padding:0 0 0 0.9em;border-left:3px solid {colour};max-width:56em"
     return element(name, Html("\n" + "\n".join(blocks) + "\n"), style=style)
 
 
@@ -115,7 +122,7 @@ def mark(sign: str, ground: str) -> Html:
     """A white sign on a coloured disc. The word beside it says the same, so it is hidden from screen readers."""
     style = (
         "display:inline-block;width:1.3em;height:1.3em;line-height:1.3em;margin-right:0.5em;border-radius:0.65em;"
-        f"text-align:center;font-size:0.8em;font-weight:bold;background-color:{ground};color:{WHITE}"
+        f"text-align:center;font-size:0.8em;font-weight:bold;vertical-align:0.1em;background-color:{ground};color:{WHITE}"
     )
     return element("span", sign, style=style, aria_hidden="true")
 
@@ -183,9 +190,9 @@ def _clean_rows(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _pieces(text: str, width: int) -> list[str]:
     """The lines of a text, cut into pieces of at most ``width`` characters, their own spacing kept."""
-    options = {"drop_whitespace": False, "replace_whitespace": False, "break_on_hyphens": False}
+    wrapper = textwrap.TextWrapper(width, drop_whitespace=False, replace_whitespace=False, break_on_hyphens=False)
     pieces = []
     for line in text.expandtabs(4).split("\n"):
-        first, *others = textwrap.wrap(line, width, **options) or [""]
+        first, *others = wrapper.wrap(line) or [""]
         pieces += [first.rstrip(), *(piece.strip() for piece in others)]
     return pieces

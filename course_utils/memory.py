@@ -15,6 +15,7 @@ from course_utils.memory_categories import Marks, categorise
 from course_utils.memory_dispatch import DispatchRecorder
 from course_utils.memory_known import Known
 from course_utils.memory_ledger import Ledger, Phase, PhaseMark
+from course_utils.memory_profiler import ProfilerRecorder
 from course_utils.memory_records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
 from course_utils.text import describe, format_bytes
 
@@ -56,14 +57,14 @@ class MemoryTracker:
     """
 
     def __init__(self, *known: Any, device: torch.device | str | None = None, engine: str = "auto") -> None:
-        if engine not in ("auto", "dispatch"):
+        if engine not in ("auto", "dispatch", "allocator"):
             raise ValueError(
                 explain(f"MemoryTracker(engine={engine!r}).", "one of the engines: auto, dispatch, allocator.")
             )
         self._known = Known(*known)
         self._device = _device_name(device, self._known)
         self.engine = engine
-        self._recorder = DispatchRecorder()
+        self._recorder = ProfilerRecorder() if engine == "allocator" else DispatchRecorder()
         self._ledger = Ledger(self._device)
         self._taken = 0  # items of the recorder's stream that the ledger has counted
         self._marks = Marks()
@@ -135,6 +136,15 @@ class MemoryTracker:
                 self._marks.note_known(self._known, self._recorder.number)
 
     def _count(self) -> Ledger:
+        if self._state == "open" and not self._recorder.live:
+            raise ValueError(
+                explain(
+                    'A figure was asked of a MemoryTracker(engine="allocator") inside its block.',
+                    "that the block has ended.",
+                    "The CPU's allocator tells what happened through torch.profiler, afterwards.",
+                    'engine="dispatch" for figures at any time; or read them after the with block.',
+                )
+            )
         with self._recorder.lock:
             stream = self._recorder.fold()
             self._ledger.take(stream[self._taken :])
@@ -178,6 +188,7 @@ class MemoryTracker:
         ``boxed scalars``: Python numbers that autograd saved as tensors of 8 bytes. ``RNG states``: copies that
         ``checkpoint`` keeps to replay dropout, 5056 bytes each on the CPU. After the block: what they were at its end.
         """
+        self._count()
         if self._state == "open":
             self._note()
         return dict(self._marks.unseen)
@@ -188,9 +199,10 @@ class MemoryTracker:
         Each storage has one category for its whole life, known at the end: while the tracker is open, a storage that
         will be a gradient may still be "other".
         """
+        ledger = self._count()
         if self._state == "open":
             self._note()
-        ledger = self._count()
+            ledger = self._count()
         category = categorise((change.block for change, *_ in ledger.changes), self._marks)
         sums = dict.fromkeys((*CATEGORIES, "older"), 0)
         series: dict[str, list[int]] = {name: [0] for name in sums}
@@ -222,7 +234,7 @@ class MemoryTracker:
         current = timeline.current[-1]
         return MemoryReport(
             device=self._device,
-            engine="dispatch",
+            engine="allocator" if self.engine == "allocator" else "dispatch",
             requested=current,
             allocated=current,
             reserved=None,
@@ -236,6 +248,8 @@ class MemoryTracker:
         )
 
     def __repr__(self) -> str:
+        if self._state == "open" and not self._recorder.live:
+            return f"MemoryTracker on {self._device}, open"
         return (
             f"MemoryTracker on {self._device}, {self._state}: {format_bytes(self.current)} now, "
             f"peak {format_bytes(self.peak)}, {len(self.phases)} phases"

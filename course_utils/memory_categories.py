@@ -60,32 +60,33 @@ def _numbers(tensors: Iterable[torch.Tensor], number: Number) -> set[int]:
 def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
     """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once."""
     waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
-    seen: dict[int, object] = {}  # keeps each node: a node that dies would give its id to the next one
+    seen: set[int] = set()  # of nodes and of containers
+    kept: list[object] = []  # what is in ``seen`` must not die, or its id would go to the next one
     while waiting:
         node = waiting.pop()
-        if node is None or id(node) in seen:
+        if id(node) in seen:
             continue
-        seen[id(node)] = node
-        waiting.extend(following for following, _ in node.next_functions)
+        seen.add(id(node))
+        kept.append(node)
+        waiting.extend(following for following, _ in node.next_functions if following is not None)
         if type(node).__name__ == "AccumulateGrad":
             continue
-        for value in _held_by(node):
-            if is_node(value):
-                waiting.append(value)
-            else:
-                yield value
+        for place in _places(node):
+            kept.append(place)
+            for _, found in tensors_inside(place, "", seen):
+                if is_node(found):
+                    waiting.append(found)
+                else:
+                    yield found
 
 
-def _held_by(node: torch.autograd.graph.Node) -> Iterator[object]:
+def _places(node: torch.autograd.graph.Node) -> Iterator[object]:
+    """What a node holds, packed or not, and the hooks that would unpack it."""
     for slot in saved_slots(node):
-        if isinstance(slot.value, torch.Tensor):
-            yield slot.value
-        elif slot.value is not None:
-            yield from (found for _, found in tensors_inside(slot.value, ""))
-        if slot.unpack_hook is not None:
-            yield from (found for _, found in tensors_inside(slot.unpack_hook, ""))
-    for _, kept in python_slots(node):
-        yield from (found for _, found in tensors_inside(kept, ""))
+        yield slot.value
+        yield slot.unpack_hook
+    for _, value in python_slots(node):
+        yield value
 
 
 def _origin(tensor: torch.Tensor) -> str:

@@ -43,6 +43,7 @@ class DispatchRecorder(TorchDispatchMode):
     """
 
     supports_higher_order_operators = True
+    live = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

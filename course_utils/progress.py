@@ -2,7 +2,7 @@
 (``record``), a prediction (``record_prediction``) or a hint taken (``record_hint``); read them back (``attempts``,
 ``predictions``); show the whole course (``progress``); find the file (``location``); begin again (``reset_progress``).
 
-Imports ``store``, ``catalogue`` and ``errors``; sqlite3 and the drawing are loaded when they are first needed.
+Imports ``store``, ``table``, ``catalogue`` and ``errors``; importing it does not load sqlite3.
 """
 
 from __future__ import annotations
@@ -17,42 +17,8 @@ from course_utils import store
 from course_utils.catalogue import LESSONS, find
 from course_utils.errors import explain
 from course_utils.store import VARIABLE
-
-# An exercise whose points changed since keeps its best share of them.
-_RECORD = """
-    INSERT INTO exercise VALUES (:lesson, :exercise, :status, :earned, :earned, :possible, 1, 0, :now, :now)
-    ON CONFLICT (lesson, exercise) DO UPDATE SET
-        status = excluded.status,
-        earned = excluded.earned,
-        best = max(excluded.earned, CASE
-            WHEN possible = excluded.possible THEN best
-            WHEN possible > 0 THEN min(best * excluded.possible / possible, excluded.possible)
-            ELSE 0 END),
-        possible = excluded.possible,
-        count = count + 1,
-        last_at = excluded.last_at
-"""
-_RECORD_HINT = """
-    INSERT INTO exercise VALUES (:lesson, :exercise, 'not attempted', 0, 0, 0, 0, :number, :now, :now)
-    ON CONFLICT (lesson, exercise) DO UPDATE SET hints = max(hints, excluded.hints)
-"""
-_RECORD_PREDICTION = """
-    INSERT INTO prediction VALUES (:lesson, :question, :right, :right, 1, :now, :now)
-    ON CONFLICT (lesson, question) DO UPDATE SET
-        last_right = excluded.last_right, count = count + 1, last_at = excluded.last_at
-"""
-_ATTEMPTS = """
-    SELECT lesson, exercise, earned, best, possible, status, count, hints FROM exercise ORDER BY lesson, exercise
-"""
-_PREDICTIONS = """
-    SELECT lesson, question, last_right, first_right, count FROM prediction ORDER BY first_at, question
-"""
-_RESET_EXERCISES = """
-    DELETE FROM exercise WHERE (:lesson IS NULL OR lesson = :lesson) AND (:exercise IS NULL OR exercise = :exercise)
-"""
-_RESET_PREDICTIONS = """
-    DELETE FROM prediction WHERE (:lesson IS NULL OR lesson = :lesson) AND :exercise IS NULL
-"""
+from course_utils.table import LessonProgress as LessonProgress
+from course_utils.table import Progress as Progress
 
 
 @dataclass(frozen=True)
@@ -97,74 +63,6 @@ class StoredPrediction:
     right: bool
     first_right: bool
     count: int
-
-
-@dataclass(frozen=True)
-class LessonProgress:
-    """One lesson's row in the course's table.
-
-    Attributes:
-        number: its place in the course.
-        name: what ``Lesson(name)`` takes.
-        title: its heading.
-        earned: the points of its best attempts.
-        possible: the points it can earn; 0 for a lesson without points.
-        begun: whether anything was attempted or predicted.
-        predictions_right: predictions whose last guess was right.
-        predictions_asked: predictions made.
-    """
-
-    number: int
-    name: str
-    title: str
-    earned: float
-    possible: float
-    begun: bool
-    predictions_right: int
-    predictions_asked: int
-
-    @property
-    def share(self) -> float:
-        """The earned share of its points, 0 to 1."""
-        return self.earned / self.possible if self.possible else 0.0
-
-    @property
-    def state(self) -> str:
-        """In words: "not begun", "begun" or "full marks"."""
-        if self.possible and self.earned >= self.possible:
-            return "full marks"
-        return "begun" if self.begun else "not begun"
-
-
-@dataclass(frozen=True, repr=False)
-class Progress:
-    """The whole course: shows itself as a table with bars, or as text.
-
-    Attributes:
-        rows: one for every lesson of the course, in order.
-        notes: where it is stored, and what could not be read; one line each.
-    """
-
-    rows: tuple[LessonProgress, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def earned(self) -> float:
-        return sum(row.earned for row in self.rows)
-
-    @property
-    def possible(self) -> float:
-        return sum(row.possible for row in self.rows)
-
-    def _repr_html_(self) -> str:
-        from course_utils.card import progress_html
-
-        return progress_html(self)
-
-    def __repr__(self) -> str:
-        from course_utils.card import progress_text
-
-        return progress_text(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,18 +121,18 @@ def record(lesson: str, exercise: str, *, earned: float, possible: float, status
     if status == "not attempted":
         return None
     values = {"lesson": lesson, "exercise": exercise, "earned": earned, "possible": possible, "status": status}
-    return _store("This attempt", _RECORD, values)
+    return _store("This attempt", store.RECORD, values)
 
 
 def record_hint(lesson: str, exercise: str, number: int) -> str | None:
     """Stores that hint ``number`` (from 1) of an exercise was seen. Returns what ``record`` returns."""
-    return _store("This hint", _RECORD_HINT, {"lesson": lesson, "exercise": exercise, "number": int(number)})
+    return _store("This hint", store.RECORD_HINT, {"lesson": lesson, "exercise": exercise, "number": int(number)})
 
 
 def record_prediction(lesson: str, question: str, right: bool) -> str | None:
     """Stores whether a prediction was right: its first guess and its last one. Returns what ``record`` returns."""
     values = {"lesson": lesson, "question": question, "right": int(bool(right))}
-    return _store("This prediction", _RECORD_PREDICTION, values)
+    return _store("This prediction", store.RECORD_PREDICTION, values)
 
 
 def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
@@ -297,8 +195,6 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
     Raises:
         ValueError: an exercise without its lesson, or a lesson that the course does not have.
     """
-    import sqlite3
-
     if lesson is None and exercise is not None:
         raise ValueError(
             explain(
@@ -311,7 +207,7 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
     if path is None:
         return Reset(f"Nothing to reset. {_place()}")
     stored = _read()
-    if lesson is not None and all(row.lesson != lesson for row in (*stored.attempts, *stored.predictions)):
+    if lesson not in {None, *(row.lesson for row in stored.attempts), *(row.lesson for row in stored.predictions)}:
         find(lesson)
     if stored.damaged and lesson is None:
         return _put_aside(path)
@@ -324,9 +220,9 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         return Reset(f"Nothing to reset: nothing is stored for {what}.")
     try:
         with store.transaction_with_copy(path) as (connection, copy):
-            connection.execute(_RESET_EXERCISES, {"lesson": lesson, "exercise": exercise})
-            connection.execute(_RESET_PREDICTIONS, {"lesson": lesson, "exercise": exercise})
-    except (sqlite3.Error, OSError, UnicodeError, store.Unusable) as error:
+            connection.execute(store.RESET_EXERCISES, {"lesson": lesson, "exercise": exercise})
+            connection.execute(store.RESET_PREDICTIONS, {"lesson": lesson, "exercise": exercise})
+    except store.failures() as error:
         return Reset(f"Nothing was reset: {store.reason(error, _shown(path))}.")
     return Reset(f"Reset: {what} begins again. What was there is kept in a dated copy beside the file.", copy)
 
@@ -369,8 +265,6 @@ def _shown(path: Path) -> str:
 
 
 def _store(what: str, statement: str, values: dict[str, object]) -> str | None:
-    import sqlite3
-
     path = None
     try:
         path = _location()
@@ -379,7 +273,7 @@ def _store(what: str, statement: str, values: dict[str, object]) -> str | None:
         now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
         with store.transaction(path, writing=True) as connection:
             connection.execute(statement, {**values, "now": now})
-    except (sqlite3.Error, OSError, UnicodeError, store.Unusable) as error:
+    except store.failures() as error:
         return f"{what} is not stored: {_reason(error, path)}."
     return None
 
@@ -393,8 +287,6 @@ class _Stored:
 
 
 def _read() -> _Stored:
-    import sqlite3
-
     path = None
     try:
         path = _location()
@@ -403,9 +295,9 @@ def _read() -> _Stored:
         with store.transaction(path, writing=False) as connection:
             if store.is_empty(connection):
                 return _Stored()
-            rows = connection.execute(_ATTEMPTS).fetchall()
-            guesses = connection.execute(_PREDICTIONS).fetchall()
-    except (sqlite3.Error, OSError, store.Unusable) as error:
+            rows = connection.execute(store.ATTEMPTS).fetchall()
+            guesses = connection.execute(store.PREDICTIONS).fetchall()
+    except store.failures() as error:
         trouble = f"What was stored cannot be read: {_reason(error, path)}."
         return _Stored(trouble=trouble, damaged=_is_damaged(error, path))
     order = {info.name: info.number for info in LESSONS}

@@ -12,7 +12,9 @@ import ctypes
 import functools
 import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
+from typing import Any
 
 import torch
 
@@ -39,9 +41,9 @@ class Holdings:
     def __contains__(self, key: int) -> bool:
         return key in self._held
 
-    def keys(self) -> tuple[int, ...]:
-        """The keys of everything held."""
-        return tuple(self._held)
+    def __iter__(self) -> Iterator[int]:
+        """The keys of everything held now."""
+        return iter(tuple(self._held))
 
     def get(self, key: int) -> object:
         """The thing itself. Drop what this returns before asking for its ``count``."""
@@ -64,12 +66,15 @@ class Holdings:
         """
         box = self._held[key]
         python = sys.getrefcount(box[0]) - _HELD_IN_A_BOX
-        read = _use_count_reader(box[0])
-        if read is None:
+        family = _family(type(box[0]))
+        if family == "plain":
             return python, 0
+        read = _readers()[family]
+        if read is None:
+            raise NotImplementedError("This PyTorch does not let the references to a node be counted.")
         uses = read(box[0])
         # One use is the Python object's own; while there are others, they in turn hold the Python object.
-        owner = _owner_references()[_family(box[0])] if uses > 1 else 0
+        owner = _owner_references()[family] if uses > 1 else 0
         return python - owner, uses - 1
 
 
@@ -79,37 +84,28 @@ _BOX = [object()]
 _HELD_IN_A_BOX = sys.getrefcount(_BOX[0])
 
 
-def _family(thing: object) -> str:
-    if isinstance(thing, torch.Tensor):
-        return "tensor"
-    if isinstance(thing, torch.UntypedStorage):
-        return "storage"
-    return "node"
-
-
-def _use_count_reader(thing: object) -> Callable[[object], int] | None:
-    # type(...) and not isinstance: weak proxies pretend to be what they point at.
-    kind = type(thing)
-    if issubclass(kind, torch.Tensor):
-        return _tensor_uses
-    if issubclass(kind, torch.UntypedStorage):
-        return _storage_uses
-    if issubclass(kind, torch._C._FunctionBase):
-        return _needed(_node_readers()[1])
-    if is_node(thing):
-        return _needed(_node_readers()[0])
-    return None
-
-
 def is_node(thing: object) -> bool:
     """Whether a thing is a node of the recorded graph: what ``tensor.grad_fn`` returns."""
-    return isinstance(thing, Node)
+    return _family(type(thing)) in ("node", "function")
 
 
-def _needed(reader: Callable[[object], int] | None) -> Callable[[object], int]:
-    if reader is None:
-        raise NotImplementedError("this PyTorch does not let the references to a node be counted")
-    return reader
+@functools.lru_cache(maxsize=4096)
+def _family(kind: type) -> str:
+    # By type and not by isinstance: weak proxies pretend to be what they point at.
+    if issubclass(kind, torch.Tensor):
+        return "tensor"
+    if issubclass(kind, torch.UntypedStorage):
+        return "storage"
+    if issubclass(kind, torch._C._FunctionBase):
+        return "function"
+    return "node" if issubclass(kind, Node) else "plain"
+
+
+@functools.cache
+def _readers() -> dict[str, Callable[[Any], int] | None]:
+    """What reads the use count, by family."""
+    node, function = _node_readers()
+    return {"tensor": _tensor_uses, "storage": _storage_uses, "node": node, "function": function}
 
 
 def _tensor_uses(tensor: torch.Tensor) -> int:
@@ -133,17 +129,22 @@ def _owner_references() -> dict[str, int]:
     Found out on things whose holders are known.
     """
     leaf = torch.zeros(1, requires_grad=True)
-    middle = leaf.exp()
-    keeps = (middle * middle).grad_fn  # noqa: F841  keeps two C++ references to middle, and none from Python
-    storage = middle.untyped_storage()
-    node = middle.grad_fn
-    held = {"tensor": [middle], "storage": [storage], "node": [node]}
-    del middle, storage, node
-    return {family: sys.getrefcount(box[0]) - _HELD_IN_A_BOX for family, box in held.items()}
+    middle, made = leaf.exp(), _Same.apply(leaf)
+    keeps = [middle * made]  # its node keeps both from C++, and Python does not
+    held = {
+        "tensor": [middle],
+        "storage": [middle.untyped_storage()],
+        "node": [middle.grad_fn],
+        "function": [made.grad_fn],
+    }
+    del middle, made
+    owners = {family: sys.getrefcount(box[0]) - _HELD_IN_A_BOX for family, box in held.items()}
+    keeps.clear()
+    return owners
 
 
 @functools.cache
-def _node_readers() -> tuple[Callable[[object], int] | None, Callable[[object], int] | None]:
+def _node_readers() -> tuple[Callable[[Any], int] | None, Callable[[Any], int] | None]:
     """Functions that read the use count of a built-in node and of a custom function's node, None where not known.
 
     PyTorch offers no call for it. Where the Python object keeps its pointer is fixed by
@@ -158,7 +159,7 @@ def _node_readers() -> tuple[Callable[[object], int] | None, Callable[[object], 
     middle = leaf.exp()
     cpp_extra = type(middle.grad_fn).__basicsize__ - header
 
-    readers: list[Callable[[object], int] | None] = []
+    readers: list[Callable[[Any], int] | None] = []
     for at, probe in ((header, middle), (function_end - word, _Same.apply(leaf))):
         if cpp_extra == word:  # an intrusive pointer: the count lies in the node
             reader = functools.partial(_read_intrusive, at=at)
@@ -184,7 +185,7 @@ def _read_shared(node: object, at: int) -> int:
     return count + (sys.platform == "darwin")
 
 
-def _counts_right(reader: Callable[[object], int], probe: torch.Tensor) -> bool:
+def _counts_right(reader: Callable[[Any], int], probe: torch.Tensor) -> bool:
     alone = reader(probe.grad_fn)
     user = probe + 1  # its node points at the probe's node once
     once = reader(probe.grad_fn)
@@ -206,8 +207,23 @@ class _Same(torch.autograd.Function):
         return grad
 
 
-def live_tensors() -> Iterable[torch.Tensor]:
-    """Every tensor that has a Python object, including those that only C++ holds. Slow: looks at all objects."""
-    for thing in gc.get_objects():
-        if issubclass(type(thing), torch.Tensor):
-            yield thing
+def live_tensors() -> list[torch.Tensor]:
+    """Every tensor that has a Python object, those that only C++ holds among them. Slow: tens of milliseconds.
+
+    The list is one more reference to each: drop it before counting.
+    """
+    kinds, waiting = {torch.Tensor}, [torch.Tensor]
+    while waiting:
+        new = set(waiting.pop().__subclasses__()) - kinds
+        kinds |= new
+        waiting.extend(new)
+    return [thing for thing in gc.get_objects() if type(thing) in kinds]
+
+
+def live_closures() -> list[FunctionType | MethodType]:
+    """Every function that has variables of its own, and every bound method. As slow as ``live_tensors``."""
+    return [
+        thing
+        for thing in gc.get_objects()
+        if (type(thing) is FunctionType and thing.__closure__) or type(thing) is MethodType
+    ]

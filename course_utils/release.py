@@ -6,13 +6,14 @@ only dying things are looked into, and nothing is changed. A circle of reference
 """
 
 import gc
+import math
 import types
 from collections import Counter, deque
 from collections.abc import Mapping
 
 import torch
 
-from course_utils.recorded import saved_slots
+from course_utils.recorded import Slot, read_saved, saved_slots
 from course_utils.references import Holdings, Node, SavedTensor, is_node
 from course_utils.storages import inner_tensors, storages_of
 
@@ -25,15 +26,17 @@ class Release:
     Args:
         holdings: keeps the things under study.
         counts: references to certain things, by key, where counting them is not possible or not wanted.
+        pack_hooks: the key of the pack hook by that of its unpack hook; see ``course_utils.packed``.
 
     Attributes:
         bytes_by_storage: bytes of each storage that has died, by its key, in the order of their deaths.
     """
 
-    def __init__(self, holdings: Holdings, counts: Mapping[int, float]) -> None:
+    def __init__(self, holdings: Holdings, counts: Mapping[int, float], pack_hooks: Mapping[int, int]) -> None:
         self.bytes_by_storage: dict[int, int] = {}
         self._holdings = holdings
         self._counts = counts
+        self._pack_hooks = pack_hooks
         self._dropped: Counter[int] = Counter()
         self._dead: set[int] = set()
         self._waiting: deque[int] = deque()
@@ -66,7 +69,12 @@ class Release:
 
     def _count(self, key: int) -> float:
         known = self._counts.get(key)
-        return self._holdings.count(key) if known is None else known
+        if known is not None:
+            return known
+        try:
+            return self._holdings.count(key)
+        except NotImplementedError:  # a node of another graph, where nodes cannot be counted: it lives
+            return math.inf
 
     def causes(self, key: int) -> list[int]:
         """Keys of the things whose deaths led to this one's, the nearest first."""
@@ -87,8 +95,7 @@ class Release:
         elif is_node(thing):
             self._drop_contents_of_node(thing)
         elif issubclass(kind, SavedTensor):
-            self.drop(thing.data)
-            self.drop(thing.unpack_hook)
+            self._drop_slot(read_saved("", thing))
         else:
             self._drop_referents(thing)
         self._dying = 0
@@ -112,13 +119,19 @@ class Release:
 
     def _drop_contents_of_node(self, node: Node) -> None:
         for slot in saved_slots(node):
-            self.drop(slot.value)
-            self.drop(slot.unpack_hook)
+            self._drop_slot(slot)
         for following, _ in node.next_functions:
             if following is not None:
                 self.drop(following)
         if isinstance(node, torch._C._FunctionBase):
             self._drop_referents(node)
+
+    def _drop_slot(self, slot: Slot) -> None:
+        self.drop(slot.value)
+        self.drop(slot.unpack_hook)
+        pack_hook = self._pack_hooks.get(id(slot.unpack_hook))
+        if pack_hook is not None:
+            self.drop(self._holdings.get(pack_hook))
 
     def _drop_referents(self, thing: object) -> None:
         for inner in gc.get_referents(thing):

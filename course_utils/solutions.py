@@ -6,19 +6,18 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks" / "solutions"
 
 
-def find(notebook: str, topic: str, exercise: str, folder: Path = FOLDER) -> str | None:
+def find(notebook: str, topic: str, exercise: str) -> str | None:
     """The source of an exercise's solved cell, without the markers around the solution.
 
     Args:
         notebook: the notebook's name without ending: ``"03_detach"``.
         topic: the lesson's name.
         exercise: the exercise's name.
-        folder: where the solution notebooks are.
 
     Returns:
         The code, or None where the copy of the course holds no solutions or not this one.
     """
-    path = folder / f"{notebook}.ipynb"
+    path = FOLDER / f"{notebook}.ipynb"
     if not path.is_file():
         return None
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:

@@ -1,6 +1,6 @@
-"""The SQLite file under ``progress``: one transaction on it (``transaction``), the same with a dated copy made first
-(``transaction_with_copy``), the file put aside as it is (``put_aside``), and what went wrong as a sentence
-(``reason``).
+"""The SQLite file under ``progress``: its tables and every statement on them, one transaction (``transaction``), the
+same with a dated copy made first (``transaction_with_copy``), the file put aside as it is (``put_aside``), what can go
+wrong (``failures``) and how to say it (``reason``).
 
 Imports nothing of the course; sqlite3 is loaded when a file is first opened.
 """
@@ -28,7 +28,7 @@ APPLICATION_ID = int.from_bytes(b"AgCt", "big")
 # NOTE [One file, many kernels, killed at any moment]
 # Every call opens the file, does one transaction and closes it: nothing is held between two cells.
 # - A rollback journal, not WAL: WAL needs memory shared between the processes, which a home directory on a network
-#   cannot give (https://www.sqlite.org/wal.html), and leaves two more files beside the first. With SQLite's default,
+#   cannot give (https://www.sqlite.org/wal.html), and leaves two more files beside the first. With
 #   `synchronous=FULL`, a write that was acknowledged outlives the kernel that made it.
 # - BEGIN EXCLUSIVE, not IMMEDIATE: all waiting happens there, once, so that WAIT_SECONDS is the whole delay. A COMMIT
 #   after BEGIN IMMEDIATE could wait again, for a reader.
@@ -62,6 +62,45 @@ _TABLES = {
     """,
 }
 
+# An exercise whose points have changed since keeps its best share of them.
+RECORD = """
+    INSERT INTO exercise (lesson, exercise, status, earned, best, possible, count, hints, first_at, last_at)
+    VALUES (:lesson, :exercise, :status, :earned, :earned, :possible, 1, 0, :now, :now)
+    ON CONFLICT (lesson, exercise) DO UPDATE SET
+        status = excluded.status,
+        earned = excluded.earned,
+        best = max(excluded.earned, CASE
+            WHEN possible = excluded.possible THEN best
+            WHEN possible > 0 THEN min(best * excluded.possible / possible, excluded.possible)
+            ELSE 0 END),
+        possible = excluded.possible,
+        count = count + 1,
+        last_at = excluded.last_at
+"""
+RECORD_HINT = """
+    INSERT INTO exercise (lesson, exercise, status, earned, best, possible, count, hints, first_at, last_at)
+    VALUES (:lesson, :exercise, 'not attempted', 0, 0, 0, 0, :number, :now, :now)
+    ON CONFLICT (lesson, exercise) DO UPDATE SET hints = max(hints, excluded.hints)
+"""
+RECORD_PREDICTION = """
+    INSERT INTO prediction (lesson, question, first_right, last_right, count, first_at, last_at)
+    VALUES (:lesson, :question, :right, :right, 1, :now, :now)
+    ON CONFLICT (lesson, question) DO UPDATE SET
+        last_right = excluded.last_right, count = count + 1, last_at = excluded.last_at
+"""
+ATTEMPTS = """
+    SELECT lesson, exercise, earned, best, possible, status, count, hints FROM exercise ORDER BY lesson, exercise
+"""
+PREDICTIONS = """
+    SELECT lesson, question, last_right, first_right, count FROM prediction ORDER BY first_at, lesson, question
+"""
+RESET_EXERCISES = """
+    DELETE FROM exercise WHERE (:lesson IS NULL OR lesson = :lesson) AND (:exercise IS NULL OR exercise = :exercise)
+"""
+RESET_PREDICTIONS = """
+    DELETE FROM prediction WHERE (:lesson IS NULL OR lesson = :lesson) AND :exercise IS NULL
+"""
+
 
 class Unusable(Exception):
     """There is no file to read or write here. Its arguments: what is wrong, and what to do."""
@@ -76,7 +115,7 @@ def transaction(path: Path, *, writing: bool) -> Iterator[sqlite3.Connection]:
         writing: whether the transaction writes. One that only reads may find no tables: see ``is_empty``.
 
     Raises:
-        sqlite3.Error, OSError, Unusable: nothing was written; ``reason`` says why, in words.
+        failures(): nothing was written; ``reason`` says why, in words.
     """
     with closing(_open(path, writing)) as connection:
         _begin(connection, writing)
@@ -117,6 +156,15 @@ def put_aside(path: Path) -> Path:
     return aside
 
 
+def failures() -> tuple[type[Exception], ...]:
+    """The errors that the state of the disk can raise here; for an ``except`` clause."""
+    try:
+        import sqlite3
+    except ImportError:  # a Python built without it: `_open` says so
+        return (OSError, UnicodeError, Unusable)
+    return (sqlite3.Error, OSError, UnicodeError, Unusable)
+
+
 def is_empty(connection: sqlite3.Connection) -> bool:
     """Whether the file holds no table: it is new."""
     return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
@@ -124,8 +172,11 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 def has_our_mark(path: Path) -> bool:
     """Whether the file's header says that this course wrote it, whatever has become of the rest."""
-    with open(path, "rb") as file:
-        header = file.read(72)
+    try:
+        with open(path, "rb") as file:
+            header = file.read(72)
+    except OSError:
+        return False
     return header.startswith(b"SQLite format 3\x00") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
 
 
@@ -165,8 +216,10 @@ def reason(error: Exception, shown: str) -> str:
 
 
 def _open(path: Path, writing: bool) -> sqlite3.Connection:
-    import sqlite3
-
+    try:
+        import sqlite3
+    except ImportError:
+        raise Unusable("needs the module sqlite3, which this Python was built without", "install another") from None
     if writing:
         # Its own folder is made, those above are not: a home directory that is missing or a drive that is not mounted
         # must not be papered over by a new folder of its name.
@@ -174,7 +227,9 @@ def _open(path: Path, writing: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
         raise Unusable("is a folder or a device", ELSEWHERE)
     # isolation_level=None: transactions are ours to begin and to commit, not the module's.
-    return sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")  # SQLite's default, but a build may have another
+    return connection
 
 
 def _begin(connection: sqlite3.Connection, writing: bool) -> None:

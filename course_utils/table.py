@@ -1,19 +1,13 @@
 """How points look, in a notebook and in a terminal: a lesson's (``scorecard_html``, ``scorecard_text``) and the whole
 course's (``progress_html``, ``progress_text``), as tables with bars. Data in, text out.
 
-Imports ``markup``; what it draws comes from ``progress`` and the small classes below.
+Imports ``markup``.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from course_utils.markup import SMALL, Html, bar, clean, element, paragraph, text_bar, wrap
-
-if TYPE_CHECKING:
-    from course_utils.progress import Progress
 
 _CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"
 
@@ -66,6 +60,70 @@ class ScoreCard:
 
     def __repr__(self) -> str:
         return scorecard_text(self)
+
+
+@dataclass(frozen=True)
+class LessonProgress:
+    """One lesson's row in the course's table.
+
+    Attributes:
+        number: its place in the course.
+        name: what ``Lesson(name)`` takes.
+        title: its heading.
+        earned: the points of its best attempts.
+        possible: the points it can earn; 0 for a lesson without points.
+        begun: whether anything was attempted or predicted.
+        predictions_right: predictions whose last guess was right.
+        predictions_asked: predictions made.
+    """
+
+    number: int
+    name: str
+    title: str
+    earned: float
+    possible: float
+    begun: bool
+    predictions_right: int
+    predictions_asked: int
+
+    @property
+    def share(self) -> float:
+        """The earned share of its points, 0 to 1."""
+        return self.earned / self.possible if self.possible else 0.0
+
+    @property
+    def state(self) -> str:
+        """In words: "not begun", "begun" or "full marks"."""
+        if self.possible and self.earned >= self.possible:
+            return "full marks"
+        return "begun" if self.begun else "not begun"
+
+
+@dataclass(frozen=True, repr=False)
+class Progress:
+    """The whole course: shows itself as a table with bars, or as text.
+
+    Attributes:
+        rows: one for every lesson of the course, in order.
+        notes: where it is stored, and what could not be read; one line each.
+    """
+
+    rows: tuple[LessonProgress, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def earned(self) -> float:
+        return sum(row.earned for row in self.rows)
+
+    @property
+    def possible(self) -> float:
+        return sum(row.possible for row in self.rows)
+
+    def _repr_html_(self) -> str:
+        return progress_html(self)
+
+    def __repr__(self) -> str:
+        return progress_text(self)
 
 
 def points(earned: float, possible: float) -> str:

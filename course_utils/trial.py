@@ -7,6 +7,7 @@ answer leaves switched on end with that thread. Imports state and the leaf modul
 
 import contextlib
 import ctypes
+import dis
 import linecache
 import secrets
 import sys
@@ -29,6 +30,7 @@ SLOW_SECONDS = 10.0
 _clock = time.perf_counter
 # macOS gives a thread 512 KiB of stack, too little for a deep recursion that the main thread would survive.
 _STACK_BYTES = 16 * 2**20
+_NOT_THE_LEARNER_S = ("torch", "functorch", "course_utils")
 
 
 class Missed(Exception):
@@ -218,10 +220,15 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _raised_by_learner(error: BaseException) -> bool:
-    """Whether the innermost frame is neither torch's nor ours, so that the learner's own line raised."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    package = str(frames[-1][0].f_globals.get("__name__", "")).partition(".")[0] if frames else ""
-    return package not in ("torch", "course_utils", "functorch")
+    """Whether a ``raise`` statement outside torch and this package raised it: C code leaves no frame of its own."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None:
+        return False
+    code = step.tb_frame.f_code.co_code
+    package = str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+    return dis.opname[code[step.tb_lasti]] == "RAISE_VARARGS" and package not in _NOT_THE_LEARNER_S
 
 
 def _where(error: BaseException) -> str:
@@ -229,7 +236,7 @@ def _where(error: BaseException) -> str:
     found = ""
     for frame, line_number in traceback.walk_tb(error.__traceback__):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package in sys.stdlib_module_names or package in ("torch", "course_utils", "functorch"):
+        if package in sys.stdlib_module_names or package in _NOT_THE_LEARNER_S:
             continue
         line = linecache.getline(frame.f_code.co_filename, line_number).strip()
         found = f"line {line_number}: {line}" if line else found
@@ -274,18 +281,22 @@ def run(
                     outcome.warned = [_first_sentence(warning) for warning in caught]
         except BaseException as error:
             outcome.error = error
+        finally:
+            done.set()
 
+    # An event and not Thread.join: a join that is interrupted takes the running thread for a stopped one (bpo-45274).
+    done = threading.Event()
     with _stack_size(_STACK_BYTES):
         thread = threading.Thread(target=work, name=f"check {name}", daemon=True)
         thread.start()
     started = _clock()
     try:
-        thread.join(timeout=SLOW_SECONDS)
-        if thread.is_alive():
+        if not done.wait(timeout=SLOW_SECONDS):
             on_slow(outcome.trial.called or name, _clock() - started)
+            done.wait()
         thread.join()
     except BaseException:
-        _stop(thread)
+        _stop(thread, done)
         raise
     return outcome
 
@@ -309,13 +320,13 @@ def _stack_size(nbytes: int) -> Any:
         threading.stack_size(before)
 
 
-def _stop(thread: threading.Thread, attempts: int = 20) -> None:
+def _stop(thread: threading.Thread, done: threading.Event, attempts: int = 20) -> None:
     """Raises ``Stopped`` in the thread until it ends. A call into C cannot be stopped; it is left to end by itself."""
     for _ in range(attempts):
-        if not thread.is_alive() or thread.ident is None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
+        if done.wait(timeout=0.05):
+            thread.join(timeout=1.0)
             return
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped))
-        thread.join(timeout=0.05)
 
 
 __all__ = ["SLOW_SECONDS", "AnswerRaised", "LeftBehind", "Missed", "NotAttempted", "Outcome", "Trial", "plain", "run"]

@@ -87,7 +87,9 @@ def write_stamp(venv: Path, stamp: dict) -> None:
 
 def version_of(venv: Path) -> str:
     """The environment's Python as "3.11"; empty where its Python or its pip does not start."""
-    probe = "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2]) if u.find_spec('pip') else sys.exit(1)"
+    probe = (
+        "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2]) if u.find_spec('pip') else sys.exit(1)"
+    )
     try:
         process = subprocess.run([python_of(venv), "-c", probe], capture_output=True, text=True)
     except OSError:  # a link to a Python that is gone
@@ -134,15 +136,10 @@ def free_space() -> str:
     return f"{shutil.disk_usage(ROOT).free / 1e9:.1f} GB are free in {ROOT}."
 
 
-def explain_failure(log: Path) -> str:
-    """What went wrong, from pip's log, and what to do now."""
+def failure(log: Path) -> str:
+    """The message that fits what pip's log says."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    message = next((message for message, signs in SIGNS if any(sign in text for sign in signs)), UNKNOWN)
-    return message.format(
-        space=free_space(),
-        version=platform.python_version(),
-        machine=f"{platform.system()} {platform.machine()}",
-    )
+    return next((message for message, signs in SIGNS if any(sign in text for sign in signs)), UNKNOWN)
 
 
 def install(venv: Path, extras: list[str], log: Path) -> bool:
@@ -176,11 +173,14 @@ def prepare(venv: Path, extras: list[str]) -> int:
     write_stamp(venv, {**note, "installing": True})
     with tempfile.TemporaryDirectory(prefix="course-") as folder:
         if not install(venv, extras, Path(folder) / "pip.log"):
-            say("\n" + explain_failure(Path(folder) / "pip.log"))
-            if stamp.get("requirements"):
-                say(f"The environment of before can still be started: {python_of(venv)} -m course_utils.workspace lab")
-            # pip stopped by itself and cleanly, so the next run may go on from here.
-            write_stamp(venv, note)
+            message = failure(Path(folder) / "pip.log")
+            python, machine = platform.python_version(), f"{platform.system()} {platform.machine()}"
+            say("\n" + message.format(space=free_space(), version=python, machine=machine))
+            # These two stop pip before it installs anything; after any other, half a package may lie there.
+            if message in (OFFLINE, NO_WHEEL):
+                write_stamp(venv, note)
+                if stamp.get("requirements"):
+                    say(f"What was installed before still starts: {python_of(venv)} -m course_utils.workspace lab")
             return 1
     write_stamp(venv, {**note, "requirements": digest})
     say(f"The environment is ready ({time.monotonic() - started:.0f} s).")

@@ -24,7 +24,7 @@ snapshot = Exercise(
     misconceptions={
         "alias": Misconception(
             "detach() makes a copy",
-            "`detach()` and `.data` give a new tensor on the *same* memory. When `x` is edited, your snapshot changes "
+            "`detach()` and `.data` give a new tensor on the same memory. When `x` is edited, your snapshot changes "
             "with it, so a training step rewrites the weights you wanted to keep.",
             "Edit `x` in place after taking the snapshot, and print both.",
         ),
@@ -87,10 +87,11 @@ def _sources(trial: Trial) -> Iterator[Tensor]:
 @snapshot.claim("has the values, shape, dtype and device of `x`", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for x in _sources(trial):
+        values = x.detach().clone()
         got = trial.tensor(trial.call(x), shape=x.shape)
         if got.dtype != x.dtype:
             raise Missed("dtype", expected=str(x.dtype), got=str(got.dtype))
-        if got.device != x.device or not torch.equal(got.detach(), x.detach()):
+        if got.device != x.device or not torch.equal(got.detach(), values):
             raise Missed(expected="the values of x", got="other values")
 
 
@@ -246,7 +247,7 @@ mean_loss = Exercise(
         ),
         "weighted": Misconception(
             "Each sample must count the same",
-            "The contract asks for the *unweighted* mean over batches: each batch counts once, whatever its size.",
+            "The contract asks for the unweighted mean over batches: each batch counts once, whatever its size.",
             "Try two batches of size 1 and 9, and work out both means by hand.",
         ),
         "last": Misconception(

@@ -1,0 +1,588 @@
+"""A check stays right, and leaves everything as it was, whatever an answer does."""
+
+import gc
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from course_utils import Lesson
+from course_utils.exercise import Exercise, Misconception, Missed, Predict, normal_value
+from course_utils.judge import TIDY, is_blank, judge
+from course_utils.score import Score
+
+
+def good(x):
+    return x.detach().clone()
+
+
+def check(answer, exercise="snapshot"):
+    return Lesson("detach").check(exercise, answer)
+
+
+def broken(score):
+    return [claim.text for claim in score.claims if not claim.held and claim.judged]
+
+
+def shown(score):
+    return " ".join(str(score).split())  # the card as text, without its line breaks
+
+
+# What an answer may raise.
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, RecursionError, MemoryError, StopIteration]
+)
+def test_an_answer_that_raises_becomes_an_error_card_with_the_line_that_raised(error):
+    def answer(x):
+        raise error("out of luck")
+
+    score = check(answer)
+    assert (float(score), score.status) == (0.0, "error")
+    assert f"{error.__name__}: out of luck" in shown(score)
+    assert 'raise error("out of luck")' in shown(score)
+
+
+def test_an_exception_whose_text_raises_is_still_a_card():
+    class Rude(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    def answer(x):
+        raise Rude
+
+    assert "Rude" in shown(check(answer))
+
+
+def test_endless_recursion_is_reported_as_such():
+    def answer(x):
+        return answer(x)
+
+    assert "RecursionError" in shown(check(answer))
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [0, "text", object(), [], {}, float("nan"), nn.Linear(1, 1), torch.ones(()), lambda x: x, torch.Size([2])],
+    ids=lambda value: type(value).__name__,
+)
+def test_nonsense_becomes_a_card(nonsense):
+    score = check(lambda x: nonsense)
+    assert float(score) == 0.0 and broken(score)
+    assert "could not be judged" not in shown(score)
+
+
+@pytest.mark.parametrize("answer", [3, "text", object(), [1, 2], torch.ones(3)], ids=lambda value: type(value).__name__)
+def test_an_answer_that_is_no_function_becomes_a_card(answer):
+    score = check(answer)
+    assert (float(score), score.status) == (0.0, "error")
+
+
+def test_a_tensor_that_says_yes_to_every_comparison_earns_nothing():
+    class Yes(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            if function in (torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose):
+                return True
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    def answer(x):
+        return torch.zeros_like(x).as_subclass(Yes)
+
+    assert float(check(answer)) == 0.0
+
+
+def test_a_tensor_that_answers_for_its_operations_itself_earns_nothing():
+    class Wrapped(torch.Tensor):
+        @staticmethod
+        def __new__(cls, tensor):
+            return torch.Tensor._make_wrapper_subclass(cls, tensor.shape, dtype=tensor.dtype)
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            return torch.ones(())
+
+    assert float(check(lambda x: Wrapped(x))) == 0.0
+
+
+# What an answer may leave behind. Each is reported, put back, and does not disturb the next answer.
+
+
+def switch_grad_off():
+    torch.set_grad_enabled(False)
+
+
+def change_default_dtype():
+    torch.set_default_dtype(torch.float64)
+
+
+def seed():
+    torch.manual_seed(0)
+
+
+def detect_anomalies():
+    torch.autograd.set_detect_anomaly(True)
+
+
+def one_thread():
+    torch.set_num_threads(torch.get_num_threads() + 1)
+
+
+def global_hook():
+    nn.modules.module.register_module_forward_hook(lambda *_: None)
+
+
+def patch_allclose():
+    torch.allclose = lambda *_, **__: True
+
+
+def patch_method():
+    torch.Tensor.detach = lambda self: self
+
+
+def patch_inherited_method():
+    torch.Tensor.equal = lambda *_: True
+
+
+def patch_builtin():
+    __builtins__["isinstance"] = lambda *_: True
+
+
+def stop_collecting():
+    gc.disable()
+
+
+def leave_thread():
+    threading.Thread(target=time.sleep, args=(1.5,), daemon=True).start()
+
+
+def change_folder():
+    os.chdir("/")
+
+
+LEFT_BEHIND = {
+    switch_grad_off: "changed the grad mode to False",
+    change_default_dtype: "changed the default dtype to torch.float64",
+    seed: "seeded the random number generator",
+    detect_anomalies: "changed anomaly detection to True",
+    one_thread: "changed the number of threads",
+    global_hook: "left 1 global module hook",
+    patch_allclose: "replaced torch.allclose",
+    patch_method: "replaced torch.Tensor.detach",
+    patch_inherited_method: "replaced torch.Tensor.equal",
+    patch_builtin: "replaced builtins.isinstance",
+    stop_collecting: "changed the garbage collector's switch to False",
+    leave_thread: "left 1 thread running",
+    change_folder: "changed the working directory",
+}
+
+
+def state():
+    return {
+        "grad mode": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "dtype": torch.get_default_dtype(),
+        "seed": torch.initial_seed(),
+        "random numbers": torch.get_rng_state().tolist(),
+        "python random": random.getstate(),
+        "numpy random": np.random.get_state()[1].tolist(),
+        "anomaly": torch.is_anomaly_enabled(),
+        "threads": torch.get_num_threads(),
+        "hooks": len(nn.modules.module._global_forward_hooks),
+        "names": (torch.allclose, torch.Tensor.detach, torch.Tensor.equal, isinstance),
+        "gc": gc.isenabled(),
+        "folder": os.getcwd(),
+        "streams": (sys.stdout, sys.stderr),
+        "warnings": list(warnings.filters),
+    }
+
+
+@pytest.mark.parametrize("leave", LEFT_BEHIND, ids=lambda function: function.__name__)
+def test_what_an_answer_leaves_behind_is_reported_and_put_back(leave):
+    def answer(x):
+        copy = good(x)
+        leave()
+        return copy
+
+    before = state()
+    score = check(answer)
+    assert state() == before
+    assert broken(score) == [TIDY]
+    assert LEFT_BEHIND[leave] in shown(score)
+    assert 0 < score < score.possible
+    assert check(good).status == "passed"
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad], ids=lambda mode: mode.__name__)
+def test_a_mode_that_is_entered_and_never_left_ends_with_the_check(mode):
+    entered = []
+
+    def answer(x):
+        entered.append(mode())
+        entered[-1].__enter__()
+        return x.clone()
+
+    before = state()
+    score = check(answer)
+    assert state() == before
+    assert score < score.possible
+    assert check(good).status == "passed"
+
+
+def test_a_dispatch_mode_that_is_left_on_ends_with_the_check():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Zeros(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            return result * 0 if isinstance(result, torch.Tensor) and result.is_floating_point() else result
+
+    def answer(x):
+        Zeros().__enter__()
+        return x.detach().clone()
+
+    score = check(answer)
+    assert "left a torch mode switched on" in shown(score)
+    assert torch.ones(1).item() == 1.0
+    assert check(good).status == "passed"
+
+
+def test_edited_arguments_are_reported():
+    def answer(x):
+        with torch.no_grad():
+            x.mul_(2)
+        return x.detach().clone()
+
+    assert float(check(answer)) == 0.0
+
+    def flags(x):
+        x.requires_grad_(True)
+        return x.detach().clone()
+
+    assert "set x.requires_grad to True" in shown(check(flags)) or "only Tensors of floating point" in shown(check(flags))
+
+
+def test_a_function_that_was_replaced_before_the_check_is_not_used_to_judge(monkeypatch):
+    def fake(*_, **__):
+        return True
+
+    monkeypatch.setattr(torch, "equal", fake)
+    monkeypatch.setattr(torch, "allclose", fake)
+    score = check(lambda x: torch.zeros_like(x.detach()))
+    assert float(score) == 0.0
+    assert torch.equal is fake, "the learner's own patch is put back"
+    assert any("torch.equal" in note for note in score.notes)
+
+
+def test_an_answer_cannot_start_another_check():
+    def answer(x):
+        return Lesson("detach").check("snapshot", good)
+
+    assert "already running" in shown(check(answer))
+    assert check(good).status == "passed"
+
+
+# What an answer prints, warns or displays.
+
+
+def test_what_an_answer_prints_is_in_the_card_and_nowhere_else(capfd):
+    def answer(x):
+        print("to stdout")
+        print("to stderr", file=sys.stderr)
+        os.write(1, b"to descriptor 1\n")
+        os.write(2, b"to descriptor 2\n")
+        warnings.warn("mind the gap. More text.", stacklevel=1)
+        return good(x)
+
+    score = check(answer)
+    assert score.status == "passed"
+    assert capfd.readouterr() == ("", "")
+    for text in ("to stdout", "to stderr", "to descriptor 1", "to descriptor 2", "UserWarning: mind the gap"):
+        assert text in score.output
+
+
+def test_a_warning_of_torch_s_own_is_captured(capfd):
+    def answer(x):
+        if x.requires_grad and not x.is_leaf:
+            _ = x.grad  # a C++ warning: the .grad attribute of a tensor that is not a leaf
+        return good(x)
+
+    score = check(answer)
+    assert "UserWarning: The .grad attribute of a Tensor that is not a leaf" in score.output
+    assert capfd.readouterr() == ("", "")
+
+
+def test_megabytes_of_output_are_cut():
+    def answer(x):
+        for _ in range(20):
+            print("x" * 1_000_000)
+        return good(x)
+
+    score = check(answer)
+    assert score.status == "passed"
+    assert len(score.output) < 3000 and "more characters" in score.output
+
+
+def test_input_is_refused_with_a_reason():
+    assert "input() is not available" in shown(check(lambda x: input("?")))
+
+
+def run_script(source, **options):
+    environment = os.environ | {"COURSE_UTILS_PROGRESS": "off"}
+    script = textwrap.dedent(source)
+    return subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options
+    )
+
+
+ENDLESS = """
+import os, signal, threading, time
+from course_utils import Lesson
+
+def answer(x):
+    while True:
+        try:
+            started.set()
+        except KeyboardInterrupt:
+            pass
+
+def interrupt():
+    started.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+def checking():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("check ")]
+
+started = threading.Event()
+threading.Thread(target=interrupt, daemon=True).start()
+lesson = Lesson("detach")
+try:
+    lesson.check("snapshot", answer)
+except KeyboardInterrupt:
+    print("interrupted")
+print("still checking:", checking())
+print(lesson.check("snapshot", lambda x: x.detach().clone()).status)
+"""
+
+
+def test_a_real_interrupt_stops_the_check_and_the_answer():
+    process = run_script(ENDLESS)
+    out, err = process.communicate(timeout=120)
+    assert "interrupted" in out, err
+    assert "still checking: []" in out
+    assert "passed" in out
+
+
+def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, capsys):
+    monkeypatch.setattr("course_utils.trial.SLOW_SECONDS", 0.2)
+    monkeypatch.setattr("course_utils.judge.SLOW_SECONDS", 0.2)
+
+    def answer(x):
+        if x.dim() == 0:
+            threading.Event().wait(0.5)
+        return good(x)
+
+    score = check(answer)
+    assert score.status == "passed"
+    assert "has been running for" in capsys.readouterr().out
+    assert any("took 0.5" in note for note in score.notes)
+
+
+# What a check reports.
+
+
+def test_a_score_is_a_number_to_nbgrader_and_a_card_to_a_learner():
+    score = check(lambda x: x.detach())
+    assert isinstance(score, float) and repr(score) == repr(float(score))
+    assert "makes a copy" in shown(score) and "makes a copy" in score._repr_html_()
+    assert isinstance(score, Score) and 0 < score < score.possible
+
+
+@pytest.mark.parametrize("stub", [None, ..., lambda x: None], ids=["None", "...", "an empty function"])
+def test_a_stub_is_not_attempted(stub):
+    assert check(stub).status == "not attempted"
+
+
+def test_notimplementederror_of_the_stub_is_not_attempted_but_torch_s_own_is_an_error():
+    def stub(x):
+        """What it should do."""
+        raise NotImplementedError("Exercise 3.1")
+
+    def torch_refuses(x):
+        return torch._C._nn.gelu(torch.ones(1, dtype=torch.int64))  # "gelu_cpu" not implemented for 'Long'
+
+    assert check(stub).status == "not attempted"
+    assert check(torch_refuses).status == "error"
+
+
+def test_blank_functions_and_classes_are_told_from_written_ones():
+    def documented(x):
+        """Words only."""
+
+    def dots(x):
+        ...
+
+    class Blank:
+        """Words only."""
+
+    class Written:
+        def forward(self):
+            return 1
+
+    assert is_blank(documented) and is_blank(dots) and is_blank(Blank)
+    assert not is_blank(good) and not is_blank(Written) and not is_blank(lambda x: x)
+
+
+def test_unknown_exercises_and_lessons_name_those_there_are():
+    with pytest.raises(ValueError, match="detach"):
+        Lesson("detatch")
+    with pytest.raises(ValueError, match="snapshot, predicted_edit, mean_loss, truncated_bptt, stop_gradient_round"):
+        Lesson("detach").check("snap", good)
+
+
+def test_points_are_never_full_while_a_claim_fails():
+    exercise = Exercise("three", 1, ("one", "two"), {"m": Misconception("n", "e", "s")}, watches_side_effects=False)
+    for number in range(300):
+        exercise.claim(f"claim {number}")(lambda trial: None)
+
+    @exercise.claim("the last")
+    def _(trial):
+        raise Missed("m")
+
+    score = judge(exercise, lambda: 1, "lesson")
+    assert score == pytest.approx(0.99) and score.status == "partial"
+
+
+def test_a_gate_keeps_the_claims_after_it_from_being_judged():
+    exercise = Exercise("gated", 1, (), {})
+
+    @exercise.claim("first", gate=True)
+    def _(trial):
+        raise Missed
+
+    @exercise.claim("second")
+    def _(trial):
+        raise AssertionError("must not be reached")
+
+    score = judge(exercise, lambda: 1, "lesson")
+    assert [claim.judged for claim in score.claims] == [True, False, False] and float(score) == 0.0
+
+
+def test_a_claim_s_own_defect_is_shown_and_never_hidden():
+    exercise = Exercise("defect", 1, (), {})
+
+    @exercise.claim("needs a shape")
+    def _(trial):
+        trial.call().shape  # noqa: B018  (the attribute that is missing is the point)
+
+    assert "could not be judged" in shown(judge(exercise, lambda: 3, "lesson"))
+
+
+# Predictions.
+
+
+def flags(trial):
+    return {"up": True, "count": 3, "word": "error", "pair": (1, "None")}
+
+
+PREDICT = Predict(
+    "guess", 2, flags, ("up", "count", "word", "pair"), (), {"m": Misconception("n", "e", "s")}, {("up", False): "m"}
+)
+
+
+def test_a_prediction_takes_every_spelling_of_a_value():
+    for up in (True, 1, np.bool_(True), torch.tensor(True), 1.0):
+        for word in ("error", " ERROR ", "Error"):
+            answer = {"up": up, "count": np.int64(3), "word": word, "pair": [1, " none"]}
+            assert judge(PREDICT, answer, "lesson").status == "passed"
+
+
+def test_a_prediction_earns_by_key_and_ignores_extra_keys_aloud():
+    score = judge(PREDICT, {"up": False, "count": 3, "word": "error", "more": 1}, "lesson")
+    assert float(score) == 1.0
+    assert [claim.misconception for claim in score.claims] == ["n", "", "", ""]
+    assert any("more" in note for note in score.notes)
+    assert "(1, 'None')" not in shown(score), "the right value is never given away"
+
+
+@pytest.mark.parametrize("answer", [{}, {"up": ..., "count": None}, None, ..., {...}], ids=repr)
+def test_predictions_without_an_answer_are_not_attempted(answer):
+    assert judge(PREDICT, answer, "lesson").status == "not attempted"
+
+
+@pytest.mark.parametrize("answer", [3, "text", [True], lambda: 1, object()], ids=lambda value: type(value).__name__)
+def test_predictions_that_are_no_dict_become_a_card(answer):
+    score = judge(PREDICT, answer, "lesson")
+    assert float(score) == 0.0 and broken(score)
+
+
+def test_a_mapping_that_raises_becomes_a_card():
+    class Rude(dict):
+        def get(self, *_):
+            raise RuntimeError("no value")
+
+    assert float(judge(PREDICT, Rude(up=True), "lesson")) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "normal"),
+    [(" Yes ", "yes"), (0, False), (2, 2), (2.0, 2), (np.float64(4), 4), (torch.tensor(5), 5), ((1, "A"), (True, "a"))],
+)
+def test_values_are_compared_in_one_form(value, normal):
+    assert normal_value(value) == normal
+
+
+def test_lesson_predict_gives_nothing_away_before_a_guess():
+    lesson = Lesson("detach")
+    asked = lesson.predict("is it flagged?", ..., "a very telling value")
+    assert "telling" not in repr(asked) + asked._repr_html_()
+    assert lesson.predict("how many?", 10.05, 10.0).right and not lesson.predict("how many?", 11, 10).right
+    assert lesson.predict("flags", {"a": 1, "b": False}, {"a": True, "b": False}).right
+    card = repr(lesson.scorecard())
+    assert "2 of 2" in card or "1 of 2" in card
+
+
+# Hints and solutions.
+
+
+def test_hints_come_one_by_one_and_end_with_a_word():
+    lesson = Lesson("detach")
+    total = len(lesson.exercises["snapshot"].hints)
+    texts = [lesson.hint("snapshot").text for _ in range(total + 1)]
+    assert len(set(texts[:-1])) == total and texts[-1] == ""
+    assert "no more" in repr(lesson.hint("snapshot"))
+
+
+def test_a_solution_opens_after_an_attempt_or_when_asked_twice():
+    lesson = Lesson("detach")
+    assert not lesson.solution("snapshot").source
+    assert "detach().clone()" in lesson.solution("snapshot").source
+    other = Lesson("detach")
+    other.check("mean_loss", lambda *_: 0)
+    assert "no_grad" in other.solution("mean_loss").source
+
+
+def test_a_copy_without_solutions_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr("course_utils.solutions.FOLDER", tmp_path)
+    lesson = Lesson("detach")
+    lesson.solution("snapshot")
+    assert "holds no solutions" in repr(lesson.solution("snapshot"))
+
+
+def test_checks_leave_no_threads_and_no_memory():
+    check(good)
+    gc.collect()
+    threads = threading.active_count()
+    for _ in range(5):
+        check(good)
+    assert threading.active_count() == threads
