@@ -16,21 +16,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.memory import MemoryTracker
 
 
 @dataclass
+class Bytes:
+    """What both engines say about one phase, in bytes above the start."""
+
+    held: int
+    unseen: int
+    allocator_held: int
+    peak: int
+    allocator_peak: int
+    held_under_a_mode: int | None = None
+    peak_under_a_mode: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        """The tracker's bytes, and those it names as unseen, are the allocator's."""
+        return self.held + self.unseen == self.allocator_held
+
+    @property
+    def explained(self) -> bool:
+        """They are exact, or exact for what PyTorch runs while a dispatch mode is active."""
+        return self.exact or self.held + self.unseen == self.held_under_a_mode
+
+    @property
+    def peak_is_lower_bound(self) -> bool:
+        """The tracker's peak is at most the allocator's, or at most that under a dispatch mode."""
+        return self.peak <= self.allocator_peak or self.peak <= (self.peak_under_a_mode or 0)
+
+
+@dataclass
 class Comparison:
-    """Bytes of one operation on one sample; ``None`` for backward where there is none."""
+    """One operation on one sample: phase -> bytes."""
 
     op: str
-    held: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # phase: tracker, by name unseen, allocator
-    peak: dict[str, tuple[int, int]] = field(default_factory=dict)  # phase: tracker, allocator
-
-    def exact(self, phase: str) -> bool:
-        tracker, unseen, allocator = self.held[phase]
-        return tracker + unseen == allocator
+    phases: dict[str, Bytes] = field(default_factory=dict)
 
 
 def operations() -> list[Any]:
@@ -46,15 +70,28 @@ def compare(op: Any, sample: Any) -> Comparison:
     name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
     result = Comparison(name)
     run(op, sample, MemoryTracker(device="cpu"))  # fills the caches that some kernels keep
-    tracker = MemoryTracker(sample.input, sample.args, list(sample.kwargs.values()), device="cpu", engine="dispatch") \
-        if False else MemoryTracker(device="cpu", engine="dispatch")
+    tracker = MemoryTracker(device="cpu", engine="dispatch")
     unseen = run(op, sample, tracker)
     allocator = MemoryTracker(device="cpu", engine="allocator")
     run(op, sample, allocator)
     for ours, truth, beside in zip(tracker.phases, allocator.phases, unseen, strict=True):
-        result.held[ours.name] = (ours.end, beside, truth.end)
-        result.peak[ours.name] = (ours.peak, truth.peak)
+        result.phases[ours.name] = Bytes(ours.end, beside, truth.end, ours.peak, truth.peak)
+    if any(not found.exact or found.peak > found.allocator_peak for found in result.phases.values()):
+        # PyTorch writes some formulas twice, and takes the one without in-place operations while any dispatch mode is
+        # active (isTensorSubclassLike in ATen): then the count is right for what ran, and this tells.
+        allocator = MemoryTracker(device="cpu", engine="allocator")
+        with EmptyMode():
+            run(op, sample, allocator)
+        for found, truth in zip(result.phases.values(), allocator.phases, strict=True):
+            found.held_under_a_mode, found.peak_under_a_mode = truth.end, truth.peak
     return result
+
+
+class EmptyMode(TorchDispatchMode):
+    """A dispatch mode that only passes on what it is asked."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 def run(op: Any, sample: Any, tracker: MemoryTracker) -> list[int]:
@@ -122,28 +159,34 @@ def main() -> int:
         try:
             for sample in samples(op, options.samples):
                 result = compare(op, sample)
-                for phase, (tracker, unseen, allocator) in result.held.items():
-                    count, (ours, truth) = counts[phase], result.peak[phase]
-                    count["runs"] += 1
-                    count["held exact"] += result.exact(phase)
-                    count["held exact without names"] += tracker == allocator
-                    count["peak exact"] += ours == truth
-                    count["peak within 64 B"] += 0 < truth - ours <= 64
-                    count["kernel scratch above 64 B"] += truth - ours > 64
-                    count["peak too high"] += ours > truth
-                    if not result.exact(phase) or ours > truth:
-                        print(f"{result.op} {phase}: held {tracker} + {unseen} of {allocator}, peak {ours} of {truth}")
+                for phase, found in result.phases.items():
+                    scratch = found.allocator_peak - found.peak
+                    counts[phase].update(
+                        {
+                            "runs": 1,
+                            "held: exact": found.exact,
+                            "  of them with boxed scalars or RNG states by name": found.exact and found.unseen > 0,
+                            "held: exact for what a mode makes PyTorch run": not found.exact and found.explained,
+                            "held: unexplained": not found.explained,
+                            "peak: exact": scratch == 0,
+                            "peak: up to 64 B of scratch": 0 < scratch <= 64,
+                            "peak: more scratch inside kernels": scratch > 64,
+                            "peak: higher, as a mode makes PyTorch run": scratch < 0 and found.peak_is_lower_bound,
+                            "peak: too high": not found.peak_is_lower_bound,
+                        }
+                    )
+                    if not found.exact or not found.peak_is_lower_bound:
+                        print(f"{result.op}, {phase}: {found}")
         except Exception as error:  # an operation's own sample fails to run: say so, and go on with the others
             failed.append(f"{op.name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
-    names = list(dict.fromkeys(name for count in counts.values() for name in count))
     print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, CPU, one thread")
-    print(f"{'':28}" + "".join(f"{phase:>12}" for phase in counts))
-    for name in names:
-        print(f"{name:28}" + "".join(f"{count[name]:12}" for count in counts.values()))
+    print(f"{'':52}" + "".join(f"{phase:>10}" for phase in counts))
+    for name in dict.fromkeys(name for count in counts.values() for name in count):
+        print(f"{name:52}" + "".join(f"{count[name]:10}" for count in counts.values()))
     print(f"did not run: {len(failed)}")
     for line in failed:
         print(" ", line)
-    return int(any(count["held exact"] != count["runs"] for count in counts.values()))
+    return int(any(count["held: unexplained"] or count["peak: too high"] for count in counts.values()))
 
 
 if __name__ == "__main__":

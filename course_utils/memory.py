@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from course_utils.compile_guard import COMPILED_CODE_MESSAGE
 from course_utils.errors import explain
 from course_utils.memory_categories import Marks, categorise
 from course_utils.memory_dispatch import DispatchRecorder
@@ -101,6 +102,8 @@ class MemoryTracker:
         self._note()
         self._count()
         self._recorder.close()
+        if self._recorder.ran_compiled_code and exc is None:
+            raise NotImplementedError(COMPILED_CODE_MESSAGE)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -132,8 +135,8 @@ class MemoryTracker:
             if phase in self._open:  # else the tracker ended first
                 self._recorder.refresh()
                 self._open.remove(phase)
+                self._look_at_known()
                 self._recorder.mark(PhaseMark(phase, begins=False))
-                self._marks.note_known(self._known, self._recorder.number)
 
     def _count(self) -> Ledger:
         if self._state == "open" and not self._recorder.live:
@@ -151,8 +154,13 @@ class MemoryTracker:
             self._taken = len(stream)
         return self._ledger
 
-    def _note(self) -> None:
+    def _look_at_known(self) -> None:
+        # Those that the start had are in the log, so one that is not came to be inside.
+        self._recorder.find((*self._known.gradients(), *self._known.optimizer_state()))
         self._marks.note_known(self._known, self._recorder.number)
+
+    def _note(self) -> None:
+        self._look_at_known()
         roots = [*self._recorder.living_tensors(), *self._known.tensors()]
         self._marks.note_graphs(roots, self._recorder.number, self._device)
 

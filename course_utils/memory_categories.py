@@ -32,7 +32,7 @@ class Marks:
         self.unseen: dict[str, int] = {}
 
     def note_known(self, known: Known, number: Number) -> None:
-        """Looks where the known objects keep their memory now."""
+        """Looks where the known objects keep their parameters, gradients and states now."""
         self.parameters |= _numbers(known.parameters(), number)
         self.gradients |= _numbers(known.gradients(), number)
         self.optimizer_state |= _numbers(known.optimizer_state(), number)

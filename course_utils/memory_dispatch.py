@@ -1,8 +1,8 @@
 """The live engine: a dispatch mode that logs each storage's birth and death (``DispatchRecorder``).
 
 Nothing here computes a sum while an operation runs. The mode and the weak references append to one list, and
-``fold`` turns what is new in it into blocks and changes when somebody asks. Imports ``memory_ledger`` and
-``storages``.
+``fold`` turns what is new in it into blocks and changes when somebody asks. Imports ``compile_guard``,
+``memory_ledger`` and ``storages``.
 """
 
 import threading
@@ -13,8 +13,9 @@ from types import MethodType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from course_utils.compile_guard import COMPILED_CODE_MESSAGE, refuse_compiled_code
 from course_utils.memory_ledger import OLD, Block, Change, PhaseMark
 from course_utils.storages import inner_tensors
 
@@ -52,13 +53,19 @@ class DispatchRecorder(TorchDispatchMode):
         return False
 
     @classmethod
-    def is_infra_mode(cls) -> bool:
-        return False
+    def ignore_compile_internals(cls) -> bool:
+        """Called when compiled code is about to run inside; refuses it.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(COMPILED_CODE_MESSAGE)
 
     def __init__(self) -> None:
         super().__init__()
         self.lock = threading.RLock()
         self.start_ns = perf_counter_ns()
+        self.ran_compiled_code = False
         self._log: list[tuple] = []
         self._stream: list[Change | PhaseMark] = []
         self._live: dict[int, weakref.ref] = {}
@@ -76,17 +83,25 @@ class DispatchRecorder(TorchDispatchMode):
         self.__torch_dispatch__ = MethodType(self._handle, self)
         # Not super().__enter__: that also sets process-wide flags, which a tracker abandoned in another thread would
         # leave set for ever. The stack of modes is the thread's own.
+        self._guard = refuse_compiled_code(_compiled_code_found)
+        self._guard.__enter__()
         torch._C._push_on_torch_dispatch_stack(self)
         return self
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         torch._C._pop_torch_dispatch_stack(None)
+        self._guard.__exit__(None, None, None)
         del self.__torch_dispatch__
 
     def know(self, tensors: Iterable[torch.Tensor]) -> None:
         """Notes storages that are older than the tracker, so that their death counts."""
         for tensor in tensors:
             self._meet(tensor, OLD)
+
+    def find(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Counts storages that came to be inside and that no operation has shown: those of a compiled backward."""
+        for tensor in tensors:
+            self._meet(tensor, "past the dispatcher")
 
     def mark(self, mark: PhaseMark) -> None:
         """Puts the beginning or end of a phase at this place of the stream."""
@@ -163,6 +178,15 @@ class DispatchRecorder(TorchDispatchMode):
             self._live.clear()
             self._blocks.clear()
             self._log.clear()
+
+
+def _compiled_code_found() -> bool:
+    """Tells the trackers of this thread, if there are any, that compiled code is about to run."""
+    modes = _get_current_dispatch_mode_stack()
+    watching = [mode for mode in modes if isinstance(mode, DispatchRecorder)]
+    for recorder in watching:
+        recorder.ran_compiled_code = True
+    return bool(watching)
 
 
 def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, Callable]:

@@ -29,6 +29,7 @@ class ProfilerRecorder:
     """
 
     live = False
+    ran_compiled_code = False  # it may: its memory is seen like any other
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -78,6 +79,9 @@ class ProfilerRecorder:
         block = self._alive.get(storage.data_ptr())
         return None if block is None else block.number
 
+    def find(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Nothing: the allocator sees all memory."""
+
     def living_tensors(self) -> Iterator[torch.Tensor]:
         """None: the profiler knows memory, not tensors."""
         return iter(())
@@ -126,9 +130,7 @@ def _collect(event: Any, op: str, task: int, found: list[tuple[int, Any, str, in
         found.append((event.start_time_ns, fields, event.name, task))
     elif event.name.startswith("autograd::engine::evaluate_function"):
         task = 0  # the profiler does not number the passes
-    elif event.name.startswith("aten::") and not op.startswith("aten::"):
-        op = event.name
-    elif not op:
+    elif not op or (event.name.startswith("aten::") and not op.startswith("aten::")):
         op = event.name
     for child in event.children:
         _collect(child, op, task, found)

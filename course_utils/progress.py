@@ -136,7 +136,7 @@ def record_prediction(lesson: str, question: str, right: bool) -> str | None:
 
 
 def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
-    """What is stored about the exercises of one lesson, or of all, by lesson and name.
+    """What is stored about the exercises of one lesson, or of all: lessons in the course's order, exercises by name.
 
     Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
     """
@@ -301,7 +301,7 @@ def _read() -> _Stored:
         trouble = f"What was stored cannot be read: {_reason(error, path)}."
         return _Stored(trouble=trouble, damaged=_is_damaged(error, path))
     order = {info.name: info.number for info in LESSONS}
-    attempts = sorted((Attempt(*row) for row in rows), key=lambda row: order.get(row.lesson, len(order)))
+    attempts = sorted((Attempt(*row) for row in rows), key=lambda row: order.get(row.lesson, math.inf))
     predictions = (StoredPrediction(name, text, bool(last), bool(first), n) for name, text, last, first, n in guesses)
     return _Stored(tuple(attempts), tuple(predictions))
 

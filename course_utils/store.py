@@ -125,33 +125,34 @@ def transaction(path: Path, *, writing: bool) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def transaction_with_copy(path: Path) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """A transaction that writes, after it has copied every row into a new dated file beside the first.
+    """A transaction that writes, with every row copied before it into a new dated file beside the first.
 
-    Copy and change are one transaction over both files (https://www.sqlite.org/atomiccommit.html#_multi_file_commit):
-    a row that another kernel stores meanwhile is in the copy if the change can touch it.
+    The first file is locked from before the copy until after the change: what another kernel stores is either in the
+    copy or comes after the change. A kill in between leaves both files whole.
     """
-    copy = _dated(path, "before-reset")
-    try:
-        with closing(_open(path, writing=True)) as connection:
-            connection.execute("ATTACH ? AS copy", (os.fspath(copy),))
-            _begin(connection, writing=True)
-            _make_tables(connection, "copy")
-            for table in _TABLES:
-                connection.execute(f"INSERT INTO copy.{table} SELECT * FROM main.{table}")
+    with closing(_open(path, writing=True)) as connection:
+        _begin(connection, writing=True)
+        copy = _dated(path, "before-reset")
+        try:
+            with transaction(copy, writing=True) as copied:
+                for table in _TABLES:
+                    rows = connection.execute(f"SELECT * FROM {table}").fetchall()
+                    if rows:
+                        copied.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
             yield connection, copy
-            connection.execute("COMMIT")
-    except BaseException:
-        copy.unlink(missing_ok=True)  # empty: its rows are taken back with the change
-        raise
+        except BaseException:
+            copy.unlink()  # nothing is changed yet: closing the connection takes everything back
+            raise
+        connection.execute("COMMIT")  # where this fails the copy stays, since the change may have been made
 
 
 def put_aside(path: Path) -> Path:
-    """Gives a file that cannot be read a dated name beside its own, and its journal with it. Returns the new path."""
-    aside = _dated(path, "unreadable")
-    journal = Path(f"{path}-journal")
-    # The journal first: SQLite would roll it into a new file of the old name.
-    if journal.exists():
-        os.replace(journal, f"{aside}-journal")
+    """Gives a file that could not be read a dated name beside its own. Returns the new path.
+
+    Call it after ``transaction`` has failed on the file: SQLite has then undone what a killed kernel left half written,
+    so that no journal is left over for the next file of the old name.
+    """
+    aside = _dated(path, "damaged")
     os.replace(path, aside)
     return aside
 
@@ -237,14 +238,14 @@ def _begin(connection: sqlite3.Connection, writing: bool) -> None:
     if not is_empty(connection):
         _require_ours(connection)
     elif writing:
-        _make_tables(connection, "main")
+        _make_tables(connection)
 
 
-def _make_tables(connection: sqlite3.Connection, schema: str) -> None:
+def _make_tables(connection: sqlite3.Connection) -> None:
     for name, columns in _TABLES.items():
-        connection.execute(f"CREATE TABLE {schema}.{name} ({columns}) WITHOUT ROWID")
-    connection.execute(f"PRAGMA {schema}.application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA {schema}.user_version = {SCHEMA_VERSION}")
+        connection.execute(f"CREATE TABLE {name} ({columns}) WITHOUT ROWID")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _require_ours(connection: sqlite3.Connection) -> None:

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.authoring.__main__ import _exercises_of
 from course_utils.authoring.build import learner_text
 from course_utils.authoring.files import Course, read
-from course_utils.authoring.lint import lint_course, report
+from course_utils.authoring.lint import exercises_of, lint_course, report
 from course_utils.catalogue import LESSONS
 
 COURSE = Course(Path(__file__).resolve().parents[1])
@@ -30,5 +29,5 @@ def test_the_learner_notebook_is_what_its_solution_gives(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_notebooks_break_no_rule(name):
-    problems = lint_course(COURSE, [name], _exercises_of)
+    problems = lint_course(COURSE, [name], exercises_of)
     assert not problems, report(problems)

@@ -1,7 +1,6 @@
 """The authors' command: ``python -m course_utils.authoring build|check|lint|run``."""
 
 import argparse
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -57,19 +56,12 @@ def _check(course: Course, names: list[str]) -> int:
 
 
 def _lint(course: Course, names: list[str]) -> int:
-    from course_utils.authoring.lint import lint_course, report
+    from course_utils.authoring import lint
 
-    problems = lint_course(course, names, _exercises_of)
+    problems = lint.lint_course(course, names, lint.exercises_of)
     if problems:
-        print(report(problems), file=sys.stderr)
+        print(lint.report(problems), file=sys.stderr)
     return 1 if problems else 0
-
-
-def _exercises_of(topic: str) -> dict[str, float] | None:
-    name = f"course_utils.lessons.{topic}"
-    if importlib.util.find_spec(name) is None:
-        return None
-    return {exercise.name: float(exercise.points) for exercise in importlib.import_module(name).EXERCISES}
 
 
 def _run(course: Course, names: list[str]) -> int:

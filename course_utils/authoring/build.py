@@ -6,10 +6,13 @@ the gradebook. So a teacher's release is, byte for byte, the notebook that learn
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nbformat import NotebookNode
+
+if TYPE_CHECKING:
+    from nbconvert.exporters import NotebookExporter
 
 from course_utils.authoring.files import Course, normalised, read, write_text
 from course_utils.errors import explain
@@ -40,8 +43,7 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
             notebook: an unclosed solution region, metadata that it does not know, a grade id used twice.
     """
     _require_ids(solution)
-    from jsonschema import ValidationError
-    from nbgrader.nbgraderformat.common import SchemaMismatchError
+    from nbgrader.nbgraderformat.common import SchemaMismatchError, ValidationError
 
     exporter = _exporter(config)
     try:
@@ -70,9 +72,8 @@ def _require_ids(notebook: NotebookNode) -> None:
         )
 
 
-@lru_cache(maxsize=4)
-def _exporter(config_path: Path):
-    # Imported here: nbgrader brings its database layer, over a second, and linting or running needs none of it.
+def _exporter(config_path: Path) -> "NotebookExporter":
+    # Imported here: nbgrader brings its database layer, most of a second, and linting or running needs none of it.
     from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import SaveCells
     from traitlets.config import PyFileConfigLoader

@@ -3,6 +3,7 @@
 """
 
 import os
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +12,7 @@ from nbformat import NotebookNode
 from course_utils.authoring.files import normalised, read, write
 from course_utils.errors import explain
 
+ANSI_COLOURS = re.compile(r"\x1b\[[\d;]*m")  # IPython colours its tracebacks
 CELL_SECONDS = 60  # also nbval's limit in pyproject.toml; a whole lesson takes under 10 s on two cores
 
 
@@ -80,10 +82,12 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
             with log.open("wb") as stderr:
                 client.execute(env=environment, stderr=stderr, cleanup_kc=True)
         except (CellExecutionError, CellControlSignal, DeadKernelError) as error:
-            last_words = log.read_text(errors="replace")[-2000:] if isinstance(error, DeadKernelError) else ""
+            said = ANSI_COLOURS.sub("", str(error))
+            if isinstance(error, DeadKernelError):
+                said += "\n" + log.read_text(errors="replace")[-2000:]
             raise ValueError(
                 explain(
-                    f"{_place(result, started[-1])} did not finish: {error}\n{last_words}".rstrip(),
+                    f"{_place(result, started[-1])} did not finish: {said.rstrip()}",
                     "a solution notebook that runs from the first cell to the last.",
                     try_this="mend the cell; the file has been left as it was.",
                 )

@@ -6,11 +6,12 @@ missing, an unknown magic fails no test, one copied cell stops the grading of a 
 a student an exercise's points.
 """
 
+import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from course_utils.authoring import rules_outputs, rules_structure
+from course_utils.authoring import rules_code, rules_outputs, rules_structure
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.problems import Page, Problem
 
@@ -43,7 +44,7 @@ def lint_solution(
     except ValueError as error:
         return [_unreadable(name, error)]
     page = Page(name, topic_of(path), notebook, points, written_points, exercises, path.stat().st_size)
-    rules = (*rules_structure.RULES, *rules_outputs.RULES)
+    rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES)
     return _in_order(problem for rule in rules for problem in rule(page))
 
 
@@ -81,14 +82,15 @@ def lint_learner(path: Path, solution: Path | None = None, *, name: str | None =
 
 
 def lint_course(
-    course: Course, names: list[str] | tuple[str, ...] = (), exercises_of: Exercises | None = None
+    course: Course, names: list[str] | tuple[str, ...] = (), exercises: Exercises | None = None
 ) -> list[Problem]:
     """Everything that is wrong with a course's notebooks, solutions first.
 
     Args:
         course: the course.
         names: only these notebooks (``03_detach``); all where it is empty.
-        exercises_of: gives the exercises of a topic with their points, or None where it has no module.
+        exercises: gives the exercises of a topic with their points, as ``exercises_of`` does, or None where they are
+            not known.
 
     Raises:
         ValueError: there is no notebook of such a name.
@@ -112,13 +114,21 @@ def lint_course(
             name=course.name(path),
             points=total,
             written_points=2 if total else 0,
-            exercises=exercises_of(topic_of(path)) if exercises_of else None,
+            exercises=exercises(topic_of(path)) if exercises else None,
         )
     for path in paths:
         learner = course.learners / path.name
         if learner.exists():
             problems += lint_learner(learner, path, name=course.name(learner))
     return problems
+
+
+def exercises_of(topic: str) -> dict[str, float] | None:
+    """The exercises of a lesson's module with their points; None where there is no such module."""
+    name = f"course_utils.lessons.{topic}"
+    if importlib.util.find_spec(name) is None:
+        return None
+    return {exercise.name: float(exercise.points) for exercise in importlib.import_module(name).EXERCISES}
 
 
 def report(problems: list[Problem]) -> str:
@@ -128,7 +138,8 @@ def report(problems: list[Problem]) -> str:
 
 
 def _solution_lines(solution: Page) -> frozenset[str]:
-    inside, outside = set(), set()
+    inside: set[str] = set()
+    outside: set[str] = set()
     for cell in solution.cells:
         in_region = cell.is_written and "BEGIN SOLUTION" not in cell.source
         for line in cell.source.splitlines():
@@ -139,7 +150,7 @@ def _solution_lines(solution: Page) -> frozenset[str]:
     return frozenset(line for line in inside - outside if len(line) >= MIN_TELLTALE)
 
 
-def _in_order(problems) -> list[Problem]:
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda problem: problem.cell_number or 0)
 
 

@@ -11,8 +11,6 @@ from functools import cached_property
 
 from nbformat import NotebookNode
 
-CHECK_SUFFIX = "-check"
-
 
 @dataclass(frozen=True)
 class Problem:

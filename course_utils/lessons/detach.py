@@ -46,6 +46,12 @@ snapshot = Exercise(
             "of its digits, integers become floats.",
             "Print `dtype` before and after.",
         ),
+        "lower the flag": Misconception(
+            "requires_grad_(False) cuts a tensor free",
+            "The flag can be lowered on leaves only. A tensor with history is flagged because its sources are, and stays "
+            "so.",
+            "Read the error: it names the method that cuts.",
+        ),
         "in place": Misconception(
             "detach_() is a longer name for detach()",
             "The underscore means in place: `detach_()` turns `x` itself into a leaf, so whoever handed it to you has "
@@ -68,6 +74,7 @@ snapshot = Exercise(
         ("Can't detach views in-place", "in place"),
         ("Can't call numpy()", "numpy"),
         ("deepcopy protocol", "deepcopy"),
+        ("requires_grad flags of leaf", "lower the flag"),
     ),
     effects=(("history of", "in place"), ("requires_grad", "in place")),
 )
@@ -225,9 +232,9 @@ mean_loss = Exercise(
             "Draw `total` with `plot_graph` after two batches.",
         ),
         "cut too late": Misconception(
-            "Detaching the result frees what was kept on the way",
-            "A `detach()` at the end cuts the returned tensor. Until then the sum has held the graph of every batch, "
-            "so the peak grows all the same.",
+            "A result without history has kept nothing",
+            "The tensor you return is clean. On the way something held the graph of every batch: a sum that is detached "
+            "only at the end, a buffer it was written into, or a list of outputs. The peak grows all the same.",
             "Watch the bytes inside the loop instead of after it.",
         ),
         "batches kept": Misconception(
@@ -330,8 +337,13 @@ def _(trial: Trial) -> None:
         if _close(got, losses.mean()):
             continue
         weighted = (losses * torch.tensor(sizes)).sum() / sum(sizes)
-        guesses = {"sum": losses.sum(), "weighted": weighted, "last": losses[-1]}
-        misconception = next((key for key, value in guesses.items() if _close(got, value)), "")
+        guesses = (
+            ("sum", losses.sum()),
+            ("weighted", weighted),
+            ("weighted", losses.sum() / sum(sizes)),
+            ("last", losses[-1]),
+        )
+        misconception = next((key for key, value in guesses if _close(got, value)), "")
         raise Missed(misconception, expected=f"{losses.mean():.6f}", got=f"{got.item():.6f}")
 
 
@@ -466,9 +478,10 @@ truncated_bptt = Exercise(
             "in the list.",
             "Compare the last state you return with the last one in your list, for a sequence that ends on a border.",
         ),
-        "in place": Misconception(
-            "detach_() at the border only affects what comes next",
-            "`detach_()` works in place: the very tensor that is already in your list loses its history.",
+        "border stored": Misconception(
+            "The state at a border may be stored without its history",
+            "It was cut before it went into the list, or with `detach_()`, which works in place and reaches the tensor "
+            "that is already in the list. The last state of each window then passes no gradient on.",
             "Look at `grad_fn` of the state before a border, after the loop.",
         ),
         "inputs cut": Misconception(
@@ -477,8 +490,8 @@ truncated_bptt = Exercise(
             "Check which inputs get a gradient.",
         ),
     },
-    raises=(("Can't detach views in-place", "in place"), ("does not require grad", "stored detached")),
-    effects=(("history of state", "in place"), ("requires_grad", "in place")),
+    raises=(("Can't detach views in-place", "border stored"), ("does not require grad", "stored detached")),
+    effects=(("history of state", "border stored"), ("requires_grad", "border stored")),
 )
 
 
@@ -574,7 +587,7 @@ def _(trial: Trial) -> None:
             begin = step - step % window
             if not got.requires_grad:
                 at_border = (step + 1) % window == 0 or step == len(states) - 1
-                key = "in place" if at_border and any(s.requires_grad for s in states) else "stored detached"
+                key = "border stored" if at_border and any(s.requires_grad for s in states) else "stored detached"
                 raise Missed(key, expected=f"state {step} with its history", got="no grad_fn")
             for i in range(begin, step + 1):
                 if _gradient(got, inputs[i]) is None and _gradient(expected, inputs[i]) is not None:
@@ -624,7 +637,7 @@ def _(trial: Trial) -> None:
         cell, inputs, state, window = _sequence(trial, *shape)
         states, _last = _answer(trial, cell, inputs, state, window)
         if _gradient(states[0], state) is None:
-            key = "given state cut" if states[0].requires_grad else "in place"
+            key = "given state cut" if states[0].requires_grad else "border stored"
             raise Missed(key, expected="a gradient from state 0 to the given state", got="none")
 
 
@@ -680,6 +693,12 @@ stop_gradient_round = Exercise(
             "Each use of x can keep its gradient",
             "Every path from `x` to the result adds its gradient. With two open paths you get twice the identity.",
             "Count the uses of `x` that are not detached.",
+        ),
+        "upstream": Misconception(
+            "The gradient of the identity is 1, so backward returns 1",
+            "`backward` is handed the gradient of what comes after, and passes it on. The identity hands on exactly what "
+            "it was given.",
+            "Multiply the result by 3 before `sum().backward()`, and print `x.grad`.",
         ),
         "edited": Misconception(
             "x.data lets me change the value without a trace",
@@ -745,12 +764,12 @@ def _(trial: Trial) -> None:
             raise Missed("cut from x", expected="a path to x", got="none")
         if torch.allclose(gradient, upstream, rtol=1e-6):
             continue
-        if not gradient.any():
-            key = "zero gradient"
-        elif torch.allclose(gradient, 2 * upstream):
-            key = "doubled"
-        else:
-            key = "scaled"
+        patterns = (
+            ("zero gradient", torch.zeros_like(upstream)),
+            ("doubled", 2 * upstream),
+            ("upstream", torch.ones_like(upstream)),
+        )
+        key = next((key for key, pattern in patterns if torch.allclose(gradient, pattern)), "")
         raise Missed(key, expected="d result / d x = 1", got=f"{(gradient / upstream).flatten()[0]:.4g} at x[0]")
 
 

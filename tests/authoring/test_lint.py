@@ -10,8 +10,8 @@ from course_utils.authoring.__main__ import main
 from course_utils.authoring.build import build
 from course_utils.authoring.files import dumps, read, write_text
 from course_utils.authoring.lint import lint_course, lint_learner, lint_solution, report
+from course_utils.authoring.rules_code import known_magics
 from course_utils.authoring.rules_outputs import alternative_text, visible_text
-from course_utils.authoring.rules_structure import known_magics
 
 EXERCISES = {"snapshot": 4.0, "predicted_edit": 6.0}
 
@@ -310,7 +310,7 @@ def test_the_course_is_linted_as_a_whole(course, solution):
     prints("4")(by_id(notebook, "case"))
     write_text(dumps(notebook), learner)
 
-    problems = lint_course(course, exercises_of=lambda topic: EXERCISES)
+    problems = lint_course(course, exercises=lambda topic: EXERCISES)
 
     assert {(p.notebook, p.rule) for p in problems} >= {
         ("notebooks/solutions/77_unknown.ipynb", "catalogue"),
@@ -324,7 +324,7 @@ def test_the_course_is_linted_as_a_whole(course, solution):
 def test_the_command_lists_every_problem_and_fails(course, solution, capsys, monkeypatch):
     prints("took 3 ms at 0x7f3a5c0b1d90")(by_id(solution, "case"))
     write_text(dumps(solution), course.solutions / "03_detach.ipynb")
-    monkeypatch.setattr("course_utils.authoring.__main__._exercises_of", lambda topic: EXERCISES)
+    monkeypatch.setattr("course_utils.authoring.lint.exercises_of", lambda topic: EXERCISES)
 
     assert main(["--course", str(course.root), "lint"]) == 1
 
@@ -337,7 +337,7 @@ def test_the_command_lists_every_problem_and_fails(course, solution, capsys, mon
 
 
 def test_the_command_passes_a_good_course(course, capsys, monkeypatch):
-    monkeypatch.setattr("course_utils.authoring.__main__._exercises_of", lambda topic: EXERCISES)
+    monkeypatch.setattr("course_utils.authoring.lint.exercises_of", lambda topic: EXERCISES)
     assert main(["--course", str(course.root), "lint"]) == 0
 
 

@@ -102,6 +102,45 @@ def mean_loss_number(model, loss_fn, batches):
     return mean_loss_by_detach(model, loss_fn, batches).item()
 
 
+def mean_loss_running(model, loss_fn, batches):
+    mean = None
+    for count, (x, y) in enumerate(batches, start=1):
+        loss = loss_fn(model(x), y).detach()
+        mean = loss if mean is None else mean + (loss - mean) / count
+    if mean is None:
+        raise ValueError("no batches")
+    return mean
+
+
+def mean_loss_bare_no_grad(model, loss_fn, batches):
+    torch.no_grad()
+    return mean_loss_graphs(model, loss_fn, batches)
+
+
+def mean_loss_outputs_kept(model, loss_fn, batches):
+    outputs, losses = [], []
+    for x, y in nonempty(batches):
+        outputs.append(model(x))
+        losses.append(loss_fn(outputs[-1], y).item())
+    return torch.tensor(losses).mean()
+
+
+def mean_loss_buffer(model, loss_fn, batches):
+    buffer = torch.zeros(100, dtype=torch.float64)
+    count = 0
+    for x, y in nonempty(batches):
+        buffer[count] = loss_fn(model(x), y)
+        count += 1
+    return buffer[:count].mean().detach()
+
+
+def mean_loss_by_samples(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in nonempty(batches):
+        total, count = total + loss_fn(model(x), y).detach(), count + len(x)
+    return total / count
+
+
 def mean_loss_sum(model, loss_fn, batches):
     return sum(loss_fn(model(x), y).detach() for x, y in nonempty(batches))
 
@@ -276,6 +315,35 @@ def bptt_inputs_cut(cell, inputs, state, window):
     return states, state
 
 
+def bptt_recursive(cell, inputs, state, window):
+    states = []
+    for x in inputs[:window]:
+        state = cell(x, state)
+        states.append(state)
+    if len(inputs) <= window:
+        return states, state
+    later, last = bptt_recursive(cell, inputs[window:], state.detach(), window)
+    return states + later, last
+
+
+def bptt_cut_before_storing(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs, start=1):
+        state = cell(x, state)
+        if step % window == 0:
+            state = state.detach()
+        states.append(state)
+    return states, state
+
+
+def bptt_clone_at_border(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        state = cell(x, state.clone() if step % window == 0 else state)
+        states.append(state)
+    return states, state
+
+
 def bptt_under_no_grad(cell, inputs, state, window):
     with torch.no_grad():
         return bptt_nested(cell, inputs, state, window)
@@ -296,6 +364,19 @@ class RoundThrough(torch.autograd.Function):
 
 def round_by_zero_term(x):
     return x.round().detach() + (x - x.detach())
+
+
+class RoundOnes(RoundThrough):
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ones_like(gradient)
+
+
+def round_in_place_of_a_clone(x):
+    result = x.clone()
+    with torch.no_grad():
+        result.round_()
+    return result
 
 
 def round_by_data(x):
@@ -328,12 +409,16 @@ RIGHT = (
     Right("mean_loss", "detach each", mean_loss_by_detach),
     Right("mean_loss", "item each", mean_loss_by_item),
     Right("mean_loss", "inference mode", mean_loss_by_inference),
+    Right("mean_loss", "running mean", mean_loss_running),
     Right("truncated_bptt", "nested loops", bptt_nested),
+    Right("truncated_bptt", "recursive", bptt_recursive),
     Right("truncated_bptt", "clone and detach", bptt_by_data),
     Right("truncated_bptt", "clone under no_grad", bptt_under_no_grad_copy),
     Right("stop_gradient_round", "custom Function", RoundThrough.apply),
     Right("stop_gradient_round", "zero term", round_by_zero_term),
     Right("stop_gradient_round", "value through .data", round_by_data),
+    Right("stop_gradient_round", "a clone, rounded in place", round_in_place_of_a_clone),
+    Right("stop_gradient_round", "x minus what is cut off", lambda x: x - (x - x.round()).detach()),
 )
 
 WRONG = (
@@ -344,6 +429,7 @@ WRONG = (
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point())),
     Wrong("snapshot", "dtype", snapshot_from_list),
     Wrong("snapshot", "in place", snapshot_in_place),
+    Wrong("snapshot", "lower the flag", lambda x: x.clone().requires_grad_(False)),
     Wrong("snapshot", "numpy", lambda x: torch.from_numpy(x.numpy().copy())),
     Wrong("snapshot", "deepcopy", copy.deepcopy),
     Wrong("snapshot", "not a tensor", lambda x: x.detach().numpy().copy(), "a NumPy array"),
@@ -356,11 +442,15 @@ WRONG = (
     Wrong("predicted_edit", "clone feeds back", EDITS | {"clone_edit": "wrong gradient"}),
     Wrong("predicted_edit", "cut reaches back", EDITS | {"detach_clone_edit": "error"}),
     Wrong("mean_loss", "graphs", mean_loss_graphs),
+    Wrong("mean_loss", "graphs", mean_loss_bare_no_grad, "a bare no_grad()"),
     Wrong("mean_loss", "cut too late", mean_loss_cut_too_late),
+    Wrong("mean_loss", "cut too late", mean_loss_outputs_kept, "outputs kept"),
+    Wrong("mean_loss", "cut too late", mean_loss_buffer, "written into a buffer"),
     Wrong("mean_loss", "batches kept", mean_loss_batches_kept),
     Wrong("mean_loss", "number", mean_loss_number),
     Wrong("mean_loss", "sum", mean_loss_sum),
     Wrong("mean_loss", "weighted", mean_loss_weighted),
+    Wrong("mean_loss", "weighted", mean_loss_by_samples, "divided by samples"),
     Wrong("mean_loss", "last", mean_loss_last),
     Wrong("mean_loss", "len", mean_loss_len),
     Wrong("mean_loss", "empty", mean_loss_empty, "nan for no batches"),
@@ -370,13 +460,15 @@ WRONG = (
     Wrong("mean_loss", "grad mode", mean_loss_grad_mode),
     Wrong("mean_loss", "swallowed", mean_loss_swallowed),
     Wrong("truncated_bptt", "never cut", bptt_never_cut),
+    Wrong("truncated_bptt", "never cut", bptt_clone_at_border, "clone at the border"),
+    Wrong("truncated_bptt", "border stored", bptt_cut_before_storing, "cut before storing"),
     Wrong("truncated_bptt", "every step", bptt_every_step),
     Wrong("truncated_bptt", "given state cut", bptt_given_state_cut),
     Wrong("truncated_bptt", "off by one", bptt_off_by_one),
     Wrong("truncated_bptt", "stored detached", bptt_stored_detached),
     Wrong("truncated_bptt", "stored detached", bptt_under_no_grad, "no_grad"),
     Wrong("truncated_bptt", "last detached", bptt_last_detached),
-    Wrong("truncated_bptt", "in place", bptt_in_place),
+    Wrong("truncated_bptt", "border stored", bptt_in_place),
     Wrong("truncated_bptt", "inputs cut", bptt_inputs_cut),
     Wrong("stop_gradient_round", "zero gradient", lambda x: x.round()),
     Wrong("stop_gradient_round", "all detached", lambda x: (x + (x.round() - x)).detach()),
@@ -385,6 +477,7 @@ WRONG = (
     Wrong("stop_gradient_round", "half up", lambda x: x + ((x + 0.5).floor() - x).detach()),
     Wrong("stop_gradient_round", "scaled", lambda x: x * (x.round() / x).detach()),
     Wrong("stop_gradient_round", "doubled", lambda x: x.round().detach() + (x - x.detach()) + (x - x.detach())),
+    Wrong("stop_gradient_round", "upstream", RoundOnes.apply),
     Wrong("stop_gradient_round", "edited", round_edited),
     Wrong("stop_gradient_round", "leaf", round_leaf),
     Wrong("stop_gradient_round", "cut from x", round_fresh_leaf),

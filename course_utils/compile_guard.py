@@ -1,0 +1,73 @@
+"""Stops compiled code from running where it could not be seen (``refuse_compiled_code``).
+
+Under a dispatch mode a function made by ``torch.compile`` either runs eagerly, and stays eager ever after, or runs its
+own kernels, whose buffers no mode sees. Both would give a wrong number, so a tracker refuses it. Imports ``errors``.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.utils import _python_dispatch
+
+from course_utils.errors import explain
+
+COMPILED_CODE_MESSAGE = explain(
+    "Code made by torch.compile was called inside a MemoryTracker.",
+    "eager code.",
+    "Compiled code takes its memory without dispatching operations, so the count would be wrong.",
+    'MemoryTracker(engine="allocator"), which asks the allocator; or call the function that is not compiled.',
+)
+
+# PyTorch 2.11 and newer ask each mode on the stack before they compile or re-use code: there the call can be refused
+# at once. Elsewhere the tracker tells when a phase or the block ends.
+ASKS_MODES = hasattr(_python_dispatch, "any_torch_dispatch_mode_on_stack")
+
+
+class _Watch:
+    """How many blocks watch: the hook is one for the process, so the last block to end has to take it away."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.blocks = 0
+
+
+_WATCH = _Watch()
+
+
+@contextmanager
+def refuse_compiled_code(compiled_code_found: Callable[[], bool]) -> Iterator[None]:
+    """Watches this process for compiled code about to run, while the block lasts.
+
+    ``torch.compile`` evaluates its guards before it re-uses compiled code, and calls a hook then. The hook must not
+    raise (that ends the process), but it may deny the match: then the code would be compiled again, and before that
+    ``ignore_compile_internals`` of each mode on the stack is asked, which may raise.
+
+    Args:
+        compiled_code_found: called in the thread that is about to run compiled code; tells whether a tracker watches
+            that thread. The same function for every block: the first one's serves all.
+    """
+    set_hook = getattr(torch._C._dynamo.eval_frame, "set_guard_complete_hook", None)
+    if set_hook is None:
+        yield
+        return
+
+    def guards_match(matched: bool) -> bool:
+        return matched and not (compiled_code_found() and ASKS_MODES)
+
+    with _WATCH.lock:
+        _WATCH.blocks += 1
+        if _WATCH.blocks == 1:
+            before = set_hook(guards_match)
+            if before is not None:  # the collective guards of distributed training need the hook themselves
+                set_hook(before)
+    try:
+        yield
+    finally:
+        with _WATCH.lock:
+            _WATCH.blocks -= 1
+            if _WATCH.blocks == 0:
+                now = set_hook(None)
+                if now is not None and now.__qualname__ != guards_match.__qualname__:
+                    set_hook(now)

@@ -1,0 +1,83 @@
+"""Text that has to fit: shortened in the middle (``shortened``), or broken into lines (``wrapped``).
+
+How wide a text is, the caller says, so that the same decisions hold for any font. Imports nothing of the course.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+Width = Callable[[str], float]
+
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+# After a dot, underscore, blank or comma, and before the capital of the next word: MaxPool|2D|With|Indices.
+_BREAKS = re.compile(r"(?<=[._ ,/:-])(?=[^._ ,/:-])|(?<=[a-zA-Z0-9])(?=[A-Z][a-z])")
+
+
+def shortened(text: str, limit: float, width: Width) -> str:
+    """The text, or its beginning and end around an ellipsis, no wider than ``limit`` where that is possible at all.
+
+    The end of a name tells as much as its beginning: ``encoder.layers.0.weight`` becomes ``encode….weight``.
+
+    Example:
+        >>> shortened("encoder.layers.0.weight", 12, len)
+        'encode…eight'
+    """
+    if width(text) <= limit:
+        return text
+    low, high = 0, len(text) - 1
+    while low < high:  # the largest number of letters that fits
+        middle = (low + high + 1) // 2
+        if width(_around_ellipsis(text, middle)) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return _around_ellipsis(text, low)
+
+
+def _around_ellipsis(text: str, letters: int) -> str:
+    tail = letters // 2
+    return text[: letters - tail].rstrip() + ELLIPSIS + (text[len(text) - tail :].lstrip() if tail else "")
+
+
+def wrapped(text: str, limit: float, width: Width, lines: int = 2) -> tuple[str, ...]:
+    """The text in at most so many lines, none wider than ``limit``, broken between words or parts of a name.
+
+    Where that is not enough, parts from the middle give way to an ellipsis.
+
+    Example:
+        >>> wrapped("MaxPool2DWithIndices", 12, len)
+        ('MaxPool2D', 'WithIndices')
+        >>> wrapped("encoder.layers.0.self_attn.in_proj_weight", 14, len)
+        ('encoder.…in_', 'proj_weight')
+    """
+    if width(text) <= limit:
+        return (text,)
+    parts = _BREAKS.split(text)
+    for dropped in range(len(parts)):
+        first = (len(parts) - dropped) // 2
+        kept = [*parts[:first], ELLIPSIS, *parts[first + dropped :]] if dropped else parts
+        filled = _filled(kept, limit, width)
+        if len(filled) <= lines and all(width(line) <= limit for line in filled):
+            return tuple(_balanced(kept, limit, width, len(filled)))
+    return (shortened(text, limit, width),)
+
+
+def _balanced(parts: Sequence[str], limit: float, width: Width, lines: int) -> list[str]:
+    """As many lines, of lengths as equal as the parts allow."""
+    best = _filled(parts, limit, width)
+    for share in (0.9, 0.8, 0.7, 0.6, 0.5):
+        narrower = _filled(parts, limit * share, width)
+        if len(narrower) > lines or any(width(line) > limit * share for line in narrower):
+            break
+        best = narrower
+    return best
+
+
+def _filled(parts: Sequence[str], limit: float, width: Width) -> list[str]:
+    lines = [""]
+    for part in parts:
+        if lines[-1] and width((lines[-1] + part).strip()) > limit:
+            lines.append("")
+        lines[-1] += part
+    return [line.strip() for line in lines]

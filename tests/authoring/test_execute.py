@@ -1,0 +1,134 @@
+"""Running a solution notebook: outputs that depend on the notebook alone, or the file as it was."""
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from course_utils.authoring import cells
+from course_utils.authoring.__main__ import main
+from course_utils.authoring.execute import executed, kernel_environment, run
+from course_utils.authoring.files import read
+
+CHUNKS = """\
+import sys, time
+for part in ("one ", "two ", "three\\n"):
+    print(part, end="", flush=True)
+    time.sleep(0.25)  # longer than the kernel waits before it sends what was printed"""
+SURROUNDINGS = """\
+import os, pathlib
+names = ["COURSE_UTILS_PROGRESS", "IPYTHONDIR", "OMP_NUM_THREADS", "MPLBACKEND"]
+{name: os.environ[name] for name in names} | {"folder": str(pathlib.Path.cwd())}"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    folder = tmp_path / "notebooks" / "solutions"
+    folder.mkdir(parents=True)
+    return folder / "03_detach.ipynb"
+
+
+def write(path: Path, *sources: str, tags=()) -> Path:
+    return cells.write(cells.notebook(cells.code(source, f"cell-{i}", tags) for i, source in enumerate(sources)), path)
+
+
+def test_a_run_keeps_ids_and_gives_the_same_bytes_each_time(path, cell_of):
+    content = [
+        cells.markdown("# A title", "title"),
+        cells.code(CHUNKS, "chunks"),
+        cells.code("", "empty"),
+        cells.code("6 * 7", "shows"),
+        cells.code("import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])\nplt.show()", "figure"),
+    ]
+    cells.write(cells.notebook(content), path)
+
+    assert run(path) is True
+
+    first = path.read_bytes()
+    notebook = read(path)
+    assert [cell.id for cell in notebook.cells] == ["title", "chunks", "empty", "shows", "figure"]
+    assert cell_of(notebook, "chunks").outputs == [
+        {"output_type": "stream", "name": "stdout", "text": "one two three\n"}
+    ]
+    assert cell_of(notebook, "shows").outputs == [
+        {"output_type": "execute_result", "data": {"text/plain": "42"}, "metadata": {}, "execution_count": 2}
+    ]
+    assert "image/png" in cell_of(notebook, "figure").outputs[0].data
+    assert [cell.get("execution_count") for cell in notebook.cells] == [None, 1, None, 2, 3]
+    assert all(not cell.metadata for cell in notebook.cells)  # no times of execution
+    nbformat.validate(notebook)
+
+    assert run(path) is False
+    assert path.read_bytes() == first
+
+
+def test_the_kernels_surroundings_are_not_the_callers(path, monkeypatch):
+    # What a caller's shell might hold.
+    monkeypatch.setenv("COURSE_UTILS_PROGRESS", "/mine.sqlite")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    write(path, SURROUNDINGS)
+    shown = eval(executed(read(path), path.parent).cells[0].outputs[0].data["text/plain"])
+    scratch = Path(shown["COURSE_UTILS_PROGRESS"]).parent
+    assert shown == {
+        "COURSE_UTILS_PROGRESS": str(scratch / "progress.sqlite"),
+        "IPYTHONDIR": str(scratch / "ipython"),
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "folder": str(path.parent.resolve()),
+    }
+    assert scratch != Path("/")
+    assert not scratch.exists()
+    assert os.environ["COURSE_UTILS_PROGRESS"] == "/mine.sqlite"
+
+
+def test_two_folders_give_two_progress_files(tmp_path):
+    one, two = kernel_environment(tmp_path / "one"), kernel_environment(tmp_path / "two")
+    assert one["COURSE_UTILS_PROGRESS"] != two["COURSE_UTILS_PROGRESS"]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import warnings; warnings.warn('careful')", "wrote to stderr:"),
+        ("%tiem 1", "`%tiem` not found"),
+        ("import os; os._exit(3)", "did not finish: Kernel died"),
+        ("while True: pass", "timed out"),
+    ],
+)
+def test_a_notebook_that_does_not_run_keeps_its_file(source, said, path):
+    write(path, "1", source, "2")
+    before = path.read_bytes()
+    seconds = 3 if "while" in source else 60
+    with pytest.raises(ValueError, match=r"Cell 2 \(counted from 1, id cell-1\)") as refused:
+        run(path, cell_seconds=seconds)
+    assert said in str(refused.value)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["03_detach.ipynb"]
+
+
+def test_an_error_that_is_announced_is_kept(path):
+    write(path, "1 / 0", tags=["raises-exception"])
+    run(path)
+    (output,) = read(path).cells[0].outputs
+    assert (output.output_type, output.ename, output.evalue) == (
+        "error",
+        "ZeroDivisionError",
+        "division by zero",
+    )
+
+
+def test_the_command_runs_the_named_notebooks_and_goes_on_after_a_failure(path, capsys):
+    write(path, "6 * 7")
+    write(path.with_name("00_start.ipynb"), "1 / 0")
+    command = ["--course", str(path.parent), "run"]
+
+    assert main([*command, "03_detach"]) == 0
+    assert capsys.readouterr().out == "notebooks/solutions/03_detach.ipynb: outputs changed\n"
+
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert said.out == "notebooks/solutions/03_detach.ipynb: outputs as before\n"
+    assert "notebooks/solutions/00_start.ipynb: Cell 1 (counted from 1, id cell-0) did not finish" in said.err

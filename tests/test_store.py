@@ -1,0 +1,260 @@
+"""The file under progress against killed kernels, many writers, full disks and forbidden folders: in real processes."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from course_utils import store
+from course_utils.progress import attempts, record
+
+ROOT = Path(__file__).parents[1]
+
+# Without the package's __init__, which imports torch: a second for each process.
+PREAMBLE = f"""
+import os, resource, signal, sys, types
+package = types.ModuleType("course_utils")
+package.__path__ = [{str(ROOT / "course_utils")!r}]
+sys.modules["course_utils"] = package
+from course_utils import store
+from course_utils.progress import attempts, progress, record, reset_progress
+import sqlite3
+def attempt(exercise, earned=1):
+    return record("detach", exercise, earned=earned, possible=2, status="partial")
+def as_nobody():
+    # A superuser may write everywhere; what is read-only has to be tried as somebody else.
+    if os.geteuid() == 0:
+        os.setgroups([]), os.setresgid(65534, 65534, 65534), os.setresuid(65534, 65534, 65534)
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals, limits and permissions as POSIX has them")
+
+
+def start(code, path):
+    environment = {**os.environ, store.VARIABLE: str(path)}
+    command = [sys.executable, "-c", PREAMBLE + code]
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run(code, path):
+    """Runs the code in a process of its own and returns the lines that it printed."""
+    process = start(code, path)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    return output.splitlines()
+
+
+def run_until_killed(code, path):
+    process = start(code, path)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == -signal.SIGKILL
+
+
+def count_of(exercise="a"):
+    return sum(row.count for row in attempts() if row.exercise == exercise)
+
+
+def is_sound(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may enter and write, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o777)
+        yield Path(name)
+
+
+def test_many_kernels_writing_at_once_lose_no_acknowledged_attempt(progress_file):
+    # All begin together with a file that does not exist yet.
+    code = (
+        'for _ in range(40):\n    assert attempt("a") is None, "not stored"\nassert attempt(str(os.getpid())) is None'
+    )
+    writers = [start(code, progress_file) for _ in range(4)]
+    for writer in writers:
+        assert writer.communicate(timeout=60) == ("", "") and writer.returncode == 0
+    assert count_of() == 4 * 40
+    assert len(attempts()) == 1 + 4
+    assert is_sound(progress_file)
+
+
+def test_a_kernel_killed_at_any_moment_loses_nothing_it_acknowledged(progress_file):
+    code = 'while True:\n    assert attempt("a") is None\n    print("stored", flush=True)'
+    acknowledged = 0
+    for lines in (0, 1, 3, 10, 30):
+        writer = start(code, progress_file)
+        seen = [writer.stdout.readline() for _ in range(lines)]
+        writer.kill()
+        seen += writer.communicate(timeout=60)[0].splitlines(keepends=True)
+        acknowledged += seen.count("stored\n")
+        # It may have been killed between storing and saying so.
+        assert acknowledged <= count_of() <= acknowledged + 1
+        acknowledged = count_of()
+        assert is_sound(progress_file)
+    assert acknowledged >= 44
+
+
+def test_a_kill_in_the_middle_of_a_transaction_takes_all_of_it_back(progress_file):
+    record("detach", "a", earned=1, possible=2, status="partial")
+    code = """
+from pathlib import Path
+with store.transaction(Path(os.environ[store.VARIABLE]), writing=True) as connection:
+    connection.execute("PRAGMA cache_size = 1")  # so that pages reach the file before the COMMIT
+    for i in range(500):
+        connection.execute(store.RECORD_PREDICTION, dict(lesson="detach", question=f"{i}" * 50, right=1, now="now"))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run_until_killed(code, progress_file)
+    journal = Path(f"{progress_file}-journal")
+    assert journal.stat().st_size > 0 and progress_file.stat().st_size > 100_000, "the kill came too early to test this"
+    assert count_of() == 1
+    assert record("detach", "a", earned=2, possible=2, status="passed") is None
+    assert count_of() == 2 and is_sound(progress_file) and not journal.exists()
+
+
+def test_a_kill_in_the_middle_of_the_first_attempt_leaves_a_file_that_works(progress_file):
+    code = """
+from pathlib import Path
+with store.transaction(Path(os.environ[store.VARIABLE]), writing=True) as connection:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run_until_killed(code, progress_file)
+    assert attempts() == ()
+    assert record("detach", "a", earned=1, possible=2, status="partial") is None
+    assert count_of() == 1
+
+
+def test_a_kill_in_the_middle_of_a_reset_keeps_every_row(progress_file):
+    record("detach", "a", earned=1, possible=2, status="partial")
+    code = """
+from pathlib import Path
+with store.transaction_with_copy(Path(os.environ[store.VARIABLE])) as (connection, copy):
+    connection.execute(store.RESET_EXERCISES, dict(lesson=None, exercise=None))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run_until_killed(code, progress_file)
+    assert count_of() == 1 and is_sound(progress_file)
+    (copy,) = progress_file.parent.glob("progress-before-reset-*.sqlite3")
+    assert is_sound(copy)
+
+
+def test_a_reset_that_raises_takes_back_copy_and_change_together(progress_file):
+    record("detach", "a", earned=1, possible=2, status="partial")
+    with pytest.raises(KeyboardInterrupt), store.transaction_with_copy(progress_file) as (connection, copy):
+        connection.execute(store.RESET_EXERCISES, {"lesson": None, "exercise": None})
+        assert copy.exists()
+        raise KeyboardInterrupt
+    assert count_of() == 1 and not copy.exists()
+
+
+def test_a_file_that_may_not_be_written_is_read_and_left_as_it_is(open_folder):
+    path = open_folder / "progress.sqlite3"
+    run('print(attempt("a"))', path)
+    path.chmod(0o444)
+    before = path.read_bytes()
+    line, best = run('as_nobody()\nprint(attempt("a", 2))\nprint(attempts()[0].best)', path)
+    assert line.startswith(f"This attempt is not stored: {path} may not be written; make it and its folder writable")
+    assert best == "1.0"
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_may_not_be_written_is_read_and_left_as_it_is(open_folder):
+    path = open_folder / "progress.sqlite3"
+    run('print(attempt("a"))', path)
+    path.chmod(0o666)
+    open_folder.chmod(0o555)
+    try:
+        line, best = run('as_nobody()\nprint(attempt("a", 2))\nprint(attempts()[0].best)', path)
+        new = run('as_nobody()\nprint(attempt("a"))', open_folder / "other.sqlite3")
+        below = run('as_nobody()\nprint(attempt("a"))', open_folder / "folder" / "progress.sqlite3")
+        reset = run("as_nobody()\nprint(reset_progress())", path)
+    finally:
+        open_folder.chmod(0o777)
+    for shown in (line, *new, *below):
+        assert re.match(
+            r"This attempt is not stored: .* (may not be written|cannot be opened); make it and its folder", shown
+        )
+    assert reset[0].startswith("Nothing was reset: ")
+    assert best == "1.0"
+    assert [entry.name for entry in open_folder.iterdir()] == ["progress.sqlite3"]
+
+
+def test_a_file_that_may_not_be_read_says_so(open_folder):
+    path = open_folder / "progress.sqlite3"
+    run('print(attempt("a"))', path)
+    path.chmod(0o000)
+    line, found, notes = run('as_nobody()\nprint(attempt("a"))\nprint(attempts())\nprint(progress().notes[0])', path)
+    assert "cannot be opened; make it and its folder writable" in line
+    assert found == "()" and notes.startswith("What was stored cannot be read: ")
+
+
+@pytest.mark.parametrize("room", [0, 6000])
+def test_a_disk_without_room_keeps_what_was_stored(progress_file, room):
+    # Python ignores SIGXFSZ, so that a write past the limit fails like one on a full disk.
+    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"
+    (line,) = run(f'{limit}\nprint(attempt("a"))', progress_file)
+    assert line.startswith("This attempt is not stored: ")
+    assert attempts() == ()
+    assert record("detach", "a", earned=1, possible=2, status="partial") is None
+    line, best = run(f'{limit}\nprint(attempt("a", 2))\nprint(attempts()[0].best)', progress_file)
+    assert line.startswith("This attempt is not stored: ")
+    assert best == "1.0" and count_of() == 1 and is_sound(progress_file)
+    (line,) = run(f"{limit}\nprint(reset_progress())", progress_file)
+    assert line.startswith("Nothing was reset: ") and count_of() == 1
+    assert list(progress_file.parent.glob("progress*")) == [progress_file]
+
+
+def test_a_full_disk_is_called_full(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("only a superuser may mount a small disk; the test above limits the file's size instead")
+    try:
+        path = disk / "progress.sqlite3"
+        assert run('print(attempt("a"))', path) == ["None"]
+        with open(disk / "filler", "wb", buffering=0) as filler, pytest.raises(OSError, match="No space left"):
+            while True:
+                filler.write(bytes(4096))
+        line, best = run('print(attempt("a", 2))\nprint(attempts()[0].best)', path)
+        assert line == "This attempt is not stored: the disk is full; make room and run the cell again."
+        assert best == "1.0"
+        (disk / "filler").unlink()
+        assert run('print(attempt("a", 2))\nprint(attempts()[0].best)', path) == ["None", "2.0"]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_importing_progress_loads_no_sqlite(progress_file):
+    code = PREAMBLE.replace("import sqlite3\n", "") + 'print("sqlite3" in sys.modules)'
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            sqlite3.OperationalError("database is locked"),
+            "another program is holding F; run the cell again in a moment",
+        ),
+        (sqlite3.OperationalError("database or disk is full"), "the disk is full; make room and run the cell again"),
+        (OSError(28, "No space left on device"), "the disk is full; make room and run the cell again"),
+        (
+            sqlite3.OperationalError("disk I/O error"),
+            f"F cannot be used (disk I/O error); run the cell again, or {store.ELSEWHERE}",
+        ),
+        (store.Unusable("is a folder", "do that"), "F is a folder; do that"),
+    ],
+)
+def test_every_reason_is_one_clause_with_what_to_do(error, line):
+    assert store.reason(error, "F") == line
