@@ -20,6 +20,7 @@ import pytest
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 POLL_SECONDS = 0.5
+OUTPUT_SECONDS = 30  # nbval waits 5 s for outputs that lag behind a cell, too few on a machine with other work to do
 _scratch = pytest.StashKey[TemporaryDirectory]()
 
 
@@ -104,6 +105,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
     place = f"{item.path}, cell with id {item.cell.get('id')}, line 1: {item.cell.source.splitlines()[:1]}"
     item.add_report_section("call", "notebook cell", place)
+    item.output_timeout = OUTPUT_SECONDS
     result = yield
     outputs = item.test_outputs or []
     for output in outputs:

@@ -155,9 +155,7 @@ class Predict:
     def _refuse(self, trial: Trial) -> None:
         raise Missed(expected="a dict with the keys " + ", ".join(self.keys), got=describe(trial.answer))
 
-    def _judge(
-        self, key: str, answer: Mapping, truth: Callable[[Trial], Mapping[str, Any]]
-    ) -> Callable[[Trial], None]:
+    def _judge(self, key: str, answer: Mapping, truth: Callable[[Trial], Mapping[str, Any]]) -> Callable[[Trial], None]:
         def judge_key(trial: Trial) -> None:
             right = self.normal(truth(trial)[key])
             given = answer.get(key, ...)

@@ -6,8 +6,9 @@ As only neighbours are, no arrow can run in a circle. Imports ``course_utils.gra
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from course_utils.graph import GraphMemory, GraphNode
 
@@ -25,8 +26,8 @@ class Group:
     Attributes:
         nodes: the nodes in it, the first one nearest to the loss.
         module: the qualified name of the module they belong to; "" for none.
-        call: which call of the module this is, from 1 in the order of the forward pass; 0 where it is not split.
-        calls: how many calls there are.
+        call: which repetition this is, from 1 in the order of the forward pass; 0 where nothing repeats.
+        calls: how many there are.
     """
 
     nodes: tuple[GraphNode, ...]
@@ -64,10 +65,10 @@ def unfolded(memory: GraphMemory) -> Folding:
 
 
 def folded(memory: GraphMemory, goal: int = _GOAL) -> Folding:
-    """The graph in about ``goal`` boxes."""
+    """The graph in about ``goal`` boxes, and those of the leaves that several of them use."""
     order = _order(memory)
     modules = _modules(memory, order)
-    operations = [index for index in order if memory.nodes[index].leaf_shape is None]
+    operations = [index for index in order if not _only_hands_on(memory, index)]
     deepest = max((len(_path(module)) for module in modules), default=0)
     runs: list[list[int]] = []
     for depth in range(deepest, -1, -1):
@@ -77,11 +78,15 @@ def folded(memory: GraphMemory, goal: int = _GOAL) -> Folding:
     groups = []
     for run in runs:
         module = ".".join(_common([_path(modules[index]) for index in run]))
-        pieces = _calls(memory, run) if len(runs) < goal / 2 else [run]
-        for position, piece in enumerate(pieces):
-            call = len(pieces) - position if len(pieces) > 1 else 0
-            groups.append(Group(tuple(memory.nodes[index] for index in piece), module, call, len(pieces) if call else 0))
-    return _with_leaves(memory, groups)
+        # Few and large boxes say little: they are cut where they repeat themselves.
+        groups += (
+            _cut(memory, run, module, goal // len(runs)) if len(runs) <= goal // 3 else [_group(memory, run, module)]
+        )
+    return _complete(memory, groups)
+
+
+def _group(memory: GraphMemory, run: list[int], module: str, call: int = 0, calls: int = 0) -> Group:
+    return Group(tuple(memory.nodes[index] for index in run), module, call, calls)
 
 
 def _path(module: str) -> tuple[str, ...]:
@@ -99,22 +104,34 @@ def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _order(memory: GraphMemory) -> list[int]:
-    """Node indices so that every edge points forward and a branch stays in one piece."""
+    """Node indices so that every edge points forward, a branch stays in one piece, and short branches come first."""
+    depth = [0] * len(memory.nodes)
+    for index in _post_order(memory, [node.next for node in memory.nodes]):
+        depth[index] = 1 + max((depth[after] for after in memory.nodes[index].next if after is not None), default=0)
+    # What is entered last comes directly after its node.
+    nearest_last = [
+        sorted((after for after in node.next if after is not None), key=depth.__getitem__) for node in memory.nodes
+    ]
+    return _post_order(memory, nearest_last)[::-1]
+
+
+def _post_order(memory: GraphMemory, following: Sequence[Sequence[int | None]]) -> list[int]:
+    """Node indices, each after everything that follows it; of what follows, the last is gone into first."""
     order: list[int] = []
-    state = [0] * len(memory.nodes)  # 0 new, 1 entered, 2 done
+    entered, done = [False] * len(memory.nodes), [False] * len(memory.nodes)
     for root in range(len(memory.nodes)):
         stack = [root]
         while stack:
             index = stack[-1]
-            if state[index] == 0:
-                state[index] = 1
-                stack.extend(after for after in memory.nodes[index].next if after is not None and not state[after])
+            if not entered[index]:
+                entered[index] = True
+                stack.extend(after for after in following[index] if after is not None and not entered[after])
             else:
                 stack.pop()
-                if state[index] == 1:
-                    state[index] = 2
+                if not done[index]:
+                    done[index] = True
                     order.append(index)
-    return order[::-1]
+    return order
 
 
 def _modules(memory: GraphMemory, order: list[int]) -> list[str]:
@@ -126,24 +143,23 @@ def _modules(memory: GraphMemory, order: list[int]) -> list[str]:
             modules[index] = node.tensor_name.rpartition(".")[0]
             continue
         following = [after for after in node.next if after is not None]
-        uses = [after for after in following if _is_parameter(memory, after)]
+        uses = [after for after in following if _only_hands_on(memory, after)]
         # What comes from other modules decides only where the node uses no parameter itself.
         paths = [_path(modules[after]) for after in uses or following if modules[after]]
         modules[index] = ".".join(_common(paths))
     return modules
 
 
-def _is_parameter(memory: GraphMemory, index: int) -> bool:
-    """Whether a node is a named leaf, or a reshaped or transposed one."""
-    for _ in range(3):
+def _only_hands_on(memory: GraphMemory, index: int) -> bool:
+    """Whether a node is a leaf, or does no more than reshape or transpose one."""
+    while True:
         node = memory.nodes[index]
         if node.leaf_shape is not None:
-            return "." in node.tensor_name
+            return True
         following = [after for after in node.next if after is not None]
-        if len(following) != 1 or node.kept:
+        if len(following) != 1 or node.kept or node.repeated or node.shared:
             return False
         index = following[0]
-    return False
 
 
 def _runs(order: list[int], keys: list[tuple[str, ...]]) -> list[list[int]]:
@@ -157,46 +173,64 @@ def _runs(order: list[int], keys: list[tuple[str, ...]]) -> list[list[int]]:
     return runs
 
 
-def _calls(memory: GraphMemory, run: list[int]) -> list[list[int]]:
-    """A run cut where it repeats itself: one piece for each call of a module that is called several times."""
-    names = [memory.nodes[index].name for index in run]
+def _cut(memory: GraphMemory, run: list[int], module: str, most: int) -> list[Group]:
+    """A run in at most about ``most`` pieces: one for each time that it repeats itself, as a module called in a loop
+    does, or for each few of them; else pieces of one length.
+    """
+    places = _repeats(memory, run)
+    if len(run) <= 8 or most < 2:
+        return [_group(memory, run, module)]
+    if not places:
+        size = max(8, -(-len(run) // most))
+        return [_group(memory, run[at : at + size], module) for at in range(0, len(run), size)]
+    together = -(-len(places) // most)
+    starts = places[::together]
+    groups = [_group(memory, run[: places[0]], module)] if places[0] else []
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(run)], strict=True)):
+        call = len(starts) - number
+        groups.append(_group(memory, run[start:end], module, call, len(starts)))
+    return groups
+
+
+def _repeats(memory: GraphMemory, run: list[int]) -> list[int]:
+    """Where a run starts again: the places of the operation that comes back most often at one distance."""
     best: list[int] = []
+    names = [memory.nodes[index].name for index in run]
     for name, times in Counter(names).items():
-        if 3 <= times <= _GOAL and times > len(best):
-            places = [place for place, other in enumerate(names) if other == name]
-            steps = Counter(b - a for a, b in zip(places, places[1:], strict=False))
-            step, often = steps.most_common(1)[0]
-            if step > 1 and often >= 0.8 * (times - 1):
-                best = places
-    if not best:
-        return [run]
-    cuts = [0, *best[1:], len(run)] if best[0] < best[1] - best[0] else [0, *best, len(run)]
-    return [run[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+        if times < 3 or times <= len(best):
+            continue
+        places = [place for place, other in enumerate(names) if other == name]
+        distances = Counter(after - before for before, after in pairwise(places))
+        distance, often = distances.most_common(1)[0]
+        if distance > 1 and often >= 0.8 * (times - 1):
+            best = places
+    return best
 
 
-def _with_leaves(memory: GraphMemory, groups: list[Group]) -> Folding:
-    """Puts each leaf into the one group that uses it; a leaf that several use, or that is far from small, stays out."""
+def _complete(memory: GraphMemory, groups: list[Group]) -> Folding:
+    """Puts each leaf, and what only hands it on, with the group that uses it; a leaf that several use stays out."""
     group_of = {node.index: position for position, group in enumerate(groups) for node in group.nodes}
     users: dict[int, list[int]] = {}
-    for node in memory.nodes:
-        for after in node.next:
-            if after is not None and memory.nodes[after].leaf_shape is not None and node.index in group_of:
-                users.setdefault(after, []).append(group_of[node.index])
-    shared = [leaf for leaf, positions in users.items() if len(set(positions)) > 1]
+    for index in _order(memory):
+        positions = [group_of[index]] if index in group_of else users.get(index, [])
+        for after in memory.nodes[index].next:
+            if after is not None and after not in group_of:
+                users.setdefault(after, []).extend(positions)
+    shared = [leaf.index for leaf in memory.leaves if len(set(users.get(leaf.index, ()))) > 1]
     alone = set(shared if len(shared) <= _MOST_SHARED_LEAVES else ())
     members: dict[int, list[GraphNode]] = {}
-    for leaf in memory.leaves:
-        if leaf.index not in alone and leaf.index in users:
-            members.setdefault(min(users[leaf.index]), []).append(leaf)
-            group_of[leaf.index] = min(users[leaf.index])
+    for index, positions in users.items():
+        if positions and index not in alone:
+            members.setdefault(min(positions), []).append(memory.nodes[index])
+            group_of[index] = min(positions)
     complete = [
         Group((*group.nodes, *members.get(position, [])), group.module, group.call, group.calls)
         for position, group in enumerate(groups)
     ]
-    for leaf in memory.leaves:
-        if leaf.index not in group_of:
-            group_of[leaf.index] = len(complete)
-            complete.append(Group((leaf,)))
+    for node in memory.nodes:
+        if node.index not in group_of:
+            group_of[node.index] = len(complete)
+            complete.append(Group((node,)))
     edges = {
         (group_of[upper], group_of[lower]): None
         for upper, lower in memory.edges

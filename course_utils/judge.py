@@ -134,7 +134,7 @@ def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
     notes = [f"`{label}` had been replaced; torch's own was used to judge." for label, *_ in replaced]
     seconds = max((outcome.trial.seconds for _, outcome in outcomes if outcome), default=0.0)
     if seconds > SLOW_SECONDS:
-        notes.append(f"One call of your answer took {seconds:.1f} s. The exercise needs well under {SLOW_SECONDS:.0f} s.")
+        notes.append(f"One call of your answer took {seconds:.1f} s; the exercise needs far less.")
     warned = _unique(line for _, outcome in outcomes if outcome for line in outcome.warned)
     output = "\n".join(part for part in (capture.text(), *warned[:8]) if part)
     notes.extend(exercise.notes(answer))
@@ -270,13 +270,12 @@ def is_blank(answer: Any) -> bool:
     if answer is None or answer is ...:
         return True
     if inspect.isclass(answer):
-        return not any(isinstance(value, (staticmethod, classmethod, types.FunctionType)) for value in vars(answer).values())
+        methods = (staticmethod, classmethod, types.FunctionType)
+        return not any(isinstance(value, methods) for value in vars(answer).values())
     function = inspect.unwrap(answer) if callable(answer) else None
     code = getattr(function, "__code__", None)
     if not isinstance(code, types.CodeType) or code.co_flags & inspect.CO_GENERATOR:
         return False
-    body = [
-        instruction for instruction in dis.get_instructions(code) if instruction.opname not in ("RESUME", "NOP", "CACHE")
-    ]
-    names = [instruction.opname for instruction in body]
+    body = [step for step in dis.get_instructions(code) if step.opname not in ("RESUME", "NOP", "CACHE")]
+    names = [step.opname for step in body]
     return names in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"]) and body[0].argval is None

@@ -9,6 +9,7 @@ nothing, of the course or beside it.
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 # A lane is kept straighter than a box is centred: a bend in a long line costs the reader more.
 _LANE_WEIGHT = 8.0
@@ -170,7 +171,7 @@ def _ordered(points: list[int], links: list[tuple[int, int]]) -> list[list[int]]
 
 def _crossings(layers: list[list[int]], below: list[list[int]]) -> int:
     total = 0
-    for layer, lower in zip(layers, layers[1:], strict=False):
+    for layer, lower in pairwise(layers):
         place = {point: at for at, point in enumerate(lower)}
         ends: list[int] = []
         for point in layer:

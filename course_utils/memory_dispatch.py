@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from course_utils.compile_guard import COMPILED_CODE_MESSAGE, refuse_compiled_code
 from course_utils.memory_ledger import OLD, Block, Change, PhaseMark
-from course_utils.storages import inner_tensors
+from course_utils.storages import inner_tensors, storages_of
 
 # NOTE [The log]
 # ``list.append`` is one step that no thread and no garbage collection can cut in two, so the hot path needs neither
@@ -30,6 +30,7 @@ from course_utils.storages import inner_tensors
 # A weak reference is the storage's identity: PyTorch keeps the Python object of a storage for as long as the storage
 # lives, so its ``id`` tells storages apart, and a dead reference tells that an ``id`` has been taken over.
 _RESIZED = "resized"
+_UNDISPATCHED = "past the dispatcher"
 
 _ALIASES, _FRESH, _RESIZES, _LIFTS, _SETS = range(5)
 _PLAIN, _TENSOR, _SEQUENCE = range(3)
@@ -99,9 +100,20 @@ class DispatchRecorder(TorchDispatchMode):
             self._meet(tensor, OLD)
 
     def find(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Counts storages that came to be inside and that no operation has shown: those of a compiled backward."""
+        """Counts storages that came to be inside and that no operation made: gradients from a compiled backward.
+
+        Args:
+            tensors: gradients and states of known objects, all of whose older ones ``know`` was given.
+        """
         for tensor in tensors:
-            self._meet(tensor, "past the dispatcher")
+            self._meet(tensor, _UNDISPATCHED)
+            self.fold()
+            for storage in storages_of(tensor):
+                block = self._block(storage)
+                # A first sight in a backward pass was taken for an old one: the engine only ever hands it on.
+                if block is not None and block.is_old and block.born_task >= 0:
+                    block.op = _UNDISPATCHED
+                    self._stream.append(Change(block, block.nbytes, perf_counter_ns(), block.born_task))
 
     def mark(self, mark: PhaseMark) -> None:
         """Puts the beginning or end of a phase at this place of the stream."""
@@ -110,10 +122,14 @@ class DispatchRecorder(TorchDispatchMode):
     def number(self, storage: torch.UntypedStorage) -> int | None:
         """The number of a living storage; None where the log has not met it."""
         self.fold()
+        block = self._block(storage)
+        return None if block is None else block.number
+
+    def _block(self, storage: torch.UntypedStorage) -> Block | None:
         reference = self._live.get(id(storage))
         if reference is None or reference() is not storage:
             return None
-        return self._blocks[id(reference)].number
+        return self._blocks[id(reference)]
 
     def living_tensors(self) -> Iterator[torch.Tensor]:
         """For each living storage, the first tensor on it, where that is still alive."""

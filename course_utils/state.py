@@ -264,7 +264,7 @@ class _TensorPicture:
         if tensor.is_leaf:
             if (tensor.grad is None) != (self.grad is None):
                 yield f"{'cleared' if tensor.grad is None else 'filled'} {self.name}.grad"
-            elif self.grad_values is not None and not _same(self.grad_values, tensor.grad):
+            elif self.grad_values is not None and tensor.grad is not None and not _same(self.grad_values, tensor.grad):
                 yield f"changed {self.name}.grad"
 
 

@@ -81,7 +81,7 @@ def _describe(value: object, depth: int) -> str:
         return type(value).__name__
     if isinstance(value, (str, bytes, bool, Number)) or value is None or value is ...:
         return "..." if value is ... else repr(value)
-    if depth < 2 and type(value) in (list, tuple, set, frozenset):
+    if depth < 2 and isinstance(value, (list, tuple, set, frozenset)) and not isinstance(value, torch.Size):
         return _describe_items(value, depth)
     if depth < 2 and isinstance(value, Mapping):
         items = [f"{_describe(k, 2)}: {_describe(v, depth + 1)}" for k, v in list(value.items())[:8]]
@@ -94,7 +94,8 @@ def _describe(value: object, depth: int) -> str:
 
 
 def _describe_items(values: list | tuple | set | frozenset, depth: int) -> str:
-    opening, closing = {list: "[]", tuple: "()"}.get(type(values), "{}")
+    brackets = "[]" if isinstance(values, list) else "()" if isinstance(values, tuple) else "{}"
+    opening, closing = brackets[0], brackets[1]
     items = [_describe(item, depth + 1) for item in list(values)[:8]]
     more = f", ... {len(values)} items" if len(values) > 8 else ""
     comma = "," if isinstance(values, tuple) and len(values) == 1 else ""
@@ -106,7 +107,7 @@ def _describe_tensor(tensor: torch.Tensor) -> str:
     if tensor.device.type != "cpu":
         text += f" {tensor.device}"
     if tensor.dim() == 0 and tensor.device.type == "cpu" and not tensor.is_quantized:
-        number = tensor.detach().item()
+        number: float | int | complex = tensor.detach().item()
         text += f" {number:.6g}" if isinstance(number, float) else f" {number}"
     return text
 

@@ -252,9 +252,7 @@ class Outcome:
         self.warned: list[str] = []
 
 
-def run(
-    claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callable[[str, float], None]
-) -> Outcome:
+def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callable[[str, float], None]) -> Outcome:
     """Runs a claim on an answer in a thread of its own, and waits for it.
 
     Args:

@@ -147,6 +147,7 @@ def fresh(name: str, course: Path = COURSE) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one of the commands above; returns an exit status."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.workspace", description=__doc__.splitlines()[0])
+    parser.add_argument("--course", type=Path, default=COURSE, help="the folder of the course (default: this one)")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("lab", help="fill my_notebooks/ and open JupyterLab; its own options may follow")
     commands.add_parser("update", help="fill my_notebooks/ only")
@@ -155,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if for_jupyter and options.command != "lab":
         parser.error(f"{options.command} takes no {' '.join(for_jupyter)}")
     try:
-        lines = fresh(options.lesson) if options.command == "fresh" else update()
+        lines = fresh(options.lesson, options.course) if options.command == "fresh" else update(options.course)
     except (ValueError, OSError) as error:
         print(_reason(error) if isinstance(error, OSError) else error, file=sys.stderr)
         return 1
@@ -165,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(line, flush=True)
     if options.command != "lab":
         return 0
-    return start(lab_command(COURSE, [f"{FOLDER}/{START_PAGE}", f"notebooks/{START_PAGE}"], for_jupyter))
+    return start(lab_command(options.course, [f"{FOLDER}/{START_PAGE}", f"notebooks/{START_PAGE}"], for_jupyter))
 
 
 def _lessons(course: Path) -> dict[str, Path]:

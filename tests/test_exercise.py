@@ -269,7 +269,9 @@ def test_edited_arguments_are_reported():
         x.requires_grad_(True)
         return x.detach().clone()
 
-    assert "set x.requires_grad to True" in shown(check(flags)) or "only Tensors of floating point" in shown(check(flags))
+    assert "set x.requires_grad to True" in shown(check(flags)) or "only Tensors of floating point" in shown(
+        check(flags)
+    )
 
 
 def test_a_function_that_was_replaced_before_the_check_is_not_used_to_judge(monkeypatch):
@@ -337,12 +339,10 @@ def test_input_is_refused_with_a_reason():
     assert "input() is not available" in shown(check(lambda x: input("?")))
 
 
-def run_script(source, **options):
+def run_script(source):
     environment = os.environ | {"COURSE_UTILS_PROGRESS": "off"}
-    script = textwrap.dedent(source)
-    return subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options
-    )
+    command = [sys.executable, "-c", textwrap.dedent(source)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
 
 
 ENDLESS = """
@@ -376,9 +376,8 @@ print(lesson.check("snapshot", lambda x: x.detach().clone()).status)
 
 
 def test_a_real_interrupt_stops_the_check_and_the_answer():
-    process = run_script(ENDLESS)
-    out, err = process.communicate(timeout=120)
-    assert "interrupted" in out, err
+    out = run_script(ENDLESS).stdout
+    assert "interrupted" in out
     assert "still checking: []" in out
     assert "passed" in out
 
@@ -429,8 +428,7 @@ def test_blank_functions_and_classes_are_told_from_written_ones():
     def documented(x):
         """Words only."""
 
-    def dots(x):
-        ...
+    def dots(x): ...
 
     class Blank:
         """Words only."""

@@ -44,6 +44,10 @@ VISIBLE = (
 def executed(page: Page) -> Iterator[Problem]:
     """Every code cell was run, in order, in one fresh kernel."""
     counts = [cell.node.get("execution_count") for cell in page.code]
+    if counts and not any(counts):
+        what = "No cell has an execution count: never run, or stripped. nbval would compare nothing and pass."
+        yield page.problem("not-executed", what, f"{RUN} {_stem(page)}")
+        return
     for cell, count in zip(page.code, counts, strict=True):
         if count is None:
             what = "The cell has no execution count, so nbval would not compare it with anything."

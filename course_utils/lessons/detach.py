@@ -48,8 +48,8 @@ snapshot = Exercise(
         ),
         "lower the flag": Misconception(
             "requires_grad_(False) cuts a tensor free",
-            "The flag can be lowered on leaves only. A tensor with history is flagged because its sources are, and stays "
-            "so.",
+            "The flag can be lowered on leaves only. A tensor with history is flagged because its sources are, and "
+            "stays so.",
             "Read the error: it names the method that cuts.",
         ),
         "in place": Misconception(
@@ -233,8 +233,8 @@ mean_loss = Exercise(
         ),
         "cut too late": Misconception(
             "A result without history has kept nothing",
-            "The tensor you return is clean. On the way something held the graph of every batch: a sum that is detached "
-            "only at the end, a buffer it was written into, or a list of outputs. The peak grows all the same.",
+            "The tensor you return is clean. On the way something held the graph of every batch: a sum that is "
+            "detached only at the end, a buffer it was written into, or a list of outputs. The peak grows with it.",
             "Watch the bytes inside the loop instead of after it.",
         ),
         "batches kept": Misconception(
@@ -355,7 +355,8 @@ def _(trial: Trial) -> None:
     batches = _batches(trial, [4, 6, 5])
     with torch.no_grad():
         mean = torch.stack([_squared_error(model(x), y) for x, y in batches]).mean()
-    got = trial.tensor(trial.call(model, _squared_error, batches, may_change=(model,), show="mean_loss(model in training mode, ...)"))
+    show = "mean_loss(model in training mode, ...)"
+    got = trial.tensor(trial.call(model, _squared_error, batches, may_change=(model,), show=show))
     modes = [module.training for module in model]
     if modes != [False, True, True, True]:
         raise Missed("eval", expected="training flags as before", got="other training flags")
@@ -385,7 +386,8 @@ def _(trial: Trial) -> None:
     for count in (4, 12):
         batches = (_batches(trial, [_ROWS])[0] for _ in range(count))
         tracker = MemoryTracker(model)
-        result = trial.call(model, _squared_error, batches, within=tracker, show=f"mean_loss(model, loss_fn, {count} batches)")
+        show = f"mean_loss(model, loss_fn, {count} batches)"
+        result = trial.call(model, _squared_error, batches, within=tracker, show=show)
         trial.tensor(result)
         peaks[count] = tracker.peak
     growth = (peaks[12] - peaks[4]) / 8
@@ -440,7 +442,7 @@ truncated_bptt = Exercise(
         "step 0.",
         "At a border, what goes into the cell is the old state without its history. What is already in your list keeps "
         "its own.",
-        "`detach()` gives a new tensor and leaves the old one alone: you need the result, and only as the cell's input.",
+        "`detach()` gives a new tensor and leaves the old one alone: you need the result, as the cell's input alone.",
     ),
     misconceptions={
         "never cut": Misconception(
@@ -506,9 +508,7 @@ class _Cell:
         return torch.tanh(x @ self.a + state @ self.b)
 
 
-def _reference(
-    cell: Callable, inputs: list[Tensor], state: Tensor, window: int
-) -> list[Tensor]:
+def _reference(cell: Callable, inputs: list[Tensor], state: Tensor, window: int) -> list[Tensor]:
     states = []
     for step, x in enumerate(inputs):
         if step and step % window == 0:
@@ -696,8 +696,8 @@ stop_gradient_round = Exercise(
         ),
         "upstream": Misconception(
             "The gradient of the identity is 1, so backward returns 1",
-            "`backward` is handed the gradient of what comes after, and passes it on. The identity hands on exactly what "
-            "it was given.",
+            "`backward` is handed the gradient of what comes after, and passes it on. The identity hands on what it "
+            "was given.",
             "Multiply the result by 3 before `sum().backward()`, and print `x.grad`.",
         ),
         "edited": Misconception(
@@ -757,7 +757,8 @@ def _(trial: Trial) -> None:
         source = x * 1  # an inner tensor, so that a fresh leaf in the answer is told from a path to x
         got = trial.tensor(trial.call(source), shape=x.shape)
         if got.grad_fn is None:
-            raise Missed("cut from x" if got.requires_grad else "all detached", expected="a path to x", got="no grad_fn")
+            key = "cut from x" if got.requires_grad else "all detached"
+            raise Missed(key, expected="a path to x", got="no grad_fn")
         upstream = torch.rand_like(values) + 0.5
         (gradient,) = torch.autograd.grad(got, x, upstream, allow_unused=True)
         if gradient is None:

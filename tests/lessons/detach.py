@@ -385,8 +385,6 @@ def round_by_data(x):
     return result
 
 
-
-
 def round_edited(x):
     x.data = x.data.round()
     return x * 1
@@ -433,7 +431,7 @@ WRONG = (
     Wrong("snapshot", "numpy", lambda x: torch.from_numpy(x.numpy().copy())),
     Wrong("snapshot", "deepcopy", copy.deepcopy),
     Wrong("snapshot", "not a tensor", lambda x: x.detach().numpy().copy(), "a NumPy array"),
-    Wrong("snapshot", "no return value", lambda x: [x.clone()] and None, "no return"),
+    Wrong("snapshot", "no return value", lambda x: print(x.shape), "no return"),
     Wrong("predicted_edit", "detach copies", EDITS | {"detach_edit": "right gradient"}),
     Wrong("predicted_edit", "detach is silent", EDITS | {"detach_edit": "wrong gradient"}),
     Wrong("predicted_edit", "data is watched", EDITS | {"data_edit": "error"}),

@@ -1,0 +1,83 @@
+"""JupyterLab as a learner gets it: started for real, without a browser."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from course_utils.lab import lab_command, lab_notes
+
+# As root, which JupyterLab refuses by default, the tests have to say that they mean it; elsewhere it changes nothing.
+TEST_OPTIONS = ["--no-browser", "--allow-root"]
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def test_jupyterlab_opens_the_start_page_on_a_free_port_and_asks_nothing(tmp_path: Path, taken_port: int) -> None:
+    (tmp_path / "my_notebooks").mkdir()
+    (tmp_path / "my_notebooks/00_start_here.ipynb").write_text("{}", encoding="utf-8")
+    folders = {f"JUPYTER_{kind}_DIR": str(tmp_path / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    options = [*TEST_OPTIONS, f"--port={taken_port}"]
+    command = lab_command(tmp_path, ["my_notebooks/00_start_here.ipynb"], options)
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=os.environ | folders, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            # The log ends where the server dies, so this waits for the address or for nothing.
+            address = next((found for line in server.stderr if (found := re.search(r"http://127\S+", line))), None)
+            assert address is not None, "JupyterLab printed no address"
+            port, page = re.match(r"http://127.0.0.1:(\d+)(/[^?]+)", address[0]).groups()
+            with urllib.request.urlopen(address[0], timeout=60) as reply:
+                html = reply.read().decode()
+        finally:
+            server.terminate()
+            server.communicate()
+    assert int(port) != taken_port
+    assert page == "/lab/tree/my_notebooks/00_start_here.ipynb"
+    assert re.search(r'"news": *\{ *"disabled": *true', html), "JupyterLab would ask whether the learner wants news"
+
+
+def test_lessons_as_cloned_are_opened_where_there_are_no_copies(tmp_path: Path) -> None:
+    pages = ["my_notebooks/00_start_here.ipynb", "notebooks/00_start_here.ipynb"]
+    assert "--LabApp.default_url=/lab" in lab_command(tmp_path, pages)
+    for page in reversed(pages):
+        (tmp_path / page).parent.mkdir()
+        (tmp_path / page).write_text("{}", encoding="utf-8")
+        assert f"--LabApp.default_url=/lab/tree/{page}" in lab_command(tmp_path, pages)
+
+
+def test_a_learners_options_come_last_and_so_outrank_the_courses(tmp_path: Path) -> None:
+    assert lab_command(tmp_path, [], ["--log-level=INFO"])[-1] == "--log-level=INFO"
+
+
+@pytest.mark.parametrize("spelling", [["--port={}"], ["--port", "{}"], ["--ServerApp.port={}"]], ids=" ".join)
+def test_a_port_in_use_is_told(taken_port: int, spelling: list[str]) -> None:
+    notes = lab_notes([part.format(taken_port) for part in spelling])
+    assert notes[0].startswith(f"Port {taken_port} is in use")
+    with socket.socket() as unused:  # bound and not listening: nobody answers there
+        unused.bind(("127.0.0.1", 0))
+        free = unused.getsockname()[1]
+        assert not any("in use" in line for line in lab_notes([part.format(free) for part in spelling]))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no root")
+def test_root_is_told_what_to_do_and_nobody_else(monkeypatch) -> None:
+    for user, options, told in ((0, [], True), (0, ["--allow-root"], False), (1000, [], False)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert any("ARGS=--allow-root" in line for line in lab_notes(options)) is told
+
+
+def test_being_root_is_not_allowed_by_default(tmp_path: Path) -> None:
+    assert not any("allow-root" in part or "allow_root" in part for part in lab_command(tmp_path, []))
