@@ -27,7 +27,9 @@ PyTorch's default before Hopper; there it is 32 MiB. The variable CUBLAS_WORKSPA
 https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/cuda/CublasHandlePool.cpp
 """
 
-_CUBLAS = frozenset(f"aten::{name}" for name in "mm addmm bmm baddbmm addbmm mv addmv dot vdot linear".split())
+_CUBLAS = frozenset(
+    f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear")
+)
 
 
 @dataclass(eq=False)

@@ -1,60 +1,77 @@
-"""Figures: the recorded graph (``plot_graph``).
+"""Figures of what was measured: the recorded graph (``plot_graph``).
 
-The only module that knows matplotlib, and it imports it when a figure is drawn. Imports ``course_utils.graph``,
-``layout`` and ``text``.
+Each returns a ``Drawing``: the figure, and the same in words. matplotlib is imported when a figure is drawn. Imports
+``course_utils.graph``, ``graph_picture``, ``draw_style``, ``draw_graph``, ``errors`` and ``text``.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from course_utils.graph import graph_memory, tensor_names
-from course_utils.layout import layered
-from course_utils.text import format_bytes
+from course_utils.draw_style import Drawing, new_figure, style, text_width
+from course_utils.graph import GraphMemory, graph_memory, tensor_names
+from course_utils.graph_picture import graph_picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# A figure wider than this is shrunk by the page, and its texts with it.
+_WIDEST = 900.0
 
 
-def plot_graph(*tensors: torch.Tensor, ax: Any = None, title: str = "", **named: Any) -> Any:
-    """Draws the graph behind a loss: ``plot_graph(loss, model)``, ``plot_graph(loss, {"w": w})``, ``plot_graph(loss, w=w)``."""
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import FancyBboxPatch, PathPatch
-    from matplotlib.path import Path
+def plot_graph(
+    *of: torch.Tensor | GraphMemory | torch.nn.Module | Mapping[str, Any],
+    ax: Axes | None = None,
+    title: str = "",
+    fold: bool | None = None,
+    **named: torch.Tensor | torch.nn.Module,
+) -> Drawing:
+    """Draws the recorded graph behind a loss, with the bytes that each node keeps.
 
-    roots = [t for t in tensors if isinstance(t, torch.Tensor)]
-    names = tensor_names(*(t for t in tensors if not isinstance(t, torch.Tensor)), **named)
-    memory = graph_memory(*roots, names=names)
-    sizes = [(100.0, 34.0) for _ in memory.nodes]
-    layout = layered(sizes, memory.edges)
+    Nodes stand where backward meets them: the loss on top, the leaves below. Above 80 nodes those that belong to one
+    module are folded into one box.
+
+    Args:
+        of: tensors (the loss), or what ``graph_memory`` returned; then modules or mappings that name tensors:
+            ``plot_graph(loss, model)``, ``plot_graph(loss, {"w": w})``.
+        ax: axes to draw into; the picture is shrunk to fit. By default a figure of its own, as large as it needs.
+        title: the first line above the drawing.
+        fold: True or False to fold or not to, whatever the number of nodes.
+        named: more names by keyword: ``plot_graph(loss, w=w, x=x)``.
+
+    Raises:
+        TypeError, ValueError: as ``graph_memory``; and TypeError for a name given to something that is no tensor.
+    """
+    tensors = [thing for thing in of if isinstance(thing, torch.Tensor)]
+    memories = [thing for thing in of if isinstance(thing, GraphMemory)]
+    sources = [thing for thing in of if not isinstance(thing, (torch.Tensor, GraphMemory))]
+    names = tensor_names(*sources, **named)
+    memory = memories[0] if memories and not tensors else graph_memory(*tensors, names=names)
+    modules = [source for source in sources if isinstance(source, torch.nn.Module)]
+    kinds = {name: type(module).__name__ for model in modules for name, module in model.named_modules() if name}
+    if not title and modules:
+        title = f"Recorded graph of {type(modules[0]).__name__}"
+    with style():
+        picture = graph_picture(memory, text_width, title=title, kinds=kinds, fold=fold, widest=_WIDEST)
+        return _drawn(picture, ax)
+
+
+def _drawn(picture: Any, ax: Axes | None) -> Drawing:
+    from course_utils.draw_graph import draw_graph
+
+    own = ax is None
     if ax is None:
-        _, ax = plt.subplots(figsize=((layout.width + 40) / 72, (layout.height + 90) / 72))
-    for line in layout.lines:
-        middle = (line.y0 + line.y1) / 2
-        path = Path([(line.x0, line.y0), (line.x0, middle), (line.x1, middle), (line.x1, line.y1)], [1, 4, 4, 4])
-        ax.add_patch(PathPatch(path, fill=False, edgecolor="#555", linewidth=1))
-    for node, box in zip(memory.nodes, layout.boxes, strict=True):
-        leaf = node.leaf_shape is not None
-        color = "#BFE3F5" if leaf else "#FADFA1" if node.kept else "#F0F0F0"
-        ax.add_patch(
-            FancyBboxPatch(
-                (box.x - box.width / 2, box.y - box.height / 2),
-                box.width,
-                box.height,
-                boxstyle="square,pad=0" if leaf else "round,pad=0,rounding_size=6",
-                facecolor=color,
-                edgecolor="#444",
-            )
-        )
-        label = (node.tensor_name or "leaf") if leaf else node.label
-        below = (
-            "×".join(map(str, node.leaf_shape)) if leaf else (f"keeps {format_bytes(node.kept)}" if node.kept else "")
-        )
-        ax.text(box.x, box.y - 5, label[:15], ha="center", va="center", fontsize=8, weight="bold")
-        ax.text(box.x, box.y + 9, below, ha="center", va="center", fontsize=7)
-    ax.set_xlim(-10, layout.width + 10)
-    ax.set_ylim(layout.height + 10, -10)
+        ax = new_figure(picture.width, picture.height).add_axes((0.0, 0.0, 1.0, 1.0))
+    figure = ax.get_figure()
+    frame = ax.get_window_extent()
+    wide, high = frame.width * 72 / figure.dpi, frame.height * 72 / figure.dpi
+    scale = min(wide / picture.width, high / picture.height, 1.0)
     ax.set_axis_off()
-    ax.set_title(
-        f"{title or 'Recorded graph'}\n{len(memory.nodes)} nodes; the graph alone keeps"
-        f" {format_bytes(memory.exclusive)}; it shares {format_bytes(memory.shared)} with variables",
-        fontsize=9,
-    )
-    return ax
+    side, above = (wide / scale - picture.width) / 2, (high / scale - picture.height) / 2
+    ax.set_xlim(-side, picture.width + side)
+    ax.set_ylim(picture.height + above, -above)
+    draw_graph(ax, picture, scale)
+    return Drawing(figure, ax, picture.description, own=own)

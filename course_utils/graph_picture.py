@@ -132,12 +132,12 @@ def _picture(
     boxes = []
     for card, box in zip(cards, plan.boxes, strict=True):
         boxes.append(
-            Box(left + box.x - box.width / 2, top + box.y - box.height / 2, box.width, box.height, card.role, card.shape)
+            Box(
+                left + box.x - box.width / 2, top + box.y - box.height / 2, box.width, box.height, card.role, card.shape
+            )
         )
         labels += card.labels(left + box.x, top + box.y)
-    lines = tuple(
-        Line(left + line.x0, top + line.y0, left + line.x1, top + line.y1, line.arrow) for line in plan.lines
-    )
+    lines = tuple(Line(left + line.x0, top + line.y0, left + line.x1, top + line.y1, line.arrow) for line in plan.lines)
     legend_boxes, legend_labels, height = _legend(roles, top + plan.height + 18, width, measure)
     return GraphPicture(
         width,

@@ -18,6 +18,7 @@ from course_utils.memory_known import Known
 from course_utils.memory_ledger import Ledger, Phase, PhaseMark
 from course_utils.memory_profiler import ProfilerRecorder
 from course_utils.memory_records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
+from course_utils.memory_statistics import Beside, StatisticsRecorder
 from course_utils.text import describe, format_bytes
 
 __all__ = ["CATEGORIES", "MemoryEvent", "MemoryReport", "MemoryTracker", "PhaseMemory", "Timeline"]
@@ -43,8 +44,10 @@ class MemoryTracker:
         *known: modules, optimizers, tensors, and nested containers of them: objects that exist already. Their death or
             growth counts, and their gradients and states get their name in the categories. They are held weakly.
         device: the device to count on. By default that of the first known tensor, else PyTorch's default device.
-        engine: "dispatch" watches operations (live, any device); "auto" is dispatch, and puts the device's allocator
-            beside it where there is one.
+        engine: "dispatch" watches operations: live, on any device. "allocator" asks the allocator: exact peaks with
+            scratch memory inside kernels, and compiled code; on the CPU through ``torch.profiler``, so its figures are
+            there after the block only. "auto" is dispatch, with the allocator's totals beside it in the report where
+            the device has such (it resets the peaks that ``torch.cuda.max_memory_allocated`` tells).
 
     Raises:
         TypeError: a known object is no module, optimizer, tensor or container of them.
@@ -65,7 +68,8 @@ class MemoryTracker:
         self._known = Known(*known)
         self._device = _device_name(device, self._known)
         self.engine = engine
-        self._recorder = ProfilerRecorder() if engine == "allocator" else DispatchRecorder()
+        self._recorder = _recorder(engine, self._device)
+        self._beside: Beside | None = None
         self._ledger = Ledger(self._device)
         self._taken = 0  # items of the recorder's stream that the ledger has counted
         self._marks = Marks()
@@ -88,12 +92,16 @@ class MemoryTracker:
                 )
             )
         self._recorder.know(self._known.everything())
-        self._state = "open"
+        if self.engine == "auto":
+            self._beside = Beside.of(self._device)
         self._recorder.__enter__()
+        self._state = "open"
         return self
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         self._recorder.__exit__(exc_type, exc, traceback)
+        if self._beside is not None:
+            self._beside.finish()
         self._recorder.refresh()
         self._state = "closed"
         for phase in reversed(self._open):  # around a generator that is still running, say
@@ -240,12 +248,11 @@ class MemoryTracker:
         if timeline.older[-1] or timeline.older[timeline.peak_event]:
             at_end["older"], at_peak["older"] = timeline.older[-1], timeline.older[timeline.peak_event]
         current = timeline.current[-1]
+        figures = {"allocated": current, "reserved": None} if self._beside is None else self._beside.figures()
         return MemoryReport(
             device=self._device,
             engine="allocator" if self.engine == "allocator" else "dispatch",
             requested=current,
-            allocated=current,
-            reserved=None,
             peak=timeline.peak,
             categories=at_end,
             peak_op=timeline.peak_op,
@@ -253,6 +260,7 @@ class MemoryTracker:
             phases=timeline.phases,
             unseen=dict(self._marks.unseen),
             elsewhere={device: nbytes for device, nbytes in self._ledger.elsewhere.items() if nbytes},
+            **figures,
         )
 
     def __repr__(self) -> str:
@@ -262,6 +270,12 @@ class MemoryTracker:
             f"MemoryTracker on {self._device}, {self._state}: {format_bytes(self.current)} now, "
             f"peak {format_bytes(self.peak)}, {len(self.phases)} phases"
         )
+
+
+def _recorder(engine: str, device: str) -> DispatchRecorder | ProfilerRecorder | StatisticsRecorder:
+    if engine in ("auto", "dispatch"):
+        return DispatchRecorder()
+    return ProfilerRecorder() if device == "cpu" else StatisticsRecorder(device)
 
 
 def _device_name(device: torch.device | str | None, known: Known) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
@@ -141,7 +142,7 @@ def transaction_with_copy(path: Path) -> Iterator[tuple[sqlite3.Connection, Path
                         copied.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
             yield connection, copy
         except BaseException:
-            copy.unlink()  # nothing is changed yet: closing the connection takes everything back
+            copy.unlink(missing_ok=True)  # nothing is changed yet: closing the connection takes everything back
             raise
         connection.execute("COMMIT")  # where this fails the copy stays, since the change may have been made
 
@@ -228,17 +229,36 @@ def _open(path: Path, writing: bool) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
         raise Unusable("is a folder or a device", ELSEWHERE)
     # isolation_level=None: transactions are ours to begin and to commit, not the module's.
-    connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
-    connection.execute("PRAGMA synchronous = FULL")  # SQLite's default, but a build may have another
-    return connection
+    # timeout=0: and so is the waiting, see `_begin`.
+    return sqlite3.connect(path, timeout=0, isolation_level=None)
 
 
 def _begin(connection: sqlite3.Connection, writing: bool) -> None:
-    connection.execute("BEGIN EXCLUSIVE" if writing else "BEGIN")
+    # SQLite's own waiting sleeps up to 100 ms between two tries (whole seconds where it is built without `usleep`), and
+    # of several kernels that write without a pause, one may never get its turn. Short sleeps give each the chance.
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not _has_begun(connection, writing, is_last_try=time.monotonic() >= deadline):
+        time.sleep(0.005)
     if not is_empty(connection):
         _require_ours(connection)
     elif writing:
         _make_tables(connection)
+
+
+def _has_begun(connection: sqlite3.Connection, writing: bool, is_last_try: bool) -> bool:
+    import sqlite3
+
+    try:
+        connection.execute("PRAGMA synchronous = FULL")  # the default, but a build of SQLite may have another
+        connection.execute("BEGIN EXCLUSIVE" if writing else "BEGIN")
+        is_empty(connection)  # a reader takes its lock when it first reads
+    except sqlite3.OperationalError as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if is_last_try or "is locked" not in str(error):
+            raise
+        return False
+    return True
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:

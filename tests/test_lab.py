@@ -5,6 +5,8 @@ import re
 import socket
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,19 @@ def taken_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
+def fetch(address: str, server: subprocess.Popen) -> str:
+    """The page at an address. JupyterLab prints the address a moment before it listens, hence the tries."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=60) as reply:
+                return reply.read().decode()
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > deadline:
+                raise
+            assert server.poll() is None, "JupyterLab ended"
+
+
 def test_jupyterlab_opens_the_start_page_on_a_free_port_and_asks_nothing(tmp_path: Path, taken_port: int) -> None:
     (tmp_path / "my_notebooks").mkdir()
     (tmp_path / "my_notebooks/00_start_here.ipynb").write_text("{}", encoding="utf-8")
@@ -39,8 +54,7 @@ def test_jupyterlab_opens_the_start_page_on_a_free_port_and_asks_nothing(tmp_pat
             address = next((found for line in server.stderr if (found := re.search(r"http://127\S+", line))), None)
             assert address is not None, "JupyterLab printed no address"
             port, page = re.match(r"http://127.0.0.1:(\d+)(/[^?]+)", address[0]).groups()
-            with urllib.request.urlopen(address[0], timeout=60) as reply:
-                html = reply.read().decode()
+            html = fetch(address[0], server)
         finally:
             server.terminate()
             server.communicate()

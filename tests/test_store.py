@@ -76,14 +76,12 @@ def open_folder():
 
 def test_many_kernels_writing_at_once_lose_no_acknowledged_attempt(progress_file):
     # All begin together with a file that does not exist yet.
-    code = (
-        'for _ in range(40):\n    assert attempt("a") is None, "not stored"\nassert attempt(str(os.getpid())) is None'
-    )
+    code = 'print(sum(attempt("a") is None for _ in range(40)))'
     writers = [start(code, progress_file) for _ in range(4)]
-    for writer in writers:
-        assert writer.communicate(timeout=60) == ("", "") and writer.returncode == 0
-    assert count_of() == 4 * 40
-    assert len(attempts()) == 1 + 4
+    outputs = [writer.communicate(timeout=60) for writer in writers]
+    assert [errors for _, errors in outputs] == [""] * 4
+    acknowledged = [int(output) for output, _ in outputs]
+    assert count_of() == sum(acknowledged) and min(acknowledged) > 0
     assert is_sound(progress_file)
 
 
