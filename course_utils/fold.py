@@ -14,7 +14,7 @@ from course_utils.graph import GraphMemory, GraphNode
 
 # Above this many nodes a drawing is folded, and folded into about this many boxes.
 MOST_NODES = 80
-_GOAL = 48
+_GOAL = 24
 # Leaves that several groups use are drawn on their own, so that sharing is seen, up to this many.
 _MOST_SHARED_LEAVES = 16
 
@@ -26,14 +26,14 @@ class Group:
     Attributes:
         nodes: the nodes in it, the first one nearest to the loss.
         module: the qualified name of the module they belong to; "" for none.
-        call: which repetition this is, from 1 in the order of the forward pass; 0 where nothing repeats.
-        calls: how many there are.
+        calls: which repetitions these are, from 1 in the order of the forward pass; empty where nothing repeats.
+        of: how many repetitions there are.
     """
 
     nodes: tuple[GraphNode, ...]
     module: str = ""
-    call: int = 0
-    calls: int = 0
+    calls: range = range(0)
+    of: int = 0
 
     @property
     def kept(self) -> int:
@@ -80,13 +80,15 @@ def folded(memory: GraphMemory, goal: int = _GOAL) -> Folding:
         module = ".".join(_common([_path(modules[index]) for index in run]))
         # Few and large boxes say little: they are cut where they repeat themselves.
         groups += (
-            _cut(memory, run, module, goal // len(runs)) if len(runs) <= goal // 3 else [_group(memory, run, module)]
+            _cut(memory, run, module, goal // 2 // len(runs))
+            if len(runs) <= goal // 4
+            else [_group(memory, run, module)]
         )
     return _complete(memory, groups)
 
 
-def _group(memory: GraphMemory, run: list[int], module: str, call: int = 0, calls: int = 0) -> Group:
-    return Group(tuple(memory.nodes[index] for index in run), module, call, calls)
+def _group(memory: GraphMemory, run: list[int], module: str, calls: range = range(0), of: int = 0) -> Group:
+    return Group(tuple(memory.nodes[index] for index in run), module, calls, of)
 
 
 def _path(module: str) -> tuple[str, ...]:
@@ -187,8 +189,9 @@ def _cut(memory: GraphMemory, run: list[int], module: str, most: int) -> list[Gr
     starts = places[::together]
     groups = [_group(memory, run[: places[0]], module)] if places[0] else []
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(run)], strict=True)):
-        call = len(starts) - number
-        groups.append(_group(memory, run[start:end], module, call, len(starts)))
+        last = len(places) - number * together
+        calls = range(max(1, last - together + 1), last + 1)
+        groups.append(_group(memory, run[start:end], module, calls, len(places)))
     return groups
 
 
@@ -224,7 +227,7 @@ def _complete(memory: GraphMemory, groups: list[Group]) -> Folding:
             members.setdefault(min(positions), []).append(memory.nodes[index])
             group_of[index] = min(positions)
     complete = [
-        Group((*group.nodes, *members.get(position, [])), group.module, group.call, group.calls)
+        Group((*group.nodes, *members.get(position, [])), group.module, group.calls, group.of)
         for position, group in enumerate(groups)
     ]
     for node in memory.nodes:

@@ -27,7 +27,6 @@ _LEADING = 1.35  # line height over font size
 _PADDING = 6.0
 _NARROWEST, _WIDEST = 66.0, 128.0
 _MARGIN = 14.0
-_TIMES = "\N{MULTIPLICATION SIGN}"
 _WORDS: dict[Role, str] = {
     "keeps": "keeps: only the graph holds these bytes",
     "again": "same: a box above counts these bytes",
@@ -35,6 +34,7 @@ _WORDS: dict[Role, str] = {
     "plain": "operation that keeps nothing",
     "leaf": "leaf: the gradient ends here",
 }
+_ARROWS = "arrows: the way gradients go in backward"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,9 @@ def _picture(
     cards = [_card(group, measure, kinds) for group in folding.groups]
     plan = layered([(card.width, card.height) for card in cards], folding.edges)
     roles = [role for role in _WORDS if any(card.role == role for card in cards)]
-    legend_width = max((16 + measure(_WORDS[role], LEGEND_SIZE, False) for role in roles), default=0.0)
+    legend_width = max(
+        measure(_ARROWS, LEGEND_SIZE, False), *(16 + measure(_WORDS[role], LEGEND_SIZE, False) for role in roles)
+    )
     heading = (title or "Recorded graph", _summary(memory, folding))
     inner = max(
         plan.width,
@@ -185,12 +187,13 @@ def _words(group: Group, kinds: Mapping[str, str]) -> tuple[str, list[str]]:
     if len(group.nodes) == 1:
         node = group.nodes[0]
         if node.leaf_shape is not None:
-            shape = _TIMES.join(map(str, node.leaf_shape)) or "scalar"
-            return node.tensor_name or "leaf", [shape, *_bytes(group)]
+            return node.tensor_name or "leaf", [str(list(node.leaf_shape)), *_bytes(group)]
         return f"{node.tensor_name} = {node.label}" if node.tensor_name else node.label, _bytes(group)
     count = f"{len(group.nodes)} nodes"
-    if group.call:
-        count = f"part {group.call} of {group.calls}, {count}"
+    if group.calls:
+        first, last = group.calls[0], group.calls[-1]
+        count = f"{first} of {group.of}" if first == last else f"{first} to {last} of {group.of}"
+        count = f"repeat {count}, {len(group.nodes)} nodes"
     if group.module:
         kind = [kinds[group.module]] if group.module in kinds else []
         return group.module, [*kind, count, *_bytes(group)]
@@ -262,7 +265,9 @@ def _legend(roles: list[Role], y: float, width: float, measure: Measure) -> tupl
         boxes.append(Box(x, at, 11.0, 8.0, role, "square" if role == "leaf" else "round"))
         labels.append(Label(x + 16, at + 4.0, _WORDS[role], LEGEND_SIZE, centred=False, quiet=True))
     rows = -(-len(roles) // columns)
-    return boxes, labels, y + (rows - 1) * step + LEGEND_SIZE
+    end = y + rows * step
+    labels.append(Label(left, end + 4.0, _ARROWS, LEGEND_SIZE, centred=False, quiet=True))
+    return boxes, labels, end + LEGEND_SIZE
 
 
 def _description(memory: GraphMemory, folding: Folding, heading: tuple[str, str]) -> str:
@@ -277,8 +282,15 @@ def _description(memory: GraphMemory, folding: Folding, heading: tuple[str, str]
     parts.append(f"It starts at {roots} and ends at {ends}." if ends else f"It starts at {roots}.")
     keepers = sorted((group for group in folding.groups if group.kept), key=lambda group: -group.kept)
     if keepers:
-        named = [f"{_words(group, {})[0]} {format_bytes(group.kept)}" for group in keepers]
-        parts.append(f"Most is kept by {_listed(named, 5)}.")
+        boxes, sizes = Counter[str](), Counter[str]()
+        for group in keepers:
+            boxes[_words(group, {})[0]] += 1
+            sizes[_words(group, {})[0]] += group.kept
+        named = [
+            f"{name} {format_bytes(size)}" + (f" in {boxes[name]} boxes" if boxes[name] > 1 else "")
+            for name, size in sizes.most_common()
+        ]
+        parts.append(f"Most is kept by {'; '.join(named[:5])}{_more(named, 5)}.")
     if memory.hidden:
         parts.append(f"What {_listed(list(memory.hidden), 5)} saved is not visible.")
     return " ".join(parts)
@@ -286,5 +298,9 @@ def _description(memory: GraphMemory, folding: Folding, heading: tuple[str, str]
 
 def _listed(names: list[str], most: int) -> str:
     if len(names) > most:
-        return ", ".join(names[:most]) + f" and {len(names) - most} more"
+        return ", ".join(names[:most]) + _more(names, most)
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _more(names: list[str], most: int) -> str:
+    return f" and {len(names) - most} more" if len(names) > most else ""

@@ -4,6 +4,7 @@ What one can do here: track a block of code and its phases (``MemoryTracker``), 
 (``MemoryEvent``, ``PhaseMemory``, ``Timeline``, ``MemoryReport``). Imports ``text`` and ``errors``.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,13 +14,15 @@ import torch
 from course_utils.compile_guard import COMPILED_CODE_MESSAGE
 from course_utils.errors import explain
 from course_utils.memory_categories import Marks, categorise
+from course_utils.memory_device import device_name
 from course_utils.memory_dispatch import DispatchRecorder
 from course_utils.memory_known import Known
 from course_utils.memory_ledger import Ledger, Phase, PhaseMark
 from course_utils.memory_profiler import ProfilerRecorder
 from course_utils.memory_records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
 from course_utils.memory_statistics import Beside, StatisticsRecorder
-from course_utils.text import describe, format_bytes
+from course_utils.memory_viz import to_memory_viz
+from course_utils.text import format_bytes
 
 __all__ = ["CATEGORIES", "MemoryEvent", "MemoryReport", "MemoryTracker", "PhaseMemory", "Timeline"]
 
@@ -66,7 +69,7 @@ class MemoryTracker:
                 explain(f"MemoryTracker(engine={engine!r}).", "one of the engines: auto, dispatch, allocator.")
             )
         self._known = Known(*known)
-        self._device = _device_name(device, self._known)
+        self._device = device_name(device, self._known)
         self.engine = engine
         self._recorder = _recorder(engine, self._device)
         self._beside: Beside | None = None
@@ -263,6 +266,14 @@ class MemoryTracker:
             **figures,
         )
 
+    def to_memory_viz(self, path: str | os.PathLike[str]) -> None:
+        """Writes the run for https://pytorch.org/memory_viz, from any device; see ``memory_viz``.
+
+        Args:
+            path: the file to write, such as ``run.pickle``; replaced if it exists.
+        """
+        to_memory_viz(self.events, path)
+
     def __repr__(self) -> str:
         if self._state == "open" and not self._recorder.live:
             return f"MemoryTracker on {self._device}, open"
@@ -276,21 +287,3 @@ def _recorder(engine: str, device: str) -> DispatchRecorder | ProfilerRecorder |
     if engine in ("auto", "dispatch"):
         return DispatchRecorder()
     return ProfilerRecorder() if device == "cpu" else StatisticsRecorder(device)
-
-
-def _device_name(device: torch.device | str | None, known: Known) -> str:
-    if device is None:
-        first = next(known.everything(), None)
-        chosen = first.device if first is not None else torch.get_default_device()
-    else:
-        try:
-            chosen = torch.device(device)
-        except (RuntimeError, TypeError) as error:
-            raise ValueError(
-                explain(f"MemoryTracker(device={describe(device)}).", "a device, such as cpu, cuda:0, mps or meta.")
-            ) from error
-    if chosen.type == "cuda" and chosen.index is None:
-        chosen = torch.device("cuda", torch.cuda.current_device())
-    if chosen.type == "mps" and chosen.index is None:
-        chosen = torch.device("mps", 0)
-    return str(chosen)
