@@ -7,7 +7,7 @@ fragmentation comes from. Imports ``memory_records`` and ``text``.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from course_utils.memory_records import MemoryEvent
 from course_utils.text import aligned, format_bytes
@@ -42,6 +42,9 @@ class Piece:
         owner: what was allocated there: the number of a storage, or text for a workspace; None for free space.
         requested: the bytes asked for; 0 for free space.
         op: the operation that asked.
+        small: its segment is of the small pool.
+        before: the stretch at lower addresses, None at the segment's start.
+        after: the stretch at higher addresses, None at the segment's end.
     """
 
     address: int
@@ -49,9 +52,9 @@ class Piece:
     owner: int | str | None = None
     requested: int = 0
     op: str = ""
+    small: bool = False
     before: "Piece | None" = field(default=None, repr=False)
     after: "Piece | None" = field(default=None, repr=False)
-    segment: "Segment | None" = field(default=None, repr=False)
 
 
 @dataclass(eq=False)
@@ -66,10 +69,9 @@ class Segment:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The stretches that it is cut into."""
-        found, piece = [], self.first
-        while piece is not None:
-            found.append(piece)
-            piece = piece.after
+        found = [self.first]
+        while (following := found[-1].after) is not None:
+            found.append(following)
         return tuple(found)
 
 
@@ -142,45 +144,32 @@ def caching_allocator_model(
     Limits: one stream, one process, nothing else on the GPU; no ``expandable_segments``, no graph capture, no
     ``empty_cache``; workspaces of cuDNN and scratch memory inside kernels are not in the events.
     """
-    allocator = _Allocator()
+    replay = Replay(workspace_bytes)
     after: tuple[list[int], list[int], list[int]] = ([], [], [])
-    working: set[bool] = set()
-    sizes: dict[int, int] = {}
     for event in events:
-        size = sizes.get(event.storage, 0) + event.delta
-        # Growing takes the new memory before it gives the old back. Below 0 are storages older than the events: the
-        # model never handed them out.
-        old = allocator.take_away(event.storage) if event.storage in sizes else None
-        if size > 0:
-            allocator.allocate(event.storage, size, event.op)
-        if old is not None:
-            allocator.free(old)
-        sizes[event.storage] = max(size, 0)
-        if not sizes[event.storage]:
-            del sizes[event.storage]
-        if workspace_bytes and event.delta > 0 and event.op in _CUBLAS and event.in_backward not in working:
-            working.add(event.in_backward)
-            name = "cuBLAS workspace of the " + ("backward" if event.in_backward else "forward") + " thread"
-            allocator.allocate(name, workspace_bytes, name)
-        for series, value in zip(after, (allocator.requested, allocator.allocated, allocator.reserved), strict=True):
+        replay.take(event)
+        for series, value in zip(after, (replay.requested, replay.allocated, replay.reserved), strict=True):
             series.append(value)
     return CachingAllocatorModel(
-        requested=allocator.requested,
-        allocated=allocator.allocated,
-        reserved=allocator.reserved,
-        peak_requested=allocator.peak_requested,
-        peak_allocated=allocator.peak_allocated,
-        workspaces=len(working) * workspace_bytes,
-        largest_free=max((p.size for s in allocator.segments for p in s.pieces if p.owner is None), default=0),
+        requested=replay.requested,
+        allocated=replay.allocated,
+        reserved=replay.reserved,
+        peak_requested=replay.peak_requested,
+        peak_allocated=replay.peak_allocated,
+        workspaces=replay.workspaces,
+        largest_free=max((p.size for s in replay.segments for p in s.pieces if p.owner is None), default=0),
         requested_after=tuple(after[0]),
         allocated_after=tuple(after[1]),
         reserved_after=tuple(after[2]),
-        segments=tuple(allocator.segments),
+        segments=tuple(replay.segments),
     )
 
 
-class _Allocator:
-    """The rules: https://github.com/pytorch/pytorch/blob/v2.13.0/c10/cuda/CUDACachingAllocator.cpp (``malloc``)."""
+class Allocator:
+    """The allocator itself: ``allocate`` and ``free``, and the running totals.
+
+    The rules: https://github.com/pytorch/pytorch/blob/v2.13.0/c10/cuda/CUDACachingAllocator.cpp (``malloc``).
+    """
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
@@ -190,14 +179,15 @@ class _Allocator:
         self._free: dict[bool, list[tuple[int, int, Piece]]] = {True: [], False: []}
         self._next_address = 1 << 30
 
-    def allocate(self, owner: int | str, nbytes: int, op: str) -> None:
+    def allocate(self, owner: int | str, nbytes: int, op: str) -> Piece:
+        """Takes a block of at least ``nbytes`` for an owner."""
         size = max(MIN_BLOCK, -(-nbytes // MIN_BLOCK) * MIN_BLOCK)
         small = size <= SMALL_SIZE
         piece = self._best_fit(size, small) or self._new_segment(size, small)
         left = piece.size - size
         # Up to 1 MiB left over in a large segment stays with the block: allocated may exceed the rounded size by it.
         if left >= MIN_BLOCK if small else left > SMALL_SIZE:
-            rest = Piece(piece.address + size, left, before=piece, after=piece.after, segment=piece.segment)
+            rest = Piece(piece.address + size, left, small=small, before=piece, after=piece.after)
             if piece.after is not None:
                 piece.after.before = rest
             piece.after, piece.size = rest, size
@@ -208,12 +198,10 @@ class _Allocator:
         self.allocated += piece.size
         self.peak_requested = max(self.peak_requested, self.requested)
         self.peak_allocated = max(self.peak_allocated, self.allocated)
-
-    def take_away(self, owner: int | str) -> Piece:
-        """The block of an owner, which then owns none; ``free`` is still to be called."""
-        return self._where.pop(owner)
+        return piece
 
     def free(self, piece: Piece) -> None:
+        """Gives a block back and joins it with free neighbours."""
         self.requested -= piece.requested
         self.allocated -= piece.size
         piece.owner, piece.requested, piece.op = None, 0, ""
@@ -234,10 +222,10 @@ class _Allocator:
             after.after.before = piece
 
     def _add_free(self, piece: Piece) -> None:
-        insort(self._free[piece.segment.small], (piece.size, piece.address, piece))
+        insort(self._free[piece.small], (piece.size, piece.address, piece))
 
     def _remove_free(self, piece: Piece) -> None:
-        stretches = self._free[piece.segment.small]
+        stretches = self._free[piece.small]
         del stretches[bisect_left(stretches, (piece.size, piece.address))]
 
     def _best_fit(self, size: int, small: bool) -> Piece | None:
@@ -252,9 +240,35 @@ class _Allocator:
             length = LARGE_BUFFER
         else:
             length = -(-size // ROUND_LARGE) * ROUND_LARGE
-        piece = Piece(self._next_address, length)
-        piece.segment = Segment(self._next_address, length, small, piece)
+        piece = Piece(self._next_address, length, small=small)
+        self.segments.append(Segment(self._next_address, length, small, piece))
         self._next_address += length + ROUND_LARGE
-        self.segments.append(piece.segment)
         self.reserved += length
         return piece
+
+
+class Replay(Allocator):
+    """The allocator, fed with one event of a tracker after the other (``take``)."""
+
+    def __init__(self, workspace_bytes: int) -> None:
+        super().__init__()
+        self.workspaces = 0
+        self._workspace_bytes = workspace_bytes
+        self._working: set[bool] = set()
+
+    def take(self, event: MemoryEvent) -> tuple[Piece | None, Piece | None]:
+        """Does what the event says; returns the block taken and the block given back, None where there is none."""
+        old = self._where.pop(event.storage, None)
+        size = event.delta + (0 if old is None else old.requested)
+        gone = None if old is None else replace(old)
+        # Growing takes the new memory before it gives the old back. Below 0 are storages older than the events: the
+        # model never handed them out.
+        new = self.allocate(event.storage, size, event.op) if size > 0 else None
+        if old is not None:
+            self.free(old)
+        if self._workspace_bytes and event.delta > 0 and event.op in _CUBLAS and event.in_backward not in self._working:
+            self._working.add(event.in_backward)
+            self.workspaces += self._workspace_bytes
+            name = "cuBLAS workspace of the " + ("backward" if event.in_backward else "forward") + " thread"
+            self.allocate(name, self._workspace_bytes, name)
+        return new, gone

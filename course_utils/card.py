@@ -27,6 +27,7 @@ from course_utils.markup import (
     text_lines,
     text_typed,
     typed,
+    visible,
     wrap,
 )
 from course_utils.table import ScoreCard as ScoreCard
@@ -180,7 +181,7 @@ def _next_step(score: Score) -> str:
         return ""
     hint = f"`lesson.hint({score.exercise!r})` gives a hint."
     if score.status == "not attempted":
-        return f"write your answer, run its cell, then this one again. {hint}"
+        return f"Write your answer, run its cell, then this one again. {hint}"
     steps = [claim.next_step for claim in _in_order(score) if _kind(claim) is _FAILS and claim.next_step]
     return steps[0] if steps else hint
 
@@ -274,7 +275,7 @@ def solution_html(solution: Solution) -> str:
     """A worked solution as code."""
     blocks = [_title(solution.exercise, "solution")]
     if solution.source:
-        # Code is shown as it is, every character of it; it comes from the course and not from an answer.
+        # Code is shown whole: it comes from the course and not from an answer.
         blocks.append(typed(solution.source.rstrip()))
     if solution.note:
         blocks.append(paragraph(solution.note))
@@ -283,9 +284,9 @@ def solution_html(solution: Solution) -> str:
 
 def solution_text(solution: Solution) -> str:
     """A worked solution as text; its code is not wrapped."""
-    source = "\n".join(f"  {line}".rstrip() for line in solution.source.rstrip().split("\n"))
+    source = "\n".join(f"  {line}".rstrip() for line in visible(solution.source).rstrip().split("\n"))
     note = wrap(solution.note, "  ", "  ") if solution.note else ""
-    return "\n".join(part for part in (f"{solution.exercise}: solution", source, note) if part)
+    return "\n".join(part for part in (wrap(f"{solution.exercise}: solution"), source, note) if part)
 
 
 def _title(exercise: str, what: str) -> Html:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_utils.draw_style import INK, QUIET_INK, RULE
-from course_utils.graph_picture import Box, GraphPicture, Role
+from course_utils.graph_picture import STACK, Box, GraphPicture, Role
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ def _draw_box(ax: Axes, box: Box, scale: float) -> None:
     fill, border, width, dashes = STYLES[box.role]
     corner = min(6.0, box.height / 3)
     form = "square,pad=0" if box.shape == "square" else f"round,pad=0,rounding_size={corner}"
-    behind = [(4.0, -4.0), (2.0, -2.0)] if box.shape == "stack" else []
+    behind = [(STACK, -STACK), (STACK / 2, -STACK / 2)] if box.shape == "stack" else []
     for right, up in [*behind, (0.0, 0.0)]:
         ax.add_patch(
             FancyBboxPatch(
@@ -88,7 +88,7 @@ def _draw_box(ax: Axes, box: Box, scale: float) -> None:
                 boxstyle=form,
                 facecolor=fill,
                 edgecolor=border,
-                linewidth=width * scale,
+                linewidth=(0.8 if up else width) * scale,
                 linestyle=dashes,
                 zorder=3,
             )

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
-from course_utils import catalogue, progress, solutions
+from course_utils import catalogue, solutions
 from course_utils.card import Hint, Prediction, ScoreCard, ScoreRow, Solution
 from course_utils.errors import explain
 from course_utils.judge import Misconception, Rule, is_blank, judge
+from course_utils.progress import attempts, predictions, record, record_hint, record_prediction
 from course_utils.score import Claim, Score
 from course_utils.text import describe
 from course_utils.trial import Missed, Trial, plain
@@ -205,6 +206,7 @@ class Lesson:
         self._solution_asked: set[str] = set()
         self._scores: dict[str, Score] = {}
         self._predictions: dict[str, bool] = {}
+        self._notes: tuple[str, ...] = ()  # what could not be stored, for the score card
 
     def __repr__(self) -> str:
         return f"Lesson({self.name!r})"
@@ -233,11 +235,9 @@ class Lesson:
         found = self._find(exercise)
         score = judge(found, answer, self.name)
         self._scores[exercise] = score
-        message = progress.record(
-            self.name, exercise, earned=float(score), possible=score.possible, status=score.status
-        )
-        if message:
-            score.notes += (message,)
+        not_stored = record(self.name, exercise, earned=float(score), possible=score.possible, status=score.status)
+        if not_stored:
+            score.notes += (not_stored,)
         return score
 
     def predict(self, question: str, guess: Any, actual: Any) -> Prediction:
@@ -255,7 +255,8 @@ class Lesson:
             return Prediction(question)
         right = _agrees(guess, actual)
         self._predictions[question] = right
-        progress.record_prediction(self.name, question, right)
+        not_stored = record_prediction(self.name, question, right)
+        self._notes = (not_stored,) if not_stored else ()
         return Prediction(question, describe(guess), describe(actual), right)
 
     def hint(self, exercise: str) -> Hint:
@@ -264,6 +265,7 @@ class Lesson:
         given = self._hints_given.get(exercise, 0)
         self._hints_given[exercise] = given + 1
         if given < len(hints):
+            record_hint(self.name, exercise, given + 1)
             return Hint(exercise, hints[given], given + 1, len(hints))
         return Hint(exercise, "", len(hints), len(hints))
 
@@ -285,7 +287,7 @@ class Lesson:
 
     def scorecard(self) -> ScoreCard:
         """This lesson's points: the best of each exercise, and how many predictions were right."""
-        stored = {attempt.exercise: attempt for attempt in progress.attempts(self.name)}
+        stored = {attempt.exercise: attempt for attempt in attempts(self.name)}
         rows = []
         for exercise in self.exercises.values():
             now = self._scores.get(exercise.name)
@@ -293,9 +295,9 @@ class Lesson:
             best = max(float(now) if now is not None else 0.0, before.best if before else 0.0)
             status = now.status if now is not None else (before.status if before else "not attempted")
             rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
-        answered = {prediction.question: prediction.right for prediction in progress.predictions(self.name)}
+        answered = {prediction.question: prediction.right for prediction in predictions(self.name)}
         answered |= self._predictions
-        return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered))
+        return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), self._notes)
 
     def _find(self, exercise: str) -> Exercise | Predict:
         if exercise in self.exercises:

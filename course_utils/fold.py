@@ -148,8 +148,19 @@ def _modules(memory: GraphMemory, order: list[int]) -> list[str]:
         uses = [after for after in following if _only_hands_on(memory, after)]
         # What comes from other modules decides only where the node uses no parameter itself.
         paths = [_path(modules[after]) for after in uses or following if modules[after]]
-        modules[index] = ".".join(_common(paths))
+        modules[index] = ".".join(_joined(paths))
     return modules
+
+
+def _joined(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The module in which results of these modules meet: the one that holds them all, or of numbered ones the last:
+    what joins layer 2's output to something in layer 3 belongs to layer 3.
+    """
+    common = _common(paths)
+    following = {path[len(common)] for path in paths if len(path) > len(common)}
+    if len(following) > 1 and all(name.isdigit() for name in following):
+        return (*common, max(following, key=int))
+    return common
 
 
 def _only_hands_on(memory: GraphMemory, index: int) -> bool:
@@ -177,11 +188,13 @@ def _runs(order: list[int], keys: list[tuple[str, ...]]) -> list[list[int]]:
 
 def _cut(memory: GraphMemory, run: list[int], module: str, most: int) -> list[Group]:
     """A run in at most about ``most`` pieces: one for each time that it repeats itself, as a module called in a loop
-    does, or for each few of them; else pieces of one length.
+    does, or for each few of them; what belongs to no module, else in pieces of one length.
     """
-    places = _repeats(memory, run)
-    if len(run) <= 8 or most < 2:
+    uses = Counter(after for index in run for after in memory.nodes[index].next if after is not None)
+    in_a_loop = any(times > 1 and _only_hands_on(memory, index) for index, times in uses.items())
+    if len(run) <= 8 or most < 2 or (module and not in_a_loop):
         return [_group(memory, run, module)]
+    places = _repeats(memory, run)
     if not places:
         size = max(8, -(-len(run) // most))
         return [_group(memory, run[at : at + size], module) for at in range(0, len(run), size)]

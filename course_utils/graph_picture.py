@@ -11,7 +11,7 @@ from typing import Literal
 
 from course_utils.fold import MOST_NODES, Folding, Group, folded, unfolded
 from course_utils.graph import GraphMemory
-from course_utils.labels import shortened, wrapped
+from course_utils.labels import Width, shortened, wrapped
 from course_utils.layout import Line, layered
 from course_utils.text import format_bytes
 
@@ -22,6 +22,9 @@ Shape = Literal["round", "square", "stack"]
 Measure = Callable[[str, float, bool], float]
 
 TITLE_SIZE, SUBTITLE_SIZE, NAME_SIZE, DETAIL_SIZE, LEGEND_SIZE = 11.0, 9.0, 8.5, 7.5, 8.0
+
+# How far the boxes behind a folded one stand out, to the right and above.
+STACK = 4.0
 
 _LEADING = 1.35  # line height over font size
 _PADDING = 6.0
@@ -34,7 +37,7 @@ _WORDS: dict[Role, str] = {
     "plain": "operation that keeps nothing",
     "leaf": "leaf: the gradient ends here",
 }
-_ARROWS = "arrows: the way gradients go in backward"
+_ARROWS = "the way gradients go in backward"
 
 
 @dataclass(frozen=True)
@@ -116,10 +119,10 @@ def _picture(
     memory: GraphMemory, folding: Folding, measure: Measure, title: str, kinds: Mapping[str, str]
 ) -> GraphPicture:
     cards = [_card(group, measure, kinds) for group in folding.groups]
-    plan = layered([(card.width, card.height) for card in cards], folding.edges)
+    plan = layered([(card.width + card.behind, card.height + card.behind) for card in cards], folding.edges)
     roles = [role for role in _WORDS if any(card.role == role for card in cards)]
     legend_width = max(
-        measure(_ARROWS, LEGEND_SIZE, False), *(16 + measure(_WORDS[role], LEGEND_SIZE, False) for role in roles)
+        16 + measure(words, LEGEND_SIZE, False) for words in (*(_WORDS[role] for role in roles), _ARROWS)
     )
     heading = (title or "Recorded graph", _summary(memory, folding))
     inner = max(
@@ -133,12 +136,10 @@ def _picture(
     left, top = (width - plan.width) / 2, y
     boxes = []
     for card, box in zip(cards, plan.boxes, strict=True):
-        boxes.append(
-            Box(
-                left + box.x - box.width / 2, top + box.y - box.height / 2, box.width, box.height, card.role, card.shape
-            )
-        )
-        labels += card.labels(left + box.x, top + box.y)
+        # The lowest box of a stack is the one that is read; the others look out above it, on the right.
+        x, y = left + box.x - box.width / 2, top + box.y - box.height / 2 + card.behind
+        boxes.append(Box(x, y, card.width, card.height, card.role, card.shape))
+        labels += card.labels(x + card.width / 2, y + card.height / 2)
     lines = tuple(Line(left + line.x0, top + line.y0, left + line.x1, top + line.y1, line.arrow) for line in plan.lines)
     legend_boxes, legend_labels, height = _legend(roles, top + plan.height + 18, width, measure)
     return GraphPicture(
@@ -161,6 +162,11 @@ class _Card:
     height: float
     role: Role
     shape: Shape
+
+    @property
+    def behind(self) -> float:
+        """How far the boxes behind it stand out."""
+        return STACK if self.shape == "stack" else 0.0
 
     def labels(self, x: float, y: float) -> list[Label]:
         y -= sum(size for _, size, _ in self.text) * _LEADING / 2
@@ -192,8 +198,8 @@ def _words(group: Group, kinds: Mapping[str, str]) -> tuple[str, list[str]]:
     count = f"{len(group.nodes)} nodes"
     if group.calls:
         first, last = group.calls[0], group.calls[-1]
-        count = f"{first} of {group.of}" if first == last else f"{first} to {last} of {group.of}"
-        count = f"repeat {count}, {len(group.nodes)} nodes"
+        count = f"{first}" if first == last else f"{first} to {last}" if last - first > 1 else f"{first} and {last}"
+        count = f"repeat {count} of {group.of}, {len(group.nodes)} nodes"
     if group.module:
         kind = [kinds[group.module]] if group.module in kinds else []
         return group.module, [*kind, count, *_bytes(group)]
@@ -242,32 +248,41 @@ def _summary(memory: GraphMemory, folding: Folding) -> str:
 def _heading(heading: tuple[str, str], width: float, measure: Measure) -> tuple[list[Label], float]:
     y = _MARGIN
     labels = []
-    sizes = ((heading[0], TITLE_SIZE, True, 1), (heading[1], SUBTITLE_SIZE, False, 2))
-    for text, size, bold, most in sizes:
-        lines = wrapped(text, width - 2 * _MARGIN, lambda part: measure(part, size, bold), lines=most)  # noqa: B023
-        for line in lines:
+    sizes = ((heading[0], TITLE_SIZE, True, wrapped), (heading[1], SUBTITLE_SIZE, False, _clauses))
+    for text, size, bold, lines in sizes:
+        for line in lines(text, width - 2 * _MARGIN, lambda part: measure(part, size, bold)):  # noqa: B023
             labels.append(Label(width / 2, y + size * _LEADING / 2, line, size, bold))
             y += size * _LEADING
     return labels, y + 12
 
 
+def _clauses(text: str, limit: float, width: Width) -> list[str]:
+    """Lines that break after a semicolon."""
+    lines: list[str] = []
+    for clause in text.split("; "):
+        if lines and width(f"{lines[-1]}; {clause}") <= limit:
+            lines[-1] += f"; {clause}"
+        else:
+            lines.append(clause)
+    return [shortened(line, limit, width) for line in lines]
+
+
 def _legend(roles: list[Role], y: float, width: float, measure: Measure) -> tuple[list[Box], list[Label], float]:
     """Entries in as many columns as fit side by side."""
-    if not roles:
-        return [], [], y
-    entry = max(16 + measure(_WORDS[role], LEGEND_SIZE, False) for role in roles) + 14
-    columns = max(1, min(len(roles), int((width - 2 * _MARGIN + 14) // entry)))
+    entries: list[tuple[Role | None, str]] = [*((role, _WORDS[role]) for role in roles), (None, _ARROWS)]
+    entry = max(16 + measure(words, LEGEND_SIZE, False) for _, words in entries) + 14
+    columns = max(1, min(len(entries), int((width - 2 * _MARGIN + 14) // entry)))
     left = (width - columns * entry + 14) / 2
     step = LEGEND_SIZE * 1.7
     boxes, labels = [], []
-    for position, role in enumerate(roles):
+    for position, (role, words) in enumerate(entries):
         x, at = left + position % columns * entry, y + position // columns * step
-        boxes.append(Box(x, at, 11.0, 8.0, role, "square" if role == "leaf" else "round"))
-        labels.append(Label(x + 16, at + 4.0, _WORDS[role], LEGEND_SIZE, centred=False, quiet=True))
-    rows = -(-len(roles) // columns)
-    end = y + rows * step
-    labels.append(Label(left, end + 4.0, _ARROWS, LEGEND_SIZE, centred=False, quiet=True))
-    return boxes, labels, end + LEGEND_SIZE
+        if role is None:
+            labels.append(Label(x + 5.5, at + 4.0, "\N{DOWNWARDS ARROW}", LEGEND_SIZE, quiet=True))
+        else:
+            boxes.append(Box(x, at, 11.0, 8.0, role, "square" if role == "leaf" else "round"))
+        labels.append(Label(x + 16, at + 4.0, words, LEGEND_SIZE, centred=False, quiet=True))
+    return boxes, labels, y + (-(-len(entries) // columns) - 1) * step + LEGEND_SIZE
 
 
 def _description(memory: GraphMemory, folding: Folding, heading: tuple[str, str]) -> str:

@@ -115,11 +115,14 @@ class Reading:
                 read.leaf_shape = tuple(slot.value.shape)
                 read.tensor_name = self._name_of.get(id(slot.value), "")
                 self._leaf_places.append(self._place(index, slot.name, slot.value))
-            elif slot.unpack_hook is not None:
-                self._unpack_hooks[self._holdings.add(slot.unpack_hook)] += 1
+            elif slot.packed:
                 self._doubtful.update(after for after in following if after is not None)
                 self._search(index, f"{slot.name}, packed", slot.value)
-                self._search(index, f"{slot.name}, unpack_hook", slot.unpack_hook)
+                if slot.unpack_hook is None:
+                    read.hides = True
+                else:
+                    self._unpack_hooks[self._holdings.add(slot.unpack_hook)] += 1
+                    self._search(index, f"{slot.name}, unpack_hook", slot.unpack_hook)
             elif isinstance(slot.value, torch.Tensor):
                 self._holdings.add(slot.value)
                 self.places.append(self._place(index, slot.name, slot.value))

@@ -215,21 +215,27 @@ def _placed(
                 weights.append(max((strength for _, strength in pulls), default=1.0))
             for point, at in zip(layer, _spread(wanted, weights, [widths[p] for p in layer], gap), strict=True):
                 x[point] = at
-    _straighten(x, layers, links, widths, gap)
+    _straighten(x, layers, links, widths, gap, lanes_from)
     left = min((x[point] - widths[point] / 2 for point in range(len(x))), default=0.0)
     return [at - left for at in x]
 
 
 def _straighten(
-    x: list[float], layers: list[list[int]], links: list[tuple[int, int]], widths: list[float], gap: float
+    x: list[float],
+    layers: list[list[int]],
+    links: list[tuple[int, int]],
+    widths: list[float],
+    gap: float,
+    lanes_from: int,
 ) -> None:
     """Moves points straight below those that lead to them, where the difference is small and the gaps allow it."""
     above, below = _neighbours(len(widths), links)
     for _ in range(3):
         for layer in layers[1:]:
             for position, point in enumerate(layer):
-                # The one that this point alone follows on, of those above it.
-                sources = [other for other in above[point] if _onward(other, point, below)]
+                # The lane that this one goes on, or the box that leads nowhere else.
+                sources = [other for other in above[point] if other >= lanes_from and point >= lanes_from]
+                sources = sources or [other for other in above[point] if _onward(other, point, below)]
                 if len(sources) != 1 or abs(x[sources[0]] - x[point]) > _NEARLY_STRAIGHT:
                     continue
                 wanted = x[sources[0]]

@@ -46,29 +46,34 @@ class Html(str):
     """Text that is HTML already. Every other string is escaped on its way into an element."""
 
 
+def visible(text: str) -> str:
+    """The text without terminal colours, its invisible characters written out as Python writes them."""
+    shown = _TERMINAL_CODES.sub("", text).replace("\r\n", "\n")
+    # A lone "\r" begins its line again, as progress bars do: what was written last is what is seen.
+    shown = "\n".join(row.rstrip("\r").rsplit("\r", 1)[-1] for row in shown.split("\n"))
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), shown)
+
+
 def clean(text: object, limit: int = 1000, lines: int | None = None) -> str:
-    """Text made fit to be shown: terminal colours gone, invisible characters written out, cut to a length.
+    """Any text made fit to be shown: ``visible``, and cut to a length.
 
     Args:
         text: anything; what is no string is turned into one.
         limit: the greatest number of characters; a longer text is cut and ends in "...".
         lines: the greatest number of lines, None for any number; the rest is counted.
     """
+    rows = str(text).split("\n")
     # What will not be shown need not be looked at: an answer may print megabytes.
-    shown = _TERMINAL_CODES.sub("", str(text)[: 20 * limit]).replace("\r\n", "\n")
-    # A lone "\r" begins its line again, as progress bars do: what was written last is what is seen.
-    rows = [row.rstrip("\r").rsplit("\r", 1)[-1] for row in shown.split("\n")]
-    shown = "\n".join(rows[:lines])
-    shown = _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), shown)
+    shown = visible("\n".join(rows[:lines])[: 20 * limit])
     if len(shown) > limit:
         shown = shown[: limit - 4].rstrip() + " ..."
-    if lines is not None and len(rows) > lines:
-        shown += f"\n... and {len(rows) - lines} more line{'s' if len(rows) - lines > 1 else ''}"
-    return shown
+    left_out = len(rows[lines:]) if lines is not None else 0
+    return shown + (f"\n... and {left_out} more line{'s' if left_out > 1 else ''}" if left_out else "")
 
 
 def escape(text: str) -> Html:
-    """The text with ``& < > " '`` escaped."""
+    """The text, made ``visible``, with ``& < > " '`` escaped."""
+    text = visible(text)
     for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#x27;")):
         text = text.replace(sign, entity)
     return Html(text)

@@ -20,7 +20,7 @@ from course_utils.memory_known import Known
 from course_utils.memory_ledger import Ledger, Phase, PhaseMark
 from course_utils.memory_profiler import ProfilerRecorder
 from course_utils.memory_records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
-from course_utils.memory_statistics import Beside, StatisticsRecorder
+from course_utils.memory_statistics import Beside, Figures, StatisticsRecorder
 from course_utils.memory_viz import to_memory_viz
 from course_utils.text import format_bytes
 
@@ -251,7 +251,7 @@ class MemoryTracker:
         if timeline.older[-1] or timeline.older[timeline.peak_event]:
             at_end["older"], at_peak["older"] = timeline.older[-1], timeline.older[timeline.peak_event]
         current = timeline.current[-1]
-        figures = {"allocated": current, "reserved": None} if self._beside is None else self._beside.figures()
+        beside = self._beside.figures() if self._beside is not None else Figures(current)
         return MemoryReport(
             device=self._device,
             engine="allocator" if self.engine == "allocator" else "dispatch",
@@ -263,7 +263,9 @@ class MemoryTracker:
             phases=timeline.phases,
             unseen=dict(self._marks.unseen),
             elsewhere={device: nbytes for device, nbytes in self._ledger.elsewhere.items() if nbytes},
-            **figures,
+            allocated=beside.allocated,
+            reserved=beside.reserved,
+            allocator_peak=beside.allocator_peak,
         )
 
     def to_memory_viz(self, path: str | os.PathLike[str]) -> None:

@@ -10,7 +10,6 @@ import torch
 from course_utils.memory_known import Known
 from course_utils.memory_ledger import Block
 from course_utils.recorded import python_slots, saved_slots, tensors_inside
-from course_utils.references import is_node
 from course_utils.storages import storages_of
 
 Number = Callable[[torch.UntypedStorage], "int | None"]
@@ -74,10 +73,10 @@ def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
         for place in _places(node):
             kept.append(place)
             for _, found in tensors_inside(place, "", seen):
-                if is_node(found):
-                    waiting.append(found)
-                else:
+                if isinstance(found, torch.Tensor):
                     yield found
+                else:
+                    waiting.append(found)
 
 
 def _places(node: torch.autograd.graph.Node) -> Iterator[object]:

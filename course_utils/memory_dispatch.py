@@ -2,7 +2,7 @@
 
 Nothing here computes a sum while an operation runs. The mode and the weak references append to one list, and
 ``fold`` turns what is new in it into blocks and changes when somebody asks. Imports ``compile_guard``,
-``memory_ledger`` and ``storages``.
+``errors``, ``memory_ledger`` and ``storages``.
 """
 
 import threading
@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from course_utils.compile_guard import COMPILED_CODE_MESSAGE, refuse_compiled_code
+from course_utils.errors import explain
 from course_utils.memory_ledger import OLD, Block, Change, PhaseMark
 from course_utils.storages import inner_tensors, storages_of
 
@@ -81,7 +82,7 @@ class DispatchRecorder(TorchDispatchMode):
     def __enter__(self) -> "DispatchRecorder":
         # An attribute of the instance, which is a cycle until __exit__, saves the frame that a method of the class
         # calling self._handle would cost; PyTorch insists that it is bound to the mode.
-        self.__torch_dispatch__ = MethodType(self._handle, self)
+        vars(self)["__torch_dispatch__"] = MethodType(self._handle, self)
         # Not super().__enter__: that also sets process-wide flags, which a tracker abandoned in another thread would
         # leave set for ever. The stack of modes is the thread's own.
         self._guard = refuse_compiled_code(_compiled_code_found)
@@ -90,9 +91,9 @@ class DispatchRecorder(TorchDispatchMode):
         return self
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
-        torch._C._pop_torch_dispatch_stack(None)
+        _take_off_stack(self)
         self._guard.__exit__(None, None, None)
-        del self.__torch_dispatch__
+        del vars(self)["__torch_dispatch__"]
 
     def know(self, tensors: Iterable[torch.Tensor]) -> None:
         """Notes storages that are older than the tracker, so that their death counts."""
@@ -194,6 +195,28 @@ class DispatchRecorder(TorchDispatchMode):
             self._live.clear()
             self._blocks.clear()
             self._log.clear()
+
+
+def _take_off_stack(recorder: DispatchRecorder) -> None:
+    """Removes a mode from this thread's stack, also where modes were not left in the reverse order of their entering.
+
+    Raises:
+        ValueError: it is not there: it was entered in another thread.
+    """
+    modes = _get_current_dispatch_mode_stack()
+    if not any(mode is recorder for mode in modes):
+        raise ValueError(
+            explain(
+                "A MemoryTracker was left in another thread than the one that entered it.",
+                "a with block that begins and ends in one thread.",
+                "PyTorch keeps a list of modes for each thread.",
+            )
+        )
+    above = []
+    while (mode := torch._C._pop_torch_dispatch_stack(None)) is not recorder:
+        above.append(mode)
+    for mode in reversed(above):
+        torch._C._push_on_torch_dispatch_stack(mode)
 
 
 def _compiled_code_found() -> bool:

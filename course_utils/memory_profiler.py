@@ -114,9 +114,9 @@ class ProfilerRecorder:
                 block = self._alive[address] = Block(count, size, str(event.device), op or "unknown", task)
                 count += 1
             else:
-                block = self._alive.pop(address, None)
-                if block is None:
+                if address not in self._alive:
                     continue
+                block = self._alive.pop(address)
                 block.died, block.died_task = True, task
             self._stream.append(Change(block, size, time_ns - offset, task))
 

@@ -167,7 +167,7 @@ class MemoryReport:
                     "Different engines count different things, so their difference would mean nothing.",
                 )
             )
-        phases = ()
+        phases: tuple[PhaseMemory, ...] = ()
         if [p.name for p in self.phases] == [p.name for p in earlier.phases]:
             pairs = zip(self.phases, earlier.phases, strict=True)
             phases = tuple(

@@ -53,7 +53,7 @@ class DeviceStatistics:
         kind = torch.device(device).type
         if kind == "mps":
             return torch.backends.mps.is_available()
-        module = getattr(torch, kind, None)
+        module: Any = getattr(torch, kind, None)
         return kind not in ("cpu", "meta") and hasattr(module, "memory_stats") and module.is_available()
 
     def read(self) -> Totals:
@@ -169,6 +169,15 @@ class StatisticsRecorder:
         """Nothing to let go of."""
 
 
+@dataclass(frozen=True)
+class Figures:
+    """The allocator's part of a ``MemoryReport``, in bytes above the start; None where it does not tell."""
+
+    allocated: int
+    reserved: int | None = None
+    allocator_peak: int | None = None
+
+
 @dataclass
 class Beside:
     """The device's allocator beside the dispatch engine: the same block in its figures."""
@@ -190,9 +199,9 @@ class Beside:
         """Takes the last reading."""
         self.end = self.statistics.read()
 
-    def figures(self) -> dict[str, int | None]:
-        """``allocated``, ``reserved`` and ``allocator_peak`` above the start, as ``MemoryReport`` names them."""
+    def figures(self) -> Figures:
+        """The figures so far, or of the whole block."""
         now, start = self.end or self.statistics.read(), self.start
         peak = None if now.peak_asked is None else now.peak_asked - start.asked
         reserved = None if now.reserved is None or start.reserved is None else now.reserved - start.reserved
-        return {"allocated": now.allocated - start.allocated, "reserved": reserved, "allocator_peak": peak}
+        return Figures(now.allocated - start.allocated, reserved, peak)

@@ -18,6 +18,9 @@ from course_utils.references import Node, SavedTensor, is_node
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
 _HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
 
+# PyTorch 2.9 tells what was packed, but not which hook would unpack it.
+CAN_READ_UNPACK_HOOKS = hasattr(SavedTensor, "unpack_hook")
+
 # Containers on a custom Function's ctx or in a packed object are searched this deep, and no further.
 _DEPTH = 8
 
@@ -75,10 +78,13 @@ def saved_slots(node: Node) -> Iterator[Slot]:
 
 def read_saved(name: str, raw: SavedTensor) -> Slot:
     """Reads a ``SavedTensor`` as it is, without unpacking it."""
-    hook = raw.unpack_hook
     value = raw.data
-    if value is not None or hook is not None:
-        return Slot(name, value, packed=hook is not None, unpack_hook=hook)
+    if not CAN_READ_UNPACK_HOOKS:
+        packed = value is not None and not isinstance(value, torch.Tensor)
+        if packed or value is not None:
+            return Slot(name, value, packed)
+    elif value is not None or raw.unpack_hook is not None:
+        return Slot(name, value, raw.unpack_hook is not None, raw.unpack_hook)
     # Nothing in it and no hook to run: unpack tells "never filled" (None) from "freed by backward" (raises).
     try:
         raw.unpack()

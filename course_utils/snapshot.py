@@ -34,12 +34,13 @@ class MemorySnapshot:
 
     Attributes:
         device: where the bytes live.
-        parameters: of the given modules and optimizers.
+        parameters: of the given modules and optimizers, and given leaves that require grad.
         buffers: of the given modules.
         gradients: in ``.grad`` of these parameters and of given tensors.
         optimizer_state: in ``optimizer.state``.
         saved_for_backward: held by the graph behind any living tensor, and none of the above.
-        other: all other storages: inputs, results, what other code in this process keeps.
+        other: all other storages: other given tensors such as inputs (a graph may hold them as well), results, what
+            other code in this process keeps.
     """
 
     device: str
@@ -123,15 +124,23 @@ def memory_snapshot(*known: Any, device: torch.device | str | None = None) -> Me
         return nbytes
 
     everything = list(living_tensors())
+    parameters, buffers = count(_trained(named)), count(named.parameters())
+    gradients, optimizer_state = count(named.gradients()), count(named.optimizer_state())
+    inputs = count(named.tensors())
     return MemorySnapshot(
         device=where,
-        parameters=count(tensor for tensor in named.parameters() if isinstance(tensor, torch.nn.Parameter)),
-        buffers=count(named.parameters()),
-        gradients=count(named.gradients()),
-        optimizer_state=count(named.optimizer_state()),
+        parameters=parameters,
+        buffers=buffers,
+        gradients=gradients,
+        optimizer_state=optimizer_state,
         saved_for_backward=count(held_by_graphs(everything)),
-        other=count(everything),
+        other=inputs + count(everything),
     )
+
+
+def _trained(known: Known) -> Iterator[torch.Tensor]:
+    yield from (tensor for tensor in known.parameters() if isinstance(tensor, torch.nn.Parameter))
+    yield from (tensor for tensor in known.tensors() if tensor.is_leaf and tensor.requires_grad)
 
 
 def living_tensors() -> Iterator[torch.Tensor]:

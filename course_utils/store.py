@@ -154,7 +154,11 @@ def put_aside(path: Path) -> Path:
     so that no journal is left over for the next file of the old name.
     """
     aside = _dated(path, "damaged")
-    os.replace(path, aside)
+    try:
+        os.replace(path, aside)
+    except OSError:
+        aside.unlink()
+        raise
     return aside
 
 
@@ -195,8 +199,8 @@ def reason(error: Exception, shown: str) -> str:
         error: what ``transaction`` raised.
         shown: the file's name as the learner knows it.
     """
-    # By message, since error codes came to Python's sqlite3 with 3.11. SQLite keeps these texts:
-    # https://github.com/sqlite/sqlite/blob/version-3.40.1/src/main.c#L1596
+    # By message, since error codes came to Python's sqlite3 with 3.11. The texts are those of `sqlite3ErrStr`:
+    # https://github.com/sqlite/sqlite/blob/version-3.40.1/src/main.c
     text = str(error)
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, Unusable):

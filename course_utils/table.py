@@ -161,7 +161,8 @@ def scorecard_html(card: ScoreCard) -> str:
 def scorecard_text(card: ScoreCard) -> str:
     """A lesson's points as text with bars."""
     rows = [
-        (clean(row.exercise, 28), text_bar(_share(row)), _of(row.earned, row.possible), row.status) for row in card.rows
+        (clean(row.exercise, 28), text_bar(_share(row)), _of(row.earned, row.possible), clean(row.status, 20))
+        for row in card.rows
     ]
     return _table_text(_lesson_title(card), rows, _lesson_notes(card))
 

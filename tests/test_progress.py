@@ -439,6 +439,20 @@ def test_a_damaged_file_is_kept_until_the_learner_asks_for_a_new_one(progress_fi
     assert [row.best for row in attempts()] == [2.0]
 
 
+def test_a_damaged_file_that_cannot_be_renamed_stays_and_is_said_so(home, monkeypatch):
+    location().parent.mkdir()
+    location().write_bytes(b"\xff" * 5000)
+
+    def refuse(source, target):
+        raise PermissionError(13, "in use by another program")  # as Windows does for an open file
+
+    monkeypatch.setattr(store.os, "replace", refuse)
+    assert reset_progress().text.startswith(
+        "Nothing was reset: ~/.autograd-control/progress.sqlite3 may not be written"
+    )
+    assert list(location().parent.iterdir()) == [location()]
+
+
 def test_garbage_in_our_own_folder_counts_as_damage(home):
     location().parent.mkdir()
     location().write_bytes(bytes(range(256)) * 8)

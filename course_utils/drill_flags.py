@@ -1,0 +1,91 @@
+"""Drills on flags: which tensors require grad? (``write``)
+
+Imports drill_programs, drill_trace, drill_steps and drill_rules.
+"""
+
+from __future__ import annotations
+
+from course_utils import drill_steps as steps
+from course_utils.drill_programs import Draw, Program, Question, named
+from course_utils.drill_rules import explain_answer
+from course_utils.drill_trace import Trace
+
+ASKS = "Does each tensor require grad when the last line has run?"
+MEANING = "True or False for each name."
+
+# Steps that end in a tensor that requires grad, and in one that does not, by level.
+_UP = {
+    1: {steps.compute_flagged: 8, steps.create_flagged: 1, steps.create_parameter: 0.5, steps.raise_flag: 1},
+    2: {
+        steps.compute_flagged: 5,
+        steps.write_flagged: 4,
+        steps.view_flagged: 2,
+        steps.raise_flag: 1,
+        steps.raise_used_flag: 1.5,
+        steps.parameter_of: 1,
+        steps.create_parameter: 0.5,
+    },
+    3: {
+        steps.compute_flagged: 4,
+        steps.write_flagged: 2,
+        steps.view_flagged: 1,
+        steps.raise_used_flag: 1.5,
+        steps.layer_plain: 1.5,
+        steps.layer_misspelt: 1.5,
+        steps.layer_frozen_between: 1,
+        steps.create_flagged: 0.5,
+    },
+}
+_INSIDE_OFF = {steps.compute_flagged: 3, steps.view_flagged: 1, steps.write_flagged: 1.5, steps.create_flagged: 0.5}
+_INSIDE_ON = {steps.compute_flagged: 3, steps.view_flagged: 1}
+_DOWN = {
+    1: {steps.cut: 5, steps.compute_plain: 3, steps.compute_from_positions: 2, steps.create_plain: 1},
+    2: {
+        steps.cut: 4,
+        steps.compute_plain: 3,
+        steps.compute_from_positions: 2,
+        steps.view_plain: 1,
+        steps.lower_flag: 1,
+        steps.create_plain: 1,
+        steps.create_frozen_parameter: 0.5,
+    },
+    3: {
+        steps.cut: 2,
+        steps.compute_plain: 2,
+        steps.compute_from_positions: 1,
+        steps.block(_INSIDE_OFF): 2,
+        steps.block(_INSIDE_OFF, _INSIDE_ON): 3,
+        steps.layer_frozen: 1,
+        steps.lower_flag: 1,
+    },
+}
+_LINES = {1: (5, 6), 2: (7, 8), 3: (9, 11)}
+_MOST_KEYS = 6
+
+
+def write(draw: Draw, level: int) -> Program:
+    """A program at the given level, and what is asked about it."""
+    while True:
+        trace = Trace(draw)
+        first = draw.chance(0.5)
+        for flagged in (first, not first):
+            steps.take(trace, {(steps.create_flagged if flagged else steps.create_plain): 1.0})
+        goal = draw.choice(_LINES[level])
+        while len(trace.lines) < goal:
+            steps.take(trace, (_UP if draw.chance(0.5) else _DOWN)[level])
+        if len(trace.lines) <= 12 and (program := _finish(trace)) is not None:
+            return program
+
+
+def _finish(trace: Trace) -> Program | None:
+    names = trace.names()
+    asked = list(trace.values.values())[-_MOST_KEYS:]
+    if len(asked) < 4 or len({value.flag for value in asked}) < 2:
+        return None
+    questions = []
+    for value in asked:
+        then = f"`{value.name}` {'requires grad' if value.flag else 'does not require grad'}"
+        why = value.why_flag
+        text = named(explain_answer(why, then), names)
+        questions.append(Question(named(value.name, names), value.flag, why.line, why.rule, text))
+    return Program(tuple(named(line, names) for line in trace.lines), tuple(questions))

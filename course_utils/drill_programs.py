@@ -1,0 +1,177 @@
+"""What a drill is made of, as plain data: choices that are the same on every machine (``Draw``), a program while it is
+written (``Page``), why an answer is what it is (``Reason``), the finished ``Program`` and its ``Question``s.
+
+Imports nothing of the course and not torch.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Without e, f, i, j, l, n and o, which are read as numbers, functions, counters or each other.
+NAMES = "abcdghkmpqrstuvwxyz"
+_TOKEN = re.compile(r"@(\d+)@")
+_INDENT = "    "
+
+
+class Draw:
+    """Random choices from a text, the same on every machine and in every version of Python.
+
+    Of Python's generator only ``random()`` is promised to give the same numbers in later versions, so every choice here
+    is made of it. https://docs.python.org/3/library/random.html#notes-on-reproducibility
+
+    Args:
+        text: the seed. Text is hashed by ``random.Random`` itself, without Python's own ``hash``.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._next = random.Random(text).random
+
+    def below(self, limit: int) -> int:
+        """A whole number from 0 to ``limit - 1``."""
+        return int(self._next() * limit)
+
+    def chance(self, share: float) -> bool:
+        """True in ``share`` of all draws."""
+        return self._next() < share
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of the items, each as likely as the others."""
+        return items[self.below(len(items))]
+
+    def weighted(self, items: Mapping[T, float]) -> T:
+        """One of the keys, as likely as its weight."""
+        rest = self._next() * sum(items.values())
+        for item, weight in items.items():
+            rest -= weight
+            if rest < 0:
+                return item
+        return item
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """``count`` different items in random order."""
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in range(count)]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an answer is what it is.
+
+    Attributes:
+        line: the line of the program that decides it, counted from 1.
+        rule: a key of ``drill_rules.RULES``.
+        facts: what the rule's text says of this program, such as the names of the operands.
+        cuts: whether the answer would be True without this line.
+        through: lines that only pass it on.
+    """
+
+    line: int
+    rule: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    cuts: bool = False
+    through: tuple[int, ...] = ()
+
+    def passed_on(self, line: int) -> Reason:
+        """The same reason, for what the given line makes of it."""
+        return Reason(self.line, self.rule, self.facts, self.cuts, (*self.through, line))
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing that a drill asks.
+
+    Attributes:
+        key: the answer's key.
+        expected: the answer by the rules. A check compares with what the program does, never with this.
+        line: the line that decides it, counted from 1.
+        rule: a key of ``drill_rules.RULES``.
+        explanation: the rule in words, for this program.
+        choices: the texts to choose from; empty where the answer is True or False.
+    """
+
+    key: str
+    expected: bool | str
+    line: int
+    rule: str
+    explanation: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A finished program and what is asked about it.
+
+    Attributes:
+        lines: its lines.
+        questions: what is asked, in the order of the program.
+        victim: (edits) the tensor that is watched during the edit; empty elsewhere.
+        edited: (edits) the first and the last line of the edit, counted from 1.
+        loss: the line that makes the loss, counted from 1; 0 where there is none.
+    """
+
+    lines: tuple[str, ...]
+    questions: tuple[Question, ...]
+    victim: str = ""
+    edited: tuple[int, int] = (0, 0)
+    loss: int = 0
+
+    @property
+    def code(self) -> str:
+        return "\n".join(self.lines)
+
+
+class Page:
+    """A program while it is written. Names are tokens until it is finished.
+
+    Names come in the order of the alphabet, so that a reader finds the line where one is made; which ones they are is
+    drawn last, when it is known how many are needed.
+    """
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        self.lines: list[str] = []
+        self._depth = 0
+        self._names = 0
+
+    def name(self) -> str:
+        """A new name, as a token."""
+        self._names += 1
+        return f"@{self._names - 1}@"
+
+    def write(self, text: str) -> int:
+        """Adds a line; returns its number, from 1."""
+        self.lines.append(_INDENT * self._depth + text)
+        return len(self.lines)
+
+    @contextmanager
+    def block(self, text: str) -> Iterator[int]:
+        """Adds a line that opens a block; yields its number. What is written meanwhile is indented."""
+        line = self.write(text)
+        self._depth += 1
+        try:
+            yield line
+        finally:
+            self._depth -= 1
+
+    def names(self) -> list[str]:
+        """The names for all tokens so far, in their order."""
+        return sorted(self.draw.sample(NAMES, self._names))
+
+
+def named(text: str, names: Sequence[str]) -> str:
+    """The text with its tokens replaced by names."""
+    return _TOKEN.sub(lambda match: names[int(match[1])], text)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in words: ```a``, ``a` and `b```, ```a`, `b` and `c```."""
+    quoted = [f"`{name}`" for name in dict.fromkeys(names)]
+    return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " and " + quoted[-1]

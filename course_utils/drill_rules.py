@@ -1,0 +1,64 @@
+"""The rules that drills practise, in words: one text a rule (``RULES``), and what follows from it (``explain_answer``).
+
+Imports drill_programs.
+"""
+
+from __future__ import annotations
+
+from course_utils.drill_programs import Reason
+
+RULES = {
+    # Tensors made from nothing.
+    "default": "A new tensor does not require grad unless you ask for it",
+    "raised": "The flag is asked for when the tensor is made, and nothing lowers it later",
+    "parameter": "`nn.Parameter` raises the flag by itself",
+    "unraised": "`nn.Parameter` raises the flag unless `requires_grad=False` says otherwise",
+    "created": "A tensor that you create yourself has no history, whatever its flag",
+    "computed at once": (
+        "The name stands for the result of the whole line: the tensor that asked for the flag is the one before the last "
+        "operation, and that operation is recorded"
+    ),
+    "parameter of": "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad, without history",
+    # Operations.
+    "any": "An operation is recorded as soon as one operand requires grad, and {carriers} requires it here",
+    "none": "An operation is recorded only if an operand requires grad, and {operands} does not",
+    "late": (
+        "When this line ran, {operands} did not require grad, so nothing was recorded. Raising the flag in line {raised} "
+        "changes nothing that was computed before"
+    ),
+    "same object": "`{call}` has nothing to convert, so it returns the very object that {source} stands for",
+    # What leaves the history behind.
+    "detach": "`detach()` gives a tensor outside the graph, on the values of {source}",
+    "data": "`.data` gives a tensor outside the graph, on the values of {source}",
+    "detach_": "`detach_()` takes the tensor itself out of the graph",
+    "tolist": "The values go through Python numbers, which carry no history; `torch.tensor` makes a new tensor of them",
+    "like": "Only shape and dtype are taken from {source}: the result is a new tensor",
+    "compare": "A comparison gives truth values, and only floating-point and complex tensors can require grad",
+    "integer": "Integers cannot require grad, so the conversion ends the history of {source}",
+    "position": "A position is an integer and has no gradient, so the history of {source} ends here",
+    # Flags and in-place operations.
+    "raised later": "`requires_grad_()` raises the flag of the tensor itself",
+    "lowered": "`requires_grad_(False)` lowers the flag of a leaf, from this line on",
+    "written": "Writing {source} into {target} in place is recorded: {target} now hangs on the history of {source}",
+    # Modes and layers.
+    "no_grad": "Nothing that is computed under `no_grad()` is recorded (line {at})",
+    "unrecorded write": "Under `no_grad()` the edit in line {write} changes the values and is not recorded",
+    "enabled": "`enable_grad()` switches recording on again, also inside `no_grad()` (line {at})",
+    "layer": "The parameters of a layer require grad, so its output does, whatever its input",
+    "frozen": "`requires_grad_(False)` lowers the flag of every parameter of the layer, and the input has none to pass on",
+    "misspelt": "`layer.requires_grad = False` sets an attribute that nobody reads: the parameters require grad as before",
+}
+
+
+def explain_answer(reason: Reason, consequence: str) -> str:
+    """The rule that decided, and what follows from it.
+
+    Args:
+        reason: the line and its rule.
+        consequence: a clause such as "`c` does not require grad".
+    """
+    text = RULES[reason.rule].format_map(reason.facts)
+    if reason.through:
+        lines = " and ".join(str(line) for line in reason.through)
+        text += f". Line{'s' if len(reason.through) > 1 else ''} {lines} only pass{'es' if len(reason.through) == 1 else ''} it on"
+    return f"{text}. So {consequence}."

@@ -1,0 +1,1 @@
+"""JupyterLab in a real browser, as a learner meets it."""

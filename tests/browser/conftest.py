@@ -1,0 +1,91 @@
+"""What the tests in a browser stand on: Chromium, one JupyterLab for a whole module, and a fresh lesson for each test.
+
+Chromium is taken from the environment variable ``CHROMIUM``, from the system, or from Playwright's own folder. Where
+there is none, these tests are skipped, except in CI (``CI`` is set): there they fail. ``SCREENSHOTS`` names a folder
+for pictures of every step, to be looked at: nothing is compared by pixel.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.jupyterlab import WINDOW, Lab, Server, serve
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+# Rootless sandboxes need what containers seldom grant; the pages shown are the course's own. The rest keeps the
+# browser from calling home.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def find_chromium(playwrights_own: str) -> str | None:
+    """The program to start, or None."""
+    if asked := os.environ.get("CHROMIUM"):
+        return shutil.which(asked)
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    return found or shutil.which(playwrights_own)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        program = find_chromium(playwright.chromium.executable_path)
+        if program is None:
+            reason = f"no Chromium: none of {', '.join(NAMES)} is on PATH, and CHROMIUM does not name one"
+            if os.environ.get("CI"):
+                pytest.fail(f"{reason}. In CI these tests must run.")
+            pytest.skip(reason)
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    # After the browser: without one, no server is started.
+    scratch = tmp_path_factory.mktemp("jupyterlab")
+    (scratch / "root").mkdir()
+    with serve(scratch / "root", scratch) as server:
+        yield server
+
+
+@pytest.fixture
+def open_notebook(
+    browser: Browser, server: Server, request: pytest.FixtureRequest
+) -> Iterator[Callable[[Path | NotebookNode, str], Lab]]:
+    """Opens a copy of a notebook, in a folder and with progress of the test's own."""
+    server.forget_progress()
+    context = browser.new_context(viewport=WINDOW, reduced_motion="reduce")
+    context.set_default_timeout(15_000)
+    name = re.sub(r"\W+", "-", request.node.name.removeprefix("test_")).strip("-")
+    pictures = Path(os.environ["SCREENSHOTS"]) if os.environ.get("SCREENSHOTS") else None
+    if pictures:
+        pictures.mkdir(parents=True, exist_ok=True)
+
+    def open_notebook(source: Path | NotebookNode, file_name: str = "") -> Lab:
+        folder = server.root / name
+        folder.mkdir(exist_ok=True)
+        path = folder / (file_name or source.name)
+        if isinstance(source, Path):
+            shutil.copyfile(source, path)
+        else:
+            nbformat.write(source, path)
+        return Lab.open(context, server, path, pictures)
+
+    yield open_notebook
+    server.stop_kernels(context)
+    context.close()

@@ -1,0 +1,164 @@
+"""A learner with lesson 03 in JupyterLab: with the mouse, with the keyboard alone, on every theme."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import expect
+
+from course_utils import Lesson
+from course_utils.authoring import cells
+from tests.browser.jupyterlab import THEMES
+
+pytestmark = pytest.mark.browser
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+DETACH = NOTEBOOKS / "03_detach.ipynb"
+CARDS = ".jp-RenderedHTML.jp-OutputArea-output"
+WRONG = "def snapshot(x):\n    return x.detach()"
+RIGHT = "def snapshot(x):\n    return x.detach().clone()"
+MISCONCEPTION = Lesson("detach").exercises["snapshot"].misconceptions["alias"].name
+
+# Every kind of card that the course shows.
+GALLERY = cells.notebook(
+    [
+        cells.code('from course_utils import Lesson, progress\n\nlesson = Lesson("detach")', "setup"),
+        cells.code('lesson.check("snapshot", ...)', "not-attempted"),
+        cells.code(
+            'def snapshot(x):\n    print("I was given", x)\n    return x\n\nlesson.check("snapshot", snapshot)', "wrong"
+        ),
+        cells.code('lesson.check("mean_loss", lambda model, loss_fn, batches: 1 / 0)', "raises"),
+        cells.code('lesson.check("predicted_edit", {"detach_edit": "error", "data_edit": 3})', "partly"),
+        cells.code('lesson.check("snapshot", lambda x: x.detach().clone())', "right"),
+        cells.code('lesson.predict("How many bytes do 1024 float32 take?", ..., 4096)', "asked"),
+        cells.code('lesson.predict("How many bytes do 1024 float32 take?", 1024, 4096)', "predicted-wrong"),
+        cells.code('lesson.predict("How many bytes do 1024 float32 take?", 4096, 4096)', "predicted-right"),
+        cells.code('lesson.hint("snapshot")', "hint"),
+        cells.code('for _ in range(9):\n    last = lesson.hint("snapshot")\nlast', "no-hint"),
+        cells.code('lesson.solution("truncated_bptt")', "try-first"),
+        cells.code('lesson.solution("truncated_bptt")', "solution"),
+        cells.code("lesson.scorecard()", "scorecard"),
+        cells.code("progress()", "progress"),
+    ]
+)
+
+
+def test_run_all_on_an_untouched_lesson_stops_nowhere_and_gives_nothing_away(open_notebook):
+    lab = open_notebook(DETACH)
+    lab.picture("opened")
+    lab.run_all()
+    lab.picture("run")
+    assert lab.errors.count() == 0
+    checks = lab.checks()
+    assert len(checks) == 5
+    for check in checks:
+        expect(lab.output(check)).to_contain_text("not attempted")
+    expect(lab.output("scorecard")).to_contain_text("0 of 10 points")
+    assert lab.failures == []
+
+
+def test_a_lesson_needs_no_network(open_notebook):
+    lab = open_notebook(DETACH)
+    lab.run_all()
+    assert lab.requests == []
+
+
+def test_a_wrong_answer_is_told_its_misconception_and_points_outlive_the_kernel(open_notebook):
+    lab = open_notebook(DETACH)
+    lab.run_all()
+
+    lab.write("snapshot", WRONG)
+    lab.run_cell("snapshot")
+    lab.run_cell("snapshot-check")
+    card = lab.output("snapshot-check")
+    expect(card).to_contain_text("does not hold")
+    expect(card).to_contain_text(MISCONCEPTION)
+    lab.picture("wrong")
+
+    lab.write("snapshot", RIGHT)
+    lab.run_cell("snapshot")
+    lab.run_cell("snapshot-check")
+    expect(card).to_contain_text("1 of 1 point. Every claim holds.")
+    expect(card).not_to_contain_text(MISCONCEPTION)
+    lab.picture("right")
+
+    # Full marks are kept, even though the answer is lost with the kernel and a wrong one is checked after it.
+    lab.write("snapshot", WRONG)
+    lab.menu("Run", "Restart Kernel and Run All Cells…")
+    lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
+    lab.wait_until_run(in_order=True)
+    expect(card).to_contain_text(MISCONCEPTION)
+    row = lab.output("scorecard").get_by_role("row").filter(has_text="snapshot")
+    expect(row).to_contain_text("1 of 1 point")
+    expect(lab.output("scorecard")).to_contain_text("1 of 10 points")
+    lab.picture("restarted")
+
+
+def test_a_lesson_can_be_done_with_the_keyboard_alone(open_notebook):
+    lab = open_notebook(DETACH)
+    keyboard = lab.page.keyboard
+    for cell in lab.notebook.cells:
+        if cell.id == "snapshot":
+            break
+        if cell.cell_type == "code":
+            lab.run_cell(cell.id)
+        else:
+            keyboard.press("Shift+Enter")
+    keyboard.press("Enter")
+    expect(lab.cell("snapshot").locator(".cm-content")).to_be_focused()
+    keyboard.press("ControlOrMeta+A")
+    keyboard.type("def snapshot(x):\nreturn x.detach().clone()")  # the editor indents the second line itself
+    lab.expect_source("snapshot", RIGHT)
+    lab.run_cell("snapshot")
+    lab.run_cell("snapshot-check")
+    expect(lab.output("snapshot-check")).to_contain_text("1 of 1 point. Every claim holds.")
+    lab.command("Run All Cells")
+    lab.picture("keyboard")
+
+
+def test_every_card_can_be_read_on_every_theme(open_notebook):
+    lab = open_notebook(GALLERY, "gallery.ipynb")
+    lab.run_all()
+    expect(lab.page.locator(CARDS)).to_have_count(len(GALLERY.cells) - 1)
+    for theme in THEMES:
+        lab.use_theme(theme)
+        lab.picture(theme.replace(" ", "-"))
+        complaints, passes = lab.audit(CARDS)
+        assert complaints == [], theme
+        assert passes["color-contrast"] > 100
+    lab.page.locator(f"{CARDS} h4").first.evaluate("heading => { heading.style.color = '#777777'; }")
+    complaints, _ = lab.audit(CARDS)
+    assert len(complaints) == 1 and "insufficient color contrast" in complaints[0]
+
+
+def test_a_lesson_can_be_read_on_the_dark_theme(open_notebook):
+    lab = open_notebook(DETACH)
+    lab.use_theme("JupyterLab Dark")
+    lab.run_all()
+    lab.picture("dark")
+    complaints, passes = lab.audit(CARDS)
+    assert complaints == []
+    assert passes["color-contrast"] > 30
+
+
+def test_cards_from_somebody_else_s_computer_say_and_look_the_same(open_notebook):
+    solved = nbformat.read(NOTEBOOKS / "solutions" / DETACH.name, as_version=4)
+    stored = [
+        output.data["text/html"]
+        for cell in solved.cells
+        for output in cell.get("outputs", [])
+        if "text/html" in output.get("data", {})
+    ]
+    lab = open_notebook(NOTEBOOKS / "solutions" / DETACH.name)
+    shown = lab.page.locator(CARDS)
+    expect(shown).to_have_count(len(stored))
+    assert not re.search(r"\bjp-mod-trusted\b", shown.first.get_attribute("class"))
+    said = lab.page.evaluate(
+        "cards => cards.map(card => new DOMParser().parseFromString(card, 'text/html').body.textContent)", stored
+    )
+    assert [text.split() for text in shown.all_text_contents()] == [text.split() for text in said]
+    lab.picture("untrusted")
+    complaints, passes = lab.audit(CARDS)
+    assert complaints == []
+    assert passes["color-contrast"] > 30

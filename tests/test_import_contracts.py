@@ -1,0 +1,33 @@
+"""The direction of imports: the contract in pyproject.toml is kept in ``make lint``; here, that it can be broken."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("memory.py", "from course_utils import exercise", "Imports run one way"),
+        ("text.py", "import course_utils.catalogue", "Imports run one way"),
+        ("progress.py", "import nbgrader", "needs no nbgrader"),
+    ],
+)
+def test_an_import_against_the_direction_is_refused(tmp_path: Path, module: str, line: str, contract: str) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "course_utils", tmp_path / "course_utils", ignore=shutil.ignore_patterns("__pycache__"))
+    with open(tmp_path / "course_utils" / module, "a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    command = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    assert command is not None
+    # Run in a terminal of a known width, where no contract's name is broken over two lines.
+    environment = os.environ | {"COLUMNS": "200", "PYTHONPATH": str(tmp_path)}
+    result = subprocess.run([command, "--no-cache"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    broken = [printed for printed in result.stdout.splitlines() if " BROKEN" in printed]
+    assert result.returncode != 0 and len(broken) == 1 and contract in broken[0], result.stdout

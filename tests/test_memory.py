@@ -1,0 +1,653 @@
+"""The tracker's numbers against arithmetic, its manners, and its errors."""
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from course_utils.memory import CATEGORIES, MemoryEvent, MemoryTracker
+from tests.memory_workloads import SECTION_4, mlp_data, mlp_model
+
+
+def test_sum_of_exp_counts_what_each_step_keeps():
+    x = torch.ones(1000, requires_grad=True)
+    with MemoryTracker(x) as mem:
+        with mem.phase("forward"):
+            loss = x.exp().sum()
+        with mem.phase("backward"):
+            loss.backward()
+    forward, backward = mem.phases
+    assert (forward.start, forward.end, forward.peak, forward.peak_op) == (0, 4004, 4004, "aten::sum")
+    # The result of exp goes when the gradient has been made from it: 4000 + 4 of the loss + 4 of its gradient + 4000.
+    assert (backward.end, backward.net, backward.peak, backward.peak_op) == (4004, 0, 8008, "aten::mul")
+    assert (mem.current, mem.peak, mem.peak_op) == (4004, 8008, "aten::mul")
+
+
+def test_current_follows_while_the_block_runs_and_stays_after_it():
+    with MemoryTracker() as mem:
+        assert mem.current == 0
+        first = torch.empty(100)
+        assert (mem.current, mem.peak) == (400, 400)
+        second = torch.empty(50, dtype=torch.float64)
+        assert mem.current == 800
+        del first
+        assert (mem.current, mem.peak) == (400, 800)
+    del second
+    assert (mem.current, mem.peak) == (400, 800)
+
+
+def test_view_adds_no_bytes():
+    base = torch.ones(10, 10)
+    with MemoryTracker() as mem:
+        views = base[2], base.T, base.view(100), base.detach(), *base.unbind(0), base.expand(3, 10, 10)  # noqa: F841
+    assert mem.events == ()
+
+
+def test_view_keeps_its_whole_base():
+    with MemoryTracker() as mem:
+        row = torch.ones(100, 10)[0]  # noqa: F841  the view is what is looked at
+    assert mem.current == 4000
+
+
+def test_in_place_operation_adds_no_bytes():
+    x = torch.ones(100)
+    with MemoryTracker() as mem:
+        x.add_(1).mul_(2).clamp_(0)
+        x[3] = 5
+    assert mem.current == 0
+
+
+def test_copy_counts_once_and_contiguous_of_contiguous_not_at_all():
+    x = torch.ones(10, 10)
+    with MemoryTracker() as mem:
+        copies = x.contiguous(), x.T.contiguous(), x.to(torch.float32), x.to(torch.float64)  # noqa: F841
+    assert mem.current == 400 + 800
+
+
+def test_death_of_a_named_tensor_counts():
+    x, held = torch.ones(1000), [torch.ones(500)]
+    with MemoryTracker(x, held) as mem:
+        del x
+        assert mem.current == -4000
+        held.clear()
+    assert (mem.current, mem.peak) == (-6000, 0)
+
+
+def test_death_of_an_unnamed_tensor_counts_if_an_operation_met_it():
+    x = torch.ones(1000)
+    with MemoryTracker() as mem:
+        y = x.exp()
+        del x
+    assert mem.current == 0
+    del y
+
+
+def test_memory_given_anew_to_a_named_tensor_counts():
+    x = torch.ones(1000, requires_grad=True)
+    x.grad = torch.ones_like(x)
+    with MemoryTracker(x) as mem:
+        x.grad = None
+        assert mem.current == -4000
+        x.data = torch.zeros(3000)
+        assert mem.current == -4000 - 4000 + 12000
+        x.grad = torch.zeros(3000)
+    assert mem.current == -8000 + 24000
+
+
+def test_gradients_that_were_there_are_reused():
+    model, x = nn.Linear(100, 10), torch.ones(4, 100)
+    model(x).sum().backward()
+    with MemoryTracker(model, x) as mem:
+        model(x).sum().backward()
+    assert mem.current == 0
+
+
+def test_resize_counts_the_difference():
+    x = torch.empty(10)
+    with MemoryTracker(x) as mem:
+        x.resize_(1000)
+        assert mem.current == 3960
+        x.untyped_storage().resize_(0)  # no operation: read again when a phase or the block ends
+        with mem.phase("look"):
+            pass
+        assert mem.current == -40
+
+
+def test_out_argument_that_grows_counts():
+    out = torch.empty(0)
+    with MemoryTracker() as mem:
+        torch.add(torch.ones(100), 1, out=out)
+    assert mem.current == 400
+
+
+def test_literal_is_new_though_no_operation_makes_it():
+    with MemoryTracker() as mem:
+        x = torch.tensor([1.0, 2.0, 3.0])  # noqa: F841
+    assert mem.current == 12
+
+
+def test_numpy_memory_is_not_counted():
+    import numpy
+
+    array = numpy.ones(1000)
+    with MemoryTracker() as mem:
+        x = torch.from_numpy(array)
+        y = x + 1  # noqa: F841
+        del x
+    assert mem.current == 8000
+
+
+def test_exception_closes_the_tracker_and_its_phases():
+    with pytest.raises(ZeroDivisionError), MemoryTracker() as mem:
+        kept = torch.empty(10)  # noqa: F841
+        with mem.phase("outer"), mem.phase("inner"):
+            torch.empty(100)
+            raise ZeroDivisionError
+    assert [(phase.name, phase.start, phase.end, phase.peak) for phase in mem.phases] == [
+        ("outer", 40, 40, 440),
+        ("inner", 40, 40, 440),
+    ]
+    assert torch._C._len_torch_dispatch_stack() == 0
+    assert mem.current == 40
+
+
+def test_failing_operation_counts_nothing():
+    with MemoryTracker() as mem, pytest.raises(RuntimeError):
+        torch.ones(2, 3) @ torch.ones(2, 3)
+    assert mem.current == 0
+
+
+def test_nested_trackers_agree():
+    with MemoryTracker() as outer:
+        before = torch.empty(100)
+        with MemoryTracker(before) as inner, inner.phase("work"):
+            y = torch.ones(1000).exp()
+            del before
+        after = torch.empty(10)
+    assert (outer.current, inner.current) == (4000 + 40, 4000 - 400)
+    assert [event.delta for event in outer.events[1:-1]] == [event.delta for event in inner.events]
+    del y, after
+
+
+def test_trackers_may_be_left_in_any_order():
+    first, second = MemoryTracker(), MemoryTracker()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    kept = torch.empty(10)
+    second.__exit__(None, None, None)
+    assert (first.current, second.current) == (0, 40)
+    assert torch._C._len_torch_dispatch_stack() == 0
+    del kept
+
+
+def test_tracker_used_in_another_thread():
+    found = []
+
+    def work():
+        model, (x, y) = mlp_model("cpu"), mlp_data("cpu")
+        with MemoryTracker(model, x, y) as mem:
+            with mem.phase("forward"):
+                loss = nn.functional.cross_entropy(model(x), y)
+            found.append(mem.current)
+            with mem.phase("backward"):
+                loss.backward()
+        found.extend(phase.end for phase in mem.phases)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    forward = 3 * 64 * 512 * 4 + 64 * 10 * 4 + 4 + 4  # three hidden layers, log-probabilities, loss, its weight
+    parameters = sum(p.numel() for p in mlp_model("meta").parameters())
+    assert found == [forward, forward, parameters * 4 + 4]
+
+
+def test_tracker_abandoned_in_a_thread_leaves_no_trace_in_others():
+    entered, stop = threading.Event(), threading.Event()
+
+    def work():
+        MemoryTracker().__enter__()
+        entered.set()
+        stop.wait()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    entered.wait()
+    try:
+        assert not torch.utils._python_dispatch.is_in_torch_dispatch_mode()
+        with MemoryTracker() as mem:
+            kept = torch.empty(10)
+        assert mem.current == 40
+        del kept
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_operations_of_other_threads_are_not_seen():
+    kept = []
+    with MemoryTracker() as mem:
+        thread = threading.Thread(target=lambda: kept.append(torch.empty(100)))
+        thread.start()
+        thread.join()
+    assert mem.current == 0  # the stated limit
+
+
+def test_tracker_inside_a_function_transform():
+    numbers = []
+
+    def f(x):
+        with MemoryTracker() as mem:
+            y = x.exp()
+        numbers.append(mem.current)
+        return y.sum()
+
+    torch.func.grad(f)(torch.ones(10))
+    torch.func.vmap(f)(torch.ones(5, 10))
+    assert numbers == [40, 200]
+
+
+@pytest.mark.parametrize("make", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, torch.Tensor.to_mkldnn])
+def test_layouts_without_a_plain_storage_do_not_crash(make):
+    x = torch.eye(4)
+    with MemoryTracker(x) as mem:
+        y = make(x)
+    # Indices i64 and values f32; the oneDNN tensor keeps its memory to itself.
+    expected = {"to_sparse": 4 * 2 * 8 + 4 * 4, "to_sparse_csr": (5 + 4) * 8 + 4 * 4, "to_mkldnn": 0}
+    assert mem.current == expected[make.__name__]
+    del y
+
+
+def test_meta_predicts_the_cpu_without_memory():
+    for name in ("gated_conv", "micro_batches", "loss_list"):
+        numbers = []
+        for device in ("cpu", "meta"):
+            work = SECTION_4[name](device)
+            with MemoryTracker(*work.known, device=device) as mem:
+                kept = work.run(mem.phase)  # noqa: F841
+            numbers.append([(phase.end, phase.peak) for phase in mem.phases])
+        assert numbers[0] == numbers[1]
+
+
+def test_devices_are_counted_apart():
+    with MemoryTracker() as mem:
+        here, there = torch.empty(10), torch.empty(1000, device="meta")  # noqa: F841
+    assert (mem.device, mem.current) == ("cpu", 40)
+    assert mem.report().elsewhere == {"meta": 4000}
+    with MemoryTracker(there) as mem:
+        more = torch.empty(5, device="meta")  # noqa: F841
+    assert (mem.device, mem.current) == ("meta", 20)
+
+
+def test_default_device_of_torch_is_the_default():
+    with torch.device("meta"):
+        assert MemoryTracker().device == "meta"
+
+
+# Categories, timeline, report.
+
+
+def train(mem, model, optimizer, x, y):
+    with mem.phase("forward"):
+        loss = nn.functional.cross_entropy(model(x), y)
+    with mem.phase("backward"):
+        loss.backward()
+    with mem.phase("step"):
+        optimizer.step()
+    return loss
+
+
+@pytest.fixture
+def trained():
+    model, (x, y) = mlp_model("cpu"), mlp_data("cpu")
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    with MemoryTracker(model, optimizer, x, y) as mem:
+        loss = train(mem, model, optimizer, x, y)
+    return mem, model, optimizer, loss
+
+
+def test_categories_are_an_exact_partition(trained):
+    mem, model, _, loss = trained
+    parameters = list(model.parameters())
+    nbytes = sum(p.nbytes for p in parameters)
+    report = mem.report()
+    assert {name: size for name, size in report.categories.items() if size} == {
+        "gradients": nbytes,
+        "optimizer state": 2 * nbytes + 4 * len(parameters),
+        "other": loss.nbytes,
+    }
+    assert sum(report.categories.values()) == report.requested == mem.current
+    assert sum(report.peak_categories.values()) == report.peak == mem.peak
+
+
+def test_saved_for_backward_is_known_in_forward_and_gone_after_backward(trained):
+    mem = trained[0]
+    saved = mem.timeline().categories["saved for backward"]
+    after_forward = mem.phases[1].first_event
+    # Three hidden layers, log-probabilities, total weight; the loss itself is a result.
+    assert saved[after_forward] == 3 * 64 * 512 * 4 + 64 * 10 * 4 + 4
+    assert saved[-1] == 0
+
+
+def test_graph_that_is_still_there_at_the_end_is_saved_for_backward():
+    model, (x, y) = mlp_model("cpu"), mlp_data("cpu")
+    with MemoryTracker(model, x, y) as mem:
+        loss = nn.functional.cross_entropy(model(x), y)
+    assert mem.report().categories["saved for backward"] == mem.current - loss.nbytes
+
+
+def test_categories_need_no_names_for_gradients():
+    layer = nn.Linear(10, 10)
+    with MemoryTracker() as mem:
+        layer(torch.ones(1, 10)).sum().backward()
+    assert mem.report().categories["gradients"] == 440
+
+
+def test_older_memory_completes_the_sum():
+    x = torch.ones(1000)
+    with MemoryTracker(x) as mem:
+        y = x.exp()  # noqa: F841
+        del x
+    report = mem.report()
+    assert (report.categories["other"], report.categories["older"], report.requested) == (4000, -4000, 0)
+
+
+def test_timeline_sums_to_current_at_every_event(trained):
+    mem = trained[0]
+    timeline = mem.timeline()
+    count = len(mem.events) + 1
+    assert len(timeline.current) == len(timeline.time_ns) == len(timeline.older) == count
+    for point in range(count):
+        parts = sum(values[point] for values in timeline.categories.values()) + timeline.older[point]
+        assert parts == timeline.current[point]
+    assert timeline.current[1:] == tuple(event.current for event in mem.events)
+    assert timeline.current[timeline.peak_event] == timeline.peak == max(timeline.current)
+    assert set(timeline.categories) <= set(CATEGORIES)
+    assert list(timeline.time_ns) == sorted(timeline.time_ns)
+
+
+def test_phases_point_into_the_events(trained):
+    mem = trained[0]
+    current = mem.timeline().current
+    for phase in mem.phases:
+        assert current[phase.first_event] == phase.start
+        assert current[phase.last_event] == phase.end
+        assert max(current[phase.first_event : phase.last_event + 1]) == phase.peak
+        assert {event.phase for event in mem.events[phase.first_event : phase.last_event]} <= {phase.name}
+
+
+def test_events_number_storages_by_appearance():
+    with MemoryTracker() as mem:
+        a = torch.empty(10)
+        with mem.phase("p"):
+            b = torch.empty(20)
+            del a
+    assert mem.events == (
+        MemoryEvent(0, "aten::empty", "", 40, 40, 0, "cpu"),
+        MemoryEvent(1, "aten::empty", "p", 80, 120, 1, "cpu"),
+        MemoryEvent(2, "aten::empty", "p", -40, 80, 0, "cpu"),
+    )
+    del b
+
+
+def test_report_reads_as_a_table():
+    x = torch.ones(1000, requires_grad=True)
+    with MemoryTracker(x) as mem:
+        with mem.phase("forward"):
+            loss = x.exp().sum()
+        with mem.phase("backward"):
+            loss.backward()
+    assert str(mem.report()).splitlines() == [
+        "Memory on cpu, above the start: 3.9 KiB at the end, peak 7.8 KiB after aten::mul",
+        "",
+        "phase       start      end      net     peak  peak after",
+        "forward       0 B  3.9 KiB  3.9 KiB  3.9 KiB  aten::sum",
+        "backward  3.9 KiB  3.9 KiB      0 B  7.8 KiB  aten::mul",
+        "",
+        "category            at the end  at the peak",
+        "gradients              3.9 KiB      3.9 KiB",
+        "saved for backward         0 B      3.9 KiB",
+        "temporary                  0 B          4 B",
+        "other                      4 B          4 B",
+        "sum                    3.9 KiB      7.8 KiB",
+    ]
+    assert "| forward | 0 B | 3.9 KiB | 3.9 KiB | 3.9 KiB | aten::sum |" in mem.report().to_markdown().splitlines()
+    assert repr(mem) == "MemoryTracker on cpu, closed: 3.9 KiB now, peak 7.8 KiB, 2 phases"
+    assert str(mem.phases[0]) == "forward: net 3.9 KiB, peak 3.9 KiB after aten::sum"
+
+
+def test_report_tells_what_it_does_not_count():
+    x = torch.ones(10, requires_grad=True)
+    with MemoryTracker(x) as mem:
+        loss = (x * 2.0).sum()  # noqa: F841  autograd keeps the 2.0 as a tensor of 8 bytes
+    assert mem.unseen() == mem.report().unseen == {"boxed scalars": 8}
+    assert "Held beside it, made past the dispatcher (boxed scalars): 8 B" in str(mem.report())
+
+
+def test_random_states_of_checkpoint_are_unseen_by_name():
+    x = torch.ones(10, requires_grad=True)
+    with MemoryTracker(x) as mem:
+        y = checkpoint(torch.exp, x, use_reentrant=False)
+        during = mem.unseen()
+        y.sum().backward()
+    assert during == {"RNG states": torch.get_rng_state().nbytes}
+    assert mem.unseen() == {}
+    del y
+
+
+def test_report_goes_to_json_and_back(trained):
+    report = trained[0].report()
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert plain["requested"] == report.requested
+    assert plain["phases"][1]["net"] == report.phases[1].net
+    assert plain["categories"] == report.categories
+
+
+def test_difference_of_reports():
+    reports = []
+    for size in (100, 300):
+        with MemoryTracker() as mem, mem.phase("make"):
+            kept = torch.ones(size)  # noqa: F841
+        reports.append(mem.report())
+    difference = reports[1] - reports[0]
+    assert (difference.requested, difference.peak, difference.phases[0].net) == (800, 800, 800)
+    assert difference.categories == {"other": 800}
+    assert (reports[0] - reports[0]).requested == 0
+
+
+def test_difference_needs_reports_of_one_kind():
+    with MemoryTracker(device="cpu") as one:
+        pass
+    with MemoryTracker(device="meta") as other:
+        pass
+    with pytest.raises(ValueError, match="two reports of one device"):
+        one.report() - other.report()
+    with pytest.raises(TypeError):
+        one.report() - 3
+
+
+# Bad input.
+
+
+def test_closed_tracker_refuses_a_phase():
+    with MemoryTracker() as mem:
+        pass
+    with pytest.raises(ValueError, match="tracker that is closed"), mem.phase("late"):
+        pass
+
+
+def test_tracker_that_was_not_entered_refuses_a_phase_and_reads_zero():
+    mem = MemoryTracker()
+    with pytest.raises(ValueError, match="not entered yet"), mem.phase("early"):
+        pass
+    assert (mem.current, mem.peak, mem.phases, mem.events, mem.report().requested) == (0, 0, (), (), 0)
+
+
+def test_tracker_is_for_one_block():
+    with MemoryTracker() as mem:
+        with pytest.raises(ValueError, match="second time"), mem:
+            pass
+        kept = torch.empty(10)
+    with pytest.raises(ValueError, match="second time"), mem:
+        pass
+    assert mem.current == 40
+    del kept
+
+
+@pytest.mark.parametrize("known", [5, "model", object(), [torch.nn.Linear, 3], {"a": object()}])
+def test_what_owns_no_memory_cannot_be_named(known):
+    with pytest.raises(TypeError, match="modules, optimizers, tensors"):
+        MemoryTracker(known)
+
+
+def test_containers_and_iterators_of_known_objects():
+    model = nn.Linear(10, 10)
+    with MemoryTracker({"nets": [model], "more": (torch.ones(5),)}, model.parameters(), None) as mem:
+        pass
+    assert mem.device == "cpu"
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cpu:x", object()])
+def test_unknown_device_is_refused(device):
+    with pytest.raises(ValueError, match="cpu, cuda:0, mps or meta"):
+        MemoryTracker(device=device)
+
+
+def test_unknown_engine_is_refused():
+    with pytest.raises(ValueError, match="auto, dispatch, allocator"):
+        MemoryTracker(engine="magic")
+
+
+def test_leaving_in_another_thread_is_refused():
+    mem = MemoryTracker().__enter__()
+    messages = []
+
+    def leave():
+        try:
+            mem.__exit__(None, None, None)
+        except ValueError as error:
+            messages.append(str(error))
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    thread.join()
+    mem.__exit__(None, None, None)
+    assert "begins and ends in one thread" in messages[0]
+
+
+# The observer changes nothing.
+
+
+@pytest.mark.parametrize("name", SECTION_4)
+def test_gradients_are_bitwise_equal_with_and_without_the_tracker(name):
+    results = []
+    for tracked in (False, True):
+        torch.manual_seed(0)
+        work = SECTION_4[name]("cpu")
+        torch.manual_seed(1)
+        mem = MemoryTracker(*work.known)
+        if tracked:
+            with mem:
+                work.run(mem.phase)
+        else:
+            work.run(_no_phase)
+        results.append([value for item in work.known for value in _numbers_of(item)])
+    assert len(results[0]) == len(results[1]) > 0
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+class _no_phase:
+    def __init__(self, name):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+
+def _numbers_of(item):
+    if isinstance(item, dict):
+        return [found for value in item.values() for found in _numbers_of(value)]
+    if isinstance(item, nn.Module):
+        return [found for p in item.parameters() for found in _numbers_of(p)]
+    if isinstance(item, torch.optim.Optimizer):
+        return [value for state in item.state.values() for value in state.values()]
+    return [item.detach()] + ([item.grad] if item.grad is not None else [])
+
+
+def test_in_place_error_stays():
+    def edited_exp():
+        x = torch.ones(3, requires_grad=True)
+        y = x.exp()
+        y.add_(1)
+        y.sum().backward()
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"), MemoryTracker():
+        edited_exp()
+
+
+def test_forward_runs_as_often_as_without():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x.exp().exp()
+
+    x = torch.ones(10, requires_grad=True)
+    with MemoryTracker(x) as mem:
+        with mem.phase("forward"):
+            y = checkpoint(f, x, use_reentrant=False)
+        mem.unseen()
+        mem.report()
+    assert len(calls) == 1
+    y.sum().backward()
+    assert len(calls) == 2
+
+
+def test_tracker_keeps_nothing_alive():
+    with MemoryTracker() as mem:
+        model, (x, y) = mlp_model("cpu"), mlp_data("cpu")
+        optimizer = torch.optim.Adam(model.parameters())
+        named = weakref.ref(model)
+        with MemoryTracker(model, optimizer, x, y) as inner:
+            loss = train(inner, model, optimizer, x, y)
+            inner.report()
+            inner.timeline()
+        del model, optimizer, x, y, loss
+        gc.collect()  # an optimizer's hooks and its step are a cycle of their own
+        assert named() is None
+        assert mem.current == 0
+    assert len(inner.events) > 0
+
+
+def test_closed_tracker_is_no_garbage():
+    with MemoryTracker() as mem:
+        torch.ones(10)
+    gc.collect()
+    gc.disable()
+    try:
+        gone = weakref.ref(mem._recorder)
+        del mem
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_first_operation_does_not_import_the_compiler():
+    code = (
+        "import sys, torch\n"
+        "from course_utils.memory import MemoryTracker\n"
+        "with MemoryTracker() as mem:\n"
+        "    torch.ones(3, requires_grad=True).exp().sum().backward()\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,65 @@
+"""What README.md says is so: its lesson table, its links, its example."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from course_utils.catalogue import LESSONS, LessonInfo
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def row(lesson: LessonInfo) -> str:
+    """The line of README's table for a lesson."""
+    exercises = len(importlib.import_module(f"course_utils.lessons.{lesson.name}").EXERCISES)
+    link = f"[{lesson.title}](notebooks/{lesson.notebook}.ipynb)"
+    cells = (f"{lesson.number:02d}", link, lesson.question, lesson.minutes, exercises, lesson.points)
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def test_lesson_table_is_the_catalogue() -> None:
+    shown = [line for line in README.splitlines() if re.match(r"\| \d\d \|", line)]
+    assert shown == [row(lesson) for lesson in LESSONS]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_and_folders_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = {link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link}
+    folders = set(re.findall(r"`([\w./]+/)`", text)) - {"my_notebooks/"}  # a learner's own
+    assert links | folders
+    assert [name for name in sorted(links | folders) if not (ROOT / name).exists()] == []
+
+
+def test_example_prints_what_its_comments_say(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    promised = re.findall(r"^print\(.*\)  # (.+)$", example, flags=re.MULTILINE)
+    environment = os.environ | {"COURSE_UTILS_PROGRESS": str(tmp_path / "progress.sqlite3")}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == promised
+    assert len(promised) == example.count("print(")
+
+
+def test_commands_without_make_name_modules_that_exist() -> None:
+    modules = set(re.findall(r"python -m ([\w.]+)", README))
+    assert {"course_utils.workspace", "pip", "pytest"} <= modules
+    assert [module for module in sorted(modules) if importlib.util.find_spec(module) is None] == []
+
+
+def test_first_screen_has_the_sentence_and_the_two_commands() -> None:
+    first_screen = README.splitlines()[:20]
+    assert any(line.startswith("make lab ") for line in first_screen)
+    assert any(line.startswith("make test ") for line in first_screen)
+
+
+def test_contributing_is_short_enough_to_be_read() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 60
