@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.10 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"
 .DEFAULT_GOAL := help
-.PHONY: help lab fresh test lint lessons bench environment tools
+.PHONY: help lab fresh test lint lessons bench sweep environment tools
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -18,7 +18,9 @@ lint: tools  ## style, formatting, direction of imports, types, the notebooks' a
 lessons: tools  ## write notebooks/ again from notebooks/solutions/
 	@$(RUN) -m course_utils.authoring build
 bench: tools  ## speed and memory claims, as a table of ratios
-	@$(RUN) -m benchmarks
+	@$(RUN) -m benchmarks $(ARGS)
+sweep: tools  ## the memory tracker against the allocator, on every operation PyTorch knows
+	@$(RUN) -m benchmarks.memory_sweep $(ARGS)
 environment:
 	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)"
 tools:

@@ -7,17 +7,24 @@ Each returns a ``Drawing``: the figure, and the same in words. matplotlib is imp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from course_utils.draw_style import Drawing, new_figure, style, text_width
+from course_utils.errors import explain
 from course_utils.graph import GraphMemory, graph_memory, tensor_names
 from course_utils.graph_picture import graph_picture
+from course_utils.memory import MemoryTracker
+from course_utils.memory_records import Timeline
+from course_utils.text import describe
+from course_utils.timeline_picture import timeline_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Width and height of a timeline, in points.
+_TIMELINE = (660.0, 330.0)
 # A figure wider than this is shrunk by the page, and its texts with it.
 _WIDEST = 900.0
 
@@ -57,6 +64,50 @@ def plot_graph(
     with style():
         picture = graph_picture(memory, text_width, title=title, kinds=kinds, fold=fold, widest=_WIDEST)
         return _drawn(picture, ax)
+
+
+def plot_memory(
+    memory: MemoryTracker | Timeline,
+    *,
+    ax: Axes | None = None,
+    title: str = "",
+    x: Literal["event", "time"] = "event",
+) -> Drawing:
+    """Draws the bytes alive over time: what they were for, the phases, and the peak with its operation.
+
+    Args:
+        memory: a tracker, or its ``timeline()``.
+        ax: axes to draw into; by default a figure of its own.
+        title: the first line above the drawing.
+        x: ``"event"`` counts allocations and frees, the same in every run; ``"time"`` is in milliseconds.
+
+    Raises:
+        TypeError: ``memory`` is neither.
+        ValueError: ``x`` is neither.
+    """
+    from course_utils.draw_memory import draw_memory
+
+    timeline = memory.timeline() if isinstance(memory, MemoryTracker) else memory
+    if not isinstance(timeline, Timeline):
+        raise TypeError(
+            explain(
+                f"plot_memory was given {describe(memory)}.",
+                "a MemoryTracker, or what its timeline() returns.",
+                "a report has sums only; the figure needs every event.",
+                "with MemoryTracker(model) as mem: ...  then plot_memory(mem)",
+            )
+        )
+    if x not in ("event", "time"):
+        raise ValueError(explain(f"plot_memory(x={x!r}) was called.", 'x is "event" or "time".'))
+    with style():
+        own = ax is None
+        if ax is None:
+            width, height = _TIMELINE
+            ax = new_figure(width, height).add_axes(
+                (62 / width, 52 / height, 1 - (62 + 16) / width, 1 - (52 + 12) / height)
+            )
+        draw_memory(ax, timeline, title, x_is_time=x == "time")
+        return Drawing(ax.get_figure(), ax, timeline_words(timeline, title), own=own)
 
 
 def _drawn(picture: Any, ax: Axes | None) -> Drawing:

@@ -79,7 +79,9 @@ def write(draw: Draw, level: int) -> Program:
 
 def _finish(trace: Trace) -> Program | None:
     names = trace.names()
-    asked = list(trace.values.values())[-_MOST_KEYS:]
+    values = list(trace.values.values())
+    picked = trace.draw.sample(range(len(values)), min(len(values), _MOST_KEYS))
+    asked = [values[index] for index in sorted(picked)]
     if len(asked) < 4 or len({value.flag for value in asked}) < 2:
         return None
     questions = []

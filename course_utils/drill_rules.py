@@ -20,8 +20,8 @@ RULES = {
     ),
     "parameter of": "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad, without history",
     # Operations.
-    "any": "An operation is recorded as soon as one operand requires grad, and {carriers} requires it here",
-    "none": "An operation is recorded only if an operand requires grad, and {operands} does not",
+    "any": "An operation is recorded as soon as one operand requires grad, and {carriers} {verb} here",
+    "none": "An operation is recorded only if an operand requires grad, and {operands} {verb} not",
     "late": (
         "When this line ran, {operands} did not require grad, so nothing was recorded. Raising the flag in line {raised} "
         "changes nothing that was computed before"
@@ -42,6 +42,7 @@ RULES = {
     "written": "Writing {source} into {target} in place is recorded: {target} now hangs on the history of {source}",
     # Modes and layers.
     "no_grad": "Nothing that is computed under `no_grad()` is recorded (line {at})",
+    "view": "A view answers for its base, also under `no_grad()`: {source} requires grad, though no history leads back to it",
     "unrecorded write": "Under `no_grad()` the edit in line {write} changes the values and is not recorded",
     "enabled": "`enable_grad()` switches recording on again, also inside `no_grad()` (line {at})",
     "layer": "The parameters of a layer require grad, so its output does, whatever its input",

@@ -240,7 +240,8 @@ def view_plain(trace: Trace) -> bool:
 
 
 def _view(trace: Trace, flagged: bool) -> bool:
-    value = pick(trace, [v for v in floats(trace, flagged) if len(v.shape) == 1 and v.shape[0] > 2])
+    values = [v for v in floats(trace, flagged) if len(v.shape) == 1 and v.shape[0] > 2]
+    value = pick(trace, [v for v in values if trace.recording or not v.view])
     if value is None or not trace.decidable([value]):
         return False
     tail, size = trace.draw.choice(_VIEWS), value.shape[0]
@@ -269,7 +270,7 @@ def _editable(value: Value) -> bool:
 
 
 def raise_flag(trace: Trace) -> bool:
-    value = pick(trace, [v for v in floats(trace, False) if v.leaf and not v.view and v.kind == "f32"])
+    value = pick(trace, [v for v in floats(trace, False) if v.leaf and not v.view and v.kind == "f32" and not trace.viewed(v)])
     if value is None or trace.nested:
         return False
     trace.raise_flag(value)
@@ -278,7 +279,8 @@ def raise_flag(trace: Trace) -> bool:
 
 def raise_used_flag(trace: Trace) -> bool:
     """Raises the flag of a tensor from which others were computed before."""
-    used = [v for v in floats(trace, False) if v.made and any(s is v for u in trace.values.values() for s, _ in u.sources)]
+    made = [v for v in floats(trace, False) if v.made and not trace.viewed(v)]
+    used = [v for v in made if any(source is v for user in trace.values.values() for source, _ in user.sources)]
     if not used or trace.nested:
         return False
     trace.raise_flag(trace.draw.choice(used))
@@ -286,7 +288,7 @@ def raise_used_flag(trace: Trace) -> bool:
 
 
 def lower_flag(trace: Trace) -> bool:
-    value = pick(trace, [v for v in floats(trace, True) if v.leaf and v.made])
+    value = pick(trace, [v for v in floats(trace, True) if v.leaf and v.made and not trace.viewed(v)])
     if value is None or trace.nested:
         return False
     trace.lower_flag(value)
@@ -294,7 +296,7 @@ def lower_flag(trace: Trace) -> bool:
 
 
 def detach_in_place(trace: Trace) -> bool:
-    values = [v for v in floats(trace, True) if not v.leaf and not v.view and v.why_flag.rule in ("any", "raised")]
+    values = [v for v in floats(trace, True) if not v.leaf and not v.view and not trace.viewed(v)]
     if not values or trace.nested:
         return False
     trace.detach_in_place(trace.draw.choice(values))

@@ -65,6 +65,7 @@ class Trace(Page):
         self.values: dict[str, Value] = {}
         self.size = draw.choice((3, 4, 5))
         self._modes: list[tuple[bool, int]] = []
+        self._viewed: set[str] = set()
 
     # Modes.
 
@@ -87,6 +88,10 @@ class Trace(Page):
         return len(self._modes)
 
     # Tensors.
+
+    def viewed(self, value: Value) -> bool:
+        """Whether views of it were made: their flags follow its own, so it is left alone."""
+        return value.name in self._viewed
 
     def create(self, expression: str, rule: str, *, flag: bool, computed: bool = False, kind: str = "f32") -> Value:
         """A vector made from nothing. ``computed``: the line goes on and computes with it, so it is no leaf."""
@@ -113,6 +118,12 @@ class Trace(Page):
         if not kind:
             kind = "f64" if any(value.kind == "f64" for value in operands) else "f32"
         made = Value(name, flag, not flag, why, why, shape, kind, view=view, fresh=not view)
+        if view:
+            self._viewed.update(value.name for value in operands)
+            if why.rule == "no_grad":
+                # A view answers for its base, although no history leads there.
+                # https://github.com/pytorch/pytorch/issues/11390
+                made.flag, made.why_flag = True, Reason(line, "view", {"source": f"`{operands[0].name}`"})
         self._use(made, operands, 0 if self.recording else self._modes[-1][1])
         return self._bind(made)
 
@@ -189,7 +200,7 @@ class Trace(Page):
         if flagged and self.recording:
             if self._modes and any(not on for on, _ in self._modes):
                 return True, Reason(self._modes[-1][1], "enabled", {"at": str(line)})
-            return True, Reason(line, "any", {"carriers": listed([value.name for value in flagged])})
+            return True, Reason(line, "any", _with_verb("carriers", flagged))
         if flagged:
             return False, Reason(self._modes[-1][1], "no_grad", {"at": str(line)}, cuts=True)
         return False, self._nothing(line, operands)
@@ -198,7 +209,7 @@ class Trace(Page):
         reason = self.only_cut(operands)
         if reason is not None:
             return reason.passed_on(line)
-        return Reason(line, "none", {"operands": listed([value.name for value in operands])})
+        return Reason(line, "none", _with_verb("operands", operands))
 
     @staticmethod
     def only_cut(operands: Sequence[Value]) -> Reason | None:
@@ -228,3 +239,8 @@ class Trace(Page):
         if start is goal:
             return True
         return any(block in (0, without) and self.reached(source, goal, without) for source, block in start.sources)
+
+
+def _with_verb(role: str, values: Sequence[Value]) -> dict[str, str]:
+    names = list(dict.fromkeys(value.name for value in values))
+    return {role: listed(names), "verb": "does" if len(names) == 1 else "do"}

@@ -254,6 +254,7 @@ def test_tracker_inside_a_function_transform():
     assert numbers == [40, 200]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("make", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, torch.Tensor.to_mkldnn])
 def test_layouts_without_a_plain_storage_do_not_crash(make):
     x = torch.eye(4)
