@@ -1,7 +1,8 @@
-"""Figures of what was measured: the recorded graph (``plot_graph``).
+"""Figures of what was measured: the recorded graph (``plot_graph``), bytes over time (``plot_memory``), costs side by
+side (``plot_bars``).
 
 Each returns a ``Drawing``: the figure, and the same in words. matplotlib is imported when a figure is drawn. Imports
-``course_utils.graph``, ``graph_picture``, ``draw_style``, ``draw_graph``, ``errors`` and ``text``.
+``course_utils.graph``, ``memory``, ``compare``, and the modules that decide (``*_picture``) and draw (``draw_*``).
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from course_utils.compare import Comparison, format_count
 from course_utils.draw_style import Drawing, new_figure, style, text_width
 from course_utils.errors import explain
 from course_utils.graph import GraphMemory, graph_memory, tensor_names
-from course_utils.graph_picture import graph_picture
+from course_utils.graph_picture import GraphPicture, graph_picture
 from course_utils.memory import MemoryTracker
 from course_utils.memory_records import Timeline
-from course_utils.text import describe
+from course_utils.text import describe, format_bytes
 from course_utils.timeline_picture import timeline_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from course_utils.draw_bars import Panel
 
 # Width and height of a timeline, in points.
 _TIMELINE = (660.0, 330.0)
@@ -110,19 +114,86 @@ def plot_memory(
         return Drawing(ax.get_figure(), ax, timeline_words(timeline, title), own=own)
 
 
-def _drawn(picture: Any, ax: Axes | None) -> Drawing:
+def plot_bars(costs: Comparison | Mapping[str, int], *, ax: Axes | None = None, title: str = "") -> Drawing:
+    """Draws what alternatives cost, side by side, the numbers beside the bars.
+
+    Args:
+        costs: what ``compare`` returned: one panel each for FLOPs, peak bytes, held bytes and time; or bytes by name:
+            one panel.
+        ax: axes to draw into; the picture is shrunk to fit. By default a figure of its own.
+        title: the line above the drawing.
+
+    Raises:
+        TypeError: ``costs`` is neither.
+        ValueError: it is empty.
+    """
+    from course_utils.draw_bars import bars_size, draw_bars
+
+    names, panels, note = _panels(costs)
+    heading = title or ("What the alternatives cost" if isinstance(costs, Comparison) else "Bytes")
+    with style():
+        drawing_ax, own = _fitted(ax, *bars_size(names, panels))[:2]
+        draw_bars(drawing_ax, names, panels, heading, note)
+        words = [f"{heading}."]
+        for panel in panels:
+            pairs = [f"{name} {value}" for name, value in zip(names, panel.words, strict=True)]
+            words.append(f"{panel.name}: {', '.join(pairs)}.")
+        return Drawing(drawing_ax.get_figure(), drawing_ax, " ".join(words), own=own)
+
+
+def _panels(costs: Comparison | Mapping[str, int]) -> tuple[list[str], list[Panel], str]:
+    from course_utils.draw_bars import Panel
+
+    if isinstance(costs, Comparison):
+        names = [cost.name for cost in costs.costs]
+        flops = tuple(cost.flops for cost in costs.costs)
+        panels = [Panel("FLOPs", flops, tuple(map(format_count, flops)))]
+        for heading, sizes in (
+            ("peak bytes", tuple(cost.peak_bytes for cost in costs.costs)),
+            ("bytes held with the result", tuple(cost.held_bytes for cost in costs.costs)),
+        ):
+            panels.append(Panel(heading, sizes, tuple(map(format_bytes, sizes))))
+        ratios = tuple(cost.time_ratio for cost in costs.costs)
+        if None not in ratios:
+            panels.append(Panel("time", ratios, tuple(f"{ratio:.2f}x" for ratio in ratios)))
+        return names, panels, f"time: of {costs.baseline}, in {costs.rounds} rounds" if costs.rounds else ""
+    if not isinstance(costs, Mapping) or not all(isinstance(value, int) for value in costs.values()):
+        raise TypeError(
+            explain(
+                f"plot_bars was given {describe(costs)}.",
+                "what compare() returned, or a dictionary of names and bytes.",
+                try_this='plot_bars(compare({"multiply": first, "skip": second}))',
+            )
+        )
+    if not costs:
+        raise ValueError(explain("plot_bars was given an empty dictionary.", "at least one name with its bytes."))
+    sizes = tuple(costs.values())
+    return list(costs), [Panel("bytes", sizes, tuple(map(format_bytes, sizes)))], ""
+
+
+def _drawn(picture: GraphPicture, ax: Axes | None) -> Drawing:
     from course_utils.draw_graph import draw_graph
 
+    ax, own, scale = _fitted(ax, picture.width, picture.height)
+    draw_graph(ax, picture, scale)
+    return Drawing(ax.get_figure(), ax, picture.description, own=own)
+
+
+def _fitted(ax: Axes | None, width: float, height: float) -> tuple[Axes, bool, float]:
+    """Axes whose data coordinates are points of a picture of that size, y downwards, shrunk where it does not fit.
+
+    Returns:
+        The axes, whether the figure was made here, and the size of a point of the picture in points of the figure.
+    """
     own = ax is None
     if ax is None:
-        ax = new_figure(picture.width, picture.height).add_axes((0.0, 0.0, 1.0, 1.0))
+        ax = new_figure(width, height).add_axes((0.0, 0.0, 1.0, 1.0))
     figure = ax.get_figure()
     frame = ax.get_window_extent()
     wide, high = frame.width * 72 / figure.dpi, frame.height * 72 / figure.dpi
-    scale = min(wide / picture.width, high / picture.height, 1.0)
+    scale = min(wide / width, high / height, 1.0)
+    side, above = (wide / scale - width) / 2, (high / scale - height) / 2
     ax.set_axis_off()
-    side, above = (wide / scale - picture.width) / 2, (high / scale - picture.height) / 2
-    ax.set_xlim(-side, picture.width + side)
-    ax.set_ylim(picture.height + above, -above)
-    draw_graph(ax, picture, scale)
-    return Drawing(figure, ax, picture.description, own=own)
+    ax.set_xlim(-side, width + side)
+    ax.set_ylim(height + above, -above)
+    return ax, own, scale

@@ -105,10 +105,12 @@ def _areas(ax: Axes, timeline: Timeline, places: Sequence[float], divisor: int) 
         fill, hatch = CATEGORY_STYLES.get(name, (GREY, "----"))
         look = {"facecolor": fill, "edgecolor": "#FFFFFFB0", "hatch": hatch}
         ax.fill_between(places, base, top, step="post", linewidth=0, zorder=2, **look)
-        ax.step(places, top, where="post", color=INK, linewidth=0.4, zorder=2.5)
         handles.append(Patch(label=name, linewidth=0, **look))
         base = top
-    ax.step(places, [value / divisor for value in timeline.current], where="post", color=INK, linewidth=1.2, zorder=3)
+    # Thousands of events would run together into one black area.
+    thin = min(1.0, 600 / len(places))
+    current = [value / divisor for value in timeline.current]
+    ax.step(places, current, where="post", color=INK, linewidth=max(1.2 * thin, 0.4), zorder=3)
     if any(value < 0 for value in timeline.current):
         ax.axhline(0, color=RULE, linewidth=0.8, zorder=2.6)
     return handles
@@ -118,7 +120,12 @@ def _key(strip: Strip, shades: dict[str, str]) -> list[Any]:
     from matplotlib.patches import Patch
 
     return [
-        Patch(facecolor=shades[stem], edgecolor=RULE, linewidth=0.5, label=f"{stem} ({count} phases)")
+        Patch(
+            facecolor=shades[stem],
+            edgecolor=RULE,
+            linewidth=0.5,
+            label=f"{stem} ({count} phases)" if count > 1 else stem,
+        )
         for stem, count in strip.key
     ]
 
@@ -209,7 +216,7 @@ def _write_legend(ax: Axes, rows: list[list[Any]], note: str, width: float, left
 def _limit_y(ax: Axes, timeline: Timeline, divisor: int, height: float) -> None:
     low = min(0, *timeline.current, *timeline.older) / divisor
     high = max(timeline.peak / divisor, low + 1e-9)
-    if high <= 0 and low >= 0:
+    if not any(timeline.current) and not low:
         high = 1.0
     room = min(_PEAK_ROOM, height * 0.4)
     ax.set_ylim(low * 1.05, low + (high - low) * height / (height - room))
@@ -225,6 +232,8 @@ def _shade(
     for phase in _outermost(timeline):
         start, end = places[phase.first_event], places[phase.last_event]
         ax.add_patch(_band(start, end, top, shades[phase_stem(phase.name)], across))
+    if strip.height:
+        ax.plot([0, 1], [1, 1], transform=ax.transAxes, color="#B9B4A6", linewidth=0.8, zorder=0.5, clip_on=False)
     x_scale = ax.get_position().width * _figure_points(ax)[0] / (ax.get_xlim()[1] - ax.get_xlim()[0])
     for label in strip.labels:
         ax.text(

@@ -73,7 +73,7 @@ def write(draw: Draw, level: int) -> Program:
         goal = draw.choice(_LINES[level])
         while len(trace.lines) < goal:
             steps.take(trace, (_UP if draw.chance(0.5) else _DOWN)[level])
-        if len(trace.lines) <= 12 and (program := _finish(trace)) is not None:
+        if trace.fits and (program := _finish(trace)) is not None:
             return program
 
 

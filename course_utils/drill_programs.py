@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 # Without e, f, i, j, l, n and o, which are read as numbers, functions, counters or each other.
 NAMES = "abcdghkmpqrstuvwxyz"
+MOST_LINES, LINE_LENGTH = 12, 60
 _TOKEN = re.compile(r"@(\d+)@")
 _INDENT = "    "
 
@@ -160,6 +161,11 @@ class Page:
             yield line
         finally:
             self._depth -= 1
+
+    @property
+    def fits(self) -> bool:
+        """Whether the program is short enough to be read."""
+        return len(self.lines) <= MOST_LINES and all(len(named(line, NAMES)) <= LINE_LENGTH for line in self.lines)
 
     def names(self) -> list[str]:
         """The names for all tokens so far, in their order."""

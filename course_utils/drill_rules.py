@@ -40,6 +40,13 @@ RULES = {
     "raised later": "`requires_grad_()` raises the flag of the tensor itself",
     "lowered": "`requires_grad_(False)` lowers the flag of a leaf, from this line on",
     "written": "Writing {source} into {target} in place is recorded: {target} now hangs on the history of {source}",
+    # What backward leaves in `.grad`.
+    "filled": "{name} is a leaf that requires grad since this line, and the loss is computed from it",
+    "retained": "`retain_grad()` asks backward to keep the gradient of a tensor that is no leaf",
+    "not kept": "Backward passes through {name} and fills `.grad` of leaves alone; {name} is the result of an operation",
+    "not flagged": "The loss is computed from {name}, which does not require grad: backward has nothing to do there",
+    "not reached": "This line cuts every way from the loss back to {name}",
+    "unused": "The loss is not computed from {name}, so no gradient comes there",
     # Modes and layers.
     "no_grad": "Nothing that is computed under `no_grad()` is recorded (line {at})",
     "view": "A view answers for its base, also under `no_grad()`: {source} requires grad, though no history leads back to it",

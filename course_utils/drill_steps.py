@@ -74,7 +74,8 @@ def pick(trace: Trace, values: Sequence[Value]) -> Value | None:
 
 
 def floats(trace: Trace, flagged: bool | None = None) -> list[Value]:
-    return [v for v in trace.values.values() if v.is_float and (flagged is None or v.flag == flagged)]
+    values = dict.fromkeys(trace.values.values())
+    return [v for v in values if v.is_float and (flagged is None or v.flag == flagged)]
 
 
 def _partners(trace: Trace, value: Value, flagged: bool | None) -> list[Value]:
@@ -133,7 +134,7 @@ def compute_plain(trace: Trace) -> bool:
 
 def compute_again(trace: Trace) -> bool:
     """An operation whose result takes the name of its operand."""
-    value = pick(trace, [v for v in floats(trace, True) if v.leaf])
+    value = pick(trace, [v for v in floats(trace, True) if v.leaf and not v.shared])
     if value is None or not trace.recording:
         return False
     expression = trace.draw.choice(("{x} * {k}", "{x} / {k}", "{x} + {k}", "{x} - {k}"))
@@ -228,6 +229,15 @@ def convert(trace: Trace) -> bool:
     return True
 
 
+def convert_nothing(trace: Trace) -> bool:
+    """A conversion to what the tensor is already, which returns the tensor itself."""
+    value = pick(trace, [v for v in floats(trace, True) if v.made and v.kind == "f32" and not v.shared])
+    if value is None:
+        return False
+    trace.same(trace.draw.choice((".cpu()", ".float()", ".contiguous()", '.to("cpu")')), value)
+    return True
+
+
 # Steps: views, in-place operations, flags.
 
 
@@ -296,7 +306,7 @@ def lower_flag(trace: Trace) -> bool:
 
 
 def detach_in_place(trace: Trace) -> bool:
-    values = [v for v in floats(trace, True) if not v.leaf and not v.view and not trace.viewed(v)]
+    values = [v for v in floats(trace, True) if v.fresh and not v.leaf and not v.view]
     if not values or trace.nested:
         return False
     trace.detach_in_place(trace.draw.choice(values))

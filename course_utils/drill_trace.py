@@ -30,6 +30,8 @@ class Value:
         view: whether it is a view.
         fresh: whether nothing else uses it or its memory yet, so that it may be edited in place.
         made: whether a line creates it, rather than computing it from others.
+        line: the line after which its name stands for it.
+        shared: whether a second name stands for it.
         sources: the tensors it was computed from, each with the line that blocks a gradient's way there, or 0.
         retained: why its gradient is kept though it is no leaf.
     """
@@ -44,6 +46,8 @@ class Value:
     view: bool = False
     fresh: bool = True
     made: bool = False
+    line: int = 0
+    shared: bool = False
     sources: list[tuple[Value, int]] = field(default_factory=list)
     retained: Reason | None = None
 
@@ -58,6 +62,7 @@ class Trace(Page):
     Attributes:
         values: what each name stands for, in the order of first appearance.
         size: the length of the program's vectors.
+        second_names: names that stand for a tensor which had a name already, and why they do.
     """
 
     def __init__(self, draw: Draw) -> None:
@@ -66,6 +71,7 @@ class Trace(Page):
         self.size = draw.choice((3, 4, 5))
         self._modes: list[tuple[bool, int]] = []
         self._viewed: set[str] = set()
+        self.second_names: dict[str, Reason] = {}
 
     # Modes.
 
@@ -135,6 +141,14 @@ class Trace(Page):
         made = Value(name, False, True, why, why, shape, kind, fresh=not shares)
         self._use(made, [source], line)
         return self._bind(made)
+
+    def same(self, call: str, value: Value) -> None:
+        """A second name for a tensor: the result of a call that has nothing to convert."""
+        name = self.name()
+        line = self.write(f"{name} = {value.name}{call}")
+        value.shared, value.fresh = True, False
+        self.values[name] = value
+        self.second_names[name] = Reason(line, "same object", {"call": call, "source": f"`{value.name}`"})
 
     def parameter(self, expression: str, source: Value) -> Value:
         """``nn.Parameter`` of something computed from ``source``."""
@@ -231,6 +245,7 @@ class Trace(Page):
                 made.sources.append((value, block))
 
     def _bind(self, value: Value) -> Value:
+        value.line = len(self.lines)
         self.values[value.name] = value
         return value
 

@@ -87,7 +87,10 @@ def phase_strip(spans: Sequence[Span], width: Callable[[str], float]) -> Strip:
         else:
             left_out.append(span.name)
     if len(left_out) > len(spans) / 3:
-        return Strip((), 6.0, key=tuple(Counter(span.stem for span in spans).items()))
+        # One wide phase among many narrow ones keeps its name; the others are told by their colours.
+        labels = [label for label in labels if not label.upwards]
+        stems = Counter(span.stem for span in spans if width(span.name) + 5 > span.x1 - span.x0)
+        return Strip(tuple(labels), _LINE if labels else 6.0, key=tuple(stems.items()))
     upwards = [width(label.text) for label in labels if label.upwards]
     height = max(upwards) + 8 if upwards else _LINE if labels else 0.0
     return Strip(tuple(labels), height, left_out=tuple(left_out))
@@ -139,6 +142,8 @@ def peak_words(timeline: Timeline) -> tuple[str, str]:
 
 def timeline_heading(timeline: Timeline, title: str) -> tuple[str, str]:
     """The title, and the summary below it."""
+    if len(timeline.current) == 1:
+        return title or f"Memory on {timeline.device}", "no tensor was allocated or freed"
     end = f"{format_bytes(timeline.current[-1])} at the end"
     if not timeline.peak_op:
         return title or f"Memory on {timeline.device}", end

@@ -5,6 +5,7 @@ returns what must stay alive until the tracker's block ends.
 """
 
 import contextlib
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class Workload:
 
 def mlp_model(device: str) -> nn.Sequential:
     sizes = (256, 512, 512, 512)
-    layers = [layer for a, b in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(a, b), nn.ReLU())]
+    layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*layers, nn.Linear(512, 10)).to(device)
 
 
@@ -415,6 +416,11 @@ def _functional(transform: Callable) -> Callable[[torch.Tensor], Any]:
     return lambda x: transform(lambda v: (v**3).sin().sum())(x.detach())
 
 
+def _embedding(device: str) -> Workload:
+    layer = nn.Embedding(20, 8).to(device)
+    return _simple(lambda: layer(torch.arange(10, device=device)).sum().backward(), layer)
+
+
 MORE = {
     "resize_": _function(_resize, 4, 8),
     "out=": _function(_out, 4, 8),
@@ -448,7 +454,5 @@ MORE = {
     "LSTM": _module(lambda: nn.LSTM(8, 16, 2), 5, 3, 8),
     "GRU": _module(lambda: nn.GRU(8, 16), 5, 3, 8),
     "conv channels_last": _module(lambda: nn.Conv2d(4, 8, 3).to(memory_format=torch.channels_last), 2, 4, 8, 8),
-    "embedding": lambda device: _simple(
-        lambda layer=nn.Embedding(20, 8): layer(torch.arange(10)).sum().backward(), None
-    ),
+    "embedding": _embedding,
 }

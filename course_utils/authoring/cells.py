@@ -33,10 +33,12 @@ def code(source: str, id: str, tags: Iterable[str] = ()) -> NotebookNode:
 
 
 def setup(topic: str, imports: str = "import torch", id: str = "setup") -> NotebookNode:
-    """The one set-up cell: imports and ``lesson = Lesson(topic)``, locked."""
-    parts = [imports.strip("\n"), "from course_utils import Lesson", f'lesson = Lesson("{topic}")']
-    head = "\n\n".join(part for part in parts[:2] if part)
-    return _graded(code(f"{head}\n\n{parts[2]}", id), f"{topic}-setup", locked=True)
+    """The one set-up cell: imports and ``lesson = Lesson(topic)``, locked. ``Lesson`` is imported where ``imports`` does
+    not do it."""
+    head = imports.strip("\n")
+    if "Lesson" not in head:
+        head = f"{head}\n\nfrom course_utils import Lesson".strip("\n")
+    return _graded(code(f'{head}\n\nlesson = Lesson("{topic}")', id), f"{topic}-setup", locked=True)
 
 
 def answer(source: str, topic: str, exercise: str) -> NotebookNode:

@@ -44,6 +44,13 @@ PIXELS_BELOW = """frame => {
     return Math.ceil(last.getBoundingClientRect().bottom - frame.getBoundingClientRect().bottom) + 20;
 }"""
 
+# The <body> of JupyterLab has no height and hides what overflows. A browser applies that to the window; axe takes all
+# that the page shows for hidden, and would not look at its colours.
+AUDIT = """async selector => {
+    document.body.style.height = "100vh";
+    try { return await axe.run(selector); } finally { document.body.style.height = ""; }
+}"""
+
 
 @dataclass
 class Server:
@@ -278,7 +285,7 @@ class Lab:
         with self._whole_notebook():
             if not self.page.evaluate("typeof axe === 'object'"):
                 self.page.evaluate(AXE_SCRIPT)
-            found = self.page.evaluate("selector => axe.run(selector)", selector)
+            found = self.page.evaluate(AUDIT, selector)
         complaints = [
             f"{rule['id']}: {node['html']}\n{node['failureSummary']}"
             for kind in ("violations", "incomplete")
