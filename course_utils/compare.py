@@ -1,8 +1,8 @@
 """Side by side: what alternatives cost in FLOPs, bytes and time (``compare``).
 
 Three separate measurements of the same calls, because watching bytes or counting operations takes time: FLOPs by
-``torch.utils.flop_counter``, bytes by ``MemoryTracker``, and times of interleaved runs as ratios, since a ratio holds on
-another machine where seconds do not. Imports ``course_utils.memory``, ``errors`` and ``text``.
+``torch.utils.flop_counter``, bytes by ``MemoryTracker``, and times of interleaved runs as ratios, since a ratio holds
+on another machine where seconds do not. Imports ``course_utils.memory``, ``errors`` and ``text``.
 """
 
 import statistics

@@ -4,6 +4,7 @@ Under a dispatch mode a function made by ``torch.compile`` either runs eagerly, 
 own kernels, whose buffers no mode sees. Both would give a wrong number, so a tracker refuses it. Imports ``errors``.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +21,8 @@ COMPILED_CODE_MESSAGE = explain(
     'MemoryTracker(engine="allocator"), which asks the allocator; or call the function that is not compiled.',
 )
 
-# PyTorch 2.11 and newer ask each mode on the stack before they compile or re-use code: there the call can be refused
-# at once. Elsewhere the tracker tells when a phase or the block ends.
+# PyTorch 2.13 asks each mode on the stack before it compiles or re-uses code: there the call can be refused at once.
+# Elsewhere (2.9) the tracker tells when its block ends.
 ASKS_MODES = hasattr(_python_dispatch, "any_torch_dispatch_mode_on_stack")
 
 
@@ -71,3 +72,9 @@ def refuse_compiled_code(compiled_code_found: Callable[[], bool]) -> Iterator[No
                 now = set_hook(None)
                 if now is not None and now.__qualname__ != guards_match.__qualname__:
                     set_hook(now)
+
+
+def frames_compiled() -> int:
+    """How many functions torch.compile has taken on so far, in any thread; 0 where it was never asked."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    return 0 if utils is None else utils.counters["frames"]["total"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from course_utils.compare import Comparison, format_count
-from course_utils.draw_style import Drawing, new_figure, style, text_width
+from course_utils.draw_style import Drawing, lay_paper, new_figure, style, text_width
 from course_utils.errors import explain
 from course_utils.graph import GraphMemory, graph_memory, tensor_names
 from course_utils.graph_picture import GraphPicture, graph_picture
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 # Width and height of a timeline, in points.
 _TIMELINE = (660.0, 330.0)
+# Room for its numbers and names, beside and below the axes.
+_LEFT, _BELOW = 62.0, 52.0
+# Drawn smaller than this, a graph in given axes is folded.
+_SMALLEST = 0.6
 # A figure wider than this is shrunk by the page, and its texts with it.
 _WIDEST = 900.0
 
@@ -67,6 +71,9 @@ def plot_graph(
         title = f"Recorded graph of {type(modules[0]).__name__}"
     with style():
         picture = graph_picture(memory, text_width, title=title, kinds=kinds, fold=fold, widest=_WIDEST)
+        if ax is not None and fold is None and _scale(ax, picture.width, picture.height) < _SMALLEST:
+            smaller = graph_picture(memory, text_width, title=title, kinds=kinds, fold=True, widest=_WIDEST)
+            picture = max((picture, smaller), key=lambda one: _scale(ax, one.width, one.height))
         return _drawn(picture, ax)
 
 
@@ -108,8 +115,10 @@ def plot_memory(
         if ax is None:
             width, height = _TIMELINE
             ax = new_figure(width, height).add_axes(
-                (62 / width, 52 / height, 1 - (62 + 16) / width, 1 - (52 + 12) / height)
+                (_LEFT / width, _BELOW / height, 1 - (_LEFT + 16) / width, 1 - (_BELOW + 12) / height)
             )
+        else:
+            lay_paper(ax, left=_LEFT, below=_BELOW)
         draw_memory(ax, timeline, title, x_is_time=x == "time")
         return Drawing(ax.get_figure(), ax, timeline_words(timeline, title), own=own)
 
@@ -132,7 +141,7 @@ def plot_bars(costs: Comparison | Mapping[str, int], *, ax: Axes | None = None, 
     names, panels, note = _panels(costs)
     heading = title or ("What the alternatives cost" if isinstance(costs, Comparison) else "Bytes")
     with style():
-        drawing_ax, own = _fitted(ax, *bars_size(names, panels))[:2]
+        drawing_ax, own = _fitted(ax, *bars_size(names, panels, note))[:2]
         draw_bars(drawing_ax, names, panels, heading, note)
         words = [f"{heading}."]
         for panel in panels:
@@ -156,7 +165,7 @@ def _panels(costs: Comparison | Mapping[str, int]) -> tuple[list[str], list[Pane
         ratios = tuple(cost.time_ratio for cost in costs.costs)
         if None not in ratios:
             panels.append(Panel("time", ratios, tuple(f"{ratio:.2f}x" for ratio in ratios)))
-        return names, panels, f"time: of {costs.baseline}, in {costs.rounds} rounds" if costs.rounds else ""
+        return names, panels, f"time: as a multiple of {costs.baseline}" if costs.rounds else ""
     if not isinstance(costs, Mapping) or not all(isinstance(value, int) for value in costs.values()):
         raise TypeError(
             explain(
@@ -188,12 +197,23 @@ def _fitted(ax: Axes | None, width: float, height: float) -> tuple[Axes, bool, f
     own = ax is None
     if ax is None:
         ax = new_figure(width, height).add_axes((0.0, 0.0, 1.0, 1.0))
-    figure = ax.get_figure()
-    frame = ax.get_window_extent()
-    wide, high = frame.width * 72 / figure.dpi, frame.height * 72 / figure.dpi
-    scale = min(wide / width, high / height, 1.0)
+    else:
+        lay_paper(ax)
+    wide, high = _points(ax)
+    scale = _scale(ax, width, height)
     side, above = (wide / scale - width) / 2, (high / scale - height) / 2
     ax.set_axis_off()
     ax.set_xlim(-side, width + side)
     ax.set_ylim(height + above, -above)
     return ax, own, scale
+
+
+def _points(ax: Axes) -> tuple[float, float]:
+    frame = ax.get_window_extent()
+    dpi = ax.get_figure().dpi
+    return frame.width * 72 / dpi, frame.height * 72 / dpi
+
+
+def _scale(ax: Axes, width: float, height: float) -> float:
+    wide, high = _points(ax)
+    return min(wide / width, high / height, 1.0)

@@ -37,9 +37,9 @@ def name_width(names: Sequence[str]) -> float:
     return min(NAME_WIDEST, max(text_width(name, TEXT_SIZE, True) for name in names))
 
 
-def bars_size(names: Sequence[str], panels: Sequence[Panel]) -> tuple[float, float]:
+def bars_size(names: Sequence[str], panels: Sequence[Panel], note: str) -> tuple[float, float]:
     """Width and height in points that the bars need."""
-    return name_width(names) + 40 + len(panels) * (150 + _GAP), 74 + ROW * len(names)
+    return name_width(names) + 40 + len(panels) * (150 + _GAP), (86 if note else 70) + ROW * len(names)
 
 
 def draw_bars(ax: Axes, names: Sequence[str], panels: Sequence[Panel], title: str, note: str) -> None:
@@ -52,7 +52,7 @@ def draw_bars(ax: Axes, names: Sequence[str], panels: Sequence[Panel], title: st
         title: the line above.
         note: the line below.
     """
-    width, height = bars_size(names, panels)
+    width, height = bars_size(names, panels, note)
     left = 14 + name_width(names) + 12
     room = (width - 14 - left - (len(panels) - 1) * _GAP) / len(panels)
     _text(ax, width / 2, 18, shortened(title, width - 28, _measure(TITLE_SIZE, True)), TITLE_SIZE, bold=True)
@@ -65,7 +65,7 @@ def draw_bars(ax: Axes, names: Sequence[str], panels: Sequence[Panel], title: st
         x = left + number * (room + _GAP)
         _text(ax, x, 42, shortened(panel.name, room, _measure(HEAD_SIZE, False)), HEAD_SIZE, align="left")
         _draw_panel(ax, x, room, panel, _COLORS[number % 4], _HATCHES[number % 4])
-    _text(ax, width / 2, height - 9, shortened(note, width - 28, _measure(TEXT_SIZE, False)), TEXT_SIZE, quiet=True)
+    _text(ax, width / 2, height - 14, shortened(note, width - 28, _measure(TEXT_SIZE, False)), TEXT_SIZE, quiet=True)
 
 
 def _draw_panel(ax: Axes, x: float, room: float, panel: Panel, color: str, hatch: str) -> None:

@@ -78,7 +78,8 @@ def _draw_box(ax: Axes, box: Box, scale: float) -> None:
     fill, border, width, dashes = STYLES[box.role]
     corner = min(6.0, box.height / 3)
     form = "square,pad=0" if box.shape == "square" else f"round,pad=0,rounding_size={corner}"
-    behind = [(STACK, -STACK), (STACK / 2, -STACK / 2)] if box.shape == "stack" else []
+    out = min(STACK, box.height / 4)
+    behind = [(out, -out), (out / 2, -out / 2)] if box.shape == "stack" else []
     for right, up in [*behind, (0.0, 0.0)]:
         ax.add_patch(
             FancyBboxPatch(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from course_utils.draw_style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, QUIET_INK, RULE, SKY, text_width
+from course_utils.draw_style import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, QUIET_INK, RULE, SKY, text_width
 from course_utils.labels import shortened
 from course_utils.memory_records import Timeline
 from course_utils.timeline_picture import (
@@ -58,7 +58,13 @@ def draw_memory(ax: Axes, timeline: Timeline, title: str, x_is_time: bool) -> No
         "milliseconds since the start" if x_is_time else "allocation or free (event number)", fontsize=_SUMMARY
     )
     ax.set_ylabel(f"{unit} above the start", fontsize=_SUMMARY)
-    ax.tick_params(labelsize=_SMALL)
+    # Axes that were given have the colours of the learner's style.
+    ax.set_facecolor(PAPER)
+    ax.tick_params(labelsize=_SMALL, color=RULE, labelcolor=INK)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set_color(INK)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(RULE)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if timeline.peak_op:

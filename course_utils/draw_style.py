@@ -116,11 +116,17 @@ def style() -> Iterator[None]:
     from matplotlib import rc_context, rcParams
 
     dpi = rcParams["figure.dpi"]  # the notebook's sharpness is the learner's to set
-    with rc_context():
-        matplotlib.style.use("default")
-        rcParams.update(_RC)
-        rcParams["figure.dpi"] = dpi
-        yield
+    interactive = rcParams["interactive"]
+    try:
+        with rc_context():
+            matplotlib.style.use("default")
+            rcParams.update(_RC)
+            rcParams.update({"figure.dpi": dpi, "interactive": interactive})
+            yield
+            # Where ours is the first figure, making it is what starts the notebook's backend, which sets this.
+            interactive = rcParams["interactive"]
+    finally:
+        rcParams["interactive"] = interactive
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -128,6 +134,47 @@ def new_figure(width: float, height: float) -> Figure:
     import matplotlib.pyplot as plt
 
     return plt.figure(figsize=(width / 72, height / 72), facecolor=PAPER)
+
+
+def contrast(one: Any, other: Any) -> float:
+    """The contrast of two colours, 1 to 21, as the Web Content Accessibility Guidelines define it; 4.5 reads well."""
+    from matplotlib.colors import to_rgb
+
+    lighter, darker = sorted((_luminance(to_rgb(one)), _luminance(to_rgb(other))), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(rgb: tuple[float, float, float]) -> float:
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def lay_paper(ax: Axes, left: float = 0.0, below: float = 0.0) -> None:
+    """Puts paper under axes that were given in a figure too dark for our ink.
+
+    Args:
+        ax: the axes, at their final place.
+        left: room beside the axes that belongs to them, in points.
+        below: room below the axes that belongs to them, in points.
+    """
+    from matplotlib.patches import Rectangle
+
+    figure: Any = ax.get_figure()
+    if contrast(INK, figure.get_facecolor()) >= 7:
+        return
+    wide, high = (inches * 72 for inches in figure.get_size_inches())
+    place = ax.get_position()
+    figure.add_artist(
+        Rectangle(
+            (place.x0 - left / wide, place.y0 - below / high),
+            place.width + (left + 8) / wide,
+            place.height + below / high,
+            transform=figure.transFigure,
+            facecolor=PAPER,
+            edgecolor="none",
+            zorder=-1,
+        )
+    )
 
 
 @functools.cache

@@ -62,7 +62,9 @@ _RESULT = {
     },
 }
 _LINES = {1: (5, 6), 2: (6, 7), 3: (8, 9)}
-_KEYS = {1: (6, 0), 2: (3, 3), 3: (3, 3)}  # how many names, how many gradients
+_KEYS = {1: (6, False), 2: (3, True), 3: (3, True)}  # how many names at most, and whether three gradients
+# What is asked more often than its share of all gradients.
+_WORTH = {"not reached": 6.0, "lowered": 6.0, "filled": 2.0, "not flagged": 2.0, "unused": 1.5, "not kept": 0.7}
 
 
 def write(draw: Draw, level: int) -> Program:
@@ -89,10 +91,13 @@ def _backward(trace: Trace, level: int) -> tuple[Value | None, tuple[Value, Reas
     if not results:
         return None, None
     ends = [results[-1]] if draw.chance(0.5) else draw.sample(flagged, min(2, len(flagged)))
+    behind_a_cut = [value for value in results if any(block > 0 for block in _blocks(value))]
+    if behind_a_cut and draw.chance(0.6):
+        ends = [draw.choice(behind_a_cut)]
     terms = [value.name if not value.shape else f"{value.name}.{draw.choice(('sum', 'mean'))}()" for value in ends]
     retained = None
-    if draw.chance(0.5):
-        value = draw.choice(results)
+    if draw.chance(0.6):
+        value = draw.choice(results[-3:])
         retained = value, Reason(trace.write(f"{value.name}.retain_grad()"), "retained")
     line = trace.write(f"loss = {' + '.join(terms)}")
     loss = Value("loss", True, False, Reason(line, "any"), Reason(line, "any"), (), line=line)
@@ -108,18 +113,19 @@ def _finish(
     trace: Trace, level: int, loss: Value | None, retained: tuple[Value, Reason] | None
 ) -> Program | None:
     draw, names = trace.draw, trace.names()
-    most_names, most_gradients = _KEYS[level]
+    most_names, asks_gradients = _KEYS[level]
     gradients: list[tuple[str, bool, Reason]] = []
-    if most_gradients:
+    if asks_gradients:
         if loss is None:
             return None
         found = list(_gradients(trace, loss, retained))
-        for wanted in (True, False):
-            some = [item for item in found if item[1] is wanted]
-            gradients += draw.sample(some, min(len(some), 2))
+        for wanted in draw.choice(((True, True, False), (True, False, False))):
+            weights = {
+                item: _WORTH.get(item[2].rule, 1.0) for item in found if item[1] is wanted and item not in gradients
+            }
+            gradients += [draw.weighted(weights)] if weights else []
         if len({answer for _, answer, _ in gradients}) < 2:
             return None
-        gradients = draw.sample(gradients, min(len(gradients), most_gradients))
     tokens = list(trace.values)
     # That what you create is a leaf is asked now and then, and no more.
     worth = [token for token in tokens if trace.values[token].why_leaf.rule != "created" or draw.chance(0.6)]

@@ -62,7 +62,7 @@ class Draw:
         return [left.pop(self.below(len(left))) for _ in range(count)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reason:
     """Why an answer is what it is.
 
@@ -113,14 +113,12 @@ class Program:
     Attributes:
         lines: its lines.
         questions: what is asked, in the order of the program.
-        victim: (edits) the tensor that is watched during the edit; empty elsewhere.
-        edited: (edits) the first and the last line of the edit, counted from 1.
-        loss: the line that makes the loss, counted from 1; 0 where there is none.
+        edited: (edits) the first and the last line of the edit, counted from 1; zeros elsewhere.
+        loss: (edits) the line that makes the loss, counted from 1; 0 elsewhere.
     """
 
     lines: tuple[str, ...]
     questions: tuple[Question, ...]
-    victim: str = ""
     edited: tuple[int, int] = (0, 0)
     loss: int = 0
 

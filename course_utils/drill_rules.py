@@ -47,11 +47,53 @@ RULES = {
     "not flagged": "The loss is computed from {name}, which does not require grad: backward has nothing to do there",
     "not reached": "This line cuts every way from the loss back to {name}",
     "unused": "The loss is not computed from {name}, so no gradient comes there",
+    # In-place edits.
+    "edited": "Line {edit} edits {victim} in place",
+    "counted": "An edit in place moves the version counter of the tensor, under `no_grad()` too",
+    "noticed": "{why}. The edit in line {edit} comes after that and moves the version counter, so backward refuses",
+    "unnoticed": "{why}. `.data` has a version counter of its own, so backward takes the new values for the old ones",
+    "unnoticed by numpy": "{why}. NumPy moves no version counter, so backward takes the new values for the old ones",
+    "not needed": "{why}, so the edit of {victim} does no harm",
+    "copy": "`clone()` copies: the edit changes memory that {victim} has no part in",
+    "not in place": "Without the underscore a new tensor is made and dropped; {victim} stays as it was",
+    "before": "{why}, and line {edit} has run by then: what is kept is the edited tensor",
+    "shares": "Memory is shared with {victim}, so an edit of one is an edit of the other",
+    "shares its counter": "The version counter is shared with {victim} as the memory is, so the edit counts for both",
+    "own counter": "`.data` shares the memory of {victim} and has a version counter of its own",
+    "no counter": "The array shares the memory of {victim}, and NumPy knows of no version counter",
+    "elsewhere": "{why}. The edit changes other elements than those, and `.data` moves no counter of {victim}",
+    "one counter": (
+        "{why}. The edit changes other elements, but {victim} and all its views have one version counter, so backward refuses"
+    ),
+    "undone": "The second edit puts back exactly what the first one changed, and `.data` moves no counter of {victim}",
     # Modes and layers.
     "no_grad": "Nothing that is computed under `no_grad()` is recorded (line {at})",
     "view": "A view answers for its base, also under `no_grad()`: {source} requires grad, though no history leads back to it",
     "unrecorded write": "Under `no_grad()` the edit in line {write} changes the values and is not recorded",
     "enabled": "`enable_grad()` switches recording on again, also inside `no_grad()` (line {at})",
+    "mode default": "Grad mode is on until something switches it off",
+    "inside off": "`{context}` switches grad mode off until its block ends",
+    "inside on": "`{context}` switches grad mode on until its block ends",
+    "restored": "When the block of `{context}` ends, the mode from before it comes back: grad mode is on again",
+    "bare": "`torch.no_grad()` alone on a line makes a context manager that nobody enters: nothing is switched off",
+    "set": "`set_grad_enabled({value})` as a statement holds from its line on, to the end of the block it stands in",
+    "inference wins": (
+        "Inference mode records nothing, whatever grad mode says: only `inference_mode(False)` or its end leaves it"
+    ),
+    "factory": "Grad modes decide what is recorded; a new tensor has the flag that it asks for, and a parameter asks for it",
+    "decorated": "The decorator switches grad mode off while {function} runs, so nothing in it is recorded",
+    "call is over": "The decorator switches grad mode off while {function} runs, and only then",
+    "called": "What counts is the mode when {function} is called, not the mode when it was written",
+    "eval": "`eval()` changes what dropout and batch norm do, and nothing about recording: the parameters require grad",
+    "generator": "The block in the generator is open while it computes its value",
+    "generator leaks": (
+        "At `yield` the generator stops inside its block, and grad mode is one for the whole thread: it stays off for the "
+        "caller"
+    ),
+    "generator closed": "`close()` ends the generator's block, and the mode from before it comes back",
+    "decorated generator": "The decorator switches grad mode off each time the generator runs",
+    "decorated generator waits": "The decorator switches grad mode back whenever the generator waits at its `yield`",
+    "thread": "Each thread has a grad mode of its own, and a new one starts with grad mode on",
     "layer": "The parameters of a layer require grad, so its output does, whatever its input",
     "frozen": "`requires_grad_(False)` lowers the flag of every parameter of the layer, and the input has none to pass on",
     "misspelt": "`layer.requires_grad = False` sets an attribute that nobody reads: the parameters require grad as before",

@@ -55,7 +55,7 @@ def answers(topic: str, program: Program) -> Answers:
 
 
 def _space() -> dict[str, Any]:
-    return {"__name__": "drill", "torch": torch, "nn": nn}
+    return {"__name__": "drill", "torch": torch, "nn": nn, "Thread": threading.Thread}
 
 
 def _run_all(program: Program) -> dict[str, Any]:

@@ -126,7 +126,7 @@ class Trace(Page):
         made = Value(name, flag, not flag, why, why, shape, kind, view=view, fresh=not view)
         if view:
             self._viewed.update(value.name for value in operands)
-            if why.rule == "no_grad":
+            if not self.recording and operands[0].flag:
                 # A view answers for its base, although no history leads there.
                 # https://github.com/pytorch/pytorch/issues/11390
                 made.flag, made.why_flag = True, Reason(line, "view", {"source": f"`{operands[0].name}`"})

@@ -37,6 +37,7 @@ _WORDS: dict[Role, str] = {
     "plain": "operation that keeps nothing",
     "leaf": "leaf: the gradient ends here",
 }
+_STACKED = "stacked: several nodes in one box"
 _ARROWS = "the way gradients go in backward"
 
 
@@ -122,7 +123,7 @@ def _picture(
     plan = layered([(card.width + card.behind, card.height + card.behind) for card in cards], folding.edges)
     roles = [role for role in _WORDS if any(card.role == role for card in cards)]
     legend_width = max(
-        16 + measure(words, LEGEND_SIZE, False) for words in (*(_WORDS[role] for role in roles), _ARROWS)
+        16 + measure(words, LEGEND_SIZE, False) for words in (*(_WORDS[role] for role in roles), _STACKED)
     )
     heading = (title or "Recorded graph", _summary(memory, folding))
     inner = max(
@@ -141,7 +142,9 @@ def _picture(
         boxes.append(Box(x, y, card.width, card.height, card.role, card.shape))
         labels += card.labels(x + card.width / 2, y + card.height / 2)
     lines = tuple(Line(left + line.x0, top + line.y0, left + line.x1, top + line.y1, line.arrow) for line in plan.lines)
-    legend_boxes, legend_labels, height = _legend(roles, top + plan.height + 18, width, measure)
+    legend_boxes, legend_labels, height = _legend(
+        roles, any(card.behind for card in cards), top + plan.height + 18, width, measure
+    )
     return GraphPicture(
         width,
         height + _MARGIN,
@@ -267,20 +270,27 @@ def _clauses(text: str, limit: float, width: Width) -> list[str]:
     return [shortened(line, limit, width) for line in lines]
 
 
-def _legend(roles: list[Role], y: float, width: float, measure: Measure) -> tuple[list[Box], list[Label], float]:
+def _legend(
+    roles: list[Role], stacks: bool, y: float, width: float, measure: Measure
+) -> tuple[list[Box], list[Label], float]:
     """Entries in as many columns as fit side by side."""
-    entries: list[tuple[Role | None, str]] = [*((role, _WORDS[role]) for role in roles), (None, _ARROWS)]
+    entries: list[tuple[Role | str, str]] = [(role, _WORDS[role]) for role in roles]
+    if stacks:
+        entries.append(("stack", _STACKED))
+    entries.append(("\N{DOWNWARDS ARROW}", _ARROWS))
     entry = max(16 + measure(words, LEGEND_SIZE, False) for _, words in entries) + 14
     columns = max(1, min(len(entries), int((width - 2 * _MARGIN + 14) // entry)))
     left = (width - columns * entry + 14) / 2
     step = LEGEND_SIZE * 1.7
     boxes, labels = [], []
-    for position, (role, words) in enumerate(entries):
+    for position, (sign, words) in enumerate(entries):
         x, at = left + position % columns * entry, y + position // columns * step
-        if role is None:
-            labels.append(Label(x + 5.5, at + 4.0, "\N{DOWNWARDS ARROW}", LEGEND_SIZE, quiet=True))
+        if sign == "stack":
+            boxes.append(Box(x, at + 2, 9.0, 6.0, "plain", "stack"))
+        elif sign in _WORDS:
+            boxes.append(Box(x, at, 11.0, 8.0, sign, "square" if sign == "leaf" else "round"))
         else:
-            boxes.append(Box(x, at, 11.0, 8.0, role, "square" if role == "leaf" else "round"))
+            labels.append(Label(x + 5.5, at + 4.0, sign, LEGEND_SIZE, quiet=True))
         labels.append(Label(x + 16, at + 4.0, words, LEGEND_SIZE, centred=False, quiet=True))
     return boxes, labels, y + (-(-len(entries) // columns) - 1) * step + LEGEND_SIZE
 
@@ -293,7 +303,7 @@ def _description(memory: GraphMemory, folding: Folding, heading: tuple[str, str]
     unnamed = len(memory.leaves) - len(leaves)
     ends = _listed(leaves, 8) if leaves else ""
     if unnamed:
-        ends += (" and " if ends else "") + f"{unnamed} leaves without a name"
+        ends += (" and " if ends else "") + f"{unnamed} {'leaf' if unnamed == 1 else 'leaves'} without a name"
     parts.append(f"It starts at {roots} and ends at {ends}." if ends else f"It starts at {roots}.")
     keepers = sorted((group for group in folding.groups if group.kept), key=lambda group: -group.kept)
     if keepers:

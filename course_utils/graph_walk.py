@@ -118,14 +118,14 @@ class Reading:
             elif slot.packed:
                 self._doubtful.update(after for after in following if after is not None)
                 self._search(index, f"{slot.name}, packed", slot.value)
-                if slot.unpack_hook is None:
-                    read.hides = True
-                else:
+                if slot.unpack_hook is not None:
                     self._unpack_hooks[self._holdings.add(slot.unpack_hook)] += 1
                     self._search(index, f"{slot.name}, unpack_hook", slot.unpack_hook)
             elif isinstance(slot.value, torch.Tensor):
-                self._holdings.add(slot.value)
+                if not slot.is_copy:
+                    self._holdings.add(slot.value)
                 self.places.append(self._place(index, slot.name, slot.value))
+            read.hides |= slot.unreadable
         for name, value in python_slots(node):
             self._search(index, name, value)
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 JUPYTER_PORT = 8888
+# The address is printed all the same, and is not lost among forty other lines.
+QUIET = ("--log-level=ERROR", "--LabApp.log_level=ERROR")
 
 
 def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ()) -> list[str]:
@@ -31,7 +33,7 @@ def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ())
         # The course needs no network, and asks nobody whether they want news.
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--log-level=ERROR",  # the address is printed all the same, and is not lost among forty other lines
+        *([] if any("log" in option or option == "--debug" for option in options) else QUIET),
         *options,
     ]
 

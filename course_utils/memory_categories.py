@@ -12,6 +12,12 @@ from course_utils.memory_ledger import Block
 from course_utils.recorded import python_slots, saved_slots, tensors_inside
 from course_utils.storages import storages_of
 
+CAN_READ_GRAPHS = hasattr(torch._C._autograd.SavedTensor, "data")
+"""Whether this PyTorch shows what a graph holds without running unpack hooks: 2.13 does, 2.9 does not.
+
+Where it does not, what a graph still holds at the end of a block counts as "other", and nothing is reported unseen.
+"""
+
 Number = Callable[[torch.UntypedStorage], "int | None"]
 """Tells the number of a storage that an engine has met."""
 
@@ -58,7 +64,7 @@ def _numbers(tensors: Iterable[torch.Tensor], number: Number) -> set[int]:
 
 def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
     """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once."""
-    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None] if CAN_READ_GRAPHS else []
     seen: set[int] = set()  # of nodes and of containers
     kept: list[object] = []  # what is in ``seen`` must not die, or its id would go to the next one
     while waiting:

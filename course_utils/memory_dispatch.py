@@ -2,7 +2,7 @@
 
 Nothing here computes a sum while an operation runs. The mode and the weak references append to one list, and
 ``fold`` turns what is new in it into blocks and changes when somebody asks. Imports ``compile_guard``,
-``errors``, ``memory_ledger`` and ``storages``.
+``errors``, ``memory_known``, ``memory_ledger`` and ``storages``.
 """
 
 import threading
@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from course_utils.compile_guard import COMPILED_CODE_MESSAGE, refuse_compiled_code
+from course_utils.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE, frames_compiled, refuse_compiled_code
 from course_utils.errors import explain
+from course_utils.memory_known import alive
 from course_utils.memory_ledger import OLD, Block, Change, PhaseMark
 from course_utils.storages import inner_tensors, storages_of
 
@@ -85,6 +86,7 @@ class DispatchRecorder(TorchDispatchMode):
         vars(self)["__torch_dispatch__"] = MethodType(self._handle, self)
         # Not super().__enter__: that also sets process-wide flags, which a tracker abandoned in another thread would
         # leave set for ever. The stack of modes is the thread's own.
+        self._frames = frames_compiled()
         self._guard = refuse_compiled_code(_compiled_code_found)
         self._guard.__enter__()
         torch._C._push_on_torch_dispatch_stack(self)
@@ -93,6 +95,8 @@ class DispatchRecorder(TorchDispatchMode):
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         _take_off_stack(self)
         self._guard.__exit__(None, None, None)
+        if not ASKS_MODES and frames_compiled() != self._frames:
+            self.ran_compiled_code = True
         del vars(self)["__torch_dispatch__"]
 
     def know(self, tensors: Iterable[torch.Tensor]) -> None:
@@ -136,7 +140,7 @@ class DispatchRecorder(TorchDispatchMode):
         """For each living storage, the first tensor on it, where that is still alive."""
         self.fold()
         for block in list(self._blocks.values()):
-            tensor = block.tensor()
+            tensor = alive(block.tensor)
             if tensor is not None:
                 yield tensor
 
@@ -144,7 +148,7 @@ class DispatchRecorder(TorchDispatchMode):
         """Reads the size of each living storage again: ``storage.resize_`` is no operation and leaves no trace."""
         self.fold()
         for key, reference in list(self._live.items()):
-            storage = reference()
+            storage = alive(reference)
             if storage is not None:
                 block = self._blocks.get(id(reference))
                 if block is not None and storage.nbytes() != block.nbytes:
@@ -220,11 +224,12 @@ def _take_off_stack(recorder: DispatchRecorder) -> None:
 
 
 def _compiled_code_found() -> bool:
-    """Tells the trackers of this thread, if there are any, that compiled code is about to run."""
+    """Whether a tracker watches this thread; where PyTorch will not ask it, tells it that compiled code runs."""
     modes = _get_current_dispatch_mode_stack()
     watching = [mode for mode in modes if isinstance(mode, DispatchRecorder)]
-    for recorder in watching:
-        recorder.ran_compiled_code = True
+    if not ASKS_MODES:
+        for recorder in watching:
+            recorder.ran_compiled_code = True
     return bool(watching)
 
 

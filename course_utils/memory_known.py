@@ -13,6 +13,17 @@ from course_utils.errors import explain
 from course_utils.text import describe
 
 
+def alive(reference: weakref.ref) -> Any:
+    """What a weak reference points at, or None; for tensors and storages in every PyTorch.
+
+    Before 2.10, looking at a tensor through a weak reference while only C++ held it left it without its owner.
+    """
+    value = reference()
+    if isinstance(value, (torch.Tensor, torch.UntypedStorage)):
+        value._fix_weakref()
+    return value
+
+
 class Known:
     """Modules, optimizers and tensors by weak reference, so that naming an object never keeps it alive.
 
@@ -54,7 +65,7 @@ class Known:
 
     def objects(self) -> Iterator[Any]:
         """The named objects that are still alive, in the order of naming."""
-        return (value for reference in self._references if (value := reference()) is not None)
+        return (value for reference in self._references if (value := alive(reference)) is not None)
 
     def parameters(self) -> Iterator[torch.Tensor]:
         """Parameters and buffers of the modules, parameters of the optimizers."""

@@ -3,23 +3,25 @@
 
 Only raw slots are read (``_raw_saved_*``, ``SavedTensor.data``): the ``_saved_*`` attributes and ``unpack`` run unpack
 hooks, which re-run a checkpointed forward. A ``SavedTensor`` read from a node is a pointer into the node: it is never
-kept. Imports ``course_utils.references``.
+kept. Imports ``course_utils.references`` and ``saved_before_data``.
 """
 
 import functools
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from course_utils.references import Node, SavedTensor, is_node
+from course_utils.saved_before_data import is_packed, unpacked
 
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
 _HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
 
-# PyTorch 2.9 tells what was packed, but not which hook would unpack it.
-CAN_READ_UNPACK_HOOKS = hasattr(SavedTensor, "unpack_hook")
+# PyTorch 2.9 shows slots only by unpacking them.
+_CAN_READ_DATA = hasattr(SavedTensor, "data") and hasattr(SavedTensor, "unpack_hook")
 
 # Containers on a custom Function's ctx or in a packed object are searched this deep, and no further.
 _DEPTH = 8
@@ -35,6 +37,8 @@ class Slot:
         packed: a saved-tensor hook put ``value`` there.
         unpack_hook: the function that would unpack it, None without hooks.
         freed: backward has freed it.
+        is_copy: ``value`` was made for the reader; the slot holds another tensor on the same storage.
+        unreadable: something is in it that this PyTorch does not show.
     """
 
     name: str
@@ -42,6 +46,8 @@ class Slot:
     packed: bool = False
     unpack_hook: object = None
     freed: bool = False
+    is_copy: bool = False
+    unreadable: bool = False
 
 
 @functools.lru_cache(maxsize=1024)
@@ -54,7 +60,7 @@ def hides_saved_tensors(node: Node) -> bool:
     return type(node).__name__ in _HIDES_WHAT_IT_SAVES
 
 
-def saved_slots(node: Node) -> Iterator[Slot]:
+def saved_slots(node: Any) -> Iterator[Slot]:
     """Everything a node saved through PyTorch's own slots, in alphabetical order of their names."""
     if type(node).__name__ == "AccumulateGrad":
         yield Slot("variable", node.variable)
@@ -68,29 +74,44 @@ def saved_slots(node: Node) -> Iterator[Slot]:
         except RuntimeError:  # a list of saved tensors says in this way that backward has freed it
             yield Slot(short, None, freed=True)
             continue
-        if isinstance(raw, SavedTensor):
-            yield read_saved(short, raw)
-        elif isinstance(raw, (tuple, list)):
-            for position, item in enumerate(raw):
-                if isinstance(item, SavedTensor):
-                    yield read_saved(f"{short}[{position}]", item)
+        several = isinstance(raw, (tuple, list))
+        raws = [item for item in raw if isinstance(item, SavedTensor)] if several else [raw]
+        names = [f"{short}[{position}]" for position in range(len(raws))] if several else [short]
+        if _CAN_READ_DATA:
+            yield from map(read_saved, names, raws)
+        else:
+            readable = short if short == "saved_tensors" else f"_saved_{short}"
+            yield from _read_by_unpacking(node, readable, names, raws)
 
 
 def read_saved(name: str, raw: SavedTensor) -> Slot:
     """Reads a ``SavedTensor`` as it is, without unpacking it."""
-    value = raw.data
-    if not CAN_READ_UNPACK_HOOKS:
-        packed = value is not None and not isinstance(value, torch.Tensor)
-        if packed or value is not None:
-            return Slot(name, value, packed)
-    elif value is not None or raw.unpack_hook is not None:
-        return Slot(name, value, raw.unpack_hook is not None, raw.unpack_hook)
+    value, hook = raw.data, raw.unpack_hook
+    if value is not None or hook is not None:
+        return Slot(name, value, packed=hook is not None, unpack_hook=hook)
     # Nothing in it and no hook to run: unpack tells "never filled" (None) from "freed by backward" (raises).
     try:
         raw.unpack()
     except RuntimeError:
         return Slot(name, None, freed=True)
     return Slot(name, None)
+
+
+def _read_by_unpacking(node: Any, readable: str, names: list[str], raws: list[SavedTensor]) -> Iterator[Slot]:
+    if any(is_packed(raw) for raw in raws):
+        yield from (Slot(name, None, packed=True, unreadable=True) for name in names)
+        return
+    try:
+        value, is_copy = unpacked(node, readable)
+    except RuntimeError as error:
+        freed = "second time" in str(error)  # otherwise it was changed in place since
+        yield from (Slot(name, None, freed=freed, unreadable=not freed) for name in names)
+        return
+    if isinstance(value, (tuple, list)):
+        for name, item in zip(names, value, strict=False):
+            yield Slot(name, item)
+    else:
+        yield Slot(names[0], value, is_copy=is_copy)
 
 
 def python_slots(node: Node) -> Iterator[tuple[str, object]]:
@@ -131,7 +152,7 @@ def tensors_inside(value: object, name: str, seen: set[int]) -> Iterator[tuple[s
 
 def _steps(thing: object) -> list[tuple[str, object]]:
     kind = type(thing)
-    if issubclass(kind, SavedTensor):
+    if issubclass(kind, SavedTensor) and _CAN_READ_DATA:
         slot = read_saved("", thing)
         return [("", slot.value), ("", slot.unpack_hook)]
     if issubclass(kind, (list, tuple)):

@@ -13,10 +13,12 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 Node = torch.autograd.graph.Node
 SavedTensor = torch._C._autograd.SavedTensor
@@ -122,24 +124,45 @@ def can_count_nodes() -> bool:
     return None not in _node_readers()
 
 
+@contextmanager
+def probing_alone() -> Iterator[None]:
+    """Outside of whatever the caller is inside of: modes, transforms, saved-tensor hooks and devices."""
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    with (
+        temporarily_clear_interpreter_stack(),
+        torch._C.DisableTorchFunction(),
+        _disable_current_modes(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
+        yield
+
+
+def _probes() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A leaf, a result of a built-in operation and one of a custom Function; nothing is saved for their backward."""
+    leaf = torch.zeros(1, requires_grad=True, device="cpu", dtype=torch.float32)
+    return leaf, leaf + 1, _Same.apply(leaf)
+
+
 @functools.cache
 def _owner_references() -> dict[str, int]:
     """How many references the C++ side holds on the Python object while it has other users: 0 or 1, by PyTorch version.
 
     Found out on things whose holders are known.
     """
-    leaf = torch.zeros(1, requires_grad=True)
-    middle, made = leaf.exp(), _Same.apply(leaf)
-    keeps = [middle * made]  # its node keeps both from C++, and Python does not
-    held = {
-        "tensor": [middle],
-        "storage": [middle.untyped_storage()],
-        "node": [middle.grad_fn],
-        "function": [made.grad_fn],
-    }
-    del middle, made
-    owners = {family: sys.getrefcount(box[0]) - _HELD_IN_A_BOX for family, box in held.items()}
-    keeps.clear()
+    with probing_alone():
+        leaf, made, by_function = _probes()
+        keeps = [made + by_function]  # its graph keeps them all from C++
+        held = {
+            "tensor": [leaf],
+            "storage": [leaf.untyped_storage()],
+            "node": [made.grad_fn],
+            "function": [by_function.grad_fn],
+        }
+        del leaf, made, by_function
+        owners = {family: sys.getrefcount(box[0]) - _HELD_IN_A_BOX for family, box in held.items()}
+        keeps.clear()
     return owners
 
 
@@ -155,19 +178,18 @@ def _node_readers() -> tuple[Callable[[Any], int] | None, Callable[[Any], int] |
     word = ctypes.sizeof(ctypes.c_void_p)
     header = object.__basicsize__
     function_end = torch._C._FunctionBase.__basicsize__
-    leaf = torch.zeros(1, requires_grad=True)
-    middle = leaf.exp()
-    cpp_extra = type(middle.grad_fn).__basicsize__ - header
-
-    readers: list[Callable[[Any], int] | None] = []
-    for at, probe in ((header, middle), (function_end - word, _Same.apply(leaf))):
-        if cpp_extra == word:  # an intrusive pointer: the count lies in the node
-            reader = functools.partial(_read_intrusive, at=at)
-        elif cpp_extra == 2 * word:  # a shared pointer: object, then control block
-            reader = functools.partial(_read_shared, at=at + word if at == header else at)
-        else:
-            reader = None
-        readers.append(reader if reader is not None and _counts_right(reader, probe) else None)
+    with probing_alone():
+        _, made, by_function = _probes()
+        extra = type(made.grad_fn).__basicsize__ - header
+        readers: list[Callable[[Any], int] | None] = []
+        for at, probe in ((header, made), (function_end - word, by_function)):
+            if extra == word:  # an intrusive pointer: the count lies in the node
+                reader = functools.partial(_read_intrusive, at=at)
+            elif extra == 2 * word:  # a shared pointer: object, then control block
+                reader = functools.partial(_read_shared, at=at + word if at == header else at)
+            else:
+                reader = None
+            readers.append(None if reader is None else _checked(reader, probe))
     return readers[0], readers[1]
 
 
@@ -185,7 +207,8 @@ def _read_shared(node: object, at: int) -> int:
     return count + (sys.platform == "darwin")
 
 
-def _counts_right(reader: Callable[[Any], int], probe: torch.Tensor) -> bool:
+def _checked(reader: Callable[[Any], int], probe: torch.Tensor) -> Callable[[Any], int] | None:
+    """The reader if it counts right, made to count the Python object as one use in every PyTorch."""
     alone = reader(probe.grad_fn)
     user = probe + 1  # its node points at the probe's node once
     once = reader(probe.grad_fn)
@@ -194,7 +217,9 @@ def _counts_right(reader: Callable[[Any], int], probe: torch.Tensor) -> bool:
     del user
     twice = reader(probe.grad_fn)
     del other
-    return alone in (1, 2) and (once, thrice, twice) == (alone + 1, alone + 3, alone + 2)
+    if alone not in (1, 2) or (once, thrice, twice) != (alone + 1, alone + 3, alone + 2):
+        return None
+    return reader if alone == 2 else lambda node: reader(node) + 1
 
 
 class _Same(torch.autograd.Function):

@@ -123,7 +123,7 @@ def memory_snapshot(*known: Any, device: torch.device | str | None = None) -> Me
                 nbytes += storage.nbytes()
         return nbytes
 
-    everything = list(living_tensors())
+    everything = living_tensors()
     parameters, buffers = count(_trained(named)), count(named.parameters())
     gradients, optimizer_state = count(named.gradients()), count(named.optimizer_state())
     inputs = count(named.tensors())
@@ -143,7 +143,7 @@ def _trained(known: Known) -> Iterator[torch.Tensor]:
     yield from (tensor for tensor in known.tensors() if tensor.is_leaf and tensor.requires_grad)
 
 
-def living_tensors() -> Iterator[torch.Tensor]:
+def living_tensors() -> list[torch.Tensor]:
     """Every tensor in the process that Python's garbage collector knows."""
     kinds = {torch.Tensor}
     waiting = [torch.Tensor]
@@ -154,4 +154,7 @@ def living_tensors() -> Iterator[torch.Tensor]:
                 waiting.append(kind)
     # type(), not isinstance: weak proxies pretend to be what they point at.
     objects = gc.get_objects()
-    yield from compress(objects, map(kinds.__contains__, map(type, objects)))
+    found = list(compress(objects, map(kinds.__contains__, map(type, objects))))
+    for tensor in found:
+        tensor._fix_weakref()  # before 2.10 the list has to become an owner of tensors that only C++ held
+    return found

@@ -8,6 +8,7 @@ A dense tensor has one storage, which its views share. A sparse tensor, a wrappe
 from collections.abc import Iterator
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 _COMPRESSED_BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _COMPRESSED_BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
@@ -28,8 +29,8 @@ def inner_tensors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     layout = tensor.layout
     if layout is torch.strided:
         return ()
-    # No gradient is wanted through what is only looked at; for a leaf these calls would record nodes.
-    with torch.no_grad():
+    # These are operations: they must neither be recorded in a graph nor seen by a tracker.
+    with torch.no_grad(), _disable_current_modes():
         if layout is torch.sparse_coo:
             return tensor._indices(), tensor._values()
         if layout in _COMPRESSED_BY_ROW:

@@ -60,7 +60,7 @@ class Strip:
 
 
 def phase_stem(name: str) -> str:
-    """A phase's name without the number at its end: ``forward`` for ``forward3``, ``micro-batch`` for ``micro-batch 2``.
+    """A phase's name without the number at its end.
 
     Example:
         >>> phase_stem("forward3"), phase_stem("epoch [2]"), phase_stem("7")

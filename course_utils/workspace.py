@@ -157,8 +157,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{options.command} takes no {' '.join(for_jupyter)}")
     try:
         lines = fresh(options.lesson, options.course) if options.command == "fresh" else update(options.course)
-    except (ValueError, OSError) as error:
-        print(_reason(error) if isinstance(error, OSError) else error, file=sys.stderr)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"Nothing was changed in {options.course / FOLDER}: {_reason(error)}", file=sys.stderr)
         return 1
     if options.command == "lab":
         lines += lab_notes(for_jupyter)

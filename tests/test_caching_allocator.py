@@ -1,5 +1,6 @@
 """The model of CUDA's caching allocator against its rules, and against figures that were measured on a card."""
 
+import itertools
 import random
 
 import pytest
@@ -104,7 +105,7 @@ def test_pieces_tile_their_segments_in_a_random_run():
             segment.address + sum(q.size for q in pieces[:i]) for i in range(len(pieces))
         ]
         assert sum(p.size for p in pieces) == segment.size
-        assert not any(a.owner is None and b.owner is None for a, b in zip(pieces, pieces[1:], strict=False))
+        assert not any(a.owner is None and b.owner is None for a, b in itertools.pairwise(pieces))
     assert {p.owner: p.requested for s in model.segments for p in s.pieces if p.owner is not None} == alive
     assert model.allocated == sum(p.size for s in model.segments for p in s.pieces if p.owner is not None)
     assert max(model.allocated_after) <= model.peak_allocated <= model.reserved_after[-1]

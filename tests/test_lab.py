@@ -8,13 +8,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from course_utils.lab import lab_command, lab_notes
 
+ADDRESS = re.compile(r"http://127\S+")
 # As root, which JupyterLab refuses by default, the tests have to say that they mean it; elsewhere it changes nothing.
 TEST_OPTIONS = ["--no-browser", "--allow-root"]
 
@@ -25,6 +26,13 @@ def taken_port() -> Iterator[int]:
         server.bind(("127.0.0.1", 0))
         server.listen()
         yield server.getsockname()[1]
+
+
+def up_to_address(stream: Iterable[str]) -> Iterator[str]:
+    for line in stream:
+        yield line
+        if ADDRESS.search(line):
+            return
 
 
 def fetch(address: str, server: subprocess.Popen) -> str:
@@ -51,13 +59,15 @@ def test_jupyterlab_opens_the_start_page_on_a_free_port_and_asks_nothing(tmp_pat
     ) as server:
         try:
             # The log ends where the server dies, so this waits for the address or for nothing.
-            address = next((found for line in server.stderr if (found := re.search(r"http://127\S+", line))), None)
+            printed = list(up_to_address(server.stderr))
+            address = ADDRESS.search(printed[-1])
             assert address is not None, "JupyterLab printed no address"
             port, page = re.match(r"http://127.0.0.1:(\d+)(/[^?]+)", address[0]).groups()
             html = fetch(address[0], server)
         finally:
             server.terminate()
             server.communicate()
+    assert len(printed) < 10, "the address is lost among other lines"
     assert int(port) != taken_port
     assert page == "/lab/tree/my_notebooks/00_start_here.ipynb"
     assert re.search(r'"news": *\{ *"disabled": *true', html), "JupyterLab would ask whether the learner wants news"
@@ -72,8 +82,11 @@ def test_lessons_as_cloned_are_opened_where_there_are_no_copies(tmp_path: Path) 
         assert f"--LabApp.default_url=/lab/tree/{page}" in lab_command(tmp_path, pages)
 
 
-def test_a_learners_options_come_last_and_so_outrank_the_courses(tmp_path: Path) -> None:
-    assert lab_command(tmp_path, [], ["--log-level=INFO"])[-1] == "--log-level=INFO"
+@pytest.mark.parametrize("option", ["--debug", "--log-level=INFO", "--ServerApp.log_level=INFO"])
+def test_who_asks_for_a_log_gets_one(tmp_path: Path, option: str) -> None:
+    assert not any("ERROR" in part for part in lab_command(tmp_path, [], [option]))
+    assert lab_command(tmp_path, [], [option])[-1] == option
+    assert any("ERROR" in part for part in lab_command(tmp_path, [], ["--no-browser"]))
 
 
 @pytest.mark.parametrize("spelling", [["--port={}"], ["--port", "{}"], ["--ServerApp.port={}"]], ids=" ".join)

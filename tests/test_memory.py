@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.memory import CATEGORIES, MemoryEvent, MemoryTracker
-from tests.memory_workloads import SECTION_4, mlp_data, mlp_model
+from tests.memory_workloads import SECTION_4, mlp_data, mlp_model, reads_graphs
 
 
 def test_sum_of_exp_counts_what_each_step_keeps():
@@ -338,6 +338,7 @@ def test_saved_for_backward_is_known_in_forward_and_gone_after_backward(trained)
     assert saved[-1] == 0
 
 
+@reads_graphs
 def test_graph_that_is_still_there_at_the_end_is_saved_for_backward():
     model, (x, y) = mlp_model("cpu"), mlp_data("cpu")
     with MemoryTracker(model, x, y) as mem:
@@ -425,6 +426,7 @@ def test_report_reads_as_a_table():
     assert str(mem.phases[0]) == "forward: net 3.9 KiB, peak 3.9 KiB after aten::sum"
 
 
+@reads_graphs
 def test_report_tells_what_it_does_not_count():
     x = torch.ones(10, requires_grad=True)
     with MemoryTracker(x) as mem:
@@ -433,6 +435,7 @@ def test_report_tells_what_it_does_not_count():
     assert "Held beside it, made past the dispatcher (boxed scalars): 8 B" in str(mem.report())
 
 
+@reads_graphs
 def test_random_states_of_checkpoint_are_unseen_by_name():
     x = torch.ones(10, requires_grad=True)
     with MemoryTracker(x) as mem:

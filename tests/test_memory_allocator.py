@@ -12,7 +12,7 @@ import torch
 from benchmarks.memory_sweep import EmptyMode, compare, operations, samples
 from course_utils.memory import MemoryTracker
 from course_utils.memory_statistics import DeviceStatistics, Totals
-from tests.memory_workloads import MORE, SECTION_4
+from tests.memory_workloads import MORE, SECTION_4, reads_graphs
 
 WORKLOADS = {**SECTION_4, **MORE}
 
@@ -69,6 +69,7 @@ def measure(make, engine, around=contextlib.nullcontext):
     return mem, unseen
 
 
+@reads_graphs
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_held_bytes_are_the_allocators_in_every_phase(name):
     ours, unseen = measure(WORKLOADS[name], "dispatch")

@@ -1,6 +1,7 @@
 """A tracked run goes through PyTorch's own reader of memory snapshots and comes back whole."""
 
 import pickle
+import re
 
 import torch
 from torch.cuda import _memory_viz
@@ -47,7 +48,8 @@ def test_torch_reads_it(tmp_path):
     mem, snapshot = run(tmp_path)
     assert f"segments: {len(snapshot['segments'])}" in _memory_viz.segsum(snapshot)
     listing = _memory_viz.trace(snapshot)
-    assert sum("= MEM[" in line for line in listing.splitlines()) == sum(event.delta > 0 for event in mem.events)
+    assert listing.count("cudaMalloc(") == len(snapshot["segments"])
+    assert len(re.findall(r"^\w+ = \w+\[\d+:", listing, re.MULTILINE)) == sum(event.delta > 0 for event in mem.events)
     assert "MemoryViz" in _memory_viz.trace_plot(snapshot)
     assert "MemoryViz" in _memory_viz.segment_plot(snapshot)
 

@@ -268,6 +268,13 @@ def _modes(*modes: AbstractContextManager) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _grad_set_off() -> Iterator[None]:
+    # Made here and not where the cases are listed: it acts when it is constructed.
+    with torch.set_grad_enabled(False):
+        yield
+
+
 def _judge_modes(trial: Trial, cases: Mapping[str, tuple[bool, Callable[[], AbstractContextManager]]]) -> None:
     flagged, plain = trial.randn(trial.integer(2, 4), requires_grad=True), trial.randn(3)
     for name, (records, make) in cases.items():
@@ -276,9 +283,7 @@ def _judge_modes(trial: Trial, cases: Mapping[str, tuple[bool, Callable[[], Abst
             got = _flag(trial, *inputs, within=make(), show=name)
             if got != expected:
                 key = "inference" if "inference_mode(), enable" in name else "mode"
-                raise Missed(
-                    key, inputs=f"{'one' if inputs[0] is flagged else 'none'} flagged", expected=expected, got=got
-                )
+                raise Missed(key, inputs=_described(inputs[:1]), expected=expected, got=got)
 
 
 @will_require_grad.claim("obeys the grad mode", weight=1)
@@ -287,7 +292,7 @@ def _(trial: Trial) -> None:
         trial,
         {
             "no_grad()": (False, torch.no_grad),
-            "set_grad_enabled(False)": (False, lambda: _modes(torch.set_grad_enabled(False))),
+            "set_grad_enabled(False)": (False, _grad_set_off),
             "no_grad(), enable_grad()": (True, lambda: _modes(torch.no_grad(), torch.enable_grad())),
             "enable_grad()": (True, torch.enable_grad),
         },
@@ -477,12 +482,6 @@ class _Net(nn.Module):
         self.out = nn.Linear(width, width)
         self.blocks = nn.ModuleList(nn.Sequential(nn.Sequential(nn.Linear(width, width)), nn.Tanh()) for _ in range(2))
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.out(x) * self.scale + self.offset.detach()
-
 
 def _net(trial: Trial) -> _Net:
     net = _Net(trial.integer(2, 4)).double()
@@ -490,6 +489,7 @@ def _net(trial: Trial) -> _Net:
         for parameter in net.parameters():
             if parameter.is_floating_point():
                 parameter.copy_(trial.randn(*parameter.shape))
+    net.stem[1].running_mean.copy_(trial.randn(*net.scale.shape))
     net.blocks[0].eval()
     return net
 
@@ -545,7 +545,7 @@ def _(trial: Trial) -> None:
     _frozen(trial, partly, "freeze(a module that is partly frozen)")
 
 
-@freeze.claim("drops gradients from before, so that no optimizer moves a weight", weight=2)
+@freeze.claim("drops gradients from before, so that no optimizer moves a weight", weight=3)
 def _(trial: Trial) -> None:
     net = _net(trial)
     trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
@@ -569,7 +569,7 @@ def _(trial: Trial) -> None:
         raise Missed("replaced", expected="the same weights after a step", got=f"{moved[0]} moved")
 
 
-@freeze.claim("leaves parameters, buffers and training flags as they are", weight=1)
+@freeze.claim("leaves parameters, buffers and training flags as they are", weight=0.5)
 def _(trial: Trial) -> None:
     net = _net(trial)
     _fill_gradients(trial, net)
@@ -578,9 +578,10 @@ def _(trial: Trial) -> None:
     rest.judge()
 
 
-@freeze.claim("lets gradients pass through to what comes before", weight=1)
+@freeze.claim("lets gradients pass through to what comes before", weight=0.5)
 def _(trial: Trial) -> None:
-    net = _net(trial)
+    width = trial.integer(2, 4)
+    net = trial.fill(nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Sequential(nn.Linear(width, 2))).double())
     x = trial.randn(trial.integer(4, 6), 3, requires_grad=True)
     (expected,) = torch.autograd.grad(net(x).square().sum(), x)
     _frozen(trial, net)
@@ -760,6 +761,7 @@ class _Model(nn.Module):
 
 def _model(trial: Trial, tied: bool = False) -> _Model:
     model = trial.fill(_Model(trial.integer(2, 4), tied).double())
+    model.encoder[1].running_mean.copy_(trial.randn(*model.scale.shape))
     _fill_gradients(trial, model)
     model.encoder[1].eval()
     return model
@@ -773,19 +775,27 @@ def _flagged(model: nn.Module) -> list[str]:
     return [name for name, parameter in model.named_parameters(remove_duplicate=False) if parameter.requires_grad]
 
 
+def _phrase(error: BaseException) -> bool:
+    """Whether the error is one that the exercise knows by its message."""
+    return any(phrase in str(error) for phrase, _ in finetune_parameters.raises)
+
+
 def _judge_flags(trial: Trial, model: nn.Module, name: str, show: str = "") -> Any:
     """Calls the answer; the submodule's parameters, and no others, must be flagged afterwards. Returns its result."""
+    before = dict(model.named_parameters(remove_duplicate=False))
     try:
         result = _finetune(trial, model, name, show)
     except AnswerRaised as raised:
-        refused = isinstance(raised.error, (ValueError, AttributeError, KeyError)) and "object" not in str(raised.error)
-        if not refused or not ("." in name or name == "activation"):
+        looked_up = isinstance(raised.error, (ValueError, AttributeError, KeyError))
+        if not looked_up or _phrase(raised.error) or not ("." in name or name == "activation"):
             raise
         key = "children" if "." in name else "no parameters"
         kind = type(raised.error).__name__
         raise Missed(key, expected=f"the parameters of {name}", raised=f"{kind}: {str(raised.error)[:80]}") from None
     chosen = {id(parameter) for parameter in model.get_submodule(name).parameters()}
     parameters = dict(model.named_parameters(remove_duplicate=False))
+    if any(parameters.get(key) is not value for key, value in before.items()):
+        raise Missed("replaced", expected="the parameters that were there", got="other objects in their place")
     extra = [key for key in _flagged(model) if id(parameters[key]) not in chosen]
     missing = [key for key, value in parameters.items() if id(value) in chosen and not value.requires_grad]
     if missing:
@@ -844,7 +854,7 @@ def _judge_list(result: Any, model: nn.Module, submodule: nn.Module) -> None:
         raise Missed("twice", expected=f"{len(wanted)} parameters, once each", got=f"{len(got)}")
 
 
-@finetune_parameters.claim("drops the others' gradients, and leaves the chosen ones'", weight=1)
+@finetune_parameters.claim("drops the others' gradients, and leaves the chosen ones'", weight=2)
 def _(trial: Trial) -> None:
     for name, tied in (("decoder", True), ("encoder", False), ("decoder.head", False)):
         model = _model(trial, tied)
@@ -865,7 +875,7 @@ def _(trial: Trial) -> None:
                 raise Missed("cleared", expected=f"{key}.grad as it was", got=gradient)
 
 
-@finetune_parameters.claim("leaves parameters, buffers and training flags as they are", weight=1)
+@finetune_parameters.claim("leaves parameters, buffers and training flags as they are", weight=0.5)
 def _(trial: Trial) -> None:
     model = _model(trial)
     rest = _Rest(model)
@@ -909,13 +919,9 @@ def _(trial: Trial) -> None:
 def _state(model: nn.Module) -> list[tuple[str, bool, bool, bool]]:
     """Flags, whether there is a gradient, and whether it holds anything: by parameter."""
     return [
-        (
-            name,
-            parameter.requires_grad,
-            parameter.grad is not None,
-            parameter.grad is not None and bool(parameter.grad.any()),
-        )
+        (name, parameter.requires_grad, gradient is not None, gradient is not None and bool(gradient.any()))
         for name, parameter in model.named_parameters()
+        for gradient in [parameter.grad]
     ]
 
 
@@ -1200,7 +1206,7 @@ def _(trial: Trial) -> None:
                 raise Missed(key, expected="x as it was", got=f"the answer {changes[0]}")
 
 
-@input_gradient.claim("touches no parameter's `.grad` or flag, and takes the model as it is", weight=2)
+@input_gradient.claim("touches no parameter's `.grad` or flag, and takes the model as it is", weight=3)
 def _(trial: Trial) -> None:
     for shape in _shapes(trial):
         model = _network(trial, shape[-1])
@@ -1221,6 +1227,10 @@ def _(trial: Trial) -> None:
                 if "does not require grad" not in str(raised.error):
                     raise
                 raise Missed("frozen", expected="a gradient", raised=str(raised.error)[:90]) from None
+            except Missed as missed:
+                if missed.misconception:
+                    raise
+                raise Missed("frozen", expected="the gradient that leads to x", got="another tensor") from None
 
 
 @contextmanager

@@ -6,9 +6,9 @@ for pictures of every step, to be looked at: nothing is compared by pixel.
 """
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -16,7 +16,7 @@ import pytest
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.jupyterlab import WINDOW, Lab, Server, serve
+from tests.browser.jupyterlab import DETACH, WAIT_MILLISECONDS, WINDOW, Lab, Server, serve
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 # Rootless sandboxes need what containers seldom grant; the pages shown are the course's own. The rest keeps the
@@ -63,22 +63,19 @@ def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield server
 
 
-@pytest.fixture
-def open_notebook(
-    browser: Browser, server: Server, request: pytest.FixtureRequest
-) -> Iterator[Callable[[Path | NotebookNode, str], Lab]]:
-    """Opens a copy of a notebook, in a folder and with progress of the test's own."""
-    server.forget_progress()
+@contextmanager
+def learner(browser: Browser, server: Server, name: str) -> Iterator[Callable[..., Lab]]:
+    """A new learner, with a function to open copies of notebooks; stops their kernels in the end."""
+    server.begin_afresh()
     context = browser.new_context(viewport=WINDOW, reduced_motion="reduce")
-    context.set_default_timeout(15_000)
-    name = re.sub(r"\W+", "-", request.node.name.removeprefix("test_")).strip("-")
+    context.set_default_timeout(WAIT_MILLISECONDS)
     pictures = Path(os.environ["SCREENSHOTS"]) if os.environ.get("SCREENSHOTS") else None
     if pictures:
         pictures.mkdir(parents=True, exist_ok=True)
+    folder = server.root / name
+    folder.mkdir()
 
     def open_notebook(source: Path | NotebookNode, file_name: str = "") -> Lab:
-        folder = server.root / name
-        folder.mkdir(exist_ok=True)
         path = folder / (file_name or source.name)
         if isinstance(source, Path):
             shutil.copyfile(source, path)
@@ -87,5 +84,25 @@ def open_notebook(
         return Lab.open(context, server, path, pictures)
 
     yield open_notebook
-    server.stop_kernels(context)
+    server.stop_kernels(folder, context)
     context.close()
+
+
+@pytest.fixture
+def open_notebook(
+    browser: Browser, server: Server, request: pytest.FixtureRequest
+) -> Iterator[Callable[[Path | NotebookNode, str], Lab]]:
+    """``open_notebook(source, file_name="")`` opens a copy of a notebook for a learner of the test's own."""
+    with learner(browser, server, request.node.name.removeprefix("test_")) as open_notebook:
+        yield open_notebook
+
+
+@pytest.fixture(scope="module")
+def untouched(browser: Browser, server: Server) -> Iterator[Lab]:
+    """Lesson 03 as a learner gets it, after Run All."""
+    with learner(browser, server, "untouched") as open_notebook:
+        lab = open_notebook(DETACH)
+        lab.picture("opened")
+        lab.run_all()
+        lab.picture("run")
+        yield lab

@@ -1,4 +1,4 @@
-"""JupyterLab for a test: a server of its own (``serve``), and an open notebook with what a learner does in it (``Lab``).
+"""JupyterLab for tests: a server (``serve``), and an open notebook with what a learner does in it (``Lab``).
 
 The server is started by the very command that ``make lab`` uses, with settings, workspaces, kernels' history and
 progress in folders of its own. Selectors are the class names that JupyterLab documents for themes and extensions
@@ -8,13 +8,17 @@ palette. A cell is named by its id in the file: JupyterLab shows cells in the fi
 
 import json
 import os
+import queue
 import re
+import shutil
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 from urllib.parse import parse_qs, quote, urlsplit
 
 import nbformat
@@ -24,10 +28,14 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, R
 
 from course_utils.lab import lab_command
 
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+DETACH = NOTEBOOKS / "03_detach.ipynb"
 WINDOW = {"width": 1280, "height": 900}
 START_SECONDS = 60
+WAIT_MILLISECONDS = 15_000  # for anything that the page does at once when the machine has nothing else to do
 RUN_MILLISECONDS = 60_000  # a whole lesson, its kernel just started, on a machine with other things to do
 THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
+expect.set_options(timeout=WAIT_MILLISECONDS)
 ERRORS = ".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']"
 # The three states in which a run of all cells can be found. Prompts are "[ ]:", "[*]:" and "[7]:".
 RUN_STATE = """([errors, inOrder]) => {
@@ -43,13 +51,7 @@ PIXELS_BELOW = """frame => {
     const last = [...frame.querySelectorAll(".jp-Cell")].at(-1);
     return Math.ceil(last.getBoundingClientRect().bottom - frame.getBoundingClientRect().bottom) + 20;
 }"""
-
-# The <body> of JupyterLab has no height and hides what overflows. A browser applies that to the window; axe takes all
-# that the page shows for hidden, and would not look at its colours.
-AUDIT = """async selector => {
-    document.body.style.height = "100vh";
-    try { return await axe.run(selector); } finally { document.body.style.height = ""; }
-}"""
+CONTRAST = Path(__file__).with_name("contrast.js")
 
 
 @dataclass
@@ -60,26 +62,37 @@ class Server:
         root: the folder that it shows.
         url: its address, ending in a slash.
         token: what opens it.
-        progress: the progress file of every kernel it starts.
+        progress: the folder of the progress file of every kernel that it starts.
+        settings: the folder of the user's settings.
     """
 
     root: Path
     url: str
     token: str
     progress: Path
+    settings: Path
 
     def address(self, path: str, workspace: str) -> str:
         """The page with a notebook open and nothing else, whatever other pages have left open."""
         return f"{self.url}lab/workspaces/{workspace}/tree/{quote(path)}?token={self.token}"
 
-    def forget_progress(self) -> None:
-        for path in self.progress.parent.glob(self.progress.name + "*"):
-            path.unlink()
+    def begin_afresh(self) -> None:
+        """What it shows next is for a new learner: no progress, no chosen theme."""
+        for folder in (self.progress, self.settings):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        # JupyterLab asks each new user whether they want news, in a box that lies over the notebook's last lines.
+        answers = self.settings / "@jupyterlab" / "apputils-extension"
+        answers.mkdir(parents=True)
+        text = json.dumps({"fetchNews": "false", "checkForUpdates": False})
+        (answers / "notification.jupyterlab-settings").write_text(text)
 
-    def stop_kernels(self, context: BrowserContext) -> None:
+    def stop_kernels(self, folder: Path, context: BrowserContext) -> None:
+        """Stops the kernels of the notebooks in a folder below ``root``."""
         head = {"Authorization": f"token {self.token}"}
         for session in context.request.get(f"{self.url}api/sessions", headers=head).json():
-            context.request.delete(f"{self.url}api/sessions/{session['id']}", headers=head)
+            if (self.root / session["path"]).parent == folder:
+                context.request.delete(f"{self.url}api/sessions/{session['id']}", headers=head)
 
 
 @contextmanager
@@ -93,15 +106,15 @@ def serve(root: Path, scratch: Path) -> Iterator[Server]:
     Raises:
         RuntimeError: it did not print its address; the message holds what it printed.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "MPL", "PYTEST_"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "MPL", "PYTEST_"))
+    }
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         environment[f"JUPYTER_{name}"] = str(scratch / name.lower())
     for name in ("SETTINGS_DIR", "WORKSPACES_DIR"):
         environment[f"JUPYTERLAB_{name}"] = str(scratch / name.lower())
     environment["IPYTHONDIR"] = str(scratch / "ipython")
     environment["COURSE_UTILS_PROGRESS"] = str(scratch / "progress" / "progress.sqlite3")
-    (scratch / "progress").mkdir()
-    _answer_the_question_about_news(scratch / "settings_dir")
     options = ["--no-browser", "--port=0", *(["--allow-root"] if getattr(os, "geteuid", int)() == 0 else [])]
     process = subprocess.Popen(
         lab_command(root, [], options),
@@ -111,14 +124,14 @@ def serve(root: Path, scratch: Path) -> Iterator[Server]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    reader = threading.Thread(target=lambda: None)
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    reader = threading.Thread(target=_read, args=(process.stdout, lines))
+    reader.start()
     try:
-        address = _printed_address(process)
-        reader = threading.Thread(target=process.stdout.read)  # or the pipe fills, and the server stands still
-        reader.start()
-        parts = urlsplit(address)
+        parts = urlsplit(_printed_address(lines))
         token = parse_qs(parts.query)["token"][0]
-        yield Server(root, f"{parts.scheme}://{parts.netloc}/", token, Path(environment["COURSE_UTILS_PROGRESS"]))
+        url = f"{parts.scheme}://{parts.netloc}/"
+        yield Server(root, url, token, scratch / "progress", scratch / "settings_dir")
     finally:
         process.terminate()
         try:
@@ -126,31 +139,25 @@ def serve(root: Path, scratch: Path) -> Iterator[Server]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if reader.ident:
-            reader.join()
+        reader.join()
         process.stdout.close()
 
 
-def _printed_address(process: subprocess.Popen) -> str:
-    watchdog = threading.Timer(START_SECONDS, process.kill)
-    watchdog.start()
-    printed = []
-    try:
-        for line in process.stdout:
+def _read(stream: IO[str], lines: "queue.SimpleQueue[str | None]") -> None:
+    # To the end, also when nobody looks at the lines: where the pipe is full, the server stands still.
+    for line in stream:
+        lines.put(line)
+    lines.put(None)
+
+
+def _printed_address(lines: "queue.SimpleQueue[str | None]") -> str:
+    printed, deadline = [], time.monotonic() + START_SECONDS
+    with suppress(queue.Empty):
+        while (line := lines.get(timeout=max(0.0, deadline - time.monotonic()))) is not None:
             printed.append(line)
             if found := re.search(r"http://(localhost|127\.0\.0\.1):[1-9]\d*/\S*token=\w+", line):
                 return found[0]
-    finally:
-        watchdog.cancel()
-    raise RuntimeError(f"JupyterLab printed no address in {START_SECONDS} s:\n{''.join(printed)}")
-
-
-def _answer_the_question_about_news(settings: Path) -> None:
-    # JupyterLab asks each new user whether they want news, in a box that lies over the notebook's last lines.
-    folder = settings / "@jupyterlab" / "apputils-extension"
-    folder.mkdir(parents=True)
-    answer = {"fetchNews": "false", "checkForUpdates": False}
-    (folder / "notification.jupyterlab-settings").write_text(json.dumps(answer))
+    raise RuntimeError(f"JupyterLab ended, or printed no address in {START_SECONDS} s:\n{''.join(printed)}")
 
 
 @dataclass
@@ -274,25 +281,28 @@ class Lab:
         self.command(f"Use Theme: {theme}")
         expect(self.page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
 
-    def audit(self, selector: str) -> tuple[list[str], dict[str, int]]:
-        """Examines what ``selector`` finds with axe-core, by every rule that fits a part of a page.
+    def audit(self, selector: str) -> list[str]:
+        """What axe-core finds wrong with the structure of what ``selector`` finds: lists, tables, headings, roles.
 
-        Text that axe could not judge, for example because something lies over it, is among the complaints.
-
-        Returns:
-            the complaints, one line each; how many elements passed, by rule.
+        What it cannot judge counts as wrong, except colours: ``contrasts`` sees more of those.
         """
         with self._whole_notebook():
             if not self.page.evaluate("typeof axe === 'object'"):
                 self.page.evaluate(AXE_SCRIPT)
-            found = self.page.evaluate(AUDIT, selector)
-        complaints = [
+            found = self.page.evaluate("selector => axe.run(selector)", selector)
+        unjudged = [rule for rule in found["incomplete"] if rule["id"] != "color-contrast"]
+        assert len(found["passes"]) > 5, "axe has found nothing to look at"
+        return [
             f"{rule['id']}: {node['html']}\n{node['failureSummary']}"
-            for kind in ("violations", "incomplete")
-            for rule in found[kind]
+            for rule in found["violations"] + unjudged
             for node in rule["nodes"]
         ]
-        return complaints, {rule["id"]: len(rule["nodes"]) for rule in found["passes"]}
+
+    def contrasts(self, selector: str) -> list[tuple[float, str]]:
+        """The contrast of every piece of text in what ``selector`` finds, with the text, the weakest first."""
+        with self._whole_notebook():
+            found = self.page.locator(selector).evaluate_all(CONTRAST.read_text(encoding="utf-8"))
+        return sorted((ratio, text) for ratio, text in found)
 
     def picture(self, step: str) -> None:
         """Takes a screenshot of the whole notebook, where somebody asked for screenshots."""

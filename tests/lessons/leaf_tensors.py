@@ -1,0 +1,674 @@
+"""Right and wrong answers to the exercises of lesson 02."""
+
+import copy
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tests.lessons.answers import Right, Wrong
+
+# ---------------------------------------------------------------------------------------------------- predicted_leaves
+
+LEAVES = {
+    "plain": True,
+    "flagged": True,
+    "computed": False,
+    "detached": True,
+    "cast": False,
+    "parameter": True,
+    "under_no_grad": True,
+    "view": False,
+}
+
+# --------------------------------------------------------------------------------------------------------- make_weight
+
+
+def weight_as_parameter(fan_in, fan_out):
+    return nn.Parameter(torch.randn(fan_out, fan_in) * fan_in**-0.5)
+
+
+def weight_under_no_grad(fan_in, fan_out):
+    weight = torch.empty(fan_out, fan_in, requires_grad=True)
+    with torch.no_grad():
+        weight.normal_(0, fan_in**-0.5)
+    return weight
+
+
+def weight_by_data(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in, requires_grad=True)
+    weight.data /= math.sqrt(fan_in)
+    return weight
+
+
+def weight_by_init(fan_in, fan_out):
+    return nn.init.kaiming_normal_(nn.Parameter(torch.empty(fan_out, fan_in)), nonlinearity="linear")
+
+
+def weight_cut_free(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)
+    return weight.detach().requires_grad_()
+
+
+def weight_transposed(fan_in, fan_out):
+    return torch.normal(0.0, fan_in**-0.5, (fan_in, fan_out), dtype=torch.float64).T.requires_grad_()
+
+
+def weight_of_a_layer(fan_in, fan_out):
+    layer = nn.Linear(fan_in, fan_out, bias=False)
+    nn.init.normal_(layer.weight, std=fan_in**-0.5)
+    return layer.weight
+
+
+def weight_retained(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)
+    weight.retain_grad()
+    return weight
+
+
+def weight_flag_raised_again(fan_in, fan_out):
+    return (torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)).requires_grad_()
+
+
+def weight_in_place(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in, requires_grad=True)
+    weight /= math.sqrt(fan_in)
+    return weight
+
+
+def weight_is_leaf_set(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)
+    weight.is_leaf = True
+    return weight
+
+
+def weight_inference(fan_in, fan_out):
+    with torch.inference_mode():
+        return (torch.randn(fan_out, fan_in) / math.sqrt(fan_in)).requires_grad_()
+
+
+def weight_inference_flagged_outside(fan_in, fan_out):
+    with torch.inference_mode():
+        weight = torch.randn(fan_out, fan_in) / math.sqrt(fan_in)
+    return weight.requires_grad_()
+
+
+def weight_repeated(fan_in, fan_out):
+    return (torch.randn(fan_in) / math.sqrt(fan_in)).expand(fan_out, fan_in).clone().requires_grad_()
+
+
+def weight_seeded(fan_in, fan_out):
+    torch.manual_seed(0)
+    return weight_as_parameter(fan_in, fan_out)
+
+
+# ------------------------------------------------------------------------------------------------ activation_gradients
+
+
+def gradients_by_retain_grad(layers, x):
+    outputs = []
+    for layer in layers:
+        x = layer(x)
+        if not x.requires_grad:
+            x = x.detach().requires_grad_()
+        x.retain_grad()
+        outputs.append(x)
+    outputs[-1].sum().backward(inputs=outputs)
+    return [output.grad for output in outputs]
+
+
+def gradients_by_hooks(layers, x):
+    found = {}
+    source = value = x.detach().clone().requires_grad_()
+    for i, layer in enumerate(layers):
+        value = layer(value)
+        value.register_hook(lambda gradient, i=i: found.__setitem__(i, gradient.clone()))
+    torch.autograd.grad(value.sum(), source)
+    return [found[i] for i in range(len(layers))]
+
+
+def gradients_layer_by_layer(layers, x):
+    leaves = [layers[0](x).detach().requires_grad_()]
+    results = []
+    for layer in layers[1:]:
+        results.append(layer(leaves[-1]))
+        leaves.append(results[-1].detach().requires_grad_())
+    gradients = [torch.ones_like(leaves[-1])]
+    for leaf, result in zip(leaves[-2::-1], results[::-1], strict=True):
+        gradients.insert(0, torch.autograd.grad(result, leaf, gradients[0])[0])
+    return gradients
+
+
+def gradients_flagged_output(layers, x):
+    outputs = []
+    for layer in layers:
+        x = layer(x)
+        outputs.append(x if x.requires_grad else x.requires_grad_())
+    return torch.autograd.grad(outputs[-1].sum(), outputs)
+
+
+def gradients_grad_put_back(layers, x):
+    tensors = [x, *(p for layer in layers for p in layer.parameters())]
+    before = [t.grad for t in tensors]
+    for t in tensors:
+        t.grad = None
+    outputs = []
+    value = x
+    for layer in layers:
+        value = layer(value)
+        value = value if value.requires_grad else value.detach().requires_grad_()
+        value.retain_grad()
+        outputs.append(value)
+    value.sum().backward()
+    for t, gradient in zip(tensors, before, strict=True):
+        t.grad = gradient
+    return [output.grad for output in outputs]
+
+
+def recorded(layers, x):
+    outputs = []
+    for layer in layers:
+        x = layer(x)
+        outputs.append(x)
+    return outputs
+
+
+def gradients_never_asked(layers, x):
+    outputs = recorded(layers, x)
+    outputs[-1].sum().backward()
+    return [output.grad for output in outputs]
+
+
+def gradients_asked_too_late(layers, x):
+    outputs = recorded(layers, x)
+    outputs[-1].sum().backward()
+    for output in outputs:
+        output.retain_grad()
+    return [output.grad for output in outputs]
+
+
+def gradients_backward(layers, x):
+    outputs = recorded(layers, x)
+    for output in outputs:
+        output.retain_grad()
+    outputs[-1].sum().backward()
+    return [output.grad for output in outputs]
+
+
+def gradients_cleanup(layers, x):
+    gradients = gradients_backward(layers, x)
+    nn.Sequential(*layers).zero_grad()
+    x.grad = None
+    return gradients
+
+
+def gradients_frozen(layers, x):
+    outputs = recorded(layers, x)
+    return list(torch.autograd.grad(outputs[-1].sum(), outputs))
+
+
+def gradients_frozen_skipped(layers, x):
+    outputs = recorded(layers, x)
+    flagged = [output for output in outputs if output.requires_grad]
+    found = iter(torch.autograd.grad(outputs[-1].sum(), flagged)) if flagged else iter(())
+    return [next(found) if output.requires_grad else None for output in outputs]
+
+
+def gradients_unfrozen(layers, x):
+    for parameter in layers[0].parameters():
+        parameter.requires_grad_(True)
+    return gradients_frozen(layers, x)
+
+
+def gradients_input_flagged(layers, x):
+    return gradients_frozen(layers, x.requires_grad_())
+
+
+def gradients_last_left_out(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return list(torch.autograd.grad(outputs[-1].sum(), outputs[:-1]))
+
+
+def gradients_reversed(layers, x):
+    return gradients_by_retain_grad(layers, x)[::-1]
+
+
+def gradients_inputs(layers, x):
+    x = x.detach().requires_grad_()
+    outputs = recorded(layers, x)
+    return list(torch.autograd.grad(outputs[-1].sum(), [x, *outputs[:-1]]))
+
+
+def gradients_input_too(layers, x):
+    x = x.detach().requires_grad_()
+    outputs = recorded(layers, x)
+    return list(torch.autograd.grad(outputs[-1].sum(), [x, *outputs]))
+
+
+def gradients_weights(layers, x):
+    weights = [layer.weight for layer in layers if hasattr(layer, "weight")]
+    return list(torch.autograd.grad(recorded(layers, x)[-1].sum(), weights))
+
+
+def gradients_mean(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return list(torch.autograd.grad(outputs[-1].mean(), outputs))
+
+
+def gradients_cut(layers, x):
+    outputs = []
+    for layer in layers:
+        x = layer(x.detach().requires_grad_())
+        outputs.append(x)
+    return list(torch.autograd.grad(x.sum(), outputs))
+
+
+def gradients_cut_allowed(layers, x):
+    outputs = []
+    for layer in layers:
+        x = layer(x.detach().requires_grad_())
+        outputs.append(x)
+    return list(torch.autograd.grad(x.sum(), outputs, allow_unused=True))
+
+
+def gradients_own_sum(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return [torch.autograd.grad(output.sum(), output, retain_graph=True)[0] for output in outputs]
+
+
+# ------------------------------------------------------------------------------------------------------------ sgd_step
+
+
+@torch.no_grad()
+def step_by_copy(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p.copy_(p - lr * p.grad)
+            p.grad = None
+
+
+def step_by_optimizer(params, lr):
+    optimizer = torch.optim.SGD(params, lr=lr)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def step_by_data(params, lr):
+    for p in params:
+        if p.grad is None:
+            continue
+        p.data.add_(p.grad, alpha=-lr)
+        p.grad = None
+
+
+def step_by_detach(params, lr):
+    for p in list(params):
+        if p.grad is not None:
+            p.detach().sub_(p.grad, alpha=lr)
+            del p.grad
+
+
+def step_flag_lowered_and_raised(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p.requires_grad = False
+            p -= lr * p.grad
+            p.requires_grad = True
+            p.grad = None
+
+
+def step_rebinding(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p = p - lr * p.grad
+            p.grad = None
+
+
+def step_leaf_in_place(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p -= lr * p.grad
+            p.grad = None
+
+
+def step_new_memory(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p.data = p.data - lr * p.grad
+            p.grad = None
+
+
+def step_flag_lost(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p.requires_grad_(False).sub_(p.grad, alpha=lr)
+            p.grad = None
+
+
+def step_detached_in_place(params, lr):
+    for p in params:
+        if p.grad is not None:
+            gradient, p.grad = p.grad, None
+            p.detach_().sub_(gradient, alpha=lr)
+
+
+@torch.no_grad()
+def step_kept(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p -= lr * p.grad
+
+
+@torch.no_grad()
+def step_zeros(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p -= lr * p.grad
+            p.grad.zero_()
+
+
+@torch.no_grad()
+def step_none_grad(params, lr):
+    for p in params:
+        p -= lr * p.grad
+        p.grad = None
+
+
+@torch.no_grad()
+def step_stops(params, lr):
+    for p in params:
+        if p.grad is None:
+            return
+        p -= lr * p.grad
+        p.grad = None
+
+
+@torch.no_grad()
+def step_read_twice(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p -= lr * p.grad
+    for p in params:
+        p.grad = None
+
+
+@torch.no_grad()
+def step_by_index(params, lr):
+    for i in range(len(params)):
+        if params[i].grad is not None:
+            params[i] -= lr * params[i].grad
+            params[i].grad = None
+
+
+@torch.no_grad()
+def step_ascent(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p += lr * p.grad
+            p.grad = None
+
+
+@torch.no_grad()
+def step_no_lr(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p -= p.grad
+            p.grad = None
+
+
+def step_grad_mode(params, lr):
+    torch.set_grad_enabled(False)
+    step_by_copy(params, lr)
+
+
+# ------------------------------------------------------------------------------------------------------------ fit_line
+
+
+def zeros():
+    return torch.zeros((), requires_grad=True), torch.zeros((), requires_grad=True)
+
+
+def fit_by_optimizer(x, y, steps, lr):
+    weights = [nn.Parameter(torch.tensor(0.0, dtype=x.dtype)) for _ in range(2)]
+    optimizer = torch.optim.SGD(weights, lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.mse_loss(weights[0] * x + weights[1], y).backward()
+        optimizer.step()
+    return tuple(weights)
+
+
+def fit_by_new_leaves(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        loss = (slope * x + intercept - y).pow(2).mean()
+        gradients = torch.autograd.grad(loss, (slope, intercept))
+        slope, intercept = (
+            (w - lr * g).detach().requires_grad_() for w, g in zip((slope, intercept), gradients, strict=True)
+        )
+    return slope, intercept
+
+
+def fit_by_formula(x, y, steps, lr):
+    slope = intercept = 0.0
+    for _ in range(steps):
+        error = slope * x + intercept - y
+        slope, intercept = slope - lr * 2 * (error * x).mean().item(), intercept - lr * 2 * error.mean().item()
+    return torch.tensor(slope, requires_grad=True), torch.tensor(intercept, requires_grad=True)
+
+
+def fit_by_one_vector(x, y, steps, lr):
+    w = torch.zeros(2, dtype=x.dtype, requires_grad=True)
+    for _ in range(steps):
+        ((w[0] * x + w[1] - y) ** 2).mean().backward()
+        w.data -= lr * w.grad
+        w.grad = None
+    return tuple(part.clone().requires_grad_() for part in w.detach())
+
+
+def fit_rebinding(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        loss = (slope * x + intercept - y).square().mean()
+        loss.backward()
+        slope = slope - lr * slope.grad
+        intercept = intercept - lr * intercept.grad
+    return slope, intercept
+
+
+def fit_history(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        gradients = torch.autograd.grad((slope * x + intercept - y).square().mean(), (slope, intercept))
+        slope, intercept = slope - lr * gradients[0], intercept - lr * gradients[1]
+    return slope, intercept
+
+
+def fit_unflagged(x, y, steps, lr):
+    return tuple(w.detach() for w in fit_by_optimizer(x, y, steps, lr))
+
+
+def fit_in_place(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        (slope * x + intercept - y).square().mean().backward()
+        slope -= lr * slope.grad
+        intercept -= lr * intercept.grad
+        slope.grad = intercept.grad = None
+    return slope, intercept
+
+
+def fit_with(x, y, steps, lr, reduce=torch.mean, clear=True):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        reduce((slope * x + intercept - y).square()).backward()
+        with torch.no_grad():
+            slope -= lr * slope.grad
+            intercept -= lr * intercept.grad
+        if clear:
+            slope.grad = intercept.grad = None
+    return slope, intercept
+
+
+def fit_second_backward(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        loss = (slope * x + intercept - y).square().mean()
+        for w in (slope, intercept):
+            loss.backward()
+            with torch.no_grad():
+                w -= lr * w.grad
+            w.grad = None
+    return slope, intercept
+
+
+def fit_in_turn(x, y, steps, lr):
+    weights = zeros()
+    for _ in range(steps):
+        for w in weights:
+            (gradient,) = torch.autograd.grad((weights[0] * x + weights[1] - y).square().mean(), w)
+            with torch.no_grad():
+                w -= lr * gradient
+    return weights
+
+
+def fit_solved(x, y, steps, lr):
+    design = torch.stack([x, torch.ones_like(x)], dim=1)
+    best = torch.linalg.lstsq(design, y[:, None]).solution[:, 0] if steps else torch.zeros(2)
+    return tuple(part.clone().requires_grad_() for part in best)
+
+
+def fit_random_start(x, y, steps, lr):
+    slope, intercept = torch.randn((), requires_grad=True), torch.randn((), requires_grad=True)
+    for _ in range(steps):
+        gradients = torch.autograd.grad((slope * x + intercept - y).square().mean(), (slope, intercept))
+        with torch.no_grad():
+            slope -= lr * gradients[0]
+            intercept -= lr * gradients[1]
+    return slope, intercept
+
+
+def fit_one_element(x, y, steps, lr):
+    return tuple(w.detach().reshape(1).requires_grad_() for w in fit_by_optimizer(x, y, steps, lr))
+
+
+def fit_no_steps(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        loss = (slope * x + intercept - y).square().mean()
+        gradients = torch.autograd.grad(loss, (slope, intercept))
+        with torch.no_grad():
+            slope -= lr * gradients[0]
+            intercept -= lr * gradients[1]
+    print(f"last loss: {loss.item():.4f}")
+    return slope, intercept
+
+
+RIGHT = (
+    Right("predicted_leaves", "ones and zeros", {key: int(value) for key, value in LEAVES.items()}),
+    Right("predicted_leaves", "torch's bools", {key: torch.tensor(value) for key, value in LEAVES.items()}),
+    Right("make_weight", "nn.Parameter", weight_as_parameter),
+    Right("make_weight", "filled under no_grad", weight_under_no_grad),
+    Right("make_weight", "scaled through .data", weight_by_data),
+    Right("make_weight", "nn.init", weight_by_init),
+    Right("make_weight", "detached after scaling", weight_cut_free),
+    Right("make_weight", "drawn transposed in float64", weight_transposed),
+    Right("make_weight", "a layer's weight", weight_of_a_layer),
+    Right("activation_gradients", "retain_grad", gradients_by_retain_grad),
+    Right("activation_gradients", "tensor hooks", gradients_by_hooks),
+    Right("activation_gradients", "layer by layer", gradients_layer_by_layer),
+    Right("activation_gradients", "first output flagged, a tuple", gradients_flagged_output),
+    Right("activation_gradients", ".grad put back", gradients_grad_put_back),
+    Right("sgd_step", "copy_", step_by_copy),
+    Right("sgd_step", "torch.optim", step_by_optimizer),
+    Right("sgd_step", "data", step_by_data),
+    Right("sgd_step", "through detach()", step_by_detach),
+    Right("sgd_step", "flag lowered and raised", step_flag_lowered_and_raised),
+    Right("fit_line", "torch.optim", fit_by_optimizer),
+    Right("fit_line", "new leaves each step", fit_by_new_leaves),
+    Right("fit_line", "formula", fit_by_formula),
+    Right("fit_line", "one vector", fit_by_one_vector),
+)
+
+WRONG = (
+    *(
+        Wrong("predicted_leaves", misconception, LEAVES | {key: not LEAVES[key]})
+        for key, misconception in (
+            ("plain", "unflagged"),
+            ("flagged", "flagged"),
+            ("computed", "computed"),
+            ("detached", "detached"),
+            ("cast", "cast"),
+            ("parameter", "parameter"),
+            ("under_no_grad", "under no_grad"),
+            ("view", "view"),
+        )
+    ),
+    Wrong("make_weight", "scaled leaf", lambda i, o: torch.randn(o, i, requires_grad=True) / math.sqrt(i)),
+    Wrong("make_weight", "scaled leaf", weight_flag_raised_again, "flag raised again"),
+    Wrong("make_weight", "scaled leaf", lambda i, o: nn.Parameter(torch.randn(o, i)) * i**-0.5, "scaled parameter"),
+    Wrong("make_weight", "retained", weight_retained),
+    Wrong("make_weight", "unflagged", lambda i, o: torch.randn(o, i) / math.sqrt(i)),
+    Wrong("make_weight", "unflagged", lambda i, o: weight_as_parameter(i, o).detach(), "detached"),
+    Wrong("make_weight", "in place", weight_in_place),
+    Wrong("make_weight", "is_leaf set", weight_is_leaf_set),
+    Wrong("make_weight", "deepcopy", lambda i, o: copy.deepcopy(weight_flag_raised_again(i, o))),
+    Wrong("make_weight", "inference", weight_inference),
+    Wrong("make_weight", "inference", weight_inference_flagged_outside, "inference, flagged outside"),
+    Wrong("make_weight", "swapped", lambda i, o: weight_as_parameter(i, o).detach().T.requires_grad_()),
+    Wrong("make_weight", "unscaled", lambda i, o: torch.randn(o, i, requires_grad=True)),
+    Wrong("make_weight", "wrong fan", lambda i, o: nn.Parameter(torch.randn(o, i) / math.sqrt(o))),
+    Wrong("make_weight", "variance", lambda i, o: nn.Parameter(torch.randn(o, i) / i)),
+    Wrong("make_weight", "uniform", lambda i, o: nn.Linear(i, o).weight, "nn.Linear"),
+    Wrong("make_weight", "uniform", lambda i, o: nn.Parameter((torch.rand(o, i) - 0.5) * math.sqrt(12 / i))),
+    Wrong("make_weight", "repeated", weight_repeated),
+    Wrong("make_weight", "seeded", weight_seeded),
+    Wrong("make_weight", "not a tensor", lambda i, o: weight_as_parameter(i, o).detach().numpy(), "an array"),
+    Wrong("activation_gradients", "never asked", gradients_never_asked),
+    Wrong("activation_gradients", "asked too late", gradients_asked_too_late),
+    Wrong("activation_gradients", "backward fills", gradients_backward),
+    Wrong("activation_gradients", "cleanup", gradients_cleanup),
+    Wrong("activation_gradients", "frozen", gradients_frozen),
+    Wrong("activation_gradients", "frozen", gradients_frozen_skipped, "frozen skipped"),
+    Wrong("activation_gradients", "unfrozen", gradients_unfrozen),
+    Wrong("activation_gradients", "input flagged", gradients_input_flagged),
+    Wrong("activation_gradients", "last left out", gradients_last_left_out),
+    Wrong("activation_gradients", "reversed", gradients_reversed),
+    Wrong("activation_gradients", "inputs", gradients_inputs),
+    Wrong("activation_gradients", "inputs", gradients_input_too, "the input's too"),
+    Wrong("activation_gradients", "weights", gradients_weights),
+    Wrong("activation_gradients", "mean", gradients_mean),
+    Wrong("activation_gradients", "cut", gradients_cut),
+    Wrong("activation_gradients", "cut", gradients_cut_allowed, "cut, and unused allowed"),
+    Wrong("activation_gradients", "own sum", gradients_own_sum),
+    Wrong("sgd_step", "rebinding", step_rebinding),
+    Wrong("sgd_step", "leaf in place", step_leaf_in_place),
+    Wrong("sgd_step", "new memory", step_new_memory),
+    Wrong("sgd_step", "flag lost", step_flag_lost),
+    Wrong("sgd_step", "flag lost", step_detached_in_place, "detach_"),
+    Wrong("sgd_step", "kept", step_kept),
+    Wrong("sgd_step", "zeros", step_zeros),
+    Wrong("sgd_step", "none grad", step_none_grad),
+    Wrong("sgd_step", "stops", step_stops),
+    Wrong("sgd_step", "read twice", step_read_twice),
+    Wrong("sgd_step", "read twice", step_by_index, "by index"),
+    Wrong("sgd_step", "ascent", step_ascent),
+    Wrong("sgd_step", "no lr", step_no_lr),
+    Wrong("sgd_step", "grad mode", step_grad_mode),
+    Wrong("fit_line", "rebinding", fit_rebinding),
+    Wrong("fit_line", "not a leaf", fit_history),
+    Wrong("fit_line", "unflagged", fit_unflagged),
+    Wrong("fit_line", "in place", fit_in_place),
+    Wrong("fit_line", "accumulates", lambda x, y, steps, lr: fit_with(x, y, steps, lr, clear=False)),
+    Wrong("fit_line", "second backward", fit_second_backward),
+    Wrong("fit_line", "sum", lambda x, y, steps, lr: fit_with(x, y, steps, lr, reduce=torch.sum)),
+    Wrong("fit_line", "half", lambda x, y, steps, lr: fit_with(x, y, steps, lr / 2)),
+    Wrong("fit_line", "off by one", lambda x, y, steps, lr: fit_with(x, y, steps + 1, lr)),
+    Wrong("fit_line", "off by one", lambda x, y, steps, lr: fit_with(x, y, max(steps - 1, 0), lr), "one step too few"),
+    Wrong("fit_line", "one after the other", fit_in_turn),
+    Wrong("fit_line", "solved", fit_solved),
+    Wrong("fit_line", "start", fit_random_start),
+    Wrong("fit_line", "one element", fit_one_element),
+    Wrong("fit_line", "no steps", fit_no_steps),
+)

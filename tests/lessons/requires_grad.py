@@ -1,0 +1,967 @@
+"""Right and wrong answers to the exercises of lesson 01."""
+
+import copy
+import functools
+
+import torch
+from torch import nn
+
+from tests.lessons.answers import Right, Wrong
+
+# ----------------------------------------------------------------------------------------------------- predicted_flags
+
+FLAGS = {
+    "a": False,
+    "b": False,
+    "square": False,
+    "c": True,
+    "d": True,
+    "total": True,
+    "index": False,
+    "mask": False,
+}
+
+# --------------------------------------------------------------------------------------------------- will_require_grad
+
+
+def will_by_loop(*inputs):
+    if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
+        return False
+    found = False
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            found |= value.requires_grad
+    return found
+
+
+def will_by_getattr(*inputs):
+    flags = {getattr(value, "requires_grad", False) for value in inputs}
+    return True in flags and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def will_by_probe(*inputs):
+    """Asks the engine: is a probe's double recorded?"""
+    probe = torch.zeros((), requires_grad=True)
+    return (probe * 2).requires_grad and any(getattr(value, "requires_grad", False) for value in inputs)
+
+
+def will_by_adding(*inputs):
+    """Runs an operation on every tensor among the inputs."""
+    total = torch.zeros(())
+    for value in inputs:
+        if torch.is_tensor(value):
+            total = total + value.sum()
+    return total.requires_grad
+
+
+def flags_of(inputs):
+    return [value.requires_grad for value in inputs if isinstance(value, torch.Tensor)]
+
+
+def recording():
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def will_all(*inputs):
+    return bool(flags_of(inputs)) and all(flags_of(inputs)) and recording()
+
+
+def will_first(*inputs):
+    return bool(flags_of(inputs)) and flags_of(inputs)[0] and recording()
+
+
+def will_leaves(*inputs):
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return any(value.is_leaf and value.requires_grad for value in tensors) and recording()
+
+
+def will_history(*inputs):
+    return any(getattr(value, "grad_fn", None) is not None for value in inputs) and recording()
+
+
+def will_parameters(*inputs):
+    return any(isinstance(value, nn.Parameter) for value in inputs) and recording()
+
+
+def will_dtype(*inputs):
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return any(value.is_floating_point() or value.is_complex() for value in tensors) and recording()
+
+
+def will_flags_alone(*inputs):
+    return any(flags_of(inputs))
+
+
+def will_grad_enabled(*inputs):
+    return any(flags_of(inputs)) and torch.is_grad_enabled()
+
+
+def will_attribute(*inputs):
+    return any(value.requires_grad for value in inputs) and recording()
+
+
+def will_numbers_count(*inputs):
+    flags = [value.requires_grad if isinstance(value, torch.Tensor) else value is not None for value in inputs]
+    return any(flags) and recording()
+
+
+def will_sum(*inputs):
+    return sum(inputs).requires_grad
+
+
+def will_stack(*inputs):
+    return torch.stack(inputs).requires_grad
+
+
+def will_list(*inputs):
+    return recording() and [value for value in inputs if isinstance(value, torch.Tensor) and value.requires_grad]
+
+
+def will_no_inference(*inputs):
+    return any(flags_of(inputs)) and not torch.is_inference_mode_enabled()
+
+
+# -------------------------------------------------------------------------------------------------------------- freeze
+
+
+def freeze_by_method(module):
+    module.requires_grad_(False)
+    module.zero_grad()
+    return module
+
+
+def freeze_by_modules(module):
+    for submodule in module.modules():
+        for parameter in submodule._parameters.values():
+            if parameter is not None:
+                parameter.requires_grad, parameter.grad = False, None
+    return module
+
+
+def freeze_recursive(module):
+    for parameter in module.parameters(recurse=False):
+        parameter.requires_grad_(False)
+        parameter.grad = None
+    for child in module.children():
+        freeze_recursive(child)
+    return module
+
+
+def freeze_attribute(module):
+    module.requires_grad = False
+    return module
+
+
+def freeze_misspelt(module):
+    for parameter in module.parameters():
+        parameter.require_grad = False
+        parameter.grad = None
+    return module
+
+
+def freeze_shallow(module):
+    for child in [module, *module.children()]:
+        for parameter in child.parameters(recurse=False):
+            parameter.requires_grad_(False)
+            parameter.grad = None
+    return module
+
+
+def freeze_own_only(module):
+    for parameter in module.parameters(recurse=False):
+        parameter.requires_grad_(False)
+    return module
+
+
+def freeze_children(module):
+    for child in module.children():
+        child.requires_grad_(False)
+        child.zero_grad()
+    return module
+
+
+def freeze_linear_layers(module):
+    for submodule in module.modules():
+        if isinstance(submodule, nn.Linear):
+            submodule.requires_grad_(False)
+            submodule.zero_grad()
+    return module
+
+
+def freeze_weights(module):
+    for name, parameter in module.named_parameters():
+        if "weight" in name:
+            parameter.requires_grad_(False)
+            parameter.grad = None
+    return module
+
+
+def freeze_state_dict(module):
+    for tensor in module.state_dict().values():
+        tensor.requires_grad_(False)
+        tensor.grad = None
+    return module
+
+
+def freeze_data(module):
+    for parameter in module.parameters():
+        parameter.data.requires_grad = False
+        parameter.grad = None
+    return module
+
+
+def freeze_detached(module):
+    for parameter in module.parameters():
+        parameter = parameter.detach()
+    return module
+
+
+def freeze_toggle(module):
+    for parameter in module.parameters():
+        if parameter.is_floating_point():
+            parameter.requires_grad_(not parameter.requires_grad)
+        parameter.grad = None
+    return module
+
+
+def freeze_toggle_all(module):
+    for parameter in module.parameters():
+        parameter.requires_grad = not parameter.requires_grad
+        parameter.grad = None
+    return module
+
+
+def freeze_stale(module):
+    return module.requires_grad_(False)
+
+
+def freeze_stale_skips_frozen(module):
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.requires_grad_(False)
+            parameter.grad = None
+    return module
+
+
+def freeze_zeros(module):
+    module.requires_grad_(False)
+    module.zero_grad(set_to_none=False)
+    return module
+
+
+def freeze_zeros_in_place(module):
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+        parameter.grad.zero_()
+    return module
+
+
+def freeze_copy(module):
+    return freeze_by_method(copy.deepcopy(module))
+
+
+def freeze_both(module):
+    freeze_by_method(module)
+    return copy.copy(module)
+
+
+def freeze_forward(module):
+    freeze_by_method(module)
+    module.forward = torch.no_grad()(module.forward)
+    return module
+
+
+def freeze_no_grad(module):
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.grad = None
+    return module
+
+
+def freeze_eval(module):
+    return freeze_by_method(module).eval()
+
+
+def freeze_eval_alone(module):
+    return module.eval()
+
+
+def freeze_replaced(module):
+    for submodule in module.modules():
+        for name, parameter in list(submodule.named_parameters(recurse=False)):
+            setattr(submodule, name, nn.Parameter(parameter.detach().clone(), requires_grad=False))
+    return module
+
+
+def freeze_buffers(module):
+    for submodule in module.modules():
+        for name, parameter in list(submodule.named_parameters(recurse=False)):
+            delattr(submodule, name)
+            submodule.register_buffer(name, parameter.detach())
+    return module
+
+
+def freeze_zeroed(module):
+    freeze_by_method(module)
+    for parameter in module.parameters():
+        parameter.zero_()
+    return module
+
+
+def freeze_state_dict_kept(module):
+    for tensor in module.state_dict(keep_vars=True).values():
+        tensor.requires_grad_(False)
+        tensor.grad = None
+    return module
+
+
+def freeze_no_return(module):
+    freeze_by_method(module)
+
+
+# ------------------------------------------------------------------------------------------------- finetune_parameters
+
+
+def refuse(model, trainable):
+    if trainable == "" or trainable not in dict(model.named_modules()):
+        raise ValueError(f"no {trainable!r}; there are {[name for name, _ in model.named_children()]}")
+
+
+def finetune_by_identity(model, trainable):
+    refuse(model, trainable)
+    wanted = set(model.get_submodule(trainable).parameters())
+    for parameter in model.parameters():
+        parameter.requires_grad = parameter in wanted
+        if not parameter.requires_grad:
+            parameter.grad = None
+    return [parameter for parameter in model.parameters() if parameter in wanted]
+
+
+def finetune_by_walking(model, trainable):
+    current = model
+    for part in trainable.split("."):
+        current = dict(current.named_children()).get(part)
+        if current is None:
+            raise ValueError("direct submodules: " + ", ".join(name for name, _ in model.named_children()))
+    kept = [(parameter, parameter.grad) for parameter in current.parameters()]
+    model.requires_grad_(False)
+    model.zero_grad(set_to_none=True)
+    for parameter, gradient in kept:
+        parameter.requires_grad_()
+        parameter.grad = gradient
+    return [parameter for parameter, _ in kept]
+
+
+def finetune_by_names(model, trainable):
+    refuse(model, trainable)
+    found = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name.startswith(trainable + "."):
+            found[id(parameter)] = parameter
+    for parameter in model.parameters():
+        parameter.requires_grad_(id(parameter) in found)
+        if id(parameter) not in found:
+            parameter.grad = None
+    return list(found.values())
+
+
+def finetune(model, trainable, *, clear_chosen=False):
+    """The right answer with switches, for wrong ones to build on."""
+    chosen = list(model.get_submodule(trainable).parameters())
+    ids = {id(parameter) for parameter in chosen}
+    for parameter in model.parameters():
+        parameter.requires_grad_(id(parameter) in ids)
+        if clear_chosen or id(parameter) not in ids:
+            parameter.grad = None
+    return chosen
+
+
+def finetune_prefix(model, trainable):
+    refuse(model, trainable)
+    chosen = []
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.startswith(trainable))
+        if parameter.requires_grad:
+            chosen.append(parameter)
+        else:
+            parameter.grad = None
+    return chosen
+
+
+def finetune_contains(model, trainable):
+    refuse(model, trainable)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(trainable in name)
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def finetune_not_raised(model, trainable):
+    refuse(model, trainable)
+    chosen = list(model.get_submodule(trainable).parameters())
+    ids = {id(parameter) for parameter in chosen}
+    for parameter in model.parameters():
+        if id(parameter) not in ids:
+            parameter.requires_grad_(False)
+            parameter.grad = None
+    return chosen
+
+
+def finetune_rest_trains(model, trainable):
+    refuse(model, trainable)
+    model.get_submodule(trainable).requires_grad_()
+    return list(model.get_submodule(trainable).parameters())
+
+
+def finetune_children_frozen(model, trainable):
+    refuse(model, trainable)
+    for child in model.children():
+        child.requires_grad_(False)
+        child.zero_grad()
+    chosen = model.get_submodule(trainable).requires_grad_()
+    return list(chosen.parameters())
+
+
+def finetune_getattr(model, trainable):
+    model.requires_grad_(False)
+    return list(getattr(model, trainable).requires_grad_().parameters())
+
+
+def finetune_children(model, trainable):
+    children = dict(model.named_children())
+    if trainable not in children:
+        raise ValueError(f"choose one of {list(children)}")
+    return finetune(model, trainable)
+
+
+def finetune_children_key(model, trainable):
+    module = dict(model.named_children())[trainable]
+    model.requires_grad_(False)
+    return list(module.requires_grad_().parameters())
+
+
+def finetune_no_parameters(model, trainable):
+    refuse(model, trainable)
+    if not list(model.get_submodule(trainable).parameters()):
+        raise ValueError("nothing to train in it")
+    return finetune(model, trainable)
+
+
+def finetune_shared(model, trainable):
+    refuse(model, trainable)
+    chosen = []
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.startswith(trainable + "."))
+        if parameter.requires_grad:
+            chosen.append(parameter)
+        else:
+            parameter.grad = None
+    return chosen
+
+
+def finetune_shared_refrozen(model, trainable):
+    """Freezes every other module, and with it a weight that the chosen one shares."""
+    refuse(model, trainable)
+    inside = set(model.get_submodule(trainable).modules())
+    model.get_submodule(trainable).requires_grad_()
+    for module in model.modules():
+        if module not in inside:
+            for parameter in module.parameters(recurse=False):
+                parameter.requires_grad_(False)
+                parameter.grad = None
+    return list(model.get_submodule(trainable).parameters())
+
+
+def finetune_twice(model, trainable):
+    refuse(model, trainable)
+    finetune(model, trainable)
+    submodule = model.get_submodule(trainable)
+    return [parameter for _, parameter in submodule.named_parameters(remove_duplicate=False)]
+
+
+def finetune_generator(model, trainable):
+    refuse(model, trainable)
+    finetune(model, trainable)
+    return model.get_submodule(trainable).parameters()
+
+
+def finetune_filter(model, trainable):
+    refuse(model, trainable)
+    finetune(model, trainable)
+    return filter(lambda parameter: parameter.requires_grad, model.parameters())
+
+
+def finetune_pairs(model, trainable):
+    refuse(model, trainable)
+    finetune(model, trainable)
+    return list(model.get_submodule(trainable).named_parameters())
+
+
+def finetune_everything(model, trainable):
+    refuse(model, trainable)
+    finetune(model, trainable)
+    return list(model.parameters())
+
+
+def finetune_stale(model, trainable):
+    refuse(model, trainable)
+    model.requires_grad_(False)
+    return list(model.get_submodule(trainable).requires_grad_().parameters())
+
+
+def finetune_zeros(model, trainable):
+    refuse(model, trainable)
+    chosen = list(model.get_submodule(trainable).parameters())
+    gradients = [parameter.grad for parameter in chosen]
+    for parameter in chosen:
+        parameter.grad = None
+    model.requires_grad_(False)
+    model.zero_grad(set_to_none=False)
+    for parameter, gradient in zip(chosen, gradients, strict=True):
+        parameter.requires_grad_().grad = gradient
+    return chosen
+
+
+def finetune_zeroed_in_place(model, trainable):
+    refuse(model, trainable)
+    chosen = finetune_rest_trains(model, trainable)
+    ids = {id(parameter) for parameter in chosen}
+    for parameter in model.parameters():
+        if id(parameter) not in ids:
+            parameter.requires_grad_(False)
+            parameter.grad.zero_()
+    return chosen
+
+
+def finetune_cleared(model, trainable):
+    refuse(model, trainable)
+    return finetune(model, trainable, clear_chosen=True)
+
+
+def finetune_silent(model, trainable):
+    if trainable == "":
+        raise ValueError(str([name for name, _ in model.named_children()]))
+    return finetune_by_names_unchecked(model, trainable)
+
+
+def finetune_by_names_unchecked(model, trainable):
+    found = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name.startswith(trainable + "."):
+            found[id(parameter)] = parameter
+    for parameter in model.parameters():
+        parameter.requires_grad_(id(parameter) in found)
+        if id(parameter) not in found:
+            parameter.grad = None
+    return list(found.values())
+
+
+def finetune_empty_name(model, trainable):
+    if trainable not in dict(model.named_modules()):
+        raise ValueError(f"choose one of {[name for name, _ in model.named_children()]}")
+    return finetune(model, trainable)
+
+
+def finetune_parameter_name(model, trainable):
+    names = [name for name, _ in model.named_modules() if name] + [name for name, _ in model.named_parameters()]
+    if trainable not in names:
+        raise ValueError(f"choose one of {names}")
+    found = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name == trainable or name.startswith(trainable + "."):
+            found[id(parameter)] = parameter
+    for parameter in model.parameters():
+        parameter.requires_grad_(id(parameter) in found)
+        if id(parameter) not in found:
+            parameter.grad = None
+    return list(found.values())
+
+
+def finetune_reduce(model, trainable):
+    module = functools.reduce(getattr, trainable.split("."), model)
+    chosen = list(module.parameters())
+    ids = {id(parameter) for parameter in chosen}
+    for parameter in model.parameters():
+        parameter.requires_grad_(id(parameter) in ids)
+        if id(parameter) not in ids:
+            parameter.grad = None
+    return chosen
+
+
+def finetune_message(model, trainable):
+    if trainable == "" or trainable not in dict(model.named_modules()):
+        raise ValueError(f"no submodule {trainable!r}")
+    return finetune(model, trainable)
+
+
+def finetune_half_done(model, trainable):
+    model.requires_grad_(False)
+    refuse(model, trainable)
+    return finetune(model, trainable)
+
+
+def finetune_eval(model, trainable):
+    refuse(model, trainable)
+    chosen = finetune(model, trainable)
+    model.eval()
+    model.get_submodule(trainable).train()
+    return chosen
+
+
+def finetune_replaced(model, trainable):
+    refuse(model, trainable)
+    finetune(model, trainable)
+    submodule = model.get_submodule(trainable)
+    for module in submodule.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, nn.Parameter(parameter.detach().clone()))
+            getattr(module, name).grad = parameter.grad
+    return list(submodule.parameters())
+
+
+def finetune_values(model, trainable):
+    refuse(model, trainable)
+    chosen = finetune(model, trainable)
+    with torch.no_grad():
+        for parameter in chosen:
+            parameter.normal_(std=0.02)
+    return chosen
+
+
+def finetune_buffers(model, trainable):
+    refuse(model, trainable)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d):
+            module.reset_running_stats()
+    return finetune(model, trainable)
+
+
+# ------------------------------------------------------------------------------------------------------ input_gradient
+
+
+def gradient_by_backward_to_inputs(model, x):
+    with torch.enable_grad():
+        copy_of_x = x.detach().clone().requires_grad_()
+        model(copy_of_x).sum().backward(inputs=[copy_of_x])
+    return copy_of_x.grad
+
+
+def gradient_by_func(model, x):
+    return torch.func.grad(lambda value: model(value).sum())(x.detach()).detach()
+
+
+def gradient_by_jacobian(model, x):
+    return torch.autograd.functional.jacobian(lambda value: model(value).sum(), x.detach()).detach()
+
+
+def gradient_frozen_meanwhile(model, x):
+    """Freezes the parameters for the time of the call."""
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    model.requires_grad_(False)
+    try:
+        with torch.set_grad_enabled(True):
+            leaf = nn.Parameter(x.detach().clone())
+            model(leaf).sum().backward()
+        return leaf.grad
+    finally:
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
+def gradient_by_vector_jacobian(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        out = model(leaf)
+        return torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
+
+
+def gradient_by_ones_in_float32(model, x):
+    twin = copy.deepcopy(model)
+    with torch.enable_grad():
+        leaf = x.detach().clone().requires_grad_()
+        twin(leaf).sum().backward()
+    return leaf.grad.clone()
+
+
+def gradient_unflagged(model, x):
+    return torch.autograd.grad(model(x).sum(), x)[0]
+
+
+def gradient_of_x_grad(model, x):
+    model(x).sum().backward()
+    return x.grad
+
+
+def gradient_mean(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(model(leaf).mean(), leaf)[0]
+
+
+def gradient_output(model, x):
+    with torch.no_grad():
+        return model(x).sum()
+
+
+def gradient_absolute(model, x):
+    return gradient_by_vector_jacobian(model, x).abs()
+
+
+def gradient_history(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(model(leaf).sum(), leaf, create_graph=True)[0]
+
+
+def gradient_func_history(model, x):
+    with torch.enable_grad():
+        return torch.func.grad(lambda value: model(value).sum())(x)
+
+
+def gradient_flags_x(model, x):
+    with torch.enable_grad():
+        x.requires_grad_()
+        return torch.autograd.grad(model(x).sum(), x)[0]
+
+
+def gradient_fills_x(model, x):
+    with torch.enable_grad():
+        flag = x.requires_grad
+        x.requires_grad_()
+        parameters = [(parameter, parameter.grad) for parameter in model.parameters()]
+        for parameter, _ in parameters:
+            parameter.grad = None
+        model(x).sum().backward()
+        for parameter, gradient in parameters:
+            parameter.grad = gradient
+        got = x.grad.clone()
+        if not flag:
+            x.requires_grad_(False)
+            x.grad = None
+        return got
+
+
+def gradient_accumulated(model, x):
+    if x.is_leaf and x.grad is not None:
+        return x.grad + gradient_by_vector_jacobian(model, x)
+    return gradient_by_vector_jacobian(model, x)
+
+
+def gradient_non_leaf(model, x):
+    if x.requires_grad:
+        with torch.enable_grad():
+            model(x).sum().backward(inputs=[x] if x.is_leaf else None)
+        return x.grad
+    return gradient_by_vector_jacobian(model, x)
+
+
+def gradient_fills(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().clone().requires_grad_()
+        model(leaf).sum().backward()
+    return leaf.grad
+
+
+def gradient_clears(model, x):
+    got = gradient_fills(model, x)
+    model.zero_grad()
+    return got
+
+
+def gradient_flags(model, x):
+    model.requires_grad_(False)
+    with torch.enable_grad():
+        leaf = x.detach().clone().requires_grad_()
+        model(leaf).sum().backward()
+    return leaf.grad
+
+
+def gradient_flags_not_put_back(model, x):
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    got = gradient_flags(model, x)
+    for parameter, flag in flags:
+        parameter.requires_grad_(flag)
+    return got
+
+
+def gradient_frozen_unflagged(model, x):
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        with torch.no_grad():
+            return torch.autograd.grad(model(x).sum(), x)[0]
+    return gradient_by_vector_jacobian(model, x)
+
+
+def gradient_frozen_zeros(model, x):
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        return torch.zeros_like(x, requires_grad=False)
+    return gradient_by_vector_jacobian(model, x)
+
+
+def gradient_no_grad(model, x):
+    leaf = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(model(leaf).sum(), leaf)[0]
+
+
+def gradient_mode_left(model, x):
+    torch.set_grad_enabled(True)
+    leaf = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(model(leaf).sum(), leaf)[0]
+
+
+def gradient_mode_left_when_raising(model, x):
+    before = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    leaf = x.detach().clone().requires_grad_()
+    got = torch.autograd.grad(model(leaf).sum(), leaf)[0]
+    torch.set_grad_enabled(before)
+    return got
+
+
+def gradient_eval(model, x):
+    model.eval()
+    return gradient_by_vector_jacobian(model, x)
+
+
+def gradient_eval_put_back(model, x):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        return gradient_by_vector_jacobian(model, x)
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def gradient_swallowed(model, x):
+    try:
+        return gradient_by_vector_jacobian(model, x)
+    except Exception:
+        return torch.zeros_like(x)
+
+
+RIGHT = (
+    Right(
+        "predicted_flags", "ones, zeros and extra keys", {key: int(value) for key, value in FLAGS.items()} | {"e": 1}
+    ),
+    Right("predicted_flags", "truth values of torch", {key: torch.tensor(value) for key, value in FLAGS.items()}),
+    Right("will_require_grad", "loop", will_by_loop),
+    Right("will_require_grad", "getattr", will_by_getattr),
+    Right("will_require_grad", "probe of the engine", will_by_probe),
+    Right("will_require_grad", "adding tensors", will_by_adding),
+    Right("freeze", "the module's own methods", freeze_by_method),
+    Right("freeze", "every module's own parameters", freeze_by_modules),
+    Right("freeze", "recursive", freeze_recursive),
+    Right("finetune_parameters", "set of parameters", finetune_by_identity),
+    Right("finetune_parameters", "walking down", finetune_by_walking),
+    Right("finetune_parameters", "names with duplicates", finetune_by_names),
+    Right("input_gradient", "backward to the input alone", gradient_by_backward_to_inputs),
+    Right("input_gradient", "torch.func.grad", gradient_by_func),
+    Right("input_gradient", "jacobian", gradient_by_jacobian),
+    Right("input_gradient", "frozen meanwhile", gradient_frozen_meanwhile),
+    Right("input_gradient", "vector-Jacobian product", gradient_by_vector_jacobian),
+    Right("input_gradient", "a copy of the model", gradient_by_ones_in_float32),
+)
+
+WRONG = (
+    Wrong("predicted_flags", "default", FLAGS | {"a": True, "b": True}),
+    Wrong("predicted_flags", "backwards", FLAGS | {"square": True}),
+    Wrong("predicted_flags", "by hand", FLAGS | {"c": False}),
+    Wrong("predicted_flags", "all", FLAGS | {"d": False}),
+    Wrong("predicted_flags", "number", FLAGS | {"total": False}),
+    Wrong("predicted_flags", "index", FLAGS | {"index": True}),
+    Wrong("predicted_flags", "mask", FLAGS | {"mask": True}),
+    Wrong("will_require_grad", "all", will_all),
+    Wrong("will_require_grad", "first", will_first),
+    Wrong("will_require_grad", "leaves", will_leaves),
+    Wrong("will_require_grad", "history", will_history),
+    Wrong("will_require_grad", "parameters", will_parameters),
+    Wrong("will_require_grad", "dtype", will_dtype),
+    Wrong("will_require_grad", "mode", will_flags_alone),
+    Wrong("will_require_grad", "mode", will_no_inference, "inference mode alone"),
+    Wrong("will_require_grad", "inference", will_grad_enabled),
+    Wrong("will_require_grad", "attribute", will_attribute),
+    Wrong("will_require_grad", "not tensors", will_numbers_count),
+    Wrong("will_require_grad", "try it", will_sum),
+    Wrong("will_require_grad", "try it", will_stack, "stacked"),
+    Wrong("will_require_grad", "no bool", will_list),
+    Wrong("freeze", "attribute", freeze_attribute),
+    Wrong("freeze", "misspelt", freeze_misspelt),
+    Wrong("freeze", "shallow", freeze_shallow),
+    Wrong("freeze", "shallow", freeze_own_only, "own parameters only"),
+    Wrong("freeze", "own forgotten", freeze_children),
+    Wrong("freeze", "kinds", freeze_linear_layers),
+    Wrong("freeze", "weights", freeze_weights),
+    Wrong("freeze", "elsewhere", freeze_state_dict),
+    Wrong("freeze", "elsewhere", freeze_data, "data"),
+    Wrong("freeze", "elsewhere", freeze_detached, "detached"),
+    Wrong("freeze", "toggle", freeze_toggle),
+    Wrong("freeze", "toggle", freeze_toggle_all, "toggle all"),
+    Wrong("freeze", "stale", freeze_stale),
+    Wrong("freeze", "stale", freeze_stale_skips_frozen, "skips the frozen"),
+    Wrong("freeze", "zeros", freeze_zeros),
+    Wrong("freeze", "none", freeze_zeros_in_place),
+    Wrong("freeze", "copy", freeze_copy),
+    Wrong("freeze", "copy", freeze_both, "returns a shallow copy"),
+    Wrong("freeze", "no_grad", freeze_forward),
+    Wrong("freeze", "elsewhere", freeze_no_grad, "a no_grad block"),
+    Wrong("freeze", "eval", freeze_eval),
+    Wrong("freeze", "eval", freeze_eval_alone, "eval alone"),
+    Wrong("freeze", "replaced", freeze_replaced),
+    Wrong("freeze", "replaced", freeze_buffers, "turned into buffers"),
+    Wrong("freeze", "values", freeze_zeroed),
+    Wrong("freeze", "buffers", freeze_state_dict_kept),
+    Wrong("freeze", "no return value", freeze_no_return),
+    Wrong("finetune_parameters", "prefix", finetune_prefix),
+    Wrong("finetune_parameters", "prefix", finetune_contains, "contains"),
+    Wrong("finetune_parameters", "not raised", finetune_not_raised),
+    Wrong("finetune_parameters", "rest trains", finetune_rest_trains),
+    Wrong("finetune_parameters", "root", finetune_children_frozen),
+    Wrong("finetune_parameters", "children", finetune_children),
+    Wrong("finetune_parameters", "children", finetune_getattr, "getattr"),
+    Wrong("finetune_parameters", "children", finetune_children_key, "key"),
+    Wrong("finetune_parameters", "no parameters", finetune_no_parameters),
+    Wrong("finetune_parameters", "shared", finetune_shared),
+    Wrong("finetune_parameters", "shared", finetune_shared_refrozen, "frozen again"),
+    Wrong("finetune_parameters", "twice", finetune_twice),
+    Wrong("finetune_parameters", "no list", finetune_generator),
+    Wrong("finetune_parameters", "no list", finetune_filter, "filter"),
+    Wrong("finetune_parameters", "pairs", finetune_pairs),
+    Wrong("finetune_parameters", "everything", finetune_everything),
+    Wrong("finetune_parameters", "stale", finetune_stale),
+    Wrong("finetune_parameters", "stale", finetune_zeros, "zeros"),
+    Wrong("finetune_parameters", "no gradient", finetune_zeroed_in_place),
+    Wrong("finetune_parameters", "cleared", finetune_cleared),
+    Wrong("finetune_parameters", "silent", finetune_silent),
+    Wrong("finetune_parameters", "empty name", finetune_empty_name),
+    Wrong("finetune_parameters", "parameter's name", finetune_parameter_name),
+    Wrong("finetune_parameters", "error type", finetune_reduce),
+    Wrong("finetune_parameters", "error type", finetune, "get_submodule's own error"),
+    Wrong("finetune_parameters", "message", finetune_message),
+    Wrong("finetune_parameters", "half done", finetune_half_done),
+    Wrong("finetune_parameters", "eval", finetune_eval),
+    Wrong("finetune_parameters", "replaced", finetune_replaced),
+    Wrong("finetune_parameters", "values", finetune_values),
+    Wrong("finetune_parameters", "buffers", finetune_buffers),
+    Wrong("input_gradient", "unflagged", gradient_unflagged),
+    Wrong("input_gradient", "unflagged", gradient_of_x_grad, "x.grad"),
+    Wrong("input_gradient", "mean", gradient_mean),
+    Wrong("input_gradient", "output", gradient_output),
+    Wrong("input_gradient", "absolute", gradient_absolute),
+    Wrong("input_gradient", "history", gradient_history),
+    Wrong("input_gradient", "history", gradient_func_history, "torch.func, not detached"),
+    Wrong("input_gradient", "x changed", gradient_flags_x),
+    Wrong("input_gradient", "accumulated", gradient_fills_x, "fills x.grad"),
+    Wrong("input_gradient", "accumulated", gradient_accumulated),
+    Wrong("input_gradient", "non-leaf", gradient_non_leaf),
+    Wrong("input_gradient", "fills", gradient_fills),
+    Wrong("input_gradient", "clears", gradient_clears),
+    Wrong("input_gradient", "flags", gradient_flags),
+    Wrong("input_gradient", "flags", gradient_flags_not_put_back, "not put back when raising"),
+    Wrong("input_gradient", "frozen", gradient_frozen_unflagged),
+    Wrong("input_gradient", "frozen", gradient_frozen_zeros, "zeros for a frozen model"),
+    Wrong("input_gradient", "no_grad", gradient_no_grad),
+    Wrong("input_gradient", "mode left", gradient_mode_left),
+    Wrong("input_gradient", "mode left", gradient_mode_left_when_raising, "left on when raising"),
+    Wrong("input_gradient", "eval", gradient_eval),
+    Wrong("input_gradient", "eval", gradient_eval_put_back, "eval, put back"),
+    Wrong("input_gradient", "swallowed", gradient_swallowed),
+)
