@@ -1,34 +1,81 @@
 """See what autograd keeps alive, check answers, explain mistakes."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from course_utils import versions as _versions  # noqa: F401  (first: an old torch is refused before it is used)
+from course_utils.compare import compare
 from course_utils.data import handwritten_digits, soft_histogram
-from course_utils.draw import plot_graph
-from course_utils.draw_lines import plot_lines
 from course_utils.exercise import Lesson
 from course_utils.expected import expect_error, show_warnings
-from course_utils.graph import graph_memory
+from course_utils.graph import GraphMemory, graph_memory
 from course_utils.machine import environment
-from course_utils.memory import MemoryTracker
+from course_utils.memory import MemoryEvent, MemoryReport, MemoryTracker, PhaseMemory
+from course_utils.probe import LineMemory, memory_probe
 from course_utils.progress import progress, reset_progress
 from course_utils.score import Claim, Score
+from course_utils.snapshot import MemorySnapshot, memory_snapshot
 from course_utils.steps import bytes_alive
 from course_utils.text import format_bytes
 
+if TYPE_CHECKING:
+    from course_utils.caching_allocator import caching_allocator_model
+    from course_utils.draw import plot_bars, plot_graph, plot_memory
+    from course_utils.draw_lines import plot_lines
+    from course_utils.drills import drill
+    from course_utils.magics import load_ipython_extension
+
+# Loaded when first asked for: not every notebook draws or drills, and every check pays for the import.
+_LATER = {
+    "caching_allocator_model": "caching_allocator",
+    "drill": "drills",
+    "load_ipython_extension": "magics",
+    "plot_bars": "draw",
+    "plot_graph": "draw",
+    "plot_lines": "draw_lines",
+    "plot_memory": "draw",
+}
+
 __all__ = [
     "Claim",
+    "GraphMemory",
     "Lesson",
+    "LineMemory",
+    "MemoryEvent",
+    "MemoryReport",
+    "MemorySnapshot",
     "MemoryTracker",
+    "PhaseMemory",
     "Score",
     "bytes_alive",
+    "caching_allocator_model",
+    "compare",
+    "drill",
     "environment",
     "expect_error",
     "format_bytes",
     "graph_memory",
     "handwritten_digits",
+    "load_ipython_extension",
+    "memory_probe",
+    "memory_snapshot",
+    "plot_bars",
     "plot_graph",
     "plot_lines",
+    "plot_memory",
     "progress",
     "reset_progress",
     "show_warnings",
     "soft_histogram",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

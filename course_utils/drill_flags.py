@@ -1,51 +1,54 @@
 """Drills on flags: which tensors require grad? (``write``)
 
-Imports drill_programs, drill_trace, drill_steps and drill_rules.
+Imports drill_programs, drill_trace, drill_steps, drill_blocks and drill_rules.
 """
 
 from __future__ import annotations
 
+from course_utils import drill_blocks as blocks
 from course_utils import drill_steps as steps
 from course_utils.drill_programs import Draw, Program, Question, named
 from course_utils.drill_rules import explain_answer
 from course_utils.drill_trace import Trace
 
-ASKS = "Does each tensor require grad when the last line has run?"
-MEANING = "True or False for each name."
-
 # Steps that end in a tensor that requires grad, and in one that does not, by level.
-_UP = {
-    1: {steps.compute_flagged: 8, steps.create_flagged: 1, steps.create_parameter: 0.5, steps.raise_flag: 1},
+_UP: dict[int, steps.Steps] = {
+    1: {steps.compute_flagged: 8, steps.create_flagged: 1, steps.create_parameter: 0.5, blocks.raise_flag: 1},
     2: {
         steps.compute_flagged: 5,
-        steps.write_flagged: 4,
-        steps.view_flagged: 2,
-        steps.raise_flag: 1,
-        steps.raise_used_flag: 1.5,
+        blocks.write_flagged: 4,
+        blocks.view_flagged: 2,
+        blocks.raise_flag: 1,
+        blocks.raise_used_flag: 1.5,
         steps.parameter_of: 1,
         steps.create_parameter: 0.5,
     },
     3: {
         steps.compute_flagged: 4,
-        steps.write_flagged: 2,
-        steps.view_flagged: 1,
-        steps.raise_used_flag: 1.5,
-        steps.layer_plain: 1.5,
-        steps.layer_misspelt: 1.5,
-        steps.layer_frozen_between: 1,
+        blocks.write_flagged: 2,
+        blocks.view_flagged: 1,
+        blocks.raise_used_flag: 1.5,
+        blocks.layer_plain: 1.5,
+        blocks.layer_misspelt: 1.5,
+        blocks.layer_frozen_between: 1,
         steps.create_flagged: 0.5,
     },
 }
-_INSIDE_OFF = {steps.compute_flagged: 3, steps.view_flagged: 1, steps.write_flagged: 1.5, steps.create_flagged: 0.5}
-_INSIDE_ON = {steps.compute_flagged: 3, steps.view_flagged: 1}
-_DOWN = {
+_INSIDE_OFF: steps.Steps = {
+    steps.compute_flagged: 3,
+    blocks.view_flagged: 1,
+    blocks.write_flagged: 1.5,
+    steps.create_flagged: 0.5,
+}
+_INSIDE_ON: steps.Steps = {steps.compute_flagged: 3, blocks.view_flagged: 1}
+_DOWN: dict[int, steps.Steps] = {
     1: {steps.cut: 5, steps.compute_plain: 3, steps.compute_from_positions: 2, steps.create_plain: 1},
     2: {
         steps.cut: 4,
         steps.compute_plain: 3,
         steps.compute_from_positions: 2,
-        steps.view_plain: 1,
-        steps.lower_flag: 1,
+        blocks.view_plain: 1,
+        blocks.lower_flag: 1,
         steps.create_plain: 1,
         steps.create_frozen_parameter: 0.5,
     },
@@ -53,10 +56,10 @@ _DOWN = {
         steps.cut: 2,
         steps.compute_plain: 2,
         steps.compute_from_positions: 1,
-        steps.block(_INSIDE_OFF): 2,
-        steps.block(_INSIDE_OFF, _INSIDE_ON): 3,
-        steps.layer_frozen: 1,
-        steps.lower_flag: 1,
+        blocks.block(_INSIDE_OFF): 2,
+        blocks.block(_INSIDE_OFF, _INSIDE_ON): 3,
+        blocks.layer_frozen: 1,
+        blocks.lower_flag: 1,
     },
 }
 _LINES = {1: (5, 6), 2: (7, 8), 3: (9, 11)}

@@ -1,19 +1,21 @@
 """Drills on leaves: which tensors are leaves, and whose ``.grad`` does backward fill? (``write``)
 
-Imports drill_programs, drill_trace, drill_steps and drill_rules.
+Imports drill_programs, drill_trace, drill_steps, drill_blocks and drill_rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from course_utils import drill_blocks as blocks
 from course_utils import drill_steps as steps
 from course_utils.drill_programs import Draw, Program, Question, Reason, named
 from course_utils.drill_rules import explain_answer
 from course_utils.drill_trace import Trace, Value
 
+_START: steps.Steps = {steps.create_flagged: 2.0, steps.create_computed: 3.0, steps.create_parameter: 0.5}
 # Steps that end in a leaf, and in a tensor that is none, by level.
-_LEAF = {
+_LEAF: dict[int, steps.Steps] = {
     1: {
         steps.cut: 4,
         steps.compute_plain: 3,
@@ -25,8 +27,8 @@ _LEAF = {
     2: {
         steps.cut: 3,
         steps.compute_plain: 2,
-        steps.view_plain: 1.5,
-        steps.detach_in_place: 1,
+        blocks.view_plain: 1.5,
+        blocks.detach_in_place: 1,
         steps.parameter_of: 1.5,
         steps.convert_nothing: 1.5,
         steps.create_flagged: 0.5,
@@ -34,31 +36,31 @@ _LEAF = {
     3: {
         steps.cut: 2,
         steps.compute_plain: 1,
-        steps.view_plain: 0.5,
-        steps.detach_in_place: 1,
+        blocks.view_plain: 0.5,
+        blocks.detach_in_place: 1,
         steps.parameter_of: 1,
         steps.convert_nothing: 1,
-        steps.block({steps.compute_flagged: 3, steps.view_flagged: 1}): 2,
-        steps.block({steps.compute_flagged: 3, steps.view_flagged: 1}, {steps.compute_flagged: 1}): 2,
+        blocks.block({steps.compute_flagged: 3, blocks.view_flagged: 1}): 2,
+        blocks.block({steps.compute_flagged: 3, blocks.view_flagged: 1}, {steps.compute_flagged: 1}): 2,
     },
 }
-_RESULT = {
+_RESULT: dict[int, steps.Steps] = {
     1: {steps.compute_flagged: 4, steps.create_computed: 2.5, steps.convert: 1.5, steps.compute_again: 1},
     2: {
         steps.compute_flagged: 4,
         steps.create_computed: 1,
         steps.convert: 1,
         steps.compute_again: 1.5,
-        steps.view_flagged: 1.5,
-        steps.write_flagged: 2,
+        blocks.view_flagged: 1.5,
+        blocks.write_flagged: 2,
     },
     3: {
         steps.compute_flagged: 4,
         steps.create_computed: 1,
         steps.convert: 0.5,
         steps.compute_again: 1.5,
-        steps.view_flagged: 1,
-        steps.write_flagged: 2,
+        blocks.view_flagged: 1,
+        blocks.write_flagged: 2,
     },
 }
 _LINES = {1: (5, 6), 2: (6, 7), 3: (8, 9)}
@@ -71,10 +73,9 @@ def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
     while True:
         trace = Trace(draw)
-        start = {steps.create_flagged: 2.0, steps.create_computed: 3.0, steps.create_parameter: 0.5}
         first = draw.chance(0.6)
         for flagged in (first, not first):
-            steps.take(trace, start if flagged else {steps.create_plain: 1.0})
+            steps.take(trace, _START if flagged else {steps.create_plain: 1.0})
         goal = draw.choice(_LINES[level])
         while len(trace.lines) < goal:
             steps.take(trace, (_LEAF if draw.chance(0.5) else _RESULT)[level])
@@ -109,9 +110,7 @@ def _backward(trace: Trace, level: int) -> tuple[Value | None, tuple[Value, Reas
     return loss, retained
 
 
-def _finish(
-    trace: Trace, level: int, loss: Value | None, retained: tuple[Value, Reason] | None
-) -> Program | None:
+def _finish(trace: Trace, level: int, loss: Value | None, retained: tuple[Value, Reason] | None) -> Program | None:
     draw, names = trace.draw, trace.names()
     most_names, asks_gradients = _KEYS[level]
     gradients: list[tuple[str, bool, Reason]] = []
@@ -148,9 +147,7 @@ def _question(key: str, answer: bool, why: Reason, then: str, names: list[str]) 
     return Question(named(key, names), answer, why.line, why.rule, named(explain_answer(why, then), names))
 
 
-def _gradients(
-    trace: Trace, loss: Value, retained: tuple[Value, Reason] | None
-) -> Iterator[tuple[str, bool, Reason]]:
+def _gradients(trace: Trace, loss: Value, retained: tuple[Value, Reason] | None) -> Iterator[tuple[str, bool, Reason]]:
     """The tensors for which one line decides whether backward fills their ``.grad``: token, answer, reason."""
     for token, value in trace.values.items():
         facts = {"name": f"`{token}`"}

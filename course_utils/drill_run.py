@@ -88,6 +88,7 @@ def _edits(program: Program) -> Answers:
     space, found = _space(), Answers()
     names = [question.key.split()[0] for question in program.questions if " " in question.key]
     before: dict[str, tuple[torch.Tensor, int]] = {}
+    leaves: list[torch.Tensor] = []
     reference: list[torch.Tensor | None] | None = None
     statements = list(_statements(program.lines))
     for first, last, code in statements[:-1]:
@@ -99,16 +100,15 @@ def _edits(program: Program) -> Answers:
                 found[f"{name} changed"] = not torch.equal(space[name].detach(), values)
                 found[f"{name} counted"] = space[name]._version > version
         if last == program.loss:
-            reference = _gradients(space)
+            # Now, because later edits can leave views behind that refuse to be asked.
+            leaves = _leaf_tensors(space)
+            reference = _gradients(space["loss"], leaves)
     try:
         exec(statements[-1][2], space)
     except RuntimeError:
         outcome = ERROR
     else:
-        same = reference is not None and all(
-            leaf.grad is wanted or (leaf.grad is not None and wanted is not None and torch.equal(leaf.grad, wanted))
-            for leaf, wanted in zip(_leaf_tensors(space), reference, strict=True)
-        )
+        same = reference is not None and all(map(_equal, (leaf.grad for leaf in leaves), reference))
         outcome = RIGHT if same else WRONG
     return {question.key: found.get(question.key, outcome) for question in program.questions}
 
@@ -118,13 +118,18 @@ def _leaf_tensors(space: dict[str, Any]) -> list[torch.Tensor]:
     return [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad]
 
 
-def _gradients(space: dict[str, Any]) -> list[torch.Tensor | None] | None:
+def _gradients(loss: torch.Tensor, leaves: list[torch.Tensor]) -> list[torch.Tensor | None] | None:
     """What backward would give now; None where it would raise."""
-    leaves = _leaf_tensors(space)
     try:
-        return list(torch.autograd.grad(space["loss"], leaves, retain_graph=True, allow_unused=True))
+        return list(torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True))
     except RuntimeError:
         return None
+
+
+def _equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)
 
 
 def _statements(lines: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:

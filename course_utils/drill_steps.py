@@ -1,5 +1,5 @@
-"""The lines that drills on flags and leaves are put together from. A step writes one or a few lines that are valid where
-the program stands and returns True, or writes nothing and returns False.
+"""The lines that drills on flags and leaves are put together from. A step writes one or a few lines that are valid
+where the program stands and returns True, or writes nothing and returns False.
 
 Imports drill_programs and drill_trace.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from course_utils.drill_programs import Draw, Reason
+from course_utils.drill_programs import Draw
 from course_utils.drill_trace import Trace, Value
 
 Step = Callable[[Trace], bool]
+Steps = Mapping[Step, float]
 
 _VECTOR = ("exp()", "sin()", "cos()", "tanh()", "sigmoid()", "abs()", "round()", "clone()", "cumsum(0)", "softmax(0)")
 _SCALAR = ("exp()", "sin()", "cos()", "tanh()", "sigmoid()", "abs()", "round()", "clone()")
 _REDUCTIONS = ("sum()", "mean()", "max()", "norm()")
 _ARITHMETIC = ("{x} * {k}", "{k} * {x}", "{x} + {k}", "{x} / {k}", "{x} ** 2", "-{x}", "{k} - {x}", "torch.relu({x})")
 _PAIRS = ("{x} * {y}", "{x} + {y}", "{x} - {y}", "torch.maximum({x}, {y})", "torch.where({x} > 0, {x}, {y})")
-_VIEWS = ("[0]", "[1:]", "[:2]", "[-1]", ".view(-1, 1)", ".unsqueeze(0)", ".reshape(1, -1)")
 # Operation, rule, shape of the result ("same" or a scalar), dtype, whether it shares memory with its source.
 _CUTS = (
     ("{x}.detach()", "detach", "same", "", True),
@@ -61,6 +61,17 @@ def flagged_factory(draw: Draw, size: int) -> str:
     """A call that makes a float vector that requires grad."""
     call = factory(draw, size)
     return f"{call[:-1]}, requires_grad=True)" if draw.chance(0.75) else f"{call}.requires_grad_()"
+
+
+def take(trace: Trace, steps: Steps) -> Step | None:
+    """Takes one of the steps, drawn by weight among those that are possible here."""
+    left = dict(steps)
+    while left:
+        step = trace.draw.weighted(left)
+        if step(trace):
+            return step
+        del left[step]
+    return None
 
 
 # Picking operands.
@@ -153,38 +164,42 @@ def compute_from_positions(trace: Trace) -> bool:
 
 
 def _compute(trace: Trace, first: Value | None, others: bool | None) -> bool:
+    """An operation on ``first``, alone or with others whose flag is ``others`` (None: any)."""
     if first is None:
         return False
     draw = trace.draw
     partners = _partners(trace, first, others)
-    masks = [v for v in trace.values.values() if not v.is_float and (v.shape == first.shape or not v.shape)]
+    masks = [v for v in trace.values.values() if not v.is_float and v.shape in (first.shape, ())]
     if masks and draw.chance(0.5):
         return _operate(trace, "{x} * {y}", [first, masks[-1]])
     if len(partners) >= 2 and draw.chance(0.2):
+        pattern = draw.choice(("{x} * {y} + {z}", "({x} - {y}) * {z}"))
         second, third = draw.sample(partners, 2)
-        if first.shape or (second.shape == third.shape) or not third.shape or not second.shape:
-            return _operate(trace, draw.choice(("{x} * {y} + {z}", "({x} - {y}) * {z}")), [first, second, third])
+        if first.shape or second.shape == third.shape:
+            return _operate(trace, pattern, [first, second, third])
     if partners and draw.chance(0.6):
-        second = pick(trace, partners)
-        vectors = len(first.shape) == 1 and first.shape == second.shape
-        pair = [first, second] if draw.chance(0.5) else [second, first]
-        if vectors and first.kind == second.kind and draw.chance(0.25):
-            expression, shape = draw.choice(
-                (
-                    ("{x} @ {y}", ()),
-                    ("torch.cat([{x}, {y}])", (2 * first.shape[0],)),
-                    ("torch.stack([{x}, {y}])", (2, *first.shape)),
-                )
-            )
-            return _operate(trace, expression, pair, shape)
-        return _operate(trace, draw.choice(_PAIRS), pair)
+        return _compute_pair(trace, first, draw.choice(partners))
     if draw.chance(0.5):
-        expression = draw.choice(_ARITHMETIC)
-    elif first.shape and draw.chance(0.3):
+        return _operate(trace, draw.choice(_ARITHMETIC), [first])
+    if first.shape and draw.chance(0.3):
         return _operate(trace, "{x}." + draw.choice(_REDUCTIONS), [first], ())
-    else:
-        expression = "{x}." + draw.choice(_VECTOR if first.shape else _SCALAR)
-    return _operate(trace, expression, [first])
+    return _operate(trace, "{x}." + draw.choice(_VECTOR if first.shape else _SCALAR), [first])
+
+
+def _compute_pair(trace: Trace, first: Value, second: Value) -> bool:
+    draw = trace.draw
+    pair = [first, second] if draw.chance(0.5) else [second, first]
+    vectors = len(first.shape) == 1 and first.shape == second.shape and first.kind == second.kind
+    if not vectors or draw.chance(0.75):
+        return _operate(trace, draw.choice(_PAIRS), pair)
+    length = first.shape[0]
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = (
+        ("{x} @ {y}", ()),
+        ("torch.cat([{x}, {y}])", (2 * length,)),
+        ("torch.stack([{x}, {y}])", (2, length)),
+    )
+    pattern, shape = draw.choice(shapes)
+    return _operate(trace, pattern, pair, shape)
 
 
 def _operate(trace: Trace, expression: str, operands: Sequence[Value], shape: tuple[int, ...] | None = None) -> bool:
@@ -236,152 +251,3 @@ def convert_nothing(trace: Trace) -> bool:
         return False
     trace.same(trace.draw.choice((".cpu()", ".float()", ".contiguous()", '.to("cpu")')), value)
     return True
-
-
-# Steps: views, in-place operations, flags.
-
-
-def view_flagged(trace: Trace) -> bool:
-    return _view(trace, True)
-
-
-def view_plain(trace: Trace) -> bool:
-    return _view(trace, False)
-
-
-def _view(trace: Trace, flagged: bool) -> bool:
-    values = [v for v in floats(trace, flagged) if len(v.shape) == 1 and v.shape[0] > 2]
-    value = pick(trace, [v for v in values if trace.recording or not v.view])
-    if value is None or not trace.decidable([value]):
-        return False
-    tail, size = trace.draw.choice(_VIEWS), value.shape[0]
-    shape = {"[0]": (), "[-1]": (), "[1:]": (size - 1,), "[:2]": (2,), ".view(-1, 1)": (size, 1)}.get(tail, (1, size))
-    trace.operate(value.name + tail, [value], shape, value.kind, view=True)
-    return True
-
-
-def write_flagged(trace: Trace) -> bool:
-    """Writes a tensor that requires grad into one that does not."""
-    sources = [v for v in floats(trace, True) if len(v.shape) == 1]
-    pairs = [(t, s) for t in floats(trace, False) for s in sources if t.shape == s.shape and _editable(t)]
-    if not pairs:
-        return False
-    target, source = trace.draw.choice(pairs)
-    text = trace.draw.choice(
-        ("{t}[0] = {s}[0]", "{t}[1:] = {s}[1:]", "{t} += {s}", "{t}.add_({s})", "{t}.copy_({s})", "{t}[0] = {s}.sum()")
-    )
-    trace.write_into(text.format(t=target.name, s=source.name), target, source)
-    return True
-
-
-def _editable(value: Value) -> bool:
-    # The cause of a tensor that was computed would be overwritten, and with it what there was to learn.
-    return value.fresh and value.leaf and value.made
-
-
-def raise_flag(trace: Trace) -> bool:
-    value = pick(trace, [v for v in floats(trace, False) if v.leaf and not v.view and v.kind == "f32" and not trace.viewed(v)])
-    if value is None or trace.nested:
-        return False
-    trace.raise_flag(value)
-    return True
-
-
-def raise_used_flag(trace: Trace) -> bool:
-    """Raises the flag of a tensor from which others were computed before."""
-    made = [v for v in floats(trace, False) if v.made and not trace.viewed(v)]
-    used = [v for v in made if any(source is v for user in trace.values.values() for source, _ in user.sources)]
-    if not used or trace.nested:
-        return False
-    trace.raise_flag(trace.draw.choice(used))
-    return True
-
-
-def lower_flag(trace: Trace) -> bool:
-    value = pick(trace, [v for v in floats(trace, True) if v.leaf and v.made and not trace.viewed(v)])
-    if value is None or trace.nested:
-        return False
-    trace.lower_flag(value)
-    return True
-
-
-def detach_in_place(trace: Trace) -> bool:
-    values = [v for v in floats(trace, True) if v.fresh and not v.leaf and not v.view]
-    if not values or trace.nested:
-        return False
-    trace.detach_in_place(trace.draw.choice(values))
-    return True
-
-
-# Steps: blocks and layers.
-
-
-def block(*bodies: Mapping[Step, float]) -> Step:
-    """A ``no_grad`` block, with an ``enable_grad`` block in it where there is a second body.
-
-    Args:
-        bodies: the steps for each depth, with their weights.
-    """
-
-    def step(trace: Trace) -> bool:
-        if trace.nested or not floats(trace, True):
-            return False
-        with trace.mode(False):
-            outside_first = len(bodies) == 1 or trace.draw.chance(0.5)
-            if outside_first:
-                take(trace, bodies[0])
-            if len(bodies) > 1:
-                with trace.mode(True):
-                    take(trace, bodies[1])
-                if not outside_first or trace.draw.chance(0.4):
-                    take(trace, bodies[0])
-        return True
-
-    return step
-
-
-def layer_plain(trace: Trace) -> bool:
-    """A layer on an input that does not require grad: its parameters do."""
-    return _layer(trace, False, "")
-
-
-def layer_misspelt(trace: Trace) -> bool:
-    """The attribute of a module freezes nothing."""
-    return _layer(trace, False, "layer.requires_grad = False")
-
-
-def layer_frozen(trace: Trace) -> bool:
-    return _layer(trace, False, "layer.requires_grad_(False)")
-
-
-def layer_frozen_between(trace: Trace) -> bool:
-    """A frozen layer on an input that requires grad."""
-    return _layer(trace, True, "layer.requires_grad_(False)")
-
-
-def _layer(trace: Trace, flagged: bool, between: str) -> bool:
-    inputs = [v for v in floats(trace, flagged) if len(v.shape) == 1 and v.kind == "f32" and not v.why_flag.cuts]
-    value = pick(trace, inputs)
-    if value is None or trace.nested or any("layer" in line for line in trace.lines):
-        return False
-    features = trace.draw.choice((1, 2, 3))
-    trace.write(f"layer = nn.Linear({value.shape[0]}, {features})")
-    line = trace.write(between) if between else 0
-    if between.endswith("_(False)"):
-        why = None if flagged else Reason(line, "frozen", cuts=True)
-        trace.call("layer", value, False, why, features)
-    else:
-        rule = "misspelt" if between else "layer"
-        trace.call("layer", value, True, Reason(line or len(trace.lines) + 1, rule), features)
-    return True
-
-
-def take(trace: Trace, steps: Mapping[Step, float]) -> Step | None:
-    """Takes one of the steps, drawn by weight among those that are possible here."""
-    left = dict(steps)
-    while left:
-        step = trace.draw.weighted(left)
-        if step(trace):
-            return step
-        del left[step]
-    return None

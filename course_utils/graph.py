@@ -29,7 +29,7 @@ class SavedTensor:
         storage_nbytes: bytes of the storages it stands on; a view keeps its whole base.
         storage: a number for the storage, equal for tensors that share it; -1 for a tensor without one.
         node_index: the node's place in ``GraphMemory.nodes``.
-        exclusive: only the graph holds the storage: no variable, container or module does.
+        exclusive: only the graph holds the storage: no variable, container, module or other graph does.
     """
 
     node: str
@@ -43,7 +43,7 @@ class SavedTensor:
     exclusive: bool
 
     def __str__(self) -> str:
-        holder = "the graph alone" if self.exclusive else "variables too"
+        holder = "the graph alone" if self.exclusive else "others too"
         shape = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
         return f"{self.node}.{self.slot}: {shape}, {format_bytes(self.storage_nbytes)}, held by {holder}"
 
@@ -58,7 +58,7 @@ class GraphNode:
         next: indices of the nodes that its backward hands gradients to, in order; None where none is wanted.
         kept: bytes that only the graph holds and that no node before this one has counted.
         repeated: bytes that only the graph holds and that a node before this one has counted.
-        shared: bytes it holds that variables hold too.
+        shared: bytes it holds that something outside the graph holds too.
         leaf_shape: for a leaf: the shape of the tensor whose ``.grad`` it fills; None for other nodes.
         tensor_name: the name of the leaf, or of the tensor that the node made, where names were given; "" otherwise.
         freed: backward has freed what it had saved.
@@ -88,7 +88,7 @@ class GraphMemory:
         nodes: the nodes, the given tensors' first, then what they lead to.
         saved: every tensor that is held, place by place; the same storage may stand in several places.
         total: bytes that the graph holds for backward.
-        shared: those of them that variables, containers or modules hold too.
+        shared: those of them that something else holds too: a variable, a container, a module, another graph.
         exclusive: those of them that only the graph holds: ``total - shared``.
         freed: bytes that deleting the given tensors gives back at once. Where nothing else leads into the graph this
             is ``exclusive`` and ``result``; less where another tensor's history, or a circle of references, keeps part
@@ -131,7 +131,7 @@ class GraphMemory:
             ("nodes", f"{count}"),
             ("held for backward", f"{format_bytes(self.total)} in {_count(self.saved, 'saved tensor')}"),
             ("by the graph alone", format_bytes(self.exclusive)),
-            ("by variables too", format_bytes(self.shared)),
+            ("by others too", format_bytes(self.shared)),
         ]
         if self.kept_by_others:
             rows.append(("freed by deleting", f"{format_bytes(self.freed)}; something else leads to the rest"))
@@ -254,7 +254,9 @@ def _check(tensors: tuple[object, ...]) -> None:
                     f"graph_memory was given {describe(tensor)}.",
                     "a tensor.",
                     "the graph hangs on the tensors that operations return.",
-                    "give the loss itself, before .item() or float().",
+                    "graph_memory(*losses)"
+                    if isinstance(tensor, (list, tuple))
+                    else "give the loss itself, not .item().",
                 )
             )
         if tensor.grad_fn is None:

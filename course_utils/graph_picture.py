@@ -33,7 +33,7 @@ _MARGIN = 14.0
 _WORDS: dict[Role, str] = {
     "keeps": "keeps: only the graph holds these bytes",
     "again": "same: a box above counts these bytes",
-    "shares": "shares: variables hold these bytes too",
+    "shares": "shares: variables or other graphs hold these too",
     "plain": "operation that keeps nothing",
     "leaf": "leaf: the gradient ends here",
 }
@@ -245,7 +245,7 @@ def _summary(memory: GraphMemory, folding: Folding) -> str:
     if freed and not memory.total:
         return f"{text}; backward has freed what they had saved"
     text += f"; the graph alone keeps {format_bytes(memory.exclusive)}"
-    return f"{text}; it shares {format_bytes(memory.shared)} with variables" if memory.shared else text
+    return f"{text}; it shares {format_bytes(memory.shared)} with others" if memory.shared else text
 
 
 def _heading(heading: tuple[str, str], width: float, measure: Measure) -> tuple[list[Label], float]:

@@ -123,18 +123,23 @@ class Reading:
                     self._search(index, f"{slot.name}, unpack_hook", slot.unpack_hook)
             elif isinstance(slot.value, torch.Tensor):
                 if not slot.is_copy:
-                    self._holdings.add(slot.value)
+                    self._hold(slot.value)
                 self.places.append(self._place(index, slot.name, slot.value))
             read.hides |= slot.unreadable
         for name, value in python_slots(node):
             self._search(index, name, value)
+
+    def _hold(self, tensor: torch.Tensor) -> int:
+        if tensor._is_view() and tensor._base is not None:
+            self._holdings.add(tensor._base)  # a view holds the tensor that it looks at
+        return self._holdings.add(tensor)
 
     def _search(self, index: int, name: str, value: object) -> None:
         for path, found in tensors_inside(value, name, self._looked_into):
             if is_node(found):
                 self._number(found)
             else:
-                self._found_in_python[self._holdings.add(found)] += 1
+                self._found_in_python[self._hold(found)] += 1
                 self.places.append(self._place(index, path, found))
 
     def _place(self, index: int, slot: str, tensor: torch.Tensor) -> Place:

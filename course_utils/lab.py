@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 JUPYTER_PORT = 8888
+# JupyterLab's defaults for the course, which a learner's own settings outrank: it asks nobody whether they want news.
+SETTINGS = Path(__file__).resolve().parent / "lab_settings"
 # The address is printed all the same, and is not lost among forty other lines.
 QUIET = ("--log-level=ERROR", "--LabApp.log_level=ERROR")
 
@@ -25,14 +27,17 @@ def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ())
         pages: notebooks in that folder; the first that exists is opened.
         options: further options for JupyterLab, such as ``["--no-browser"]``; they outrank the course's own.
     """
+    import zmq  # a part of JupyterLab, which the rest of the course does without
+
     page = next((f"/lab/tree/{page}" for page in pages if (course / page).exists()), "/lab")
     return [
         *(sys.executable, "-m", "jupyterlab"),
         f"--ServerApp.root_dir={course}",
         f"--LabApp.default_url={page}",
-        # The course needs no network, and asks nobody whether they want news.
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        # Without encryption each kernel prints a warning of eavesdroppers; where ZeroMQ was built without it, a kernel that
+        # is to have it does not start.
+        *(["--KernelManager.transport_encryption=auto"] if zmq.has("curve") else []),
         *([] if any("log" in option or option == "--debug" for option in options) else QUIET),
         *options,
     ]

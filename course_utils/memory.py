@@ -13,7 +13,7 @@ import torch
 
 from course_utils.compile_guard import COMPILED_CODE_MESSAGE
 from course_utils.errors import explain
-from course_utils.memory_categories import Marks, categorise
+from course_utils.memory_categories import SAVED, categorise, look_at_graphs
 from course_utils.memory_device import device_name
 from course_utils.memory_dispatch import DispatchRecorder
 from course_utils.memory_known import Known
@@ -75,7 +75,7 @@ class MemoryTracker:
         self._beside: Beside | None = None
         self._ledger = Ledger(self._device)
         self._taken = 0  # items of the recorder's stream that the ledger has counted
-        self._marks = Marks()
+        self._unseen: dict[str, int] = {}
         self._open: list[Phase] = []
         self._state = "new"
 
@@ -110,7 +110,7 @@ class MemoryTracker:
         for phase in reversed(self._open):  # around a generator that is still running, say
             self._recorder.mark(PhaseMark(phase, begins=False))
         self._open.clear()
-        self._note()
+        self._look()
         self._count()
         self._recorder.close()
         if self._recorder.ran_compiled_code and exc is None:
@@ -146,7 +146,7 @@ class MemoryTracker:
             if phase in self._open:  # else the tracker ended first
                 self._recorder.refresh()
                 self._open.remove(phase)
-                self._look_at_known()
+                self._note_known()
                 self._recorder.mark(PhaseMark(phase, begins=False))
 
     def _count(self) -> Ledger:
@@ -165,15 +165,18 @@ class MemoryTracker:
             self._taken = len(stream)
         return self._ledger
 
-    def _look_at_known(self) -> None:
-        # Those that the start had are in the log, so one that is not came to be inside.
-        self._recorder.find((*self._known.gradients(), *self._known.optimizer_state()))
-        self._marks.note_known(self._known, self._recorder.number)
+    def _note_known(self) -> None:
+        self._recorder.note("gradients", self._known.gradients(), all_known=True)
+        self._recorder.note("optimizer state", self._known.optimizer_state(), all_known=True)
 
-    def _note(self) -> None:
-        self._look_at_known()
-        roots = [*self._recorder.living_tensors(), *self._known.tensors()]
-        self._marks.note_graphs(roots, self._recorder.number, self._device)
+    def _look(self) -> None:
+        """Notes where the bytes alive are now; what is found is the category of a storage from here on."""
+        recorder = self._recorder
+        self._note_known()
+        recorder.note("parameters", self._known.parameters())
+        roots = [*recorder.living_tensors(), *self._known.tensors()]
+        met, self._unseen = look_at_graphs(roots, recorder.number, self._device)
+        recorder.note(SAVED, met)
 
     @property
     def current(self) -> int:
@@ -209,8 +212,8 @@ class MemoryTracker:
         """
         self._count()
         if self._state == "open":
-            self._note()
-        return dict(self._marks.unseen)
+            self._look()
+        return dict(self._unseen)
 
     def timeline(self) -> Timeline:
         """Bytes by category after each event, as plain data: what a stacked figure of the run draws.
@@ -220,9 +223,9 @@ class MemoryTracker:
         """
         ledger = self._count()
         if self._state == "open":
-            self._note()
+            self._look()
             ledger = self._count()
-        category = categorise((change.block for change, *_ in ledger.changes), self._marks)
+        category = categorise((change.block for change, *_ in ledger.changes), self._recorder.places)
         sums = dict.fromkeys((*CATEGORIES, "older"), 0)
         series: dict[str, list[int]] = {name: [0] for name in sums}
         for change, *_ in ledger.changes:
@@ -261,7 +264,7 @@ class MemoryTracker:
             peak_op=timeline.peak_op,
             peak_categories=at_peak,
             phases=timeline.phases,
-            unseen=dict(self._marks.unseen),
+            unseen=dict(self._unseen),
             elsewhere={device: nbytes for device, nbytes in self._ledger.elsewhere.items() if nbytes},
             allocated=beside.allocated,
             reserved=beside.reserved,

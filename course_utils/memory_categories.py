@@ -1,13 +1,14 @@
-"""What a storage was for (``categorise``), from its life and from what a tracker noted on the way (``Marks``).
+"""What a storage was for (``categorise``), from its life and from where it was found; what graphs hold
+(``held_by_graphs``, ``look_at_graphs``).
 
 Imports ``memory_ledger``, ``recorded`` and ``storages``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 import torch
 
-from course_utils.memory_known import Known
 from course_utils.memory_ledger import Block
 from course_utils.recorded import python_slots, saved_slots, tensors_inside
 from course_utils.storages import storages_of
@@ -22,44 +23,34 @@ Number = Callable[[torch.UntypedStorage], "int | None"]
 """Tells the number of a storage that an engine has met."""
 
 
-class Marks:
-    """Numbers of the storages found in a named place at the end of a phase or of the block.
+SAVED = "saved for backward"
 
-    Attributes:
-        unseen: bytes that a graph held at the last look and the engine had not met, by name.
+
+def look_at_graphs(
+    tensors: Iterable[torch.Tensor], number: Number, device: str
+) -> tuple[list[torch.Tensor], dict[str, int]]:
+    """What the graphs behind some tensors hold now, without unpacking anything.
+
+    Args:
+        tensors: results of recorded operations, and others.
+        number: tells which storages an engine has met.
+        device: whose bytes are meant.
+
+    Returns:
+        The tensors held whose storage the engine has met; bytes of the other storages on the device, by name.
     """
-
-    def __init__(self) -> None:
-        self.parameters: set[int] = set()
-        self.gradients: set[int] = set()
-        self.optimizer_state: set[int] = set()
-        self.saved: set[int] = set()
-        self.unseen: dict[str, int] = {}
-
-    def note_known(self, known: Known, number: Number) -> None:
-        """Looks where the known objects keep their parameters, gradients and states now."""
-        self.parameters |= _numbers(known.parameters(), number)
-        self.gradients |= _numbers(known.gradients(), number)
-        self.optimizer_state |= _numbers(known.optimizer_state(), number)
-
-    def note_graphs(self, tensors: Iterable[torch.Tensor], number: Number, device: str) -> None:
-        """Looks what the graphs behind some tensors hold now; reads without unpacking anything."""
-        unseen: dict[int, torch.Tensor] = {}
-        for tensor in held_by_graphs(tensors):
-            for storage in storages_of(tensor):
-                found = number(storage)
-                if found is not None:
-                    self.saved.add(found)
-                elif storage.resizable() and str(storage.device) == device:
-                    unseen[storage._cdata] = tensor
-        self.unseen = {}
-        for tensor in unseen.values():
-            name = _origin(tensor)
-            self.unseen[name] = self.unseen.get(name, 0) + tensor.untyped_storage().nbytes()
-
-
-def _numbers(tensors: Iterable[torch.Tensor], number: Number) -> set[int]:
-    return {found for tensor in tensors for storage in storages_of(tensor) if (found := number(storage)) is not None}
+    met: list[torch.Tensor] = []
+    unmet: dict[int, tuple[str, int]] = {}
+    for tensor in held_by_graphs(tensors):
+        for storage in storages_of(tensor):
+            if number(storage) is not None:
+                met.append(tensor)
+            elif storage.resizable() and str(storage.device) == device:
+                unmet[storage._cdata] = _origin(tensor), storage.nbytes()
+    unseen: dict[str, int] = {}
+    for name, nbytes in unmet.values():
+        unseen[name] = unseen.get(name, 0) + nbytes
+    return met, unseen
 
 
 def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
@@ -103,24 +94,24 @@ def _origin(tensor: torch.Tensor) -> str:
     return "other memory held by graphs"
 
 
-def categorise(blocks: Iterable[Block], marks: Marks) -> dict[int, str]:
-    """The category of each storage by its number; "older" for those that existed before the start."""
-    return {block.number: _category(block, marks) for block in blocks}
+def categorise(blocks: Iterable[Block], places: Mapping[str, AbstractSet[int]]) -> dict[int, str]:
+    """The category of each storage by its number; "older" for those that existed before the start.
+
+    Args:
+        blocks: the storages.
+        places: category -> numbers of storages that were found in its place at the end of a phase or of the block.
+    """
+    return {block.number: _category(block, places) for block in blocks}
 
 
-def _category(block: Block, marks: Marks) -> str:
+def _category(block: Block, places: Mapping[str, AbstractSet[int]]) -> str:
     if block.is_old:
         return "older"
-    if block.number in marks.parameters:
-        return "parameters"
-    if block.number in marks.optimizer_state:
-        return "optimizer state"
-    if block.number in marks.gradients:
-        return "gradients"
-    if block.number in marks.saved:
-        return "saved for backward"
+    for name in ("parameters", "optimizer state", "gradients", SAVED):
+        if block.number in places.get(name, ()):
+            return name
     if block.died and block.died_task >= 0 and block.died_task != block.born_task:
-        return "saved for backward"
+        return SAVED  # born in forward, or in another backward pass, and gone in this one
     if block.born_task >= 0 and block.died_task != block.born_task:
-        return "gradients"
+        return "gradients"  # what outlives the backward pass that made it
     return "temporary" if block.died else "other"

@@ -1,14 +1,10 @@
-"""The live engine: a dispatch mode that logs each storage's birth and death (``DispatchRecorder``).
+"""The live engine: a dispatch mode that logs what each operation made (``DispatchRecorder``).
 
-Nothing here computes a sum while an operation runs. The mode and the weak references append to one list, and
-``fold`` turns what is new in it into blocks and changes when somebody asks. Imports ``compile_guard``,
-``errors``, ``memory_known``, ``memory_ledger`` and ``storages``.
+Imports ``compile_guard``, ``errors`` and ``memory_log``.
 """
 
-import threading
-import weakref
-from collections.abc import Callable, Iterable, Iterator
-from time import perf_counter_ns
+import functools
+from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any
 
@@ -17,33 +13,21 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from course_utils.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE, frames_compiled, refuse_compiled_code
 from course_utils.errors import explain
-from course_utils.memory_known import alive
-from course_utils.memory_ledger import OLD, Block, Change, PhaseMark
-from course_utils.storages import inner_tensors, storages_of
-
-# NOTE [The log]
-# ``list.append`` is one step that no thread and no garbage collection can cut in two, so the hot path needs neither
-# lock nor counter, though storages die on the engine's threads and in the middle of anything. Entries:
-#   (reference, bytes, operation, time, graph task, device, reference to the tensor)   a storage was born
-#   (reference, bytes, OLD, ...)                                                       older than the tracker: met now
-#   (reference, bytes, _RESIZED, ...)                                                  its size was read again
-#   (reference, time, graph task)                                                      it died
-#   (PhaseMark,)
-# A weak reference is the storage's identity: PyTorch keeps the Python object of a storage for as long as the storage
-# lives, so its ``id`` tells storages apart, and a dead reference tells that an ``id`` has been taken over.
-_RESIZED = "resized"
-_UNDISPATCHED = "past the dispatcher"
+from course_utils.memory_ledger import OLD
+from course_utils.memory_log import RESIZED, AllocationLog
 
 _ALIASES, _FRESH, _RESIZES, _LIFTS, _SETS = range(5)
 _PLAIN, _TENSOR, _SEQUENCE = range(3)
 _RESIZING = {"aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_", "aten::resize_as_sparse_"}
 
 
-class DispatchRecorder(TorchDispatchMode):
+class DispatchRecorder(AllocationLog, TorchDispatchMode):
     """Logs births and deaths of storages on every device, for ``MemoryTracker``.
 
     Limits: memory that PyTorch takes without dispatching an operation is not seen: scratch inside a kernel, Python
     scalars that autograd saves (8 bytes each), states of random generators (5056 bytes each), other Python threads.
+    While any dispatch mode is active PyTorch runs some formulas in a form without in-place operations, whose peak may
+    be higher than that of the program alone.
     """
 
     supports_higher_order_operators = True
@@ -66,16 +50,8 @@ class DispatchRecorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lock = threading.RLock()
-        self.start_ns = perf_counter_ns()
         self.ran_compiled_code = False
-        self._log: list[tuple] = []
-        self._stream: list[Change | PhaseMark] = []
-        self._live: dict[int, weakref.ref] = {}
-        self._blocks: dict[int, Block] = {}  # by the id of the weak reference, of living storages
-        self._count = 0
-        # Closures over locals, not methods: an attribute look-up less for each name on each operation.
-        self._handle, self._meet = _handler(self._log, self._live)
+        self._handle = _handler(self._add, self._meet, self._live)
 
     def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
         return self._handle(self, func, types, args, kwargs)
@@ -98,107 +74,6 @@ class DispatchRecorder(TorchDispatchMode):
         if not ASKS_MODES and frames_compiled() != self._frames:
             self.ran_compiled_code = True
         del vars(self)["__torch_dispatch__"]
-
-    def know(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Notes storages that are older than the tracker, so that their death counts."""
-        for tensor in tensors:
-            self._meet(tensor, OLD)
-
-    def find(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Counts storages that came to be inside and that no operation made: gradients from a compiled backward.
-
-        Args:
-            tensors: gradients and states of known objects, all of whose older ones ``know`` was given.
-        """
-        for tensor in tensors:
-            self._meet(tensor, _UNDISPATCHED)
-            self.fold()
-            for storage in storages_of(tensor):
-                block = self._block(storage)
-                # A first sight in a backward pass was taken for an old one: the engine only ever hands it on.
-                if block is not None and block.is_old and block.born_task >= 0:
-                    block.op = _UNDISPATCHED
-                    self._stream.append(Change(block, block.nbytes, perf_counter_ns(), block.born_task))
-
-    def mark(self, mark: PhaseMark) -> None:
-        """Puts the beginning or end of a phase at this place of the stream."""
-        self._log.append((mark,))
-
-    def number(self, storage: torch.UntypedStorage) -> int | None:
-        """The number of a living storage; None where the log has not met it."""
-        self.fold()
-        block = self._block(storage)
-        return None if block is None else block.number
-
-    def _block(self, storage: torch.UntypedStorage) -> Block | None:
-        reference = self._live.get(id(storage))
-        if reference is None or reference() is not storage:
-            return None
-        return self._blocks[id(reference)]
-
-    def living_tensors(self) -> Iterator[torch.Tensor]:
-        """For each living storage, the first tensor on it, where that is still alive."""
-        self.fold()
-        for block in list(self._blocks.values()):
-            tensor = alive(block.tensor)
-            if tensor is not None:
-                yield tensor
-
-    def refresh(self) -> None:
-        """Reads the size of each living storage again: ``storage.resize_`` is no operation and leaves no trace."""
-        self.fold()
-        for key, reference in list(self._live.items()):
-            storage = alive(reference)
-            if storage is not None:
-                block = self._blocks.get(id(reference))
-                if block is not None and storage.nbytes() != block.nbytes:
-                    self._log.append((reference, storage.nbytes(), _RESIZED, perf_counter_ns(), -1, None, None))
-            elif self._live.get(key) is reference:
-                del self._live[key]
-
-    def fold(self) -> list[Change | PhaseMark]:
-        """Turns new entries of the log into changes; returns the whole stream so far."""
-        with self.lock:
-            stop = len(self._log)
-            for entry in self._log[:stop]:
-                if len(entry) == 1:
-                    self._stream.append(entry[0])
-                elif len(entry) == 3:
-                    self._fold_death(*entry)
-                elif entry[2] is _RESIZED:
-                    self._fold_size(*entry[:5])
-                else:
-                    self._fold_birth(*entry)
-            del self._log[:stop]  # one step too: entries that came in meanwhile move to the front
-            return self._stream
-
-    def _fold_birth(
-        self, reference: Any, nbytes: int, op: Any, time_ns: int, task: int, device: torch.device, tensor: Any
-    ) -> None:
-        block = self._blocks[id(reference)] = Block(self._count, nbytes, str(device), op, task, tensor)
-        self._count += 1
-        if op is not OLD and nbytes:
-            self._stream.append(Change(block, nbytes, time_ns, task))
-
-    def _fold_size(self, reference: Any, nbytes: int, _: str, time_ns: int, task: int) -> None:
-        block = self._blocks[id(reference)]
-        if nbytes != block.nbytes:
-            self._stream.append(Change(block, nbytes - block.nbytes, time_ns, task))
-            block.nbytes = nbytes
-
-    def _fold_death(self, reference: Any, time_ns: int, task: int) -> None:
-        block = self._blocks.pop(id(reference))
-        block.died, block.died_task = True, task
-        if block.nbytes:
-            self._stream.append(Change(block, -block.nbytes, time_ns, task))
-
-    def close(self) -> None:
-        """Folds the rest and lets go of every reference: later deaths are not logged."""
-        with self.lock:
-            self.fold()
-            self._live.clear()
-            self._blocks.clear()
-            self._log.clear()
 
 
 def _take_off_stack(recorder: DispatchRecorder) -> None:
@@ -233,39 +108,11 @@ def _compiled_code_found() -> bool:
     return bool(watching)
 
 
-def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, Callable]:
-    """The mode's handler and the function that meets a tensor, as closures over the log."""
+def _handler(add: Callable, meet: Callable, live: dict[int, tuple]) -> Callable:
+    """The mode's handler, as a closure over the log's writers: this is what every operation pays for."""
     plans: dict[Any, int] = {}
     kinds: dict[type, int] = {torch.Tensor: _TENSOR, torch.nn.Parameter: _TENSOR, list: _SEQUENCE, tuple: _SEQUENCE}
-    append, known, plan_of, kind_of = log.append, live.get, plans.get, kinds.get
-    clock, graph_task, reference_to = perf_counter_ns, torch._C._current_graph_task_id, weakref.ref
-
-    def died(reference: weakref.ref) -> None:
-        append((reference, clock(), graph_task()))
-
-    def add(storage: torch.UntypedStorage, tensor: torch.Tensor, op: Any) -> None:
-        # Memory of NumPy or of a mapped file, and storages that only pretend to hold bytes.
-        if not storage.resizable() or tensor._is_zerotensor():
-            return
-        reference = reference_to(storage, died)
-        live[id(storage)] = reference
-        append((reference, storage.nbytes(), op, clock(), graph_task(), tensor.device, reference_to(tensor)))
-
-    def meet(tensor: torch.Tensor, op: Any) -> None:
-        inside = inner_tensors(tensor)
-        if inside:
-            for inner in inside:
-                meet(inner, op)
-            return
-        try:
-            storage = tensor.untyped_storage()
-        except (NotImplementedError, RuntimeError):  # opaque, as of oneDNN: nothing that PyTorch could show
-            return
-        reference = known(id(storage))
-        if reference is None or reference() is not storage:
-            add(storage, tensor, op)
-        elif op is _RESIZED:
-            append((reference, storage.nbytes(), _RESIZED, clock(), graph_task(), None, None))
+    known, plan_of, kind_of = live.get, plans.get, kinds.get
 
     def meet_all(values: Iterable[Any], op: Any) -> None:
         for value in values:
@@ -301,8 +148,8 @@ def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, 
                 except (NotImplementedError, RuntimeError):  # no storage of its own: sparse, opaque
                     meet(value, OLD)
                     continue
-                reference = known(id(storage))
-                if reference is None or reference() is not storage:
+                entry = known(id(storage))
+                if entry is None or entry[0]() is not storage:
                     add(storage, value, OLD)
             elif kind != _PLAIN:
                 meet_all((value,), OLD)
@@ -319,18 +166,19 @@ def _handler(log: list[tuple], live: dict[int, weakref.ref]) -> tuple[Callable, 
             except (NotImplementedError, RuntimeError):
                 meet(out, func)
                 return out
-            reference = known(id(storage))
-            if reference is None or reference() is not storage:
+            entry = known(id(storage))
+            if entry is None or entry[0]() is not storage:
                 add(storage, out, func)
         else:
             meet_outputs(out, func)
         if plan >= _RESIZES:
-            meet_outputs(out, _RESIZED)
+            meet_outputs(out, RESIZED)
         return out
 
-    return handle, meet
+    return handle
 
 
+@functools.cache
 def _plan(func: Any) -> int:
     """What an operation's schema says about its results."""
     schema = getattr(func, "_schema", None)

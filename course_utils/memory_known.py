@@ -18,9 +18,10 @@ def alive(reference: weakref.ref) -> Any:
 
     Before 2.10, looking at a tensor through a weak reference while only C++ held it left it without its owner.
     """
-    value = reference()
+    value: Any = reference()
     if isinstance(value, (torch.Tensor, torch.UntypedStorage)):
-        value._fix_weakref()
+        fix: Any = value
+        fix._fix_weakref()
     return value
 
 

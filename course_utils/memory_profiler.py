@@ -1,7 +1,7 @@
 """The CPU's allocator as an engine: what it handed out, read from ``torch.profiler`` afterwards (``ProfilerRecorder``).
 
 Exact where the dispatch engine gives a lower bound: scratch memory inside kernels, compiled code, boxed scalars.
-Imports ``errors`` and ``memory_ledger``.
+Imports ``errors``, ``memory_ledger`` and ``storages``.
 """
 
 import os
@@ -16,6 +16,7 @@ import torch
 
 from course_utils.errors import explain
 from course_utils.memory_ledger import Block, Change, PhaseMark
+from course_utils.storages import storages_of
 
 _MARK = "course_utils phase mark "
 
@@ -34,6 +35,7 @@ class ProfilerRecorder:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.start_ns = perf_counter_ns()
+        self.places: dict[str, set[int]] = {}
         self._marks: list[PhaseMark] = []
         self._stream: list[Change | PhaseMark] = []
         self._alive: dict[int, Block] = {}
@@ -64,6 +66,11 @@ class ProfilerRecorder:
     def know(self, tensors: Iterable[torch.Tensor]) -> None:
         """Nothing: the profiler does not report the end of memory that it has not seen taken."""
 
+    def note(self, place: str, tensors: Iterable[torch.Tensor], all_known: bool = False) -> None:
+        """Notes that the memory of some tensors is in a named place now; known only at the end of the block."""
+        numbers = (self.number(storage) for tensor in tensors for storage in storages_of(tensor))
+        self.places.setdefault(place, set()).update(number for number in numbers if number is not None)
+
     def mark(self, mark: PhaseMark) -> None:
         """Puts the beginning or end of a phase at this place of the stream."""
         if self._profile is None:
@@ -78,9 +85,6 @@ class ProfilerRecorder:
             return None
         block = self._alive.get(storage.data_ptr())
         return None if block is None else block.number
-
-    def find(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Nothing: the allocator sees all memory."""
 
     def living_tensors(self) -> Iterator[torch.Tensor]:
         """None: the profiler knows memory, not tensors."""

@@ -108,6 +108,7 @@ class StatisticsRecorder:
             )
         self.lock = threading.RLock()
         self.start_ns = perf_counter_ns()
+        self.places: dict[str, set[int]] = {}
         self._device = device
         self._statistics = DeviceStatistics(device)
         self._stream: list[Change | PhaseMark] = []
@@ -127,8 +128,8 @@ class StatisticsRecorder:
     def know(self, tensors: Iterable[torch.Tensor]) -> None:
         """Nothing: the totals hold everybody's bytes."""
 
-    def find(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Nothing: the totals hold everybody's bytes."""
+    def note(self, place: str, tensors: Iterable[torch.Tensor], all_known: bool = False) -> None:
+        """Nothing: totals know no tensors."""
 
     def mark(self, mark: PhaseMark) -> None:
         """Puts the beginning or end of a phase at this place of the stream."""

@@ -173,6 +173,7 @@ def progress(show_location: bool = True) -> Progress:
                 begun=bool(guesses) or any(row.count for row in mine),
                 predictions_right=sum(row.right for row in guesses),
                 predictions_asked=len(guesses),
+                question=info.question,
             )
         )
     notes = (stored.trouble,) if stored.trouble else (_place(),) if show_location else ()

@@ -75,6 +75,7 @@ class LessonProgress:
         begun: whether anything was attempted or predicted.
         predictions_right: predictions whose last guess was right.
         predictions_asked: predictions made.
+        question: the question it answers.
     """
 
     number: int
@@ -85,6 +86,7 @@ class LessonProgress:
     begun: bool
     predictions_right: int
     predictions_asked: int
+    question: str = ""
 
     @property
     def share(self) -> float:
@@ -171,7 +173,7 @@ def progress_html(progress: Progress) -> str:
     """The whole course as a table with bars."""
     rows = [
         (
-            f"{row.number:02d} {row.title}",
+            _named(row),
             bar(row.share) if row.possible else Html(""),
             points(row.earned, row.possible) if row.possible else "no points",
             _predictions(row.predictions_right, row.predictions_asked) or "none yet",
@@ -196,6 +198,13 @@ def progress_text(progress: Progress) -> str:
         for row in progress.rows
     ]
     return _table_text(_course_title(progress), rows, progress.notes)
+
+
+def _named(row: LessonProgress) -> Html:
+    name = element("strong", f"{row.number:02d} {row.title}")
+    if not row.question:
+        return name
+    return Html(name + element("div", row.question, style=SMALL))
 
 
 def _share(row: ScoreRow) -> float:

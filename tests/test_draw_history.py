@@ -66,4 +66,4 @@ def test_it_draws_into_axes_that_are_given():
 def test_eras_of_a_row_follow_each_other_and_start_at_releases():
     dates = {when for when, *_ in RELEASES}
     for era in ERAS:
-        assert era.start in dates and (era.end is None or era.end in dates and era.start < era.end)
+        assert era.start in dates and (era.end is None or (era.end in dates and era.start < era.end))

@@ -257,8 +257,11 @@ def test_where_it_is_stored_reads_the_same_for_everybody(home, monkeypatch, tmp_
 
 def test_progress_shows_itself_as_text_and_as_html():
     attempt(1, "snapshot", 1)
-    assert "Your progress: 1 of 10 points, 1 of" in repr(progress())
-    assert "Your progress: 1 of 10 points, 1 of" in progress()._repr_html_()
+    total = sum(info.points for info in LESSONS)
+    assert f"Your progress: 1 of {total} points, 1 of" in repr(progress())
+    html = progress()._repr_html_()
+    assert f"Your progress: 1 of {total} points, 1 of" in html
+    assert all(escape(info.question) in html for info in LESSONS), "the map names the question of each lesson"
 
 
 # Beginning again

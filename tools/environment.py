@@ -53,7 +53,7 @@ SIGNS = (
     (FULL_DISK, ("No space left on device", "[Errno 28]", "Disk quota exceeded", "[WinError 112]")),
     (OFFLINE, ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "getaddrinfo failed")),
     (OFFLINE, ("Failed to establish a new connection", "Connection refused", "Network is unreachable")),
-    (NO_WHEEL, ("No matching distribution found for torch",)),
+    (NO_WHEEL, ("No matching distribution found for torch", "The user requested (constraint) torch==")),
 )
 
 
@@ -103,7 +103,7 @@ def reason_to_start_over(venv: Path, stamp: dict) -> str:
     if not version:
         return "its Python or its pip does not start"
     if stamp.get("installing"):
-        return "the last installation was interrupted"
+        return "the last installation did not finish"
     if stamp.get("folder", str(venv)) != str(venv):
         return "the folder was moved"
     if stamp.get("python", version) != version:
@@ -176,10 +176,11 @@ def prepare(venv: Path, extras: list[str]) -> int:
             message = failure(Path(folder) / "pip.log")
             python, machine = platform.python_version(), f"{platform.system()} {platform.machine()}"
             say("\n" + message.format(space=free_space(), version=python, machine=machine))
-            # These two stop pip before it installs anything; after any other, half a package may lie there.
-            if message in (OFFLINE, NO_WHEEL):
+            # These two stop pip before it installs anything; after any other, half a package may lie there. A new
+            # environment whose Python will not do starts over too, with the Python that is named next time.
+            if message == OFFLINE or (message == NO_WHEEL and "requirements" in stamp):
                 write_stamp(venv, note)
-                if stamp.get("requirements"):
+                if "requirements" in stamp:
                     say(f"What was installed before still starts: {python_of(venv)} -m course_utils.workspace lab")
             return 1
     write_stamp(venv, {**note, "requirements": digest})

@@ -32,23 +32,21 @@ ARGUMENTS = [
 ]
 
 
-def find_chromium(playwrights_own: str) -> str | None:
-    """The program to start, or None."""
-    if asked := os.environ.get("CHROMIUM"):
-        return shutil.which(asked)
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    return found or shutil.which(playwrights_own)
+def require_chromium(playwrights_own: str) -> str:
+    """The program to start; where there is none, the test is skipped, or fails in CI."""
+    names = [os.environ["CHROMIUM"]] if os.environ.get("CHROMIUM") else [*NAMES, playwrights_own]
+    if program := next(filter(None, map(shutil.which, names)), None):
+        return program
+    reason = f"No Chromium was found: none of {', '.join(names)}. The environment variable CHROMIUM can name one."
+    if os.environ.get("CI", "false") != "false":
+        pytest.fail(f"{reason} In CI these tests must run.")
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        program = find_chromium(playwright.chromium.executable_path)
-        if program is None:
-            reason = f"no Chromium: none of {', '.join(NAMES)} is on PATH, and CHROMIUM does not name one"
-            if os.environ.get("CI"):
-                pytest.fail(f"{reason}. In CI these tests must run.")
-            pytest.skip(reason)
+        program = require_chromium(playwright.chromium.executable_path)
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser
         browser.close()

@@ -95,6 +95,7 @@ def test_what_the_tests_need_is_added_once_and_stays(venv: Path, pip: Pip, cours
         ("Retrying after connection broken by 'NewConnectionError(...)'", "does not reach the package index"),
         ("NameResolutionError ... ERROR: No matching distribution found for torch", "does not reach the package index"),
         ("ERROR: No matching distribution found for torch==2.13.0", "PyTorch has no package for this Python"),
+        ("    The user requested (constraint) torch==2.13.0", "PyTorch has no package for this Python"),
     ],
 )
 def test_failure_before_anything_was_installed_goes_on_from_there(
@@ -108,6 +109,14 @@ def test_failure_before_anything_was_installed_goes_on_from_there(
     pip.log = None
     assert run(venv) == 0
     assert "made anew" not in capsys.readouterr().out
+
+
+def test_a_python_without_pytorch_is_not_kept(venv: Path, pip: Pip, capsys) -> None:
+    (venv / environment.STAMP).unlink()  # a new environment: nothing was ever installed
+    pip.log = "No matching distribution found for torch"
+    assert run(venv) == 1
+    assert "Try: make lab PYTHON=python3.12" in capsys.readouterr().out
+    assert environment.reason_to_start_over(venv, environment.read_stamp(venv))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +133,7 @@ def test_failure_that_may_leave_half_a_package_starts_over(venv: Path, pip: Pip,
     assert told in capsys.readouterr().out
     pip.log = None
     assert run(venv) == 0
-    assert "is made anew: the last installation was interrupted" in capsys.readouterr().out
+    assert "is made anew: the last installation did not finish" in capsys.readouterr().out
     assert run(venv) == 0 and capsys.readouterr().out == ""
 
 
@@ -139,7 +148,7 @@ def test_ctrl_c_is_told_and_starts_over(venv: Path, pip: Pip, capsys, course: Pa
         assert run(venv) == 130
     assert "Run the same command again" in capsys.readouterr().out
     stamp = environment.read_stamp(venv)
-    assert environment.reason_to_start_over(venv, stamp) == "the last installation was interrupted"
+    assert environment.reason_to_start_over(venv, stamp) == "the last installation did not finish"
 
 
 def test_reasons_to_start_over(venv: Path) -> None:

@@ -1,0 +1,566 @@
+"""Right and wrong answers to the exercises of lesson 04."""
+
+import contextlib
+import copy
+import functools
+import warnings
+
+import torch
+
+from course_utils.volatile import Variable
+from tests.lessons.answers import Right, Wrong
+
+# ------------------------------------------------------------------------------------------------------- volatile_rule
+
+
+def rule_in_a_loop(inputs):
+    flagged = False
+    for requires_grad, volatile in inputs:
+        if volatile:
+            return False, True
+        flagged = flagged or requires_grad
+    return flagged, False
+
+
+def rule_by_emulation(inputs):
+    variables = [Variable(torch.ones(1), requires_grad=flag, volatile=volatile) for flag, volatile in inputs]
+    result = torch.cat([*variables, Variable(torch.ones(1))])
+    return result.requires_grad, result.volatile
+
+
+def rule_by_sets(inputs):
+    volatile = (False, True) in inputs
+    return (not volatile and (True, False) in inputs), volatile
+
+
+def rule_by_reduce(inputs):
+    volatile = functools.reduce(lambda a, b: a | b[1], inputs, False)
+    return functools.reduce(lambda a, b: a | b[0], inputs, False) and not volatile, volatile
+
+
+def rule_by_max(inputs):
+    volatile = max(pair[1] for pair in inputs)
+    return max(pair[0] for pair in inputs) and not volatile, volatile
+
+
+def rule_none_for_nothing(inputs):
+    return rule_in_a_loop(inputs) if inputs else None
+
+
+# ----------------------------------------------------------------------------------------------------- port_evaluation
+
+
+@contextlib.contextmanager
+def in_eval(model):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def port_by_inference_mode(model, batches):
+    with in_eval(model), torch.inference_mode():
+        outputs = []
+        for x in batches:
+            outputs.append(model(x).to("cpu"))
+        return outputs
+
+
+def port_by_detach(model, batches):
+    with in_eval(model):
+        return [model(x).detach().cpu() for x in batches]
+
+
+@torch.no_grad()
+def port_decorated(model, batches):
+    modes = {name: module.training for name, module in model.named_modules()}
+    try:
+        for module in model.modules():
+            module.training = False
+        return list(map(lambda x: model(x).cpu(), batches))
+    finally:
+        for name, module in model.named_modules():
+            module.train(modes[name])  # the root first, so that each submodule has the last word
+
+
+def port_on_a_copy(model, batches):
+    twin = copy.deepcopy(model).eval().requires_grad_(False)
+    return [twin(x).cpu() for x in batches]
+
+
+def port_with_a_plain_call(model, batches):
+    before = torch.is_grad_enabled()
+    with in_eval(model):
+        try:
+            torch.set_grad_enabled(False)
+            return [model(x).cpu() for x in batches]
+        finally:
+            torch.set_grad_enabled(before)
+
+
+def port_as_in_0_3(model, batches):
+    model.eval()
+    outputs = [model(torch.autograd.Variable(x, volatile=True)).cpu() for x in batches]
+    model.train()
+    return outputs
+
+
+def port_volatile_and_careful(model, batches):
+    with in_eval(model):
+        outputs = []
+        for x in batches:
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")
+                x.volatile = True
+            outputs.append(model(x).cpu())
+        return outputs
+
+
+def port_recorded(model, batches):
+    with in_eval(model):
+        return [model(x).cpu() for x in batches]
+
+
+def port_bare_no_grad(model, batches):
+    torch.no_grad()
+    return port_recorded(model, batches)
+
+
+def port_no_grad_for_the_data(model, batches):
+    with torch.no_grad():
+        batches = [x * 1 for x in batches]
+    return port_recorded(model, batches)
+
+
+@torch.no_grad()
+def port_without_eval(model, batches):
+    return [model(x).cpu() for x in batches]
+
+
+@torch.no_grad()
+def port_root_flag_only(model, batches):
+    training = model.training
+    model.training = False
+    try:
+        return [model(x).cpu() for x in batches]
+    finally:
+        model.training = training
+
+
+@torch.no_grad()
+def port_train_at_the_end(model, batches):
+    model.eval()
+    try:
+        return [model(x).cpu() for x in batches]
+    finally:
+        model.train()
+
+
+@torch.no_grad()
+def port_train_as_the_root(model, batches):
+    training = model.training
+    model.eval()
+    try:
+        return [model(x).cpu() for x in batches]
+    finally:
+        model.train(training)
+
+
+@torch.no_grad()
+def port_left_in_eval(model, batches):
+    model.eval()
+    return [model(x).cpu() for x in batches]
+
+
+@torch.no_grad()
+def port_no_finally(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    outputs = [model(x).cpu() for x in batches]
+    for module, training in flags:
+        module.training = training
+    return outputs
+
+
+@torch.no_grad()
+def port_swallowed(model, batches):
+    outputs = []
+    with in_eval(model), contextlib.suppress(Exception):
+        for x in batches:
+            outputs.append(model(x).cpu())
+    return outputs
+
+
+def port_frozen(model, batches):
+    model.requires_grad_(False)
+    return port_recorded(model, batches)
+
+
+def port_grad_mode_off(model, batches):
+    torch.set_grad_enabled(False)
+    return port_recorded(model, batches)
+
+
+def port_grad_mode_on(model, batches):
+    torch.set_grad_enabled(False)
+    try:
+        return port_recorded(model, batches)
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def port_mode_put_back_without_finally(model, batches):
+    before = torch.is_grad_enabled()
+    torch.set_grad_enabled(False)
+    outputs = port_recorded(model, batches)
+    torch.set_grad_enabled(before)
+    return outputs
+
+
+@torch.no_grad()
+def port_last(model, batches):
+    with in_eval(model):
+        for x in batches:
+            output = model(x).cpu()
+        return output
+
+
+# -------------------------------------------------------------------------------------------------- bounded_evaluation
+
+
+@torch.no_grad()
+def bounded_by_sum(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in batches:
+            output = model(x)
+            total = total + output.sum(0)
+            count += len(output)
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_running(model, batches):
+    mean, count = None, 0
+    with in_eval(model), torch.inference_mode():
+        for x in batches:
+            batch_mean, size = model(x).mean(0), x.shape[0]
+            count += size
+            mean = batch_mean if mean is None else mean.lerp(batch_mean, size / count)
+    if mean is None:
+        raise ValueError("no batches")
+    return mean
+
+
+def bounded_sample_by_sample(model, batches):
+    with in_eval(model), torch.no_grad():
+        total, count = None, 0
+        for x in batches:
+            for sample in x.split(1):
+                value = model(sample)[0]
+                total = value if total is None else total.add_(value)
+                count += 1
+        if total is None:
+            raise ValueError("no batches")
+        return total.div(count)
+
+
+def bounded_in_place(model, batches):
+    iterator = iter(batches)
+    first = next(iterator, None)
+    if first is None:
+        raise ValueError("no batches")
+    with in_eval(model), torch.set_grad_enabled(False):
+        total, count = model(first).sum(0), len(first)
+        del first
+        for x in iterator:
+            total += model(x).sum(dim=0)
+            count += len(x)
+        total /= count
+    return total
+
+
+def nonempty(batches):
+    iterator = iter(batches)
+    for first in iterator:
+        yield first
+        yield from iterator
+        return
+    raise ValueError("no batches")
+
+
+@torch.no_grad()
+def bounded_mean_of_means(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            total, count = total + model(x).mean(0), count + 1
+    return total / count
+
+
+@torch.no_grad()
+def bounded_total(model, batches):
+    with in_eval(model):
+        return sum(model(x).sum(0) for x in nonempty(batches))
+
+
+@torch.no_grad()
+def bounded_last(model, batches):
+    with in_eval(model):
+        for x in nonempty(batches):
+            mean = model(x).mean(0)
+    return mean
+
+
+@torch.no_grad()
+def bounded_one_number(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            output = model(x)
+            total, count = total + output.sum(), count + output.numel()
+    return total / count
+
+
+def bounded_with_history(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            total, count = total + model(x).sum(0), count + len(x)
+    return total / count
+
+
+def bounded_cut_at_the_end(model, batches):
+    return bounded_with_history(model, batches).detach()
+
+
+def bounded_recorded(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            total, count = total + model(x).detach().sum(0), count + len(x)
+    return total / count
+
+
+@torch.no_grad()
+def bounded_outputs_kept(model, batches):
+    with in_eval(model):
+        return torch.cat([model(x) for x in nonempty(batches)]).mean(0)
+
+
+def bounded_batches_kept(model, batches):
+    return bounded_by_sum(model, list(batches))
+
+
+@torch.no_grad()
+def bounded_one_big_batch(model, batches):
+    batches = list(batches)
+    if not batches:
+        raise ValueError("no batches")
+    with in_eval(model):
+        return model(torch.cat(batches)).mean(0)
+
+
+@torch.no_grad()
+def bounded_sums_kept(model, batches):
+    sums, count = [], 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            sums.append(model(x).sum(0))
+            count += len(x)
+    return torch.stack(sums).sum(0) / count
+
+
+def bounded_on_a_copy(model, batches):
+    return bounded_by_sum(copy.deepcopy(model), batches)
+
+
+@torch.no_grad()
+def bounded_nan(model, batches):
+    total, count = torch.zeros(()), 0
+    with in_eval(model):
+        for x in batches:
+            total, count = total + model(x).sum(0), count + len(x)
+    return total / count
+
+
+@torch.no_grad()
+def bounded_zero_division(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in batches:
+            total, count = total + model(x).sum(0), count + len(x)
+    return total / count
+
+
+@torch.no_grad()
+def bounded_without_eval(model, batches):
+    total, count = 0, 0
+    for x in nonempty(batches):
+        total, count = total + model(x).sum(0), count + len(x)
+    return total / count
+
+
+def bounded_train_at_the_end(model, batches):
+    model.eval()
+    try:
+        return bounded_without_eval(model, batches)
+    finally:
+        model.train()
+
+
+def bounded_left_in_eval(model, batches):
+    model.eval()
+    return bounded_without_eval(model, batches)
+
+
+def bounded_no_finally(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    mean = bounded_without_eval(model, batches)
+    for module, training in flags:
+        module.training = training
+    return mean
+
+
+def bounded_not_put_back_for_no_batches(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    total, count = 0, 0
+    try:
+        with torch.no_grad():
+            for x in batches:
+                total, count = total + model(x).sum(0), count + len(x)
+    except Exception:
+        for module, training in flags:
+            module.training = training
+        raise
+    if not count:
+        raise ValueError("no batches")
+    for module, training in flags:
+        module.training = training
+    return total / count
+
+
+@torch.no_grad()
+def bounded_swallowed(model, batches):
+    total, count = 0, 0
+    with in_eval(model), contextlib.suppress(Exception):
+        for x in batches:
+            total, count = total + model(x).sum(0), count + len(x)
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_frozen(model, batches):
+    model.requires_grad_(False)
+    return bounded_with_history(model, batches)
+
+
+def bounded_grad_mode(model, batches):
+    torch.set_grad_enabled(False)
+    return bounded_with_history(model, batches)
+
+
+# ---------------------------------------------------------------------------------------------------- predicted_growth
+
+GROWTH = {"outputs": 416_000, "detached": 16_000, "floats": 0, "outputs_no_grad": 16_000}
+
+RIGHT = (
+    Right("volatile_rule", "a loop that stops early", rule_in_a_loop),
+    Right("volatile_rule", "by running it", rule_by_emulation),
+    Right("volatile_rule", "membership", rule_by_sets),
+    Right("volatile_rule", "reduce", rule_by_reduce),
+    Right("port_evaluation", "inference mode", port_by_inference_mode),
+    Right("port_evaluation", "recorded, then detached", port_by_detach),
+    Right("port_evaluation", "decorated", port_decorated),
+    Right("port_evaluation", "on a copy", port_on_a_copy),
+    Right("port_evaluation", "a plain call, put back", port_with_a_plain_call),
+    Right("bounded_evaluation", "sum and count", bounded_by_sum),
+    Right("bounded_evaluation", "running mean", bounded_running),
+    Right("bounded_evaluation", "sample by sample", bounded_sample_by_sample),
+    Right("bounded_evaluation", "in place", bounded_in_place),
+    Right("predicted_growth", "tensors and floats", {key: torch.tensor(float(n)) for key, n in GROWTH.items()}),
+    Right("predicted_growth", "an extra key", GROWTH | {"total": 448_000}),
+)
+
+WRONG = (
+    Wrong("volatile_rule", "both up", lambda inputs: (any(r for r, _ in inputs), any(v for _, v in inputs))),
+    Wrong(
+        "volatile_rule",
+        "all volatile",
+        lambda inputs: (any(r for r, _ in inputs), bool(inputs) and all(v for _, v in inputs)),
+    ),
+    Wrong(
+        "volatile_rule",
+        "flag wins",
+        lambda inputs: (any(r for r, _ in inputs), any(v for _, v in inputs) and not any(r for r, _ in inputs)),
+    ),
+    Wrong("volatile_rule", "today", lambda inputs: (any(r for r, _ in inputs), False)),
+    Wrong("volatile_rule", "all flagged", lambda inputs: (all(r for r, _ in inputs), any(v for _, v in inputs))),
+    Wrong("volatile_rule", "one input", lambda inputs: inputs[0] if inputs else (False, False)),
+    Wrong("volatile_rule", "one input", lambda inputs: inputs[-1] if inputs else (False, False), "the last decides"),
+    Wrong("volatile_rule", "not flagged", lambda inputs: (any(r for r, _ in inputs), not any(r for r, _ in inputs))),
+    Wrong("volatile_rule", "swapped", lambda inputs: rule_in_a_loop(inputs)[::-1]),
+    Wrong("volatile_rule", "empty", rule_by_max, "an error for no inputs"),
+    Wrong("volatile_rule", "no return value", rule_none_for_nothing, "None for no inputs"),
+    Wrong("volatile_rule", "no return value", lambda inputs: print(inputs), "no return"),
+    Wrong("port_evaluation", "volatile", port_as_in_0_3, "as in 0.3"),
+    Wrong("port_evaluation", "volatile", port_volatile_and_careful, "volatile set by hand"),
+    Wrong("port_evaluation", "recorded", port_recorded, "eval alone"),
+    Wrong("port_evaluation", "recorded", port_bare_no_grad, "a bare no_grad()"),
+    Wrong("port_evaluation", "recorded", port_no_grad_for_the_data, "no_grad around the data"),
+    Wrong("port_evaluation", "stacked", lambda model, batches: torch.cat(port_by_detach(model, batches))),
+    Wrong("port_evaluation", "stacked", lambda model, batches: torch.stack(port_by_detach(model, batches)), "stack"),
+    Wrong("port_evaluation", "last", port_last),
+    Wrong("port_evaluation", "no eval", port_without_eval),
+    Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
+    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end"),
+    Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
+    Wrong("port_evaluation", "left in eval", port_left_in_eval),
+    Wrong("port_evaluation", "only without error", port_no_finally, "no finally"),
+    Wrong("port_evaluation", "only without error", port_mode_put_back_without_finally, "grad mode without finally"),
+    Wrong("port_evaluation", "swallowed", port_swallowed),
+    Wrong("port_evaluation", "frozen", port_frozen),
+    Wrong("port_evaluation", "grad mode", port_grad_mode_off, "grad mode left off"),
+    Wrong("port_evaluation", "grad mode", port_grad_mode_on, "grad mode switched on"),
+    Wrong("port_evaluation", "not a tensor", lambda m, b: [y.tolist() for y in port_by_detach(m, b)], "lists"),
+    Wrong("bounded_evaluation", "mean of means", bounded_mean_of_means),
+    Wrong("bounded_evaluation", "sum", bounded_total),
+    Wrong("bounded_evaluation", "last", bounded_last),
+    Wrong("bounded_evaluation", "one number", bounded_one_number),
+    Wrong("bounded_evaluation", "history", bounded_with_history),
+    Wrong("bounded_evaluation", "graphs", bounded_cut_at_the_end, "detached at the end"),
+    Wrong("bounded_evaluation", "recorded", bounded_recorded, "each output detached"),
+    Wrong("bounded_evaluation", "outputs kept", bounded_outputs_kept),
+    Wrong("bounded_evaluation", "batches kept", bounded_batches_kept),
+    Wrong("bounded_evaluation", "one big batch", bounded_one_big_batch),
+    Wrong("bounded_evaluation", "sums kept", bounded_sums_kept),
+    Wrong("bounded_evaluation", "copied", bounded_on_a_copy),
+    Wrong("bounded_evaluation", "empty", bounded_nan, "nan for no batches"),
+    Wrong("bounded_evaluation", "empty", bounded_zero_division, "division by zero"),
+    Wrong("bounded_evaluation", "no eval", bounded_without_eval),
+    Wrong("bounded_evaluation", "one flag", bounded_train_at_the_end, "train() at the end"),
+    Wrong("bounded_evaluation", "left in eval", bounded_left_in_eval),
+    Wrong("bounded_evaluation", "only without error", bounded_no_finally, "no finally"),
+    Wrong("bounded_evaluation", "only without error", bounded_not_put_back_for_no_batches, "eval after no batches"),
+    Wrong("bounded_evaluation", "swallowed", bounded_swallowed),
+    Wrong("bounded_evaluation", "frozen", bounded_frozen),
+    Wrong("bounded_evaluation", "grad mode", bounded_grad_mode, "grad mode left off"),
+    Wrong("bounded_evaluation", "no return value", lambda model, batches: None or print(model), "no return"),
+    Wrong("predicted_growth", "numbers only", GROWTH | {"outputs": 16_000}),
+    Wrong("predicted_growth", "output forgotten", GROWTH | {"outputs": 400_000}),
+    Wrong("predicted_growth", "last only", GROWTH | {"outputs": 20_800}),
+    Wrong("predicted_growth", "every step", GROWTH | {"outputs": 816_000}),
+    Wrong("predicted_growth", "inputs counted", GROWTH | {"outputs": 544_000}),
+    Wrong("predicted_growth", "detach", GROWTH | {"detached": 416_000}),
+    Wrong("predicted_growth", "no backward", GROWTH | {"outputs_no_grad": 416_000}),
+    Wrong("predicted_growth", "weightless", GROWTH | {"detached": 0, "outputs_no_grad": 0}),
+    Wrong("predicted_growth", "floats", GROWTH | {"floats": 80}),
+    Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 832_000}, "float64"),
+)
