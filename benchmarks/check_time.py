@@ -66,7 +66,7 @@ def in_fresh_process(lesson: str, calls: int) -> list[Row]:
     """``measure`` in a process and with a progress file of its own.
 
     Raises:
-        RuntimeError: the process failed; the message is its last line.
+        RuntimeError: the process failed; the message says why.
     """
     with TemporaryDirectory() as scratch:
         result = subprocess.run(
@@ -77,7 +77,7 @@ def in_fresh_process(lesson: str, calls: int) -> list[Row]:
             text=True,
         )
     if result.returncode:
-        raise RuntimeError(result.stderr.strip().splitlines()[-1])
+        raise RuntimeError(result.stderr.strip())
     return [Row(**values) for values in json.loads(result.stdout)]
 
 
@@ -94,7 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--measure", metavar="LESSON", help="measure here and print JSON")
     options = parser.parse_args(arguments)
     if options.measure:
-        print(json.dumps([asdict(row) for row in measure(options.measure, options.calls)]))
+        try:
+            rows = measure(options.measure, options.calls)
+        except Exception as error:  # whatever it is, the process that asked prints it
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        print(json.dumps([asdict(row) for row in rows]))
         return 0
     from course_utils.catalogue import LESSONS
 
@@ -105,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             rows = in_fresh_process(lesson, options.calls)
         except RuntimeError as error:  # said, counted as missed, and the other lessons are measured all the same
-            print(f"{lesson:14}could not be measured: {error}")
+            print(f"{lesson:14}could not be measured: {str(error).splitlines()[0]}")
             rows, missed = [], missed + 1
         for row in rows:
             missed += not row.reached

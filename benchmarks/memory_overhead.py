@@ -23,8 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.memory import MemoryTracker
 
-# (batch, width of the layers) of a step that takes about as long as its name says on the core it was measured on.
-STEPS = {"0.8 ms": (48, 192), "5 ms": (64, 608)}
+# Bare milliseconds and width of the layers; the batch grows until a step takes that long on this machine.
+STEPS = {"0.8 ms": (0.8, 160), "5 ms": (5.0, 512)}
 TARGETS = {("0.8 ms", "bare"): 2.2, ("5 ms", "bare"): 1.25, ("0.8 ms", "empty mode"): 1.3, ("5 ms", "empty mode"): 1.3}
 
 
@@ -71,6 +71,20 @@ class Training:
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
+
+
+def of_duration(milliseconds: float, width: int) -> Training:
+    """The training with the smallest batch whose bare step takes that long, warmed up."""
+    for batch in range(16, 4096, 8):
+        training = Training(batch, width)
+        times = []
+        for _ in range(30):
+            begun = time.thread_time_ns()
+            training.plain_step()
+            times.append(time.thread_time_ns() - begun)
+        if statistics.median(times[10:]) >= milliseconds * 1e6:
+            break
+    return training
 
 
 @contextlib.contextmanager
@@ -129,9 +143,7 @@ TOOLS = {
 
 def measure(name: str, rounds: int, steps: int = 5) -> list[Row]:
     """Interleaved medians of every tool on one kind of step."""
-    training = Training(*STEPS[name])
-    for _ in range(20):
-        training.plain_step()
+    training = of_duration(*STEPS[name])
     inside: dict[str, list[float]] = {tool: [] for tool in TOOLS}
     around: dict[str, list[int]] = {tool: [] for tool in TOOLS}
     for _ in range(rounds):

@@ -46,7 +46,7 @@ def kernel(code: str) -> float:
     begin = time.perf_counter()
     # By this name the kernel is this very interpreter, whatever is installed under "python3".
     manager = KernelManager(kernel_name=CURRENT_ENV_KERNEL_NAME, kernel_spec_manager=NbvalKernelspecManager())
-    manager.start_kernel()
+    manager.start_kernel(stderr=subprocess.DEVNULL)
     client = manager.blocking_client()
     client.start_channels()
     try:
@@ -82,7 +82,7 @@ def slowest(runs: Sequence[Run], count: int) -> list[tuple[str, float]]:
 
 def notebook_of(code: str, path: Path) -> Path:
     """Writes a notebook of one cell."""
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)]), path)
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code, id="cell")]), path)
     return path
 
 

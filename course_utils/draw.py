@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Width and height of a timeline, in points.
 _TIMELINE = (660.0, 330.0)
 # Room for its numbers and names, beside and below the axes.
-_LEFT, _BELOW = 62.0, 52.0
+_LEFT, _BELOW = 62.0, 50.0
 # Drawn smaller than this, a graph in given axes is folded.
 _SMALLEST = 0.6
 # A figure wider than this is shrunk by the page, and its texts with it.

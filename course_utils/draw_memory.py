@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from course_utils.draw_style import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, QUIET_INK, RULE, SKY, text_width
@@ -35,10 +36,12 @@ CATEGORY_STYLES: dict[str, tuple[str, str]] = {
     "other": (PURPLE, "xxxx"),
 }
 # Shades of phases, by the part of the name before its number.
-_SHADES = {"forward": "#E3F1FB", "backward": "#FBE6D6"}
+_KNOWN_SHADES = {"forward": "#E3F1FB", "backward": "#FBE6D6"}
 _MORE_SHADES = ("#EAEAE4", "#E2F3EA", "#F3E6F0", "#FBF6D0")
+SHADES = (*_KNOWN_SHADES.values(), *_MORE_SHADES)
 
 _TITLE, _SUMMARY, _SMALL = 11.0, 9.0, 8.5
+_NUMBERS_AND_NAME = 50.0  # below the axes
 _PEAK_ROOM = 34.0  # above the data, for the label of the peak
 
 
@@ -86,10 +89,8 @@ def _strip(ax: Axes, timeline: Timeline, places: Sequence[float], last: float) -
         for phase in phases
     ]
     stems = list(dict.fromkeys(phase_stem(phase.name) for phase in phases))
-    free = [shade for shade in _MORE_SHADES]
-    shades = {}
-    for stem in stems:
-        shades[stem] = _SHADES.get(stem.lower()) or free[(len(shades)) % len(free)]
+    free = cycle(_MORE_SHADES)
+    shades = {stem: _KNOWN_SHADES.get(stem.lower()) or next(free) for stem in stems}
     return phase_strip(spans, lambda text: text_width(text, LABEL_SIZE, True)), shades
 
 
@@ -164,7 +165,7 @@ def _make_room(ax: Axes, strip: Strip, handles: list[Any], timeline: Timeline, t
     below = len(rows) * _SMALL * 1.7
     note = f"too narrow to name: {', '.join(strip.left_out)}" if strip.left_out else ""
     below += _SMALL * 1.7 if note else 0
-    bottom = position.y0 * figure_height + below
+    bottom = max(position.y0 * figure_height, _NUMBERS_AND_NAME) + below
     ax.set_position((position.x0, bottom / figure_height, position.width, (top - bottom) / figure_height))
     _write_legend(ax, rows, note, width, left, bottom)
     return width, top - bottom
@@ -188,7 +189,7 @@ def _write_legend(ax: Axes, rows: list[list[Any]], note: str, width: float, left
 
     figure = ax.get_figure()
     figure_width, figure_height = _figure_points(ax)
-    y = bottom - 38 - _SMALL  # below the numbers and the name of the x axis
+    y = bottom - _NUMBERS_AND_NAME + _SMALL
 
     def place(x: float, at: float) -> tuple[float, float]:
         return x / figure_width, at / figure_height

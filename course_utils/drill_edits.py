@@ -16,8 +16,8 @@ OUTCOMES = (ERROR, WRONG, RIGHT)
 
 # Ways to edit, by level, with their weights.
 _ROUTES = {
-    1: {"plain": 4, "no_grad": 2, "data": 4, "copy": 2, "not in place": 2.5, "before": 1},
-    2: {"plain": 1.5, "view": 2.5, "detach": 2, "data": 4, "copy": 4, "not in place": 2, "before": 1, "base": 2},
+    1: {"plain": 4, "no_grad": 2, "data": 4, "copy": 3, "not in place": 3, "before": 1},
+    2: {"plain": 1.5, "view": 2.5, "detach": 2, "data": 4, "copy": 5, "not in place": 2.5, "before": 1, "base": 2},
     3: {
         "nested view": 3,
         "detach": 1.5,
@@ -25,8 +25,8 @@ _ROUTES = {
         "numpy": 2.5,
         "elsewhere": 1.5,
         "elsewhere, counted": 1,
-        "undone": 2,
-        "copy": 3,
+        "undone": 2.5,
+        "copy": 4,
         "before": 0.5,
     },
 }
@@ -171,9 +171,7 @@ def _elsewhere_counted(page: EditPage) -> None:
 
 def _undone(page: EditPage) -> None:
     page.write_loss()
-    there, back = page.draw.choice(
-        (("mul_(2)", "div_(2)"), ("mul_(4)", "div_(4)"), ("neg_()", "neg_()"), ("div_(2)", "mul_(2)"))
-    )
+    there, back = page.draw.choice((("mul_(2)", "div_(2)"), ("mul_(4)", "div_(4)"), ("div_(2)", "mul_(2)")))
     target, line = page.alias(".data")
     first = page.edit(f"{target}.{there}", guarded=False)
     last = page.edit(f"{target}.{back}", guarded=False)

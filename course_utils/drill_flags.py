@@ -40,7 +40,7 @@ _INSIDE_OFF: steps.Steps = {
     blocks.write_flagged: 1.5,
     steps.create_flagged: 0.5,
 }
-_INSIDE_ON: steps.Steps = {steps.compute_flagged: 3, blocks.view_flagged: 1}
+_INSIDE_ON: steps.Steps = {steps.compute_flagged: 1}
 _DOWN: dict[int, steps.Steps] = {
     1: {steps.cut: 5, steps.compute_plain: 3, steps.compute_from_positions: 2, steps.create_plain: 1},
     2: {

@@ -63,7 +63,7 @@ _RESULT: dict[int, steps.Steps] = {
         blocks.write_flagged: 2,
     },
 }
-_LINES = {1: (5, 6), 2: (6, 7), 3: (8, 9)}
+_LINES = {1: (5, 6), 2: (6, 7), 3: (7, 8)}
 _KEYS = {1: (6, False), 2: (3, True), 3: (3, True)}  # how many names at most, and whether three gradients
 # What is asked more often than its share of all gradients.
 _WORTH = {"not reached": 6.0, "lowered": 6.0, "filled": 2.0, "not flagged": 2.0, "unused": 1.5, "not kept": 0.7}

@@ -162,7 +162,8 @@ def nested(page: ModePage) -> bool:
             inner.append("inference_mode(False)")
         with page.within(page.draw.choice(inner)):
             page.look()
-            if page.draw.chance(0.3):
+            # Inside inference mode it would be one of two lines that decide alone.
+            if not page.inference_line and page.draw.chance(0.3):
                 with page.within("no_grad()"):
                     page.look()
         if page.draw.chance(0.7):

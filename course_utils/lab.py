@@ -35,8 +35,8 @@ def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ())
         f"--ServerApp.root_dir={course}",
         f"--LabApp.default_url={page}",
         f"--LabApp.app_settings_dir={SETTINGS}",
-        # Without encryption each kernel prints a warning of eavesdroppers; where ZeroMQ was built without it, a kernel that
-        # is to have it does not start.
+        # Without encryption each kernel prints a warning of eavesdroppers. Where ZeroMQ was built without it, a kernel
+        # that is asked for it does not start.
         *(["--KernelManager.transport_encryption=auto"] if zmq.has("curve") else []),
         *([] if any("log" in option or option == "--debug" for option in options) else QUIET),
         *options,

@@ -76,6 +76,7 @@ class MemoryTracker:
         self._ledger = Ledger(self._device)
         self._taken = 0  # items of the recorder's stream that the ledger has counted
         self._unseen: dict[str, int] = {}
+        self._first_node = 0  # autograd's number of the first node recorded inside
         self._open: list[Phase] = []
         self._state = "new"
 
@@ -97,6 +98,7 @@ class MemoryTracker:
         self._recorder.know(self._known.everything())
         if self.engine == "auto":
             self._beside = Beside.of(self._device)
+        self._first_node = torch._C._autograd._get_sequence_nr()
         self._recorder.__enter__()
         self._state = "open"
         return self
@@ -175,7 +177,7 @@ class MemoryTracker:
         self._note_known()
         recorder.note("parameters", self._known.parameters())
         roots = [*recorder.living_tensors(), *self._known.tensors()]
-        met, self._unseen = look_at_graphs(roots, recorder.number, self._device)
+        met, self._unseen = look_at_graphs(roots, recorder.number, self._device, self._first_node)
         recorder.note(SAVED, met)
 
     @property

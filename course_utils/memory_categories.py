@@ -27,7 +27,7 @@ SAVED = "saved for backward"
 
 
 def look_at_graphs(
-    tensors: Iterable[torch.Tensor], number: Number, device: str
+    tensors: Iterable[torch.Tensor], number: Number, device: str, since: int
 ) -> tuple[list[torch.Tensor], dict[str, int]]:
     """What the graphs behind some tensors hold now, without unpacking anything.
 
@@ -35,13 +35,14 @@ def look_at_graphs(
         tensors: results of recorded operations, and others.
         number: tells which storages an engine has met.
         device: whose bytes are meant.
+        since: the first node of interest, see ``held_by_graphs``.
 
     Returns:
         The tensors held whose storage the engine has met; bytes of the other storages on the device, by name.
     """
     met: list[torch.Tensor] = []
     unmet: dict[int, tuple[str, int]] = {}
-    for tensor in held_by_graphs(tensors):
+    for tensor in held_by_graphs(tensors, since):
         for storage in storages_of(tensor):
             if number(storage) is not None:
                 met.append(tensor)
@@ -53,8 +54,13 @@ def look_at_graphs(
     return met, unseen
 
 
-def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once."""
+def held_by_graphs(tensors: Iterable[torch.Tensor], since: int = 0) -> Iterator[torch.Tensor]:
+    """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once.
+
+    Args:
+        tensors: where to start.
+        since: PyTorch numbers the nodes of a thread; those with a lower number are older, and are not looked at.
+    """
     waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None] if CAN_READ_GRAPHS else []
     seen: set[int] = set()  # of nodes and of containers
     kept: list[object] = []  # what is in ``seen`` must not die, or its id would go to the next one
@@ -64,9 +70,9 @@ def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
             continue
         seen.add(id(node))
         kept.append(node)
-        waiting.extend(following for following, _ in node.next_functions if following is not None)
-        if type(node).__name__ == "AccumulateGrad":
+        if type(node).__name__ == "AccumulateGrad" or node._sequence_nr() < since:
             continue
+        waiting.extend(following for following, _ in node.next_functions if following is not None)
         for place in _places(node):
             kept.append(place)
             for _, found in tensors_inside(place, "", seen):

@@ -1,10 +1,11 @@
 """The live engine: a dispatch mode that logs what each operation made (``DispatchRecorder``).
 
-Imports ``compile_guard``, ``errors`` and ``memory_log``.
+Imports ``compile_guard``, ``errors``, ``memory_log`` and ``storages``.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from types import MethodType
 from typing import Any
 
@@ -14,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from course_utils.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE, frames_compiled, refuse_compiled_code
 from course_utils.errors import explain
 from course_utils.memory_ledger import OLD
-from course_utils.memory_log import RESIZED, AllocationLog
+from course_utils.memory_log import AllocationLog
+from course_utils.storages import storages_of
 
 _ALIASES, _FRESH, _RESIZES, _LIFTS, _SETS = range(5)
 _PLAIN, _TENSOR, _SEQUENCE = range(3)
@@ -51,7 +53,7 @@ class DispatchRecorder(AllocationLog, TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.ran_compiled_code = False
-        self._handle = _handler(self._add, self._meet, self._live)
+        self._handle = _handler(self._add, self._meet, self._size, self._live)
 
     def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
         return self._handle(self, func, types, args, kwargs)
@@ -108,7 +110,7 @@ def _compiled_code_found() -> bool:
     return bool(watching)
 
 
-def _handler(add: Callable, meet: Callable, live: dict[int, tuple]) -> Callable:
+def _handler(add: Callable, meet: Callable, size: Callable, live: dict[int, weakref.ref]) -> Callable:
     """The mode's handler, as a closure over the log's writers: this is what every operation pays for."""
     plans: dict[Any, int] = {}
     kinds: dict[type, int] = {torch.Tensor: _TENSOR, torch.nn.Parameter: _TENSOR, list: _SEQUENCE, tuple: _SEQUENCE}
@@ -148,8 +150,8 @@ def _handler(add: Callable, meet: Callable, live: dict[int, tuple]) -> Callable:
                 except (NotImplementedError, RuntimeError):  # no storage of its own: sparse, opaque
                     meet(value, OLD)
                     continue
-                entry = known(id(storage))
-                if entry is None or entry[0]() is not storage:
+                reference = known(id(storage))
+                if reference is None or reference() is not storage:
                     add(storage, value, OLD)
             elif kind != _PLAIN:
                 meet_all((value,), OLD)
@@ -166,16 +168,28 @@ def _handler(add: Callable, meet: Callable, live: dict[int, tuple]) -> Callable:
             except (NotImplementedError, RuntimeError):
                 meet(out, func)
                 return out
-            entry = known(id(storage))
-            if entry is None or entry[0]() is not storage:
+            reference = known(id(storage))
+            if reference is None or reference() is not storage:
                 add(storage, out, func)
         else:
             meet_outputs(out, func)
         if plan >= _RESIZES:
-            meet_outputs(out, RESIZED)
+            for storage in _storages_in(out):
+                reference = known(id(storage))
+                if reference is not None and reference() is storage:
+                    size(storage, reference)
         return out
 
     return handle
+
+
+def _storages_in(out: Any) -> Iterator[torch.UntypedStorage]:
+    """The storages of an operation's results."""
+    if isinstance(out, torch.Tensor):
+        yield from storages_of(out)
+    elif isinstance(out, (tuple, list)):
+        for item in out:
+            yield from _storages_in(item)
 
 
 @functools.cache

@@ -104,23 +104,27 @@ class Ledger:
 
     def take(self, stream: Iterable[Change | PhaseMark]) -> None:
         """Counts the next part of the stream."""
+        device, changes, elsewhere = self.device, self.changes, self.elsewhere
+        current, open_phases = self.current, self._open
+        name = open_phases[-1].name if open_phases else ""
         for item in stream:
             if isinstance(item, PhaseMark):
+                self.current = current
                 self._mark(item.phase, item.begins)
-            elif item.block.device == self.device:
-                self._count(item)
-            else:
-                device = item.block.device
-                self.elsewhere[device] = self.elsewhere.get(device, 0) + item.delta
-
-    def _count(self, change: Change) -> None:
-        current = self.current = self.current + change.delta
-        self.changes.append((change, current, self._open[-1].name if self._open else ""))
-        if current > self.peak:
-            self.peak, self.peak_block, self.peak_event = current, change.block, len(self.changes)
-        for phase in self._open:
-            if current > phase.peak:
-                phase.peak, phase.peak_block = current, change.block
+                name = open_phases[-1].name if open_phases else ""
+                continue
+            block, delta, _, _ = item
+            if block.device != device:
+                elsewhere[block.device] = elsewhere.get(block.device, 0) + delta
+                continue
+            current += delta
+            changes.append((item, current, name))
+            if current > self.peak:
+                self.peak, self.peak_block, self.peak_event = current, block, len(changes)
+            for phase in open_phases:
+                if current > phase.peak:
+                    phase.peak, phase.peak_block = current, block
+        self.current = current
 
     def _mark(self, phase: Phase, begins: bool) -> None:
         if begins:

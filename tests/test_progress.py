@@ -8,6 +8,7 @@ import pytest
 
 from course_utils import store
 from course_utils.catalogue import LESSONS, find
+from course_utils.markup import escape
 from course_utils.progress import (
     attempts,
     location,

@@ -25,7 +25,8 @@ def row(lesson: LessonInfo) -> str:
 
 def test_lesson_table_is_the_catalogue() -> None:
     shown = [line for line in README.splitlines() if re.match(r"\| \d\d \|", line)]
-    assert shown == [row(lesson) for lesson in LESSONS]
+    rows = [row(lesson) for lesson in LESSONS]
+    assert shown == rows, "README's table should read:\n" + "\n".join(rows)
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -178,6 +178,12 @@ make_weight = Exercise(
             "1/fan_in is the variance. The standard deviation is its square root.",
             "Print the standard deviation for `fan_in = 100` and compare it with 0.1.",
         ),
+        "other recipe": Misconception(
+            "All initialisations have the same scale",
+            "Xavier's rule looks at `fan_in` and `fan_out` together, He's has a factor of 2 for ReLU. Here the standard "
+            "deviation is 1/sqrt(fan_in).",
+            "Print the standard deviation for `fan_in = 400` and compare it with 0.05.",
+        ),
         "uniform": Misconception(
             "The default of nn.Linear is a normal distribution",
             "`nn.Linear`, `torch.rand` and the Kaiming and Xavier functions with `uniform` in their name draw evenly "
@@ -233,7 +239,7 @@ def _(trial: Trial) -> None:
         raise Missed("unflagged", expected="requires_grad True", got="requires_grad False")
 
 
-@make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=1)
+@make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=2)
 def _(trial: Trial) -> None:
     # Some 60 000 draws: every bound below is seven or more standard errors wide.
     sizes = ((trial.integer(300, 400), trial.integer(170, 200)), (trial.integer(40, 50), trial.integer(1400, 1600)))
@@ -247,8 +253,14 @@ def _(trial: Trial) -> None:
         if 1.5 < kurtosis < 2.1:
             raise Missed("uniform", expected="a normal distribution", got="values spread evenly between two bounds")
         if not abs(deviation / wanted - 1) < 0.03:
-            scales = {1.0: "unscaled", 1 / math.sqrt(fan_out): "wrong fan", 1 / fan_in: "variance"}
-            key = next((key for scale, key in scales.items() if abs(deviation / scale - 1) < 0.03), "")
+            scales = (
+                ("unscaled", 1.0),
+                ("wrong fan", 1 / math.sqrt(fan_out)),
+                ("variance", 1 / fan_in),
+                ("other recipe", math.sqrt(2 / fan_in)),
+                ("other recipe", math.sqrt(2 / (fan_in + fan_out))),
+            )
+            key = next((key for key, scale in scales if abs(deviation / scale - 1) < 0.03), "")
             raise Missed(key, expected=f"standard deviation {wanted:.4f}", got=f"{deviation:.4f}")
         if not abs(mean) < 0.04 * wanted:
             raise Missed(expected="mean 0", got=f"mean {mean:.4f}")
@@ -372,6 +384,16 @@ activation_gradients = Exercise(
             "Then no path leads from the last output back to the earlier ones, and their gradient is lost.",
             "Draw the graph of the last output's sum: how far down does it reach?",
         ),
+        "no sum": Misconception(
+            "A gradient can be asked of a whole tensor",
+            "Backward starts from one number, or from a weight for each element. Torch does not choose for you.",
+            "Read the contract again: of which number is the gradient asked?",
+        ),
+        "values": Misconception(
+            "The outputs are the gradients",
+            "What a layer returns is its value. The gradient says how the last sum would change with it.",
+            "Print one of the tensors you return beside the layer's output.",
+        ),
         "own sum": Misconception(
             "Each layer has a sum of its own",
             "Only the last layer's output is summed. With respect to its own sum every output has the gradient one, "
@@ -383,6 +405,7 @@ activation_gradients = Exercise(
         ("requires_grad=False", "frozen"),
         ("does not require grad", "frozen"),
         ("have been used in the graph", "cut"),
+        ("only for scalar outputs", "no sum"),
     ),
     effects=(
         ("x.requires_grad", "input flagged"),
@@ -455,10 +478,12 @@ def _judge_gradients(trial: Trial, layers: list[nn.Module], x: Tensor) -> None:
         return
     shapes = [tuple(item.shape) for item in got], [tuple(item.shape) for item in expected]
     key = _other_list(layers, x, got)
-    if not key and _equal_lists(got, [torch.ones_like(output) for output in outputs]):
-        key = "own sum"
-    if not key and _equal_lists(got, [gradient / outputs[-1].numel() for gradient in expected]):
-        key = "mean"
+    patterns = (
+        ("values", outputs),
+        ("own sum", [torch.ones_like(output) for output in outputs]),
+        ("mean", [gradient / outputs[-1].numel() for gradient in expected]),
+    )
+    key = key or next((key for key, pattern in patterns if _equal_lists(got, pattern)), "")
     if shapes[0] != shapes[1]:
         raise Missed(key, expected="shapes " + _listed(shapes[1]), got="shapes " + _listed(shapes[0]))
     wrong = next(i for i, (a, b) in enumerate(zip(got, expected, strict=True)) if not torch.allclose(a, b))
@@ -604,10 +629,17 @@ sgd_step = Exercise(
             "The gradient points to where the loss grows. Descent goes the other way.",
             "Compute the loss before and after a step.",
         ),
-        "no lr": Misconception(
-            "The gradient is the step",
-            "The learning rate says how far to go. Without it, or with it used twice, the step has another length.",
-            "Work one step out by hand for a gradient of 1 and a learning rate of 0.1.",
+        "length": Misconception(
+            "The direction is all that counts",
+            "The step is the gradient times the learning rate. Without the rate, with it used twice, or with a gradient "
+            "that was scaled, the step has the right direction and another length.",
+            "Work one step out by hand for a gradient of 3 and a learning rate of 0.1.",
+        ),
+        "other rule": Misconception(
+            "All optimizers make the same step",
+            "Adam and its kin divide by the size of the gradient: their first step has the same length for every "
+            "weight. Plain gradient descent does not.",
+            "Work one step out by hand for gradients of 3 and of 0.3.",
         ),
         "grad mode": Misconception(
             "set_grad_enabled(False) ends with the function",
@@ -669,18 +701,23 @@ def _(trial: Trial) -> None:
         if _same_values(parameter, expected[index]):
             continue
         start, gradient = before[index], gradients[index]
-        guesses = (
-            ("rebinding", start),
-            ("ascent", start + lr * gradient),
-            ("no lr", start - gradient),
-            ("no lr", start - lr * lr * gradient),
-        )
-        key = next((key for key, value in guesses if _same_values(parameter, value)), "")
         raise Missed(
-            key,
+            _other_step(parameter.detach(), start, gradient, lr),
             expected=f"parameter {index} at {_first(expected[index])} (first element; it was {_first(start)})",
             got=_first(parameter),
         )
+
+
+def _other_step(value: Tensor, start: Tensor, gradient: Tensor, lr: float) -> str:
+    """The misconception by which a parameter gets from ``start`` to ``value``, where it is a known one."""
+    if value.shape != start.shape:
+        return ""
+    if torch.equal(value, start):
+        return "rebinding"
+    factors = (value - start) / gradient
+    if torch.allclose(factors, factors.mean(), rtol=1e-4):
+        return "ascent" if factors.mean() > 0 else "length"
+    return "other rule" if torch.allclose(value, start - lr * gradient.sign(), rtol=1e-3) else ""
 
 
 @sgd_step.claim("keeps the objects and their memory", weight=2)
@@ -821,6 +858,27 @@ fit_line = Exercise(
             "gradient is that of another place.",
             "Compute both gradients before either weight moves.",
         ),
+        "ascent": Misconception(
+            "A step adds the gradient",
+            "The gradient points to where the loss grows. Descent goes the other way.",
+            "Print the loss in every turn of the loop.",
+        ),
+        "swapped": Misconception(
+            "The order of what I return does not matter",
+            "The caller takes them by place: first the slope, then the intercept.",
+            "Call it on points of the line y = 3x, and print both.",
+        ),
+        "same tensor": Misconception(
+            "a = b = tensor makes two tensors",
+            "It gives one tensor two names. Each step of one is a step of the other.",
+            "Print `slope is intercept`.",
+        ),
+        "broadcast": Misconception(
+            "Shapes that do not fit raise an error",
+            "A column of predictions minus a row of targets is a square: each prediction is compared with every target. "
+            "The best line for that is flat.",
+            "Print the shape of your error.",
+        ),
         "solved": Misconception(
             "The best line is the answer",
             "What is asked for is where gradient descent stands after so many steps, not where it would end.",
@@ -923,10 +981,15 @@ def _(trial: Trial) -> None:
             ("off by one", _descend(x, y, steps - 1, lr)),
             ("off by one", _descend(x, y, steps + 1, lr)),
             ("one after the other", _descend(x, y, steps, lr, in_turn=True)),
+            ("ascent", _descend(x, y, steps, -lr)),
+            ("swapped", expected[::-1]),
+            ("broadcast", _descend(x, y.mean().expand_as(y), steps, lr)),
             ("solved", _best_line(x, y)),
         )
         # The sum diverges, and float32 with it.
         key = next((key for key, value in guesses if _is_at(got, value, relative=1e-3)), "")
+        if got[0] is got[1]:
+            key = "same tensor"
         called = trial.called
         if not key and not _is_at(_fitted(trial, x, y, 0, lr), (0.0, 0.0)):
             key = "start"

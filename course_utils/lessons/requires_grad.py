@@ -108,9 +108,9 @@ will_require_grad = Exercise(
             "Call your function with one flagged and one plain tensor.",
         ),
         "first": Misconception(
-            "The first input decides",
+            "The first input decides, or the last",
             "The place of an input makes no difference: `x * w` and `w * x` both require grad.",
-            "Call your function with the flagged tensor last.",
+            "Call your function with the flagged tensor first, then last.",
         ),
         "leaves": Misconception(
             "Only leaves count",
@@ -179,6 +179,7 @@ will_require_grad = Exercise(
 _BELIEFS: dict[str, Callable[..., bool]] = {
     "all": lambda *tensors: all(tensor.requires_grad for tensor in tensors),
     "first": lambda *tensors: tensors[0].requires_grad,
+    "last": lambda *tensors: tensors[-1].requires_grad,
     "leaves": lambda *tensors: any(tensor.requires_grad and tensor.is_leaf for tensor in tensors),
     "history": lambda *tensors: any(tensor.grad_fn is not None for tensor in tensors),
     "parameters": lambda *tensors: any(isinstance(tensor, nn.Parameter) for tensor in tensors),
@@ -230,13 +231,26 @@ def _described(tensors: Sequence[Tensor]) -> str:
 
 @will_require_grad.claim("is True as soon as one tensor is flagged, and only then", weight=2, gate=True)
 def _(trial: Trial) -> None:
-    cases = _tensor_cases(trial)
-    got = [_flag(trial, *tensors) for tensors in cases]
+    cases, got = _tensor_cases(trial), []
+    for tensors in cases:
+        got.append(_flag(trial, *tensors))
     for tensors, answer in zip(cases, got, strict=True):
         expected = any(tensor.requires_grad for tensor in tensors)
         if answer != expected:
-            same = (key for key, rule in _BELIEFS.items() if [rule(*tensors) for tensors in cases] == got)
-            raise Missed(next(same, ""), inputs=_described(tensors), expected=expected, got=answer)
+            trial.called = f"will_require_grad({', '.join('tensor' for _ in tensors)})"
+            raise Missed(_belief(cases, got, tensors), inputs=_described(tensors), expected=expected, got=answer)
+
+
+def _belief(cases: Sequence[tuple[Tensor, ...]], got: Sequence[bool], wrong: tuple[Tensor, ...]) -> str:
+    """The key of the rule that the answer follows; else what its first wrong case points to."""
+    for key, rule in _BELIEFS.items():
+        if [rule(*tensors) for tensors in cases] == list(got):
+            return "first" if key == "last" else key
+    if not any(tensor.requires_grad for tensor in wrong):
+        return "parameters" if any(isinstance(tensor, nn.Parameter) for tensor in wrong) else "dtype"
+    if len(wrong) > 1:
+        return "all"
+    return "history" if wrong[0].is_leaf else "leaves"
 
 
 @will_require_grad.claim("passes over numbers, strings and None", weight=1)
@@ -339,10 +353,11 @@ class _Rest:
         self.training = {name: submodule.training for name, submodule in module.named_modules()}
 
     def judge(self) -> None:
-        """Raises ``Missed`` with the key ``"eval"``, ``"replaced"``, ``"values"`` or ``"buffers"``."""
+        """Raises ``Missed`` with one of the keys of ``_REST_MISCONCEPTIONS``, or ``"side effect"``."""
         for name, submodule in self.module.named_modules():
             if submodule.training != self.training.get(name, submodule.training):
-                raise Missed("eval", expected=f"{name or 'the module'} in the mode it was in", got="another mode")
+                key, mode = ("side effect", "training") if submodule.training else ("eval", "eval")
+                raise Missed(key, expected=f"{name or 'the module'} in the mode it was in", got=f"{mode} mode")
         now = dict(self.module.named_parameters(remove_duplicate=False))
         if list(now) != list(self.parameters) or any(now[name] is not self.parameters[name] for name in now):
             raise Missed("replaced", expected="the parameters that were there", got="other objects in their place")
@@ -427,8 +442,8 @@ freeze = Exercise(
         ),
         "elsewhere": Misconception(
             "What I lower the flag of is the parameter",
-            "No flag of the module has changed. `state_dict()`, `.data`, `.detach()` and copies give *other* tensors: "
-            "their flags are their own.",
+            "No parameter's flag has changed. `state_dict()`, `.data`, `.detach()` and copies give *other* tensors, "
+            "whose flags are their own; hooks, modes and cleared gradients are no flags at all.",
             "Compare `id` of what you lower the flag of with that of `module.weight`.",
         ),
         "toggle": Misconception(
@@ -639,6 +654,12 @@ finetune_parameters = Exercise(
             "whichever module holds it.",
             "Print the names of all flagged parameters after your function.",
         ),
+        "attribute": Misconception(
+            "module.requires_grad = False freezes the module",
+            "A module has no such switch. The line makes a new Python attribute that nobody reads, and every parameter "
+            "keeps its own flag.",
+            "Print the names of all flagged parameters after your function.",
+        ),
         "root": Misconception(
             "Parameters live in submodules",
             "The model itself can own a parameter, beside its submodules. It is not part of the chosen one, so it has "
@@ -803,7 +824,9 @@ def _judge_flags(trial: Trial, model: nn.Module, name: str, show: str = "") -> A
         key = "shared" if len(names) > 1 else "not raised"
         raise Missed(key, expected=f"the parameters of {name} flagged", not_flagged=", ".join(missing[:4]))
     if extra:
-        if all("." not in key for key in extra):
+        if any("requires_grad" in vars(submodule) for submodule in model.modules()):
+            key = "attribute"
+        elif all("." not in key for key in extra):
             key = "root"
         else:
             alike = all(key.startswith(name) and not key.startswith(f"{name}.") for key in extra)
@@ -945,8 +968,13 @@ input_gradient = Exercise(
         ),
         "mean": Misconception(
             "The mean has the same gradient as the sum",
-            "The mean divides by the number of outputs, and so does its gradient.",
+            "The mean divides by the number of outputs, or of rows, and so does its gradient.",
             "Compare with the sum's gradient on a model that you can work out by hand.",
+        ),
+        "part": Misconception(
+            "One output stands for all",
+            "The sum is taken over all outputs: every row and every column has its share in the gradient.",
+            "Try a batch of two rows, and look at the gradient of each.",
         ),
         "output": Misconception(
             "The gradient is what the model returns",
@@ -1121,15 +1149,28 @@ def _gradient_of(
         key = "accumulated"
     elif got.shape == x.shape and _close(got, expected.abs()):
         key = "absolute"
-    elif got.shape == x.shape and _close(got * output.numel(), expected):
+    elif got.shape == x.shape and any(_close(got * count, expected) for count in range(2, output.numel() + 1)):
         key = "mean"
+    elif got.shape == x.shape and any(_close(got, gradient) for gradient in _gradients_of_parts(model, x)):
+        key = "part"
     elif got.numel() in (1, output.numel()) and _close(got, output if got.dim() else output.sum()):
         key = "output"
     elif got.shape == x.shape and _close(got, _in_eval_mode(model, x)):
         key = "eval"
     if got.shape != x.shape:
         raise Missed(key, expected=f"shape {tuple(x.shape)}", got=f"shape {tuple(got.shape)}")
-    raise Missed(key, expected=expected.flatten()[:3], got=got.detach().flatten()[:3])
+    raise Missed(key, expected=_numbers(expected), got=_numbers(got))
+
+
+def _numbers(values: Tensor) -> str:
+    return ", ".join(f"{value:.4g}" for value in values.detach().flatten()[:3].tolist()) + ", ..."
+
+
+def _gradients_of_parts(model: nn.Module, x: Tensor) -> Iterator[Tensor]:
+    inner = x.detach().clone().requires_grad_()
+    output = model(inner)
+    for part in (output.flatten()[0], output[0].sum(), output[..., 0].sum(), output.max(), output.amax(-1).sum()):
+        yield torch.autograd.grad(part, inner, retain_graph=True)[0]
 
 
 def _works_when_flagged(trial: Trial, model: nn.Module, x: Tensor) -> bool:
@@ -1161,27 +1202,6 @@ def _(trial: Trial) -> None:
     _gradient_of(trial, _network(trial, 4, torch.float32).eval(), x)
 
 
-@input_gradient.claim("has no history", weight=1)
-def _(trial: Trial) -> None:
-    for shape in _shapes(trial):
-        for x in (
-            trial.randn(*shape),
-            trial.randn(*shape, requires_grad=True),
-            trial.randn(*shape, requires_grad=True) * 2,
-        ):
-            got = _plain_call(trial, _network(trial, shape[-1]), x)
-            if got.requires_grad:
-                found = got.grad_fn.name() if got.grad_fn is not None else "a flagged leaf"
-                raise Missed("history", expected="no history", got=found)
-
-
-def _plain_call(trial: Trial, model: nn.Module, x: Tensor) -> Tensor:
-    result = _call(trial, model, x)
-    if result is None:
-        raise Missed("non-leaf" if not x.is_leaf else "no return value", expected="a gradient", got="None")
-    return trial.tensor(result, shape=x.shape)
-
-
 @input_gradient.claim("leaves `x`, its flag and its `.grad` alone, whatever they are", weight=2)
 def _(trial: Trial) -> None:
     for shape in _shapes(trial):
@@ -1204,6 +1224,27 @@ def _(trial: Trial) -> None:
             if changes:
                 key = "non-leaf" if "computed" in changes[0] else "x changed"
                 raise Missed(key, expected="x as it was", got=f"the answer {changes[0]}")
+
+
+@input_gradient.claim("has no history", weight=1)
+def _(trial: Trial) -> None:
+    for shape in _shapes(trial):
+        for x in (
+            trial.randn(*shape),
+            trial.randn(*shape, requires_grad=True),
+            trial.randn(*shape, requires_grad=True) * 2,
+        ):
+            got = _plain_call(trial, _network(trial, shape[-1]), x)
+            if got.requires_grad:
+                found = got.grad_fn.name() if got.grad_fn is not None else "a flagged leaf"
+                raise Missed("history", expected="no history", got=found)
+
+
+def _plain_call(trial: Trial, model: nn.Module, x: Tensor) -> Tensor:
+    result = _call(trial, model, x)
+    if result is None:
+        raise Missed("non-leaf" if not x.is_leaf else "no return value", expected="a gradient", got="None")
+    return trial.tensor(result, shape=x.shape)
 
 
 @input_gradient.claim("touches no parameter's `.grad` or flag, and takes the model as it is", weight=3)

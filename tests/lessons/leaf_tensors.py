@@ -3,6 +3,7 @@
 import copy
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -103,6 +104,25 @@ def weight_seeded(fan_in, fan_out):
     return weight_as_parameter(fan_in, fan_out)
 
 
+def weight_by_distribution(fan_in, fan_out):
+    return torch.distributions.Normal(0.0, fan_in**-0.5).sample((fan_out, fan_in)).requires_grad_()
+
+
+def weight_by_numpy(fan_in, fan_out):
+    return torch.tensor(np.random.randn(fan_out, fan_in) / math.sqrt(fan_in), requires_grad=True)
+
+
+def weight_flag_misspelt(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in) / math.sqrt(fan_in)
+    weight.require_grad = True
+    return weight
+
+
+def weight_not_returned(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in) / math.sqrt(fan_in)
+    weight.requires_grad_()
+
+
 # ------------------------------------------------------------------------------------------------ activation_gradients
 
 
@@ -164,6 +184,27 @@ def gradients_grad_put_back(layers, x):
     for t, gradient in zip(tensors, before, strict=True):
         t.grad = gradient
     return [output.grad for output in outputs]
+
+
+def gradients_by_vjp(layers, x):
+    values, pulls = [layers[0](x).detach()], []
+    for layer in layers[1:]:
+        value, pull = torch.func.vjp(layer, values[-1])
+        values.append(value)
+        pulls.append(pull)
+    gradients = [torch.ones_like(values[-1])]
+    for pull in reversed(pulls):
+        gradients.insert(0, pull(gradients[0])[0].detach())
+    return gradients
+
+
+def gradients_of_added_zeros(layers, x):
+    zeros = []
+    for layer in layers:
+        x = layer(x)
+        zeros.append(torch.zeros_like(x, requires_grad=True))
+        x = x + zeros[-1]
+    return list(torch.autograd.grad(x.sum(), zeros))
 
 
 def recorded(layers, x):
@@ -277,6 +318,16 @@ def gradients_own_sum(layers, x):
     return [torch.autograd.grad(output.sum(), output, retain_graph=True)[0] for output in outputs]
 
 
+def gradients_no_sum(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return list(torch.autograd.grad(outputs[-1], outputs))
+
+
+def gradients_no_grad(layers, x):
+    with torch.no_grad():
+        return gradients_frozen(layers, x)
+
+
 # ------------------------------------------------------------------------------------------------------------ sgd_step
 
 
@@ -315,6 +366,31 @@ def step_flag_lowered_and_raised(params, lr):
             p.requires_grad = False
             p -= lr * p.grad
             p.requires_grad = True
+            p.grad = None
+
+
+@torch.no_grad()
+def step_foreach(params, lr):
+    params = [p for p in params if p.grad is not None]
+    if params:
+        torch._foreach_add_(params, [p.grad for p in params], alpha=-lr)
+    for p in params:
+        p.grad = None
+
+
+def step_in_inference_mode(params, lr):
+    with torch.inference_mode():
+        for p in params:
+            if p.grad is not None:
+                p -= lr * p.grad
+            p.grad = None
+
+
+def step_through_numpy(params, lr):
+    for p in params:
+        if p.grad is not None:
+            array = p.detach().numpy()
+            array -= (lr * p.grad.numpy()).astype(array.dtype)
             p.grad = None
 
 
@@ -417,6 +493,44 @@ def step_no_lr(params, lr):
             p.grad = None
 
 
+@torch.no_grad()
+def step_normed(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p -= lr * p.grad / p.grad.norm()
+            p.grad = None
+
+
+def step_adam(params, lr):
+    optimizer = torch.optim.Adam(params, lr=lr)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+@torch.no_grad()
+def step_set(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p.set_(p - lr * p.grad)
+            p.grad = None
+
+
+def step_zero_grad(params, lr):
+    optimizer = torch.optim.SGD(params, lr=lr)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+
+
+@torch.no_grad()
+def step_none_to_zeros(params, lr):
+    for p in params:
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+            continue
+        p -= lr * p.grad
+        p.grad = None
+
+
 def step_grad_mode(params, lr):
     torch.set_grad_enabled(False)
     step_by_copy(params, lr)
@@ -465,6 +579,26 @@ def fit_by_one_vector(x, y, steps, lr):
         w.data -= lr * w.grad
         w.grad = None
     return tuple(part.clone().requires_grad_() for part in w.detach())
+
+
+def fit_by_func(x, y, steps, lr):
+    w = torch.zeros(2, dtype=torch.float64)
+    gradient = torch.func.grad(lambda w: ((w[0] * x + w[1] - y) ** 2).mean())
+    for _ in range(steps):
+        w = w - lr * gradient(w)
+    return tuple(part.clone().requires_grad_() for part in w)
+
+
+def fit_by_layer(x, y, steps, lr):
+    layer = nn.Linear(1, 1).to(x.dtype)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.mse_loss(layer(x[:, None])[:, 0], y).backward()
+        optimizer.step()
+    return tuple(p.detach().reshape(()).requires_grad_() for p in layer.parameters())
 
 
 def fit_rebinding(x, y, steps, lr):
@@ -565,9 +699,38 @@ def fit_no_steps(x, y, steps, lr):
     return slope, intercept
 
 
+def fit_retain_grad(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        slope.retain_grad()
+        intercept.retain_grad()
+        (slope * x + intercept - y).square().mean().backward()
+        slope, intercept = slope - lr * slope.grad, intercept - lr * intercept.grad
+    return slope, intercept
+
+
+def fit_same_tensor(x, y, steps, lr):
+    slope = intercept = torch.zeros((), requires_grad=True)
+    for _ in range(steps):
+        (gradient,) = torch.autograd.grad((slope * x + intercept - y).square().mean(), slope)
+        with torch.no_grad():
+            slope -= lr * gradient
+    return slope, intercept
+
+
+def fit_broadcast(x, y, steps, lr):
+    w = torch.zeros(2, 1, dtype=x.dtype, requires_grad=True)
+    for _ in range(steps):
+        (gradient,) = torch.autograd.grad((x[:, None] @ w[:1] + w[1] - y).square().mean(), w)
+        with torch.no_grad():
+            w -= lr * gradient
+    return tuple(part.clone().requires_grad_() for part in w.detach()[:, 0])
+
+
 RIGHT = (
     Right("predicted_leaves", "ones and zeros", {key: int(value) for key, value in LEAVES.items()}),
     Right("predicted_leaves", "torch's bools", {key: torch.tensor(value) for key, value in LEAVES.items()}),
+    Right("predicted_leaves", "more keys than asked for", LEAVES | {"buffer": False}),
     Right("make_weight", "nn.Parameter", weight_as_parameter),
     Right("make_weight", "filled under no_grad", weight_under_no_grad),
     Right("make_weight", "scaled through .data", weight_by_data),
@@ -575,6 +738,10 @@ RIGHT = (
     Right("make_weight", "detached after scaling", weight_cut_free),
     Right("make_weight", "drawn transposed in float64", weight_transposed),
     Right("make_weight", "a layer's weight", weight_of_a_layer),
+    Right("make_weight", "a distribution", weight_by_distribution),
+    Right("make_weight", "numpy", weight_by_numpy),
+    Right("activation_gradients", "vjp", gradients_by_vjp),
+    Right("activation_gradients", "zeros added to the outputs", gradients_of_added_zeros),
     Right("activation_gradients", "retain_grad", gradients_by_retain_grad),
     Right("activation_gradients", "tensor hooks", gradients_by_hooks),
     Right("activation_gradients", "layer by layer", gradients_layer_by_layer),
@@ -585,6 +752,11 @@ RIGHT = (
     Right("sgd_step", "data", step_by_data),
     Right("sgd_step", "through detach()", step_by_detach),
     Right("sgd_step", "flag lowered and raised", step_flag_lowered_and_raised),
+    Right("sgd_step", "foreach", step_foreach),
+    Right("sgd_step", "inference mode", step_in_inference_mode),
+    Right("sgd_step", "numpy on the same memory", step_through_numpy),
+    Right("fit_line", "torch.func", fit_by_func),
+    Right("fit_line", "nn.Linear", fit_by_layer),
     Right("fit_line", "torch.optim", fit_by_optimizer),
     Right("fit_line", "new leaves each step", fit_by_new_leaves),
     Right("fit_line", "formula", fit_by_formula),
@@ -605,6 +777,14 @@ WRONG = (
             ("view", "view"),
         )
     ),
+    Wrong("predicted_leaves", "computed", dict.fromkeys(LEAVES, True), "everything is a leaf"),
+    Wrong("predicted_leaves", "unflagged", {key: key == "parameter" for key in LEAVES}, "only the parameter"),
+    Wrong("make_weight", "unflagged", weight_flag_misspelt, "the flag's name misspelt"),
+    Wrong("make_weight", "no return value", weight_not_returned),
+    Wrong(
+        "make_weight", "other recipe", lambda i, o: nn.init.xavier_normal_(nn.Parameter(torch.empty(o, i))), "Xavier"
+    ),
+    Wrong("make_weight", "other recipe", lambda i, o: nn.init.kaiming_normal_(nn.Parameter(torch.empty(o, i))), "He"),
     Wrong("make_weight", "scaled leaf", lambda i, o: torch.randn(o, i, requires_grad=True) / math.sqrt(i)),
     Wrong("make_weight", "scaled leaf", weight_flag_raised_again, "flag raised again"),
     Wrong("make_weight", "scaled leaf", lambda i, o: nn.Parameter(torch.randn(o, i)) * i**-0.5, "scaled parameter"),
@@ -642,6 +822,9 @@ WRONG = (
     Wrong("activation_gradients", "cut", gradients_cut),
     Wrong("activation_gradients", "cut", gradients_cut_allowed, "cut, and unused allowed"),
     Wrong("activation_gradients", "own sum", gradients_own_sum),
+    Wrong("activation_gradients", "no sum", gradients_no_sum),
+    Wrong("activation_gradients", "values", recorded),
+    Wrong("activation_gradients", "frozen", gradients_no_grad, "under no_grad"),
     Wrong("sgd_step", "rebinding", step_rebinding),
     Wrong("sgd_step", "leaf in place", step_leaf_in_place),
     Wrong("sgd_step", "new memory", step_new_memory),
@@ -654,7 +837,12 @@ WRONG = (
     Wrong("sgd_step", "read twice", step_read_twice),
     Wrong("sgd_step", "read twice", step_by_index, "by index"),
     Wrong("sgd_step", "ascent", step_ascent),
-    Wrong("sgd_step", "no lr", step_no_lr),
+    Wrong("sgd_step", "length", step_no_lr, "no learning rate"),
+    Wrong("sgd_step", "length", step_normed, "gradient of length 1"),
+    Wrong("sgd_step", "other rule", step_adam),
+    Wrong("sgd_step", "new memory", step_set, "set_"),
+    Wrong("sgd_step", "zeros", step_zero_grad, "zero_grad(set_to_none=False)"),
+    Wrong("sgd_step", "zeros", step_none_to_zeros, "None made zeros"),
     Wrong("sgd_step", "grad mode", step_grad_mode),
     Wrong("fit_line", "rebinding", fit_rebinding),
     Wrong("fit_line", "not a leaf", fit_history),
@@ -668,6 +856,12 @@ WRONG = (
     Wrong("fit_line", "off by one", lambda x, y, steps, lr: fit_with(x, y, max(steps - 1, 0), lr), "one step too few"),
     Wrong("fit_line", "one after the other", fit_in_turn),
     Wrong("fit_line", "solved", fit_solved),
+    Wrong("fit_line", "not a leaf", fit_retain_grad, "retain_grad at every step"),
+    Wrong("fit_line", "ascent", lambda x, y, steps, lr: fit_with(x, y, steps, -lr)),
+    Wrong("fit_line", "swapped", lambda x, y, steps, lr: fit_with(x, y, steps, lr)[::-1]),
+    Wrong("fit_line", "same tensor", fit_same_tensor),
+    Wrong("fit_line", "broadcast", fit_broadcast),
+    Wrong("fit_line", "not a tensor", lambda x, y, steps, lr: tuple(w.item() for w in fit_with(x, y, steps, lr))),
     Wrong("fit_line", "start", fit_random_start),
     Wrong("fit_line", "one element", fit_one_element),
     Wrong("fit_line", "no steps", fit_no_steps),

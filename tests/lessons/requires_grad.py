@@ -121,6 +121,39 @@ def will_no_inference(*inputs):
     return any(flags_of(inputs)) and not torch.is_inference_mode_enabled()
 
 
+def will_by_match(*inputs):
+    match (torch.is_inference_mode_enabled(), torch.is_grad_enabled()):
+        case (False, True):
+            return len([1 for value in inputs if torch.is_tensor(value) and value.requires_grad]) > 0
+        case _:
+            return False
+
+
+def will_by_leaf(*inputs):
+    leaf = torch.ones(1, requires_grad=True)
+    if (leaf + 0).grad_fn is None:
+        return False
+    return any(value.requires_grad for value in filter(torch.is_tensor, inputs))
+
+
+def will_inside_enable_grad(*inputs):
+    with torch.enable_grad():
+        return torch.is_grad_enabled() and any(flags_of(inputs))
+
+
+def will_inner_or_parameter(*inputs):
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return recording() and any(value.grad_fn is not None or isinstance(value, nn.Parameter) for value in tensors)
+
+
+def will_last(*inputs):
+    return bool(flags_of(inputs)) and flags_of(inputs)[-1] and recording()
+
+
+def will_words(*inputs):
+    return "yes" if any(flags_of(inputs)) and recording() else ""
+
+
 # -------------------------------------------------------------------------------------------------------------- freeze
 
 
@@ -317,6 +350,46 @@ def freeze_state_dict_kept(module):
 
 def freeze_no_return(module):
     freeze_by_method(module)
+
+
+def freeze_by_apply(module):
+    def freeze_own(submodule):
+        for parameter in submodule.parameters(recurse=False):
+            parameter.requires_grad_(False)
+            parameter.grad = None
+
+    return module.apply(freeze_own)
+
+
+def freeze_by_names(module):
+    for name, _ in list(module.named_parameters()):
+        parameter = functools.reduce(getattr, name.split("."), module)
+        parameter.grad, parameter.requires_grad = None, False
+    return module
+
+
+def freeze_by_detaching(module):
+    for parameter in module.parameters():
+        parameter.detach_()
+        parameter.grad = None
+    return module
+
+
+def freeze_hooks(module):
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.register_hook(torch.zeros_like)
+    return module
+
+
+def freeze_inference_forward(module):
+    module.eval()
+    module.forward = torch.inference_mode()(module.forward)
+    return module
+
+
+def freeze_train(module):
+    return freeze_by_method(module).train()
 
 
 # ------------------------------------------------------------------------------------------------- finetune_parameters
@@ -635,6 +708,54 @@ def finetune_buffers(model, trainable):
     return finetune(model, trainable)
 
 
+def finetune_by_sets(model, trainable):
+    try:
+        if trainable == "":
+            raise AttributeError("the model itself")
+        submodule = model.get_submodule(trainable)
+    except AttributeError as error:
+        raise ValueError(f"{trainable!r}: choose from {[name for name, _ in model.named_children()]}") from error
+    chosen = list(dict.fromkeys(submodule.parameters()))
+    for parameter in set(model.parameters()) - set(chosen):
+        parameter.requires_grad, parameter.grad = False, None
+    submodule.requires_grad_(True)
+    return chosen
+
+
+def finetune_message_is_the_model(model, trainable):
+    found = [module for name, module in model.named_modules(remove_duplicate=False) if name == trainable and name]
+    if not found:
+        raise ValueError(str(model))
+    ids, chosen = {id(parameter) for parameter in found[0].parameters()}, []
+    for parameter in model.parameters():
+        parameter.requires_grad_(id(parameter) in ids)
+        if id(parameter) in ids:
+            chosen.append(parameter)
+        else:
+            parameter.grad = None
+    return chosen
+
+
+def finetune_top_level(model, trainable):
+    refuse(model, trainable)
+    return finetune(model, trainable.split(".")[0])
+
+
+def finetune_attribute(model, trainable):
+    refuse(model, trainable)
+    for child in model.children():
+        child.requires_grad = False
+    submodule = model.get_submodule(trainable)
+    submodule.requires_grad = True
+    return list(submodule.parameters())
+
+
+def finetune_key_error(model, trainable):
+    submodule = {name: module for name, module in model.named_modules() if name}[trainable]
+    assert submodule is model.get_submodule(trainable)
+    return finetune(model, trainable)
+
+
 # ------------------------------------------------------------------------------------------------------ input_gradient
 
 
@@ -680,6 +801,73 @@ def gradient_by_ones_in_float32(model, x):
         leaf = x.detach().clone().requires_grad_()
         twin(leaf).sum().backward()
     return leaf.grad.clone()
+
+
+def gradient_by_func_vjp(model, x):
+    _, pull_back = torch.func.vjp(lambda value: model(value).sum(), x.detach())
+    return pull_back(torch.ones((), dtype=x.dtype))[0].detach()
+
+
+def gradient_by_tensor_hook(model, x):
+    got = []
+    with torch.enable_grad():
+        leaf = x.detach().clone().requires_grad_()
+        inner = leaf * 1
+        inner.register_hook(lambda gradient: got.append(gradient.clone()))
+        model(inner).sum().backward(inputs=[leaf])
+    return got[0]
+
+
+def gradient_by_differences(model, x):
+    twin = copy.deepcopy(model).double()
+    flat = x.detach().clone().double().flatten()
+    out = torch.empty_like(flat)
+    with torch.no_grad():
+        for index in range(flat.numel()):
+            step = torch.zeros_like(flat)
+            step[index] = 1e-6
+            out[index] = (twin((flat + step).view(x.shape)) - twin((flat - step).view(x.shape))).sum() / 2e-6
+    return out.view(x.shape).to(x.dtype)
+
+
+def gradient_by_forward_mode(model, x):
+    with torch.enable_grad():
+        return torch.func.jacfwd(lambda value: model(value).sum())(x.detach()).detach()
+
+
+def gradient_cleared_around(model, x):
+    model.zero_grad()
+    got = gradient_fills(model, x)
+    model.zero_grad()
+    return got
+
+
+def gradient_flag_lowered_again(model, x):
+    got = gradient_flags_x(model, x)
+    x.requires_grad = False
+    return got
+
+
+def gradient_by_rows(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        out = model(leaf)
+        return torch.autograd.grad(out.sum() / out.shape[0], leaf)[0]
+
+
+def gradient_flagged_result(model, x):
+    return gradient_by_vector_jacobian(model, x).requires_grad_()
+
+
+def gradient_hook_left(model, x):
+    model.register_forward_pre_hook(lambda module, args: None)
+    return gradient_by_vector_jacobian(model, x)
+
+
+def gradient_of_one_output(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(model(leaf).flatten()[0], leaf)[0]
 
 
 def gradient_unflagged(model, x):
@@ -747,11 +935,11 @@ def gradient_accumulated(model, x):
 
 
 def gradient_non_leaf(model, x):
-    if x.requires_grad:
-        with torch.enable_grad():
-            model(x).sum().backward(inputs=[x] if x.is_leaf else None)
-        return x.grad
-    return gradient_by_vector_jacobian(model, x)
+    if x.is_leaf:
+        return gradient_by_vector_jacobian(model, x)
+    with torch.enable_grad():
+        model(x).sum().backward()
+    return x.grad
 
 
 def gradient_fills(model, x):
@@ -847,12 +1035,23 @@ RIGHT = (
     Right("will_require_grad", "getattr", will_by_getattr),
     Right("will_require_grad", "probe of the engine", will_by_probe),
     Right("will_require_grad", "adding tensors", will_by_adding),
+    Right("will_require_grad", "match", will_by_match),
+    Right("will_require_grad", "a leaf's grad_fn", will_by_leaf),
     Right("freeze", "the module's own methods", freeze_by_method),
+    Right("freeze", "apply", freeze_by_apply),
+    Right("freeze", "by name", freeze_by_names),
+    Right("freeze", "detach_", freeze_by_detaching),
     Right("freeze", "every module's own parameters", freeze_by_modules),
     Right("freeze", "recursive", freeze_recursive),
     Right("finetune_parameters", "set of parameters", finetune_by_identity),
     Right("finetune_parameters", "walking down", finetune_by_walking),
     Right("finetune_parameters", "names with duplicates", finetune_by_names),
+    Right("finetune_parameters", "difference of sets", finetune_by_sets),
+    Right("finetune_parameters", "the model as message", finetune_message_is_the_model),
+    Right("input_gradient", "torch.func.vjp", gradient_by_func_vjp),
+    Right("input_gradient", "tensor hook", gradient_by_tensor_hook),
+    Right("input_gradient", "central differences", gradient_by_differences),
+    Right("input_gradient", "forward mode", gradient_by_forward_mode),
     Right("input_gradient", "backward to the input alone", gradient_by_backward_to_inputs),
     Right("input_gradient", "torch.func.grad", gradient_by_func),
     Right("input_gradient", "jacobian", gradient_by_jacobian),
@@ -883,6 +1082,13 @@ WRONG = (
     Wrong("will_require_grad", "try it", will_sum),
     Wrong("will_require_grad", "try it", will_stack, "stacked"),
     Wrong("will_require_grad", "no bool", will_list),
+    Wrong("will_require_grad", "mode", will_inside_enable_grad, "enable_grad inside"),
+    Wrong("will_require_grad", "history", will_inner_or_parameter, "inner or parameter"),
+    Wrong("will_require_grad", "first", will_last, "last"),
+    Wrong("will_require_grad", "no bool", will_words, "words"),
+    Wrong("freeze", "elsewhere", freeze_hooks, "hooks"),
+    Wrong("freeze", "eval", freeze_inference_forward, "inference mode in forward"),
+    Wrong("freeze", "side effect", freeze_train, "training mode"),
     Wrong("freeze", "attribute", freeze_attribute),
     Wrong("freeze", "misspelt", freeze_misspelt),
     Wrong("freeze", "shallow", freeze_shallow),
@@ -914,6 +1120,9 @@ WRONG = (
     Wrong("finetune_parameters", "prefix", finetune_contains, "contains"),
     Wrong("finetune_parameters", "not raised", finetune_not_raised),
     Wrong("finetune_parameters", "rest trains", finetune_rest_trains),
+    Wrong("finetune_parameters", "rest trains", finetune_top_level, "top level"),
+    Wrong("finetune_parameters", "attribute", finetune_attribute),
+    Wrong("finetune_parameters", "error type", finetune_key_error, "KeyError"),
     Wrong("finetune_parameters", "root", finetune_children_frozen),
     Wrong("finetune_parameters", "children", finetune_children),
     Wrong("finetune_parameters", "children", finetune_getattr, "getattr"),
@@ -944,6 +1153,12 @@ WRONG = (
     Wrong("input_gradient", "unflagged", gradient_unflagged),
     Wrong("input_gradient", "unflagged", gradient_of_x_grad, "x.grad"),
     Wrong("input_gradient", "mean", gradient_mean),
+    Wrong("input_gradient", "mean", gradient_by_rows, "mean over rows"),
+    Wrong("input_gradient", "part", gradient_of_one_output),
+    Wrong("input_gradient", "clears", gradient_cleared_around, "cleared around"),
+    Wrong("input_gradient", "x changed", gradient_flag_lowered_again, "flag lowered again"),
+    Wrong("input_gradient", "history", gradient_flagged_result, "flagged result"),
+    Wrong("input_gradient", "side effect", gradient_hook_left, "hook left"),
     Wrong("input_gradient", "output", gradient_output),
     Wrong("input_gradient", "absolute", gradient_absolute),
     Wrong("input_gradient", "history", gradient_history),

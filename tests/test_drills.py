@@ -1,0 +1,548 @@
+"""Random programs to practise on: that they are valid, fair and repeatable, and that the line they blame is the right one.
+
+The blamed line has its own oracle in ``drill_mutations``: a small change of that line must change the answer.
+"""
+
+import ast
+import collections
+import hashlib
+import math
+import os
+import pickle
+import random
+import re
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from course_utils import drill_run
+from course_utils.drill_programs import LINE_LENGTH, MOST_LINES, NAMES, Draw
+from course_utils.drill_rules import RULES
+from course_utils.drills import LEVELS, TOPICS, Drill, drill
+from tests.drill_mutations import MUTATIONS, Source, in_fresh_thread, mutated, observe
+
+SEEDS = range(1000)
+EVERY = [(topic, level) for topic in TOPICS for level in LEVELS]
+ANSWERS = {"error", "wrong gradient", "right gradient"}
+
+each_kind = pytest.mark.parametrize(("topic", "level"), EVERY)
+
+
+@cache
+def programs(topic, level):
+    return [drill(topic, seed, level) for seed in SEEDS]
+
+
+@cache
+def answers(topic, level):
+    return [drill_run.answers(topic, made.program) for made in programs(topic, level)]
+
+
+def right_answers(made):
+    return drill_run.answers(made.topic, made.program)
+
+
+def wrong(value):
+    return not value if isinstance(value, bool) else min(ANSWERS - {value})
+
+
+# The programs.
+
+
+@each_kind
+def test_a_thousand_programs_run_and_the_rules_agree_with_pytorch(topic, level):
+    for made, found in zip(programs(topic, level), answers(topic, level), strict=True):
+        expected = {question.key: question.expected for question in made.program.questions}
+        assert found == expected, f"seed {made.seed}\n{made.code}"
+        assert list(found) == list(made.choices)
+        assert all(found[key] in made.choices[key] for key in found)
+
+
+@each_kind
+def test_programs_are_short_enough_to_be_read(topic, level):
+    for made in programs(topic, level):
+        lines = made.program.lines
+        assert 4 <= len(lines) <= MOST_LINES == 12
+        assert max(map(len, lines)) <= LINE_LENGTH == 60
+        assert made.code.isascii() and "\t" not in made.code
+        assert 3 <= len(made.choices) <= 6
+        ast.parse(made.code)
+
+
+def test_higher_levels_have_longer_programs():
+    for topic in TOPICS:
+        lengths = [sum(len(made.program.lines) for made in programs(topic, level)) / len(SEEDS) for level in LEVELS]
+        assert lengths == sorted(lengths)
+
+
+@pytest.mark.parametrize("topic", ["flags", "leaves", "edits"])
+def test_level_1_has_neither_views_nor_blocks_in_blocks(topic):
+    for made in programs(topic, 1):
+        assert not re.search(r"\[\d?:|\.view\(|\.unsqueeze\(", made.code)
+        assert not re.search(r"^ {8}", made.code, flags=re.MULTILINE)
+
+
+def test_level_2_brings_views_and_in_place_operations_and_level_3_nesting():
+    for topic in ("flags", "leaves", "edits"):
+        share = [made.code for made in programs(topic, 2) if re.search(r"\[\d?:|\.view\(|_\(|\+=", made.code)]
+        assert len(share) > 400
+    for topic in ("flags", "leaves", "modes"):
+        assert sum(bool(re.search(r"^ {8}\S", made.code, flags=re.MULTILINE)) for made in programs(topic, 3)) > 200
+
+
+@each_kind
+def test_names_come_in_the_order_of_the_alphabet_and_every_one_is_made_before_its_use(topic, level):
+    for made in programs(topic, level)[:200]:
+        made_here = [node.id for node in ast.walk(ast.parse(made.code)) if isinstance(node, ast.Name)]
+        firsts = [name for name in dict.fromkeys(re.findall(r"^ *([a-z]) = ", made.code, flags=re.MULTILINE))]
+        assert firsts == sorted(firsts) and set(firsts) <= set(NAMES)
+        assert set(firsts) <= set(made_here)
+
+
+# The seeds.
+
+
+def renamed(code):
+    """The program with its names numbered in order of appearance: what is left when the choice of names is not counted."""
+    seen = {}
+    return re.sub(r"\b[a-z]\b", lambda match: seen.setdefault(match[0], f"name{len(seen)}"), code)
+
+
+@each_kind
+def test_two_seeds_give_the_same_program_no_more_often_than_chance_allows(topic, level):
+    """The birthday bound, from a part of the program that is certainly uniform.
+
+    The names of a program with k of them are one of C(19, k) sets, each as likely as the others, and independent of the
+    rest of the program. So two seeds with the same rest give the same program with probability 1 / C(19, k). Expected
+    are then at most (pairs with the same rest) / C(19, k) equal programs, and more than 0.01 of them is more than chance.
+    """
+    codes = [made.code for made in programs(topic, level)]
+    assert len(set(codes)) == len(codes)
+    groups = collections.Counter(map(renamed, codes))
+    expected = 0.0
+    for rest, count in groups.items():
+        names = len(set(re.findall(r"\bname\d+\b", rest)))
+        expected += math.comb(count, 2) / math.comb(len(NAMES), names)
+    assert expected < 0.01
+    assert len(groups) > 990, "the programs differ in more than their names"
+
+
+@each_kind
+def test_the_same_seed_gives_the_same_program(topic, level):
+    for made in programs(topic, level)[:50]:
+        again = drill(topic, seed=made.seed, level=level)
+        assert (again.code, again.program) == (made.code, made.program)
+
+
+# Changing a generator changes every program that was ever handed out by its seed: then, and only then, these change.
+PRINTS = {
+    ("flags", 1): "",
+}
+
+
+def print_of(topic, level):
+    text = "\n\n".join(made.code for made in programs(topic, level)[:100])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@each_kind
+def test_seeds_keep_their_programs_from_machine_to_machine_and_version_to_version(topic, level):
+    assert print_of(topic, level) == PRINTS[topic, level]
+
+
+def test_programs_do_not_depend_on_the_hash_seed_of_python():
+    source = "from course_utils.drills import drill; print(repr([drill('modes', s, 3).code for s in range(20)]))"
+    shown = {
+        subprocess.run(
+            [sys.executable, "-c", source],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+        ).stdout
+        for seed in (1, 2)
+    }
+    assert shown == {repr([made.code for made in programs("modes", 3)[:20]]) + "\n"}
+
+
+def test_every_draw_is_made_of_the_one_generator_that_python_promises_to_keep():
+    draw, plain = Draw("text"), random.Random("text")
+    assert [draw.below(10) for _ in range(20)] == [int(plain.random() * 10) for _ in range(20)]
+    assert plain.random() == random.Random("text").random() or True
+
+
+def test_without_a_seed_each_drill_is_another_one_and_shows_how_to_have_it_again():
+    state = random.getstate()
+    made = [drill("leaves") for _ in range(10)]
+    assert len({one.seed for one in made}) >= 9
+    assert random.getstate() == state
+    for one in made:
+        assert f"seed={one.seed}" in repr(one)
+        assert drill("leaves", one.seed).code == one.code
+
+
+def test_a_seed_may_be_any_whole_number_or_text():
+    assert drill("flags", np.int64(7)).code == drill("flags", 7).code == drill("flags", " 7 ").code
+    assert drill("flags", "maria.1").code != drill("flags", "maria.2").code
+    assert drill("flags", -1).code != drill("flags", 1).code
+
+
+# The answers.
+
+
+def share(values, value):
+    return sum(v == value for v in values) / len(values)
+
+
+@each_kind
+def test_no_answer_is_lopsided(topic, level):
+    by_key, by_place, by_kind = (collections.defaultdict(list) for _ in range(3))
+    for found in answers(topic, level):
+        for place, (key, value) in enumerate(found.items()):
+            kind = re.sub(r"^[a-z](?![a-z])", "name", key)
+            for group, name in ((by_key, key), (by_place, place), (by_kind, kind)):
+                group[name].append(value)
+    checked = 0
+    for group in (by_key, by_place, by_kind):
+        for name, values in group.items():
+            if len(values) < 100:  # a share of fewer says little about the generator
+                continue
+            checked += 1
+            if isinstance(values[0], bool):
+                assert 0.25 <= share(values, True) <= 0.75, (name, share(values, True), len(values))
+            else:
+                assert max(share(values, value) for value in ANSWERS) <= 0.75
+                assert min(share(values, value) for value in ANSWERS) >= 0.1
+    assert checked >= 5
+
+
+@each_kind
+def test_every_program_asks_for_more_than_one_answer(topic, level):
+    for found in answers(topic, level):
+        if topic != "edits":
+            assert len(set(found.values())) == 2
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_right_means_the_gradient_of_the_loss_as_it_was_computed(level):
+    """Against finite differences of the loss, for the programs whose leaves are not edited before their use."""
+    compared = collections.Counter()
+    for made, found in zip(programs("edits", level)[:150], answers("edits", level), strict=False):
+        program = made.program
+        if found["backward"] == "error" or program.edited[1] < program.loss and "no_grad" in made.code:
+            continue
+        agree = in_fresh_thread(lambda program=program: _gradients_agree(program))
+        assert agree == (found["backward"] == "right gradient"), f"seed {made.seed}\n{made.code}"
+        compared[found["backward"]] += 1
+    assert min(compared.values()) >= 15 and len(compared) == 2
+
+
+def _gradients_agree(program, step=1e-6):
+    torch.set_default_dtype(torch.float64)
+    try:
+        return _agree(program, step)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def _agree(program, step):
+    def loss(name="", index=0, change=0.0):
+        space = {"torch": torch}
+        for line in program.lines[: program.loss]:
+            exec(line, space)
+            if line.startswith(f"{name} = "):
+                with torch.no_grad():
+                    space[name][index] += change
+        return space["loss"].item()
+
+    space = {"torch": torch}
+    exec(program.code, space)
+    leaves = {name: value for name, value in space.items() if isinstance(value, torch.Tensor) and value.is_leaf}
+    for name, leaf in leaves.items():
+        if leaf.grad is None:
+            continue
+        for index in range(len(leaf)):
+            slope = (loss(name, index, step) - loss(name, index, -step)) / (2 * step)
+            if not math.isclose(slope, leaf.grad[index].item(), rel_tol=1e-4, abs_tol=1e-7):
+                return False
+    return True
+
+
+# The line that is blamed.
+
+
+@each_kind
+def test_the_blamed_line_decides_because_a_change_of_it_changes_the_answer(topic, level):
+    for made in programs(topic, level)[:60]:
+        program = made.program
+        for question in program.questions:
+            assert observe(Source.of(program), program, topic, question.key) == question.expected
+            source = mutated(program, question)
+            after = observe(source, program, topic, question.key)
+            text = "\n".join(row[1] for row in source.rows)
+            assert after != question.expected, f"seed {made.seed}, {question}\n{made.code}\n\n{text}"
+
+
+def test_every_rule_is_put_to_the_test_and_drawn_often_enough():
+    drawn = collections.Counter(
+        question.rule
+        for topic, level in EVERY
+        for made in programs(topic, level)
+        for question in made.program.questions
+    )
+    assert set(drawn) == set(RULES) == set(MUTATIONS)
+    assert min(drawn.values()) >= 10, drawn.most_common()[-5:]
+
+
+def test_an_operation_is_recorded_because_of_the_named_operands_and_no_others():
+    compared = 0
+    for made in programs("flags", 2)[:300]:
+        for question in made.program.questions:
+            if question.rule != "any":
+                continue
+            source = Source.of(made.program)
+            text = source.text(question.line)
+            carriers = re.findall(r"`(\w)`", re.search(r"and (.*?) do(es)? here", question.explanation)[1])
+            left, right = text.split(" = ", 1)
+            others = set(re.findall(r"\b[a-z]\b", right)) - set(carriers)
+            for name in others:
+                right = re.sub(rf"\b{name}\b", f"{name}.detach()", right)
+            source.put(question.line, f"{left} = {right}")
+            assert observe(source, made.program, "flags", question.key) is True
+            compared += bool(others)
+    assert compared > 20
+
+
+# The check.
+
+
+@each_kind
+def test_right_answers_pass_and_wrong_ones_are_told_the_line_and_the_rule(topic, level):
+    for made in programs(topic, level)[:8]:
+        found = right_answers(made)
+        score = made.check(found)
+        assert (float(score), score.possible, score.status) == (len(found), len(found), "passed"), str(score)
+        assert not any(claim.diagnosis for claim in score.claims)
+
+        score = made.check({key: wrong(value) for key, value in found.items()})
+        assert (float(score), score.status) == (0.0, "partial")
+        for claim, question in zip(score.claims, made.program.questions, strict=True):
+            assert claim.diagnosis == f"Line {question.line} decides. {question.explanation}"
+            assert (f"line {question.line}", made.program.lines[question.line - 1].strip()) in claim.details
+            assert ("PyTorch", repr(found[question.key])) in claim.details
+            assert " ".join(claim.diagnosis.split()) in " ".join(str(score).split())
+
+
+def test_one_wrong_answer_costs_one_point_and_the_right_ones_are_told_nothing_more():
+    made = drill("flags", seed=3)
+    found = right_answers(made)
+    key = list(found)[1]
+    score = made.check({**found, key: not found[key]})
+    assert (float(score), score.status) == (len(found) - 1, "partial")
+    assert [claim.held for claim in score.claims] == [other != key for other in found]
+    assert repr(score) == f"{len(found) - 1}.0"
+
+
+def test_nothing_is_run_before_there_is_an_answer(monkeypatch):
+    def refuse(*args):
+        raise AssertionError("the program was run")
+
+    monkeypatch.setattr(drill_run, "answers", refuse)
+    made = drill("edits", seed=5, level=3)
+    assert repr(made) and made._repr_html_() and made.choices and made.code
+    blank = dict.fromkeys(made.choices, ...)
+    for stub in (..., None, {}, blank, dict.fromkeys(made.choices), {...}):
+        score = made.check(stub)
+        assert (float(score), score.status, score.claims) == (0.0, "not attempted", ())
+        assert "not attempted" in str(score) and "not attempted" in score._repr_html_()
+
+
+@pytest.mark.parametrize("form", [np.bool_, int, float, torch.tensor, lambda value: f" {value}".upper()])
+def test_answers_count_in_any_of_the_usual_forms(form):
+    made = drill("edits", seed=11)
+    found = right_answers(made)
+    text = form("x") if form("" if form is str else 1) == " 1" else None
+    given = {
+        key: (value.upper() + " " if text is not None else value) if isinstance(value, str) else value
+        for key, value in found.items()
+    }
+    if text is None:
+        given = {key: form(value) if isinstance(value, bool) else value for key, value in found.items()}
+    assert made.check(given).status == "passed"
+
+
+def test_a_missing_answer_is_no_error_and_gives_nothing_away():
+    made = drill("leaves", seed=2)
+    found = right_answers(made)
+    left_out, *others = found
+    for given in ({key: found[key] for key in others}, {**found, left_out: ...}, {**found, left_out: None}):
+        score = made.check(given)
+        assert (float(score), score.status) == (len(others), "partial")
+        assert not score.claims[0].judged and score.claims[0].details == ()
+        assert f"no answer yet: `{left_out}`" in str(score)
+
+
+def test_what_is_no_answer_to_the_question_is_told_what_is():
+    made = drill("edits", seed=1)
+    score = made.check({**right_answers(made), "backward": "crash"})
+    assert (
+        "one of 'error', 'wrong gradient', 'right gradient'" in str(score) and "line" not in str(score).split("Next")[0]
+    )
+    key = next(key for key in made.choices if key != "backward")
+    assert "True or False" in str(made.check({**right_answers(made), key: "error"}))
+    assert "no answer to the question" in str(made.check({**right_answers(made), key: object()}))
+    assert "a dict" in str(made.check([True, False]))
+    assert "'other'" in str(made.check({**right_answers(made), "other": True}))
+
+
+def test_where_pytorch_disagrees_with_the_rules_pytorch_is_right_and_no_rule_is_told(monkeypatch):
+    made = drill("flags", seed=3)
+    found = right_answers(made)
+    monkeypatch.setattr(drill_run, "answers", lambda topic, program: {key: not value for key, value in found.items()})
+    score = made.check(found)
+    assert float(score) == 0.0
+    assert not any(claim.diagnosis for claim in score.claims)
+    assert not any(label.startswith("line") for claim in score.claims for label, _ in claim.details)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_the_caller_s_modes_and_random_state_make_no_difference_and_stay(topic, mode):
+    made = drill(topic, seed=4, level=3)
+    found = right_answers(made)
+    torch.manual_seed(5)
+    before = torch.get_rng_state(), torch.initial_seed(), random.getstate()
+    with mode():
+        modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        assert drill(topic, seed=4, level=3).check(found).status == "passed"
+        assert (torch.is_grad_enabled(), torch.is_inference_mode_enabled()) == modes
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (torch.initial_seed(), random.getstate()) == before[1:]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_default_dtype_default_device_and_anomaly_mode_make_no_difference_and_stay(topic):
+    found = [right_answers(made) for made in programs(topic, 2)[:20]]
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    try:
+        with torch.autograd.set_detect_anomaly(True):
+            assert [right_answers(made) for made in programs(topic, 2)[:20]] == found
+            assert torch.is_anomaly_enabled()
+        assert torch.get_default_dtype() == torch.float64
+        assert torch.ones(1).device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_check_says_nothing_beside_its_card(capfd):
+    for topic, level in EVERY:
+        made = drill(topic, seed=8, level=level)
+        made.check({key: wrong(value) for key, value in right_answers(made).items()})
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_score_survives_pickling():
+    made = drill("modes", seed=6, level=2)
+    score = made.check({key: True for key in made.choices})
+    again = pickle.loads(pickle.dumps(score))
+    assert (str(again), float(again), again.seed, type(again)) == (str(score), float(score), 6, type(score))
+
+
+# What is shown.
+
+
+def test_a_drill_shows_its_program_its_keys_their_values_and_the_cell_to_answer_with():
+    for topic, level in EVERY:
+        made = drill(topic, seed=9, level=level)
+        assert isinstance(made, Drill)
+        shown = repr(made)
+        for number, line in enumerate(made.program.lines, 1):
+            assert f"{number:2}  {line}" in shown
+        assert max(map(len, shown.split("\n"))) <= 88
+        for key in made.choices:
+            assert f'"{key}": ...' in shown
+        assert "True or False" in shown
+        if topic == "edits":
+            assert all(repr(value) in shown for value in ANSWERS)
+        cell = shown[shown.index("drill(") :]
+        assert eval(cell, {"drill": drill}).status == "not attempted"
+        assert eval(cell[: cell.index(".check")], {"drill": drill}) == made
+
+
+class Checker(HTMLParser):
+    """Collects an HTML text, and fails where an element is closed that is not open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def text_of(html):
+    checker = Checker()
+    checker.feed(html)
+    assert not checker.open
+    return checker.text
+
+
+def test_the_cards_are_whole_html_with_all_that_the_text_says():
+    for topic, level in EVERY:
+        made = drill(topic, seed="<b>&", level=level)
+        text = text_of(made._repr_html_())
+        assert "seed <b>&" in text and "\n".join(line for line in made.program.lines[:1]) in text
+        found = right_answers(made)
+        score = made.check({**{key: wrong(value) for key, value in found.items()}, "extra": 1})
+        text = text_of(score._repr_html_())
+        for question in made.program.questions:
+            assert question.explanation.replace("`", "") in text
+        assert "'extra'" in text and "0 of" in text
+        assert "3 of" not in text_of(made.check(found)._repr_html_()) or len(found) == 3
+
+
+def test_a_card_leads_on_to_another_program_and_after_success_to_the_next_level():
+    made = drill("flags", seed=3, level=2)
+    found = right_answers(made)
+    assert '`drill("flags", level=3)` a harder one' in str(made.check(found))
+    key = next(iter(found))
+    assert "level=3" not in str(made.check({**found, key: not found[key]}))
+    assert "harder" not in str(drill("flags", 3, 3).check(right_answers(drill("flags", 3, 3))))
+
+
+@pytest.mark.parametrize("topic", ["flag", "", None, 3])
+def test_an_unknown_topic_is_refused_with_the_topics_there_are(topic):
+    with pytest.raises(ValueError, match="flags, leaves, modes, edits"):
+        drill(topic)
+
+
+@pytest.mark.parametrize("level", [0, 4, "2", None, 1.5])
+def test_an_unknown_level_is_refused_with_the_levels_there_are(level):
+    with pytest.raises(ValueError, match="level 1, 2 or 3"):
+        drill("flags", level=level)
+
+
+@pytest.mark.parametrize("seed", [1.5, [1], object()])
+def test_a_seed_of_another_kind_is_refused(seed):
+    with pytest.raises(TypeError, match="a whole number, a text, or None"):
+        drill("flags", seed=seed)
+
+
+def test_drills_import_neither_notebook_nor_drawing():
+    folder = Path(drill_run.__file__).parent
+    for path in folder.glob("drill*.py"):
+        assert not re.search(r"IPython|matplotlib|nbgrader", path.read_text(encoding="utf-8"))
