@@ -76,17 +76,14 @@ class DrillScore(Score):
         return made
 
     def __reduce__(self):
-        return DrillScore.of, (Score.__reduce__(self)[0](*Score.__reduce__(self)[1]), self.claims, *_made_from(self))
+        rebuild, parts = super().__reduce__()
+        return DrillScore.of, (rebuild(*parts), self.claims, self.topic, self.level, self.seed)
 
     def __str__(self) -> str:
         return result_text(self)
 
     def _repr_html_(self) -> str:
         return result_html(self)
-
-
-def _made_from(made: DrillScore | Drill) -> tuple[str, int, int | str]:
-    return made.topic, made.level, made.seed
 
 
 def drill_html(drill: Drill) -> str:

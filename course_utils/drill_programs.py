@@ -25,15 +25,17 @@ _INDENT = "    "
 class Draw:
     """Random choices from a text, the same on every machine and in every version of Python.
 
-    Of Python's generator only ``random()`` is promised to give the same numbers in later versions, so every choice here
-    is made of it. https://docs.python.org/3/library/random.html#notes-on-reproducibility
+    Of Python's generator only ``random()`` after a named seeder is promised to give the same numbers in later versions,
+    so every choice is made of that. https://docs.python.org/3/library/random.html#notes-on-reproducibility
 
     Args:
-        text: the seed. Text is hashed by ``random.Random`` itself, without Python's own ``hash``.
+        text: the seed. The seeder takes SHA-512 of it, not Python's ``hash``, which differs from process to process.
     """
 
     def __init__(self, text: str) -> None:
-        self._next = random.Random(text).random
+        generator = random.Random()
+        generator.seed(text, version=2)
+        self._next = generator.random
 
     def below(self, limit: int) -> int:
         """A whole number from 0 to ``limit - 1``."""

@@ -58,7 +58,7 @@ def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
         >>> drill("flags", seed=7).seed
         7
     """
-    if topic not in _WRITERS:
+    if topic not in TOPICS:
         raise ValueError(explain(f"drill({describe(topic)}) was asked for.", "one of " + ", ".join(TOPICS) + "."))
     if level not in LEVELS:
         did = f"drill({topic!r}, level={describe(level)}) was asked for."
@@ -72,7 +72,7 @@ def _seed(seed: Any) -> int | str:
     if isinstance(seed, str):
         return seed.strip()
     try:
-        return operator.index(seed)  # NumPy's and torch's whole numbers too
+        return int(operator.index(seed))  # NumPy's and torch's whole numbers too
     except TypeError:
         raise TypeError(
             explain(

@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -186,6 +187,9 @@ def _watched() -> dict[str, Any]:
 # IPython and the kernel swap these themselves while a cell runs.
 _NOT_WATCHED = {"input", "exit", "quit", "help", "display", "get_ipython"}
 
+# ``torch._dynamo``, which the first optimizer loads, wraps this one.
+_WRAPPED_BY_TORCH = {"manual_seed"}
+
 
 class Names:
     """Which function, class or module each watched name of torch stood for.
@@ -203,6 +207,8 @@ class Names:
             now = vars(space)
             for name, value in before.items():
                 replaced = now.get(name, ...) is not value
+                if replaced and name in _WRAPPED_BY_TORCH and _wrapped_by_torch(now.get(name), value):
+                    continue
                 if replaced and callable(value) and not name.startswith("__") and name not in _NOT_WATCHED:
                     yield f"{label}.{name}", space, name, value
             if isinstance(space, type) and len(now) != len(before):
@@ -222,6 +228,13 @@ class Names:
             found.append((label, space, name, vars(space).get(name, ...)))
             put(space, name, before)
         return found
+
+
+def _wrapped_by_torch(now: Any, before: Any) -> bool:
+    """Whether torch itself put a wrapper round a function of its own."""
+    code = getattr(now, "__code__", None)
+    by_torch = isinstance(code, types.CodeType) and code.co_filename.startswith(os.path.dirname(torch.__file__))
+    return by_torch and getattr(now, "__wrapped__", None) is before
 
 
 def put(space: Any, name: str, value: Any) -> None:

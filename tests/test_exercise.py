@@ -584,3 +584,22 @@ def test_checks_leave_no_threads_and_no_memory():
     for _ in range(5):
         check(good)
     assert threading.active_count() == threads
+
+
+FIRST_OPTIMIZER = """
+import torch
+from course_utils import Lesson
+
+def answer(x):
+    torch.optim.Adam([torch.nn.Parameter(torch.ones(1))]).step()
+    return x.detach().clone()
+
+before = torch.manual_seed
+score = Lesson("detach").check("snapshot", answer)
+print(score.status, "wrapped" if torch.manual_seed is not before else "not wrapped")
+"""
+
+
+def test_what_torch_itself_wraps_is_no_change_of_the_answer_s():
+    # In a process of its own: the first optimizer loads torch._dynamo, which wraps torch.manual_seed.
+    assert run_script(FIRST_OPTIMIZER).stdout.strip() == "passed wrapped"

@@ -143,6 +143,7 @@ def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
         drawn = [value for value in torch.utils._pytree.tree_leaves(args) if isinstance(value, torch.Tensor)]
         drawn += [p for value in args if isinstance(value, torch.nn.Module) for p in value.parameters()]
         seen[-1].extend(value.detach().sum().item() for value in drawn if value.numel() and value.is_floating_point())
+        seen[-1].extend(value for value in args if type(value) in (int, float))  # where nothing else is drawn: sizes
         return solution(*args)
 
     assert not is_blank(spy)
