@@ -150,9 +150,9 @@ def compare(
     Example:
         >>> x = torch.ones(64, 64)
         >>> print(compare({"once": lambda: x @ x, "twice": lambda: x @ x @ x}, x, rounds=0))
-        alternative    FLOPs      peak      held
-        once           524 k  16.0 KiB  16.0 KiB
-        twice         1.05 M  32.0 KiB  16.0 KiB
+        alternative   FLOPs      peak      held
+        once          524 k  16.0 KiB  16.0 KiB
+        twice        1.05 M  32.0 KiB  16.0 KiB
     """
     _check(alternatives, baseline)
     baseline = baseline or next(iter(alternatives))

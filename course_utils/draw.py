@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from course_utils.compare import Comparison, format_count
-from course_utils.draw_style import Drawing, lay_paper, new_figure, style, text_width
+from course_utils.draw_style import Drawing, lay_paper, new_figure, root_figure, style, text_width
 from course_utils.errors import explain
-from course_utils.graph import GraphMemory, graph_memory, tensor_names
+from course_utils.graph import GraphMemory, graph_memory
 from course_utils.graph_picture import GraphPicture, graph_picture
 from course_utils.memory import MemoryTracker
 from course_utils.memory_records import Timeline
+from course_utils.names import tensor_names
 from course_utils.text import describe, format_bytes
 from course_utils.timeline_picture import timeline_words
 
@@ -120,7 +121,7 @@ def plot_memory(
         else:
             lay_paper(ax, left=_LEFT, below=_BELOW)
         draw_memory(ax, timeline, title, x_is_time=x == "time")
-        return Drawing(ax.get_figure(), ax, timeline_words(timeline, title), own=own)
+        return Drawing(root_figure(ax), ax, timeline_words(timeline, title), own=own)
 
 
 def plot_bars(costs: Comparison | Mapping[str, int], *, ax: Axes | None = None, title: str = "") -> Drawing:
@@ -147,7 +148,7 @@ def plot_bars(costs: Comparison | Mapping[str, int], *, ax: Axes | None = None, 
         for panel in panels:
             pairs = [f"{name} {value}" for name, value in zip(names, panel.words, strict=True)]
             words.append(f"{panel.name}: {', '.join(pairs)}.")
-        return Drawing(drawing_ax.get_figure(), drawing_ax, " ".join(words), own=own)
+        return Drawing(root_figure(drawing_ax), drawing_ax, " ".join(words), own=own)
 
 
 def _panels(costs: Comparison | Mapping[str, int]) -> tuple[list[str], list[Panel], str]:
@@ -185,7 +186,7 @@ def _drawn(picture: GraphPicture, ax: Axes | None) -> Drawing:
 
     ax, own, scale = _fitted(ax, picture.width, picture.height)
     draw_graph(ax, picture, scale)
-    return Drawing(ax.get_figure(), ax, picture.description, own=own)
+    return Drawing(root_figure(ax), ax, picture.description, own=own)
 
 
 def _fitted(ax: Axes | None, width: float, height: float) -> tuple[Axes, bool, float]:
@@ -210,7 +211,7 @@ def _fitted(ax: Axes | None, width: float, height: float) -> tuple[Axes, bool, f
 
 def _points(ax: Axes) -> tuple[float, float]:
     frame = ax.get_window_extent()
-    dpi = ax.get_figure().dpi
+    dpi = root_figure(ax).dpi
     return frame.width * 72 / dpi, frame.height * 72 / dpi
 
 

@@ -1,5 +1,5 @@
 """Draws a graph picture into axes (``draw_graph``). Imports matplotlib inside functions, and
-``course_utils.draw_style`` and ``graph_picture``.
+``course_utils.draw_style``, ``graph_card`` and ``graph_picture``.
 """
 
 from __future__ import annotations
@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_utils.draw_style import INK, QUIET_INK, RULE
-from course_utils.graph_picture import STACK, Box, GraphPicture, Role
+from course_utils.graph_card import STACK, Role
+from course_utils.graph_picture import Box, GraphPicture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,5 +1,5 @@
 """Draws a memory timeline into axes (``draw_memory``). Imports matplotlib inside functions, and
-``course_utils.draw_style``, ``memory_records`` and ``timeline_picture``.
+``course_utils.draw_frame``, ``draw_style``, ``labels``, ``memory_records`` and ``timeline_picture``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,20 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from course_utils.draw_style import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, QUIET_INK, RULE, SKY, text_width
+from course_utils.draw_frame import SMALL_SIZE, SUMMARY_SIZE, make_room
+from course_utils.draw_style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    RULE,
+    SKY,
+    figure_size,
+    text_width,
+)
 from course_utils.labels import shortened
 from course_utils.memory_records import Timeline
 from course_utils.timeline_picture import (
@@ -40,8 +53,6 @@ _KNOWN_SHADES = {"forward": "#E3F1FB", "backward": "#FBE6D6"}
 _MORE_SHADES = ("#EAEAE4", "#E2F3EA", "#F3E6F0", "#FBF6D0")
 SHADES = (*_KNOWN_SHADES.values(), *_MORE_SHADES)
 
-_TITLE, _SUMMARY, _SMALL = 11.0, 9.0, 8.5
-_NUMBERS_AND_NAME = 50.0  # below the axes
 _PEAK_ROOM = 34.0  # above the data, for the label of the peak
 
 
@@ -53,17 +64,18 @@ def draw_memory(ax: Axes, timeline: Timeline, title: str, x_is_time: bool) -> No
     strip, shades = _strip(ax, timeline, places, last)
     handles = _areas(ax, timeline, places, divisor)
     handles += _key(strip, shades)
-    frame = _make_room(ax, strip, handles, timeline, title)
+    note = f"too narrow to name: {', '.join(strip.left_out)}" if strip.left_out else ""
+    frame = make_room(ax, timeline_heading(timeline, title), handles, note, strip=strip.height)
     ax.set_xlim(0, last)
     _limit_y(ax, timeline, divisor, frame[1])
     _shade(ax, timeline, places, shades, strip, frame[1])
     ax.set_xlabel(
-        "milliseconds since the start" if x_is_time else "allocation or free (event number)", fontsize=_SUMMARY
+        "milliseconds since the start" if x_is_time else "allocation or free (event number)", fontsize=SUMMARY_SIZE
     )
-    ax.set_ylabel(f"{unit} above the start", fontsize=_SUMMARY)
+    ax.set_ylabel(f"{unit} above the start", fontsize=SUMMARY_SIZE)
     # Axes that were given have the colours of the learner's style.
     ax.set_facecolor(PAPER)
-    ax.tick_params(labelsize=_SMALL, color=RULE, labelcolor=INK)
+    ax.tick_params(labelsize=SMALL_SIZE, color=RULE, labelcolor=INK)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set_color(INK)
     for side in ("left", "bottom"):
@@ -74,14 +86,8 @@ def draw_memory(ax: Axes, timeline: Timeline, title: str, x_is_time: bool) -> No
         _mark_peak(ax, timeline, places, divisor, last, frame)
 
 
-def _figure_points(ax: Axes) -> tuple[float, float]:
-    figure = ax.get_figure()
-    width, height = figure.get_size_inches()
-    return width * 72, height * 72
-
-
 def _strip(ax: Axes, timeline: Timeline, places: Sequence[float], last: float) -> tuple[Strip, dict[str, str]]:
-    figure_width, _ = _figure_points(ax)
+    figure_width, _ = figure_size(ax)
     width = ax.get_position().width * figure_width
     phases = _outermost(timeline)
     spans = [
@@ -110,7 +116,7 @@ def _areas(ax: Axes, timeline: Timeline, places: Sequence[float], divisor: int) 
     for name, values in timeline.categories.items():
         top = [below + value / divisor for below, value in zip(base, values, strict=True)]
         fill, hatch = CATEGORY_STYLES.get(name, (GREY, "----"))
-        look = {"facecolor": fill, "edgecolor": "#FFFFFFB0", "hatch": hatch}
+        look: dict[str, Any] = {"facecolor": fill, "edgecolor": "#FFFFFFB0", "hatch": hatch}
         ax.fill_between(places, base, top, step="post", linewidth=0, zorder=2, **look)
         handles.append(Patch(label=name, linewidth=0, **look))
         base = top
@@ -137,89 +143,6 @@ def _key(strip: Strip, shades: dict[str, str]) -> list[Any]:
     ]
 
 
-def _make_room(ax: Axes, strip: Strip, handles: list[Any], timeline: Timeline, title: str) -> tuple[float, float]:
-    """Moves the edges of the axes inwards and writes title and legend into the room; the new size in points."""
-    figure = ax.get_figure()
-    figure_width, figure_height = _figure_points(ax)
-    position = ax.get_position()
-    width = position.width * figure_width
-    heading, summary = timeline_heading(timeline, title)
-    left = position.x0 * figure_width
-    y = position.y1 * figure_height
-    for text, size, bold in ((heading, _TITLE, True), (summary, _SUMMARY, False)):
-        y -= size * 1.4
-        fitted = shortened(text, width, lambda part: text_width(part, size, bold))  # noqa: B023
-        figure.text(
-            (left + width / 2) / figure_width,
-            (y + size * 0.7) / figure_height,
-            fitted,
-            ha="center",
-            va="center",
-            fontsize=size,
-            fontweight="bold" if bold else "normal",
-            color=INK,
-            parse_math=False,
-        )
-    top = y - 6 - strip.height
-    rows = _legend_rows(handles, width)
-    below = len(rows) * _SMALL * 1.7
-    note = f"too narrow to name: {', '.join(strip.left_out)}" if strip.left_out else ""
-    below += _SMALL * 1.7 if note else 0
-    bottom = max(position.y0 * figure_height, _NUMBERS_AND_NAME) + below
-    ax.set_position((position.x0, bottom / figure_height, position.width, (top - bottom) / figure_height))
-    _write_legend(ax, rows, note, width, left, bottom)
-    return width, top - bottom
-
-
-def _legend_rows(handles: list[Any], width: float) -> list[list[Any]]:
-    rows: list[list[Any]] = []
-    used = width + 1
-    for handle in handles:
-        needs = 22 + text_width(handle.get_label(), _SMALL) + 16
-        if used + needs - 16 > width:
-            rows.append([])
-            used = 0.0
-        rows[-1].append(handle)
-        used += needs
-    return rows
-
-
-def _write_legend(ax: Axes, rows: list[list[Any]], note: str, width: float, left: float, bottom: float) -> None:
-    from matplotlib.patches import Rectangle
-
-    figure = ax.get_figure()
-    figure_width, figure_height = _figure_points(ax)
-    y = bottom - _NUMBERS_AND_NAME + _SMALL
-
-    def place(x: float, at: float) -> tuple[float, float]:
-        return x / figure_width, at / figure_height
-
-    for row in rows:
-        length = sum(22 + text_width(handle.get_label(), _SMALL) + 16 for handle in row) - 16
-        x = left + (width - length) / 2
-        for handle in row:
-            patch = Rectangle(place(x, y - 4), 16 / figure_width, 8 / figure_height, transform=figure.transFigure)
-            patch.update_from(handle)
-            patch.set_transform(figure.transFigure)
-            figure.add_artist(patch)
-            figure.text(
-                *place(x + 22, y), handle.get_label(), fontsize=_SMALL, va="center", color=QUIET_INK, parse_math=False
-            )
-            x += 22 + text_width(handle.get_label(), _SMALL) + 16
-        y -= _SMALL * 1.7
-    if note:
-        fitted = shortened(note, width, lambda part: text_width(part, _SMALL))
-        figure.text(
-            *place(left + width / 2, y),
-            fitted,
-            fontsize=_SMALL,
-            ha="center",
-            va="center",
-            color=QUIET_INK,
-            parse_math=False,
-        )
-
-
 def _limit_y(ax: Axes, timeline: Timeline, divisor: int, height: float) -> None:
     low = min(0, *timeline.current, *timeline.older) / divisor
     high = max(timeline.peak / divisor, low + 1e-9)
@@ -241,7 +164,7 @@ def _shade(
         ax.add_patch(_band(start, end, top, shades[phase_stem(phase.name)], across))
     if strip.height:
         ax.plot([0, 1], [1, 1], transform=ax.transAxes, color="#B9B4A6", linewidth=0.8, zorder=0.5, clip_on=False)
-    x_scale = ax.get_position().width * _figure_points(ax)[0] / (ax.get_xlim()[1] - ax.get_xlim()[0])
+    x_scale = ax.get_position().width * figure_size(ax)[0] / (ax.get_xlim()[1] - ax.get_xlim()[0])
     for label in strip.labels:
         ax.text(
             label.x / x_scale,
@@ -281,8 +204,10 @@ def _mark_peak(
     width, height = frame
     x, y = places[timeline.peak_event], timeline.peak / divisor
     low, high = ax.get_ylim()
-    lines = [shortened(line, width - 8, lambda part: text_width(part, _SMALL, True)) for line in peak_words(timeline)]
-    half = max(text_width(line, _SMALL, True) for line in lines) / 2
+    lines = [
+        shortened(line, width - 8, lambda part: text_width(part, SMALL_SIZE, True)) for line in peak_words(timeline)
+    ]
+    half = max(text_width(line, SMALL_SIZE, True) for line in lines) / 2
     middle = min(max(x / last * width, half + 4), width - half - 4)
     level = (y - low) / (high - low) * height
     ax.plot([x], [y], marker="o", markersize=5, color=INK, zorder=5, clip_on=False)
@@ -293,7 +218,7 @@ def _mark_peak(
         textcoords="axes points",
         ha="center",
         va="bottom",
-        fontsize=_SMALL,
+        fontsize=SMALL_SIZE,
         fontweight="bold",
         color=INK,
         linespacing=1.15,

@@ -27,7 +27,7 @@ ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8C8C8C"
 
 # Set before anything of the learner's own style could make a text unreadable on our paper.
-_RC = {
+_RC: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],  # ships with matplotlib: the same widths everywhere
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -129,6 +129,20 @@ def style() -> Iterator[None]:
         rcParams["interactive"] = interactive
 
 
+def root_figure(ax: Axes) -> Figure:
+    """The figure that axes are in, also where they are in one of its subfigures."""
+    figure: Any = ax.get_figure()
+    while getattr(figure, "figure", figure) is not figure:
+        figure = figure.figure
+    return figure
+
+
+def figure_size(ax: Axes) -> tuple[float, float]:
+    """Width and height, in points, of the figure or subfigure that axes are in."""
+    figure: Any = ax.get_figure()
+    return figure.bbox.width * 72 / figure.dpi, figure.bbox.height * 72 / figure.dpi
+
+
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure on the course's paper; ``width`` and ``height`` in points. ``plt.show()`` shows it."""
     import matplotlib.pyplot as plt
@@ -162,14 +176,14 @@ def lay_paper(ax: Axes, left: float = 0.0, below: float = 0.0) -> None:
     figure: Any = ax.get_figure()
     if contrast(INK, figure.get_facecolor()) >= 7:
         return
-    wide, high = (inches * 72 for inches in figure.get_size_inches())
+    wide, high = figure_size(ax)
     place = ax.get_position()
     figure.add_artist(
         Rectangle(
             (place.x0 - left / wide, place.y0 - below / high),
             place.width + (left + 8) / wide,
             place.height + below / high,
-            transform=figure.transFigure,
+            transform=figure.transSubfigure,
             facecolor=PAPER,
             edgecolor="none",
             zorder=-1,

@@ -15,7 +15,7 @@ from course_utils.drill_run import ERROR, RIGHT, WRONG
 OUTCOMES = (ERROR, WRONG, RIGHT)
 
 # Ways to edit, by level, with their weights.
-_ROUTES = {
+_ROUTES: dict[int, dict[str, float]] = {
     1: {"plain": 4, "no_grad": 2, "data": 4, "copy": 3, "not in place": 3, "before": 1},
     2: {"plain": 1.5, "view": 2.5, "detach": 2, "data": 4, "copy": 5, "not in place": 2.5, "before": 1, "base": 2},
     3: {

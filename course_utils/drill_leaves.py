@@ -135,7 +135,7 @@ def _finish(trace: Trace, level: int, loss: Value | None, retained: tuple[Value,
     for token in asked:
         value = trace.values[token]
         why = trace.second_names.get(token, value.why_leaf)
-        then = f"`{token}` is a leaf" if value.leaf else f"`{token}` has a `grad_fn` and is no leaf"
+        then = f"`{token}` has {'no `grad_fn` and is a' if value.leaf else 'a `grad_fn` and is no'} leaf"
         questions.append(_question(token, value.leaf, why, then, names))
     for token, filled, why in sorted(gradients, key=lambda item: tokens.index(item[0])):
         then = f"`{token}.grad` is {'a tensor' if filled else 'None'}"

@@ -3,34 +3,30 @@
     practice = drill("flags")               # shows a program and what is asked; nothing has been run
     practice.check({"a": True, "b": ...})   # runs it, and says for each wrong answer which line decided it, and why
 
-Imports exercise, judge, score, errors, and the ``drill_...`` modules.
+Imports exercise, judge, score, errors and text, and the ``drill_...`` modules when the first drill is asked for.
 """
 
 from __future__ import annotations
 
+import importlib
 import operator
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from course_utils import drill_edits, drill_flags, drill_leaves, drill_modes, drill_run
-from course_utils.drill_card import DrillScore, drill_html, drill_text
-from course_utils.drill_programs import Draw, Program, Question
 from course_utils.errors import explain
 from course_utils.exercise import Misconception, Predict, Trial
 from course_utils.judge import Rule, judge
 from course_utils.score import Claim
 from course_utils.text import describe
 
+if TYPE_CHECKING:
+    from course_utils.drill_card import DrillScore
+    from course_utils.drill_programs import Program, Question
+
 LEVELS = (1, 2, 3)
-_WRITERS = {
-    "flags": drill_flags.write,
-    "leaves": drill_leaves.write,
-    "modes": drill_modes.write,
-    "edits": drill_edits.write,
-}
-TOPICS = tuple(_WRITERS)
+TOPICS = ("flags", "leaves", "modes", "edits")
 _FRESH_SEEDS = 1_000_000
 _WRONG = "wrong"
 
@@ -65,7 +61,10 @@ def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
         raise ValueError(explain(did, "level 1, 2 or 3."))
     seed = secrets.randbelow(_FRESH_SEEDS) if seed is None else _seed(seed)
     level = int(level)
-    return Drill(topic, level, seed, _WRITERS[topic](Draw(f"{topic}/{level}/{seed}"), level))
+    from course_utils.drill_programs import Draw
+
+    writer = importlib.import_module(f"course_utils.drill_{topic}")
+    return Drill(topic, level, seed, writer.write(Draw(f"{topic}/{level}/{seed}"), level))
 
 
 def _seed(seed: Any) -> int | str:
@@ -120,6 +119,9 @@ class Drill:
         Returns:
             The score, one point a key: a number, and a card in a notebook. It is stored nowhere.
         """
+        from course_utils import drill_run
+        from course_utils.drill_card import DrillScore
+
         found: dict[str, bool | str] = {}
 
         def truth(trial: Trial) -> Mapping[str, bool | str]:
@@ -152,9 +154,13 @@ class Drill:
         return replace(claim, misconception="", diagnosis=diagnosis, details=tuple(details))
 
     def _repr_html_(self) -> str:
+        from course_utils.drill_card import drill_html
+
         return drill_html(self)
 
     def __repr__(self) -> str:
+        from course_utils.drill_card import drill_text
+
         return drill_text(self)
 
 

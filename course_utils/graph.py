@@ -170,7 +170,7 @@ def graph_memory(*tensors: torch.Tensor, names: Mapping[str, torch.Tensor] | Non
 
     Args:
         tensors: results of recorded operations, typically one loss; several count as one graph.
-        names: tensors by name, for the nodes that make them or fill their ``.grad``; see ``tensor_names``.
+        names: tensors by name, for the nodes that make them or fill their ``.grad``; see ``course_utils.names``.
 
     Returns:
         Plain numbers, read now: the result keeps nothing alive and does not change later.
@@ -189,53 +189,6 @@ def graph_memory(*tensors: torch.Tensor, names: Mapping[str, torch.Tensor] | Non
     """
     _check(tensors)
     return _summary(Reading(tensors, names or {}))
-
-
-def tensor_names(*named: torch.nn.Module | Mapping[str, Any], **more: Any) -> dict[str, torch.Tensor]:
-    """Tensors by name, as ``graph_memory(..., names=...)`` takes them.
-
-    Args:
-        named: modules (their parameters and buffers, by qualified name), and mappings of name to tensor or module.
-        more: the same by keyword: ``tensor_names(w=w, net=net)``; a module's tensors then start with its name.
-
-    Raises:
-        TypeError: something is neither.
-
-    Example:
-        >>> w = torch.ones(2, requires_grad=True)
-        >>> list(tensor_names(torch.nn.Linear(2, 1), w=w))
-        ['weight', 'bias', 'w']
-    """
-    names: dict[str, torch.Tensor] = {}
-    for source in (*named, more):
-        if isinstance(source, torch.nn.Module):
-            names.update(_tensors_of(source, ""))
-        elif isinstance(source, Mapping):
-            for name, value in source.items():
-                names.update(_one_name(str(name), value))
-        else:
-            raise TypeError(
-                explain(
-                    f"Names were to be taken from {describe(source)}.",
-                    "a module, or a dictionary of name and tensor.",
-                    try_this='plot_graph(loss, model) or plot_graph(loss, {"w": w})',
-                )
-            )
-    return names
-
-
-def _one_name(name: str, value: object) -> dict[str, torch.Tensor]:
-    if isinstance(value, torch.nn.Module):
-        return _tensors_of(value, f"{name}.")
-    if isinstance(value, torch.Tensor):
-        return {name: value}
-    raise TypeError(
-        explain(f"The name {name!r} was given to {describe(value)}.", "a tensor or a module for each name.")
-    )
-
-
-def _tensors_of(module: torch.nn.Module, prefix: str) -> dict[str, torch.Tensor]:
-    return {prefix + name: tensor for name, tensor in (*module.named_parameters(), *module.named_buffers())}
 
 
 def _check(tensors: tuple[object, ...]) -> None:

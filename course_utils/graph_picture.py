@@ -1,34 +1,22 @@
 """A drawing of the recorded graph as plain data (``graph_picture``): boxes, texts and lines in points, and its words.
 
 Decides everything that can be decided without drawing, so that it can be tested as data. Imports
-``course_utils.fold``, ``graph``, ``labels``, ``layout`` and ``text``.
+``course_utils.fold``, ``graph``, ``graph_card``, ``labels``, ``layout`` and ``text``.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from course_utils.fold import MOST_NODES, Folding, Group, folded, unfolded
+from course_utils.fold import MOST_NODES, Folding, folded, unfolded
 from course_utils.graph import GraphMemory
+from course_utils.graph_card import LEADING, Label, Measure, Role, Shape, card_of, words_of
 from course_utils.labels import Width, shortened, wrapped
 from course_utils.layout import Line, layered
 from course_utils.text import format_bytes
 
-Role = Literal["keeps", "again", "shares", "plain", "leaf"]
-Shape = Literal["round", "square", "stack"]
+TITLE_SIZE, SUBTITLE_SIZE, LEGEND_SIZE = 11.0, 9.0, 8.0
 
-# The width in points of a text of some size in points, bold or not.
-Measure = Callable[[str, float, bool], float]
-
-TITLE_SIZE, SUBTITLE_SIZE, NAME_SIZE, DETAIL_SIZE, LEGEND_SIZE = 11.0, 9.0, 8.5, 7.5, 8.0
-
-# How far the boxes behind a folded one stand out, to the right and above.
-STACK = 4.0
-
-_LEADING = 1.35  # line height over font size
-_PADDING = 6.0
-_NARROWEST, _WIDEST = 66.0, 128.0
 _MARGIN = 14.0
 _WORDS: dict[Role, str] = {
     "keeps": "keeps: only the graph holds these bytes",
@@ -56,19 +44,6 @@ class Box:
     height: float
     role: Role
     shape: Shape
-
-
-@dataclass(frozen=True)
-class Label:
-    """A line of text, by the middle of its height and by its middle or, where ``centred`` is False, its left end."""
-
-    x: float
-    y: float
-    text: str
-    size: float
-    bold: bool = False
-    centred: bool = True
-    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +94,7 @@ def graph_picture(
 def _picture(
     memory: GraphMemory, folding: Folding, measure: Measure, title: str, kinds: Mapping[str, str]
 ) -> GraphPicture:
-    cards = [_card(group, measure, kinds) for group in folding.groups]
+    cards = [card_of(group, measure, kinds) for group in folding.groups]
     plan = layered([(card.width + card.behind, card.height + card.behind) for card in cards], folding.edges)
     roles = [role for role in _WORDS if any(card.role == role for card in cards)]
     legend_width = max(
@@ -156,86 +131,6 @@ def _picture(
     )
 
 
-@dataclass(frozen=True)
-class _Card:
-    """What stands in a box: lines of (text, size, bold), and the size that they need."""
-
-    text: tuple[tuple[str, float, bool], ...]
-    width: float
-    height: float
-    role: Role
-    shape: Shape
-
-    @property
-    def behind(self) -> float:
-        """How far the boxes behind it stand out."""
-        return STACK if self.shape == "stack" else 0.0
-
-    def labels(self, x: float, y: float) -> list[Label]:
-        y -= sum(size for _, size, _ in self.text) * _LEADING / 2
-        labels = []
-        for text, size, bold in self.text:
-            labels.append(Label(x, y + size * _LEADING / 2, text, size, bold))
-            y += size * _LEADING
-        return labels
-
-
-def _card(group: Group, measure: Measure, kinds: Mapping[str, str]) -> _Card:
-    limit = _WIDEST - 2 * _PADDING
-    name, details = _words(group, kinds)
-    names = wrapped(name, limit, lambda text: measure(text, NAME_SIZE, True))
-    lines = [(line, NAME_SIZE, True) for line in names]
-    for detail in details:
-        lines.append((shortened(detail, limit, lambda text: measure(text, DETAIL_SIZE, False)), DETAIL_SIZE, False))
-    width = max(measure(text, size, bold) for text, size, bold in lines) + 2 * _PADDING
-    height = sum(size for _, size, _ in lines) * _LEADING + _PADDING
-    return _Card(tuple(lines), max(_NARROWEST, width), max(24.0, height), _role(group), _shape(group))
-
-
-def _words(group: Group, kinds: Mapping[str, str]) -> tuple[str, list[str]]:
-    if len(group.nodes) == 1:
-        node = group.nodes[0]
-        if node.leaf_shape is not None:
-            return node.tensor_name or "leaf", [str(list(node.leaf_shape)), *_bytes(group)]
-        return f"{node.tensor_name} = {node.label}" if node.tensor_name else node.label, _bytes(group)
-    count = f"{len(group.nodes)} nodes"
-    if group.calls:
-        first, last = group.calls[0], group.calls[-1]
-        count = f"{first}" if first == last else f"{first} to {last}" if last - first > 1 else f"{first} and {last}"
-        count = f"repeat {count} of {group.of}, {len(group.nodes)} nodes"
-    if group.module:
-        kind = [kinds[group.module]] if group.module in kinds else []
-        return group.module, [*kind, count, *_bytes(group)]
-    names = Counter(node.label for node in group.nodes if node.leaf_shape is None) or {"leaf": 1}
-    return ", ".join(names), [count, *_bytes(group)]
-
-
-def _bytes(group: Group) -> list[str]:
-    if group.kept:
-        return [f"keeps {format_bytes(group.kept)}"]
-    if group.repeated:
-        return [f"same {format_bytes(group.repeated)}"]
-    if group.shared:
-        return [f"shares {format_bytes(group.shared)}"]
-    return ["freed"] if any(node.freed for node in group.nodes) else []
-
-
-def _role(group: Group) -> Role:
-    if group.kept:
-        return "keeps"
-    if len(group.nodes) == 1 and group.nodes[0].leaf_shape is not None:
-        return "leaf"
-    if group.repeated:
-        return "again"
-    return "shares" if group.shared else "plain"
-
-
-def _shape(group: Group) -> Shape:
-    if len(group.nodes) > 1:
-        return "stack"
-    return "square" if group.nodes[0].leaf_shape is not None else "round"
-
-
 def _summary(memory: GraphMemory, folding: Folding) -> str:
     count = len(memory.nodes)
     text = f"{count} node{'' if count == 1 else 's'}"
@@ -254,8 +149,8 @@ def _heading(heading: tuple[str, str], width: float, measure: Measure) -> tuple[
     sizes = ((heading[0], TITLE_SIZE, True, wrapped), (heading[1], SUBTITLE_SIZE, False, _clauses))
     for text, size, bold, lines in sizes:
         for line in lines(text, width - 2 * _MARGIN, lambda part: measure(part, size, bold)):  # noqa: B023
-            labels.append(Label(width / 2, y + size * _LEADING / 2, line, size, bold))
-            y += size * _LEADING
+            labels.append(Label(width / 2, y + size * LEADING / 2, line, size, bold))
+            y += size * LEADING
     return labels, y + 12
 
 
@@ -309,8 +204,8 @@ def _description(memory: GraphMemory, folding: Folding, heading: tuple[str, str]
     if keepers:
         boxes, sizes = Counter[str](), Counter[str]()
         for group in keepers:
-            boxes[_words(group, {})[0]] += 1
-            sizes[_words(group, {})[0]] += group.kept
+            boxes[words_of(group, {})[0]] += 1
+            sizes[words_of(group, {})[0]] += group.kept
         named = [
             f"{name} {format_bytes(size)}" + (f" in {boxes[name]} boxes" if boxes[name] > 1 else "")
             for name, size in sizes.most_common()

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from course_utils.packed import hidden_pack_hooks
+from course_utils.packed import pack_hooks_among, possible_pack_hooks
 from course_utils.recorded import hides_saved_tensors, python_slots, saved_slots, tensors_inside
-from course_utils.references import Holdings, can_count_nodes, is_node, live_tensors
+from course_utils.references import Holdings, can_count_nodes, is_node, live_objects
 from course_utils.release import Release
 from course_utils.storages import storages_of
 from course_utils.text import dtype_name
@@ -153,8 +153,8 @@ class Reading:
         return Place(index, slot, tuple(tensor.shape), dtype_name(tensor.dtype), nbytes, tuple(dict.fromkeys(keys)))
 
     def _release(self) -> tuple[dict[int, int], dict[int, int]]:
-        pack_hooks = hidden_pack_hooks(self._holdings, self._unpack_hooks) if self._unpack_hooks else {}
-        release = Release(self._holdings, self._counts_of_nodes(), pack_hooks)
+        pack_hooks, counts = self._what_counting_gets_wrong()
+        release = Release(self._holdings, counts, pack_hooks)
         for root in self._roots:
             variables, _ = self._holdings.python_and_other(root)
             release.drop(self._holdings.get(root), times=max(0, variables - self._found_in_python[root]))
@@ -167,30 +167,35 @@ class Reading:
         exclusive = {key: size for key, size in release.bytes_by_storage.items() if key not in self.result_keys}
         return exclusive, freed
 
-    def _counts_of_nodes(self) -> dict[int, float]:
-        """References to nodes that counting would get wrong.
+    def _what_counting_gets_wrong(self) -> tuple[dict[int, int], dict[int, float]]:
+        """The pack hooks by their unpack hooks, and the references to nodes that cannot be counted.
 
-        A slot packed by hooks holds the node that made the tensor or the leaf's node, and does not say so; what
-        CopySlices holds is hidden as a whole. There, and where nodes cannot be counted at all, the references are those
-        that were found, if nothing else leads to the node.
+        A slot packed by hooks holds, beside both hooks, the node that made the tensor or the leaf's node, and does not
+        say so; what CopySlices holds is hidden as a whole. There, and where nodes cannot be counted at all, the
+        references are those that were found, if nothing else leads to the node.
         """
         doubtful = self._doubtful if can_count_nodes() else set(range(len(self._keys)))
-        if not doubtful:
-            return {}
+        if not doubtful and not self._unpack_hooks:
+            return {}, {}
+        tensors, functions = live_objects()
+        candidates = possible_pack_hooks(self._holdings, self._unpack_hooks, functions)
+        entered = self._entered_from_outside(tensors)
+        del tensors, functions  # they are references, too
         found = Counter(after for read in self.nodes for after in read.following if after is not None)
         for key in self._holdings:
             thing = self._holdings.get(key)
             if isinstance(thing, torch.Tensor) and thing.grad_fn is not None and id(thing.grad_fn) in self._index:
                 found[self._index[id(thing.grad_fn)]] += 1
-        entered = self._entered_from_outside()
-        return {self._keys[index]: math.inf if index in entered else found[index] for index in doubtful}
+            del thing
+        counts = {self._keys[index]: math.inf if index in entered else found[index] for index in doubtful}
+        return pack_hooks_among(self._holdings, self._unpack_hooks, candidates), counts
 
-    def _entered_from_outside(self) -> set[int]:
+    def _entered_from_outside(self, tensors: list[torch.Tensor]) -> set[int]:
         """The nodes that the history of a tensor unknown to this reading leads to first."""
         entered: set[int] = set()
         seen: set[int] = set()
         keep = []  # while an id is in seen, its node has to live
-        for tensor in live_tensors():
+        for tensor in tensors:
             if id(tensor) in self._holdings or tensor.grad_fn is None:
                 continue
             waiting = [tensor.grad_fn]

@@ -49,7 +49,7 @@ def wrapped(text: str, limit: float, width: Width, lines: int = 2) -> tuple[str,
         >>> wrapped("MaxPool2DWithIndices", 12, len)
         ('MaxPool2D', 'WithIndices')
         >>> wrapped("encoder.layers.0.self_attn.in_proj_weight", 14, len)
-        ('encoder.…in_', 'proj_weight')
+        ('encoder.…', 'proj_weight')
     """
     if width(text) <= limit:
         return (text,)

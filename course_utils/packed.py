@@ -1,39 +1,47 @@
-"""The halves of saved-tensor hooks that PyTorch keeps but does not show (``hidden_pack_hooks``).
+"""The halves of saved-tensor hooks that PyTorch keeps but does not show (``possible_pack_hooks``,
+``pack_hooks_among``).
 
 A slot packed by hooks holds three Python objects: what the pack hook returned, the unpack hook, and the pack hook
 itself. The first two can be read. The third matters because it mostly shares its variables with the unpack hook: while
 it lives, so do they. Imports ``course_utils.references``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FunctionType, MethodType
 
-from course_utils.references import Holdings, live_closures
+from course_utils.references import Holdings
 
 
-def hidden_pack_hooks(holdings: Holdings, uses: Mapping[int, int]) -> dict[int, int]:
-    """Finds the pack hook that goes with each unpack hook, where the two share variables or an object.
-
-    A function is taken for the pack hook if it shares a closure variable (or, for methods, the object) with the unpack
-    hook and has just as many references as there are slots: then only the slots hold it. A pack hook that something
-    else holds too is left out, and so is one that shares nothing: the slots keep nothing alive by them.
+def possible_pack_hooks(
+    holdings: Holdings, uses: Mapping[int, int], functions: Iterable[FunctionType | MethodType]
+) -> dict[int, set[int]]:
+    """The functions that share a closure variable (or, for methods, the object) with an unpack hook.
 
     Args:
-        holdings: holds the unpack hooks; functions that may be pack hooks are added to it.
+        holdings: holds the unpack hooks; the functions found are added to it.
         uses: the number of slots that hold each unpack hook, by its key.
+        functions: where to look.
 
     Returns:
-        The pack hook's key by the unpack hook's.
+        The keys of the functions by the unpack hook's.
     """
     owner = {anchor: key for key in uses for anchor in _anchors(holdings.get(key))}
-    if not owner:
-        return {}
     candidates: dict[int, set[int]] = {}
-    for function in live_closures():
+    for function in functions if owner else ():
         for anchor in _anchors(function):
             if anchor in owner and id(function) != owner[anchor]:
                 candidates.setdefault(owner[anchor], set()).add(holdings.add(function))
-        del function
+    return candidates
+
+
+def pack_hooks_among(
+    holdings: Holdings, uses: Mapping[int, int], candidates: Mapping[int, Iterable[int]]
+) -> dict[int, int]:
+    """The pack hook's key by the unpack hook's: the candidate that has just as many references as there are slots.
+
+    Then only the slots hold it. A pack hook that something else holds too is left out, and one that shares nothing is
+    not found: the slots keep nothing alive by them.
+    """
     return {
         key: partner
         for key, partners in candidates.items()

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from course_utils.references import Node, SavedTensor, is_node
+from course_utils.references import SavedTensor, is_node
 from course_utils.saved_before_data import is_packed, unpacked
 
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
@@ -42,20 +42,20 @@ class Slot:
     """
 
     name: str
-    value: object
+    value: Any
     packed: bool = False
-    unpack_hook: object = None
+    unpack_hook: Any = None
     freed: bool = False
     is_copy: bool = False
     unreadable: bool = False
 
 
 @functools.lru_cache(maxsize=1024)
-def _raw_names(kind: type) -> tuple[str, ...]:
+def _raw_names(kind: Any) -> tuple[str, ...]:
     return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
 
 
-def hides_saved_tensors(node: Node) -> bool:
+def hides_saved_tensors(node: Any) -> bool:
     """Whether a node is of a kind that saves tensors where Python cannot see them."""
     return type(node).__name__ in _HIDES_WHAT_IT_SAVES
 
@@ -65,7 +65,8 @@ def saved_slots(node: Any) -> Iterator[Slot]:
     if type(node).__name__ == "AccumulateGrad":
         yield Slot("variable", node.variable)
         return
-    for name in _raw_names(type(node)):
+    kind: Any = type(node)
+    for name in _raw_names(kind):
         short = name.removeprefix("_raw_saved_")
         if short == "tensors" and isinstance(node, torch._C._FunctionBase):
             short = "saved_tensors"
@@ -84,7 +85,7 @@ def saved_slots(node: Any) -> Iterator[Slot]:
             yield from _read_by_unpacking(node, readable, names, raws)
 
 
-def read_saved(name: str, raw: SavedTensor) -> Slot:
+def read_saved(name: str, raw: Any) -> Slot:
     """Reads a ``SavedTensor`` as it is, without unpacking it."""
     value, hook = raw.data, raw.unpack_hook
     if value is not None or hook is not None:
@@ -114,16 +115,17 @@ def _read_by_unpacking(node: Any, readable: str, names: list[str], raws: list[Sa
         yield Slot(names[0], value, is_copy=is_copy)
 
 
-def python_slots(node: Node) -> Iterator[tuple[str, object]]:
+def python_slots(node: Any) -> Iterator[tuple[str, Any]]:
     """What a custom Function keeps as attributes of ``ctx``, by name; nothing for a built-in node."""
     if isinstance(node, torch._C._FunctionBase):
         for name, value in vars(node).items():
             yield f"ctx.{name}", value
-        if node.saved_for_forward:
-            yield "saved_for_forward", node.saved_for_forward
+        forward = getattr(node, "saved_for_forward", None)
+        if forward:
+            yield "saved_for_forward", forward
 
 
-def tensors_inside(value: object, name: str, seen: set[int]) -> Iterator[tuple[str, torch.Tensor | Node]]:
+def tensors_inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
     """Tensors and nodes in an object, with the path that leads to them: ``ctx.cache['key'][0]``.
 
     Looks into lists, tuples, sets, dicts, plain objects, closures, partial and bound functions. Modules, classes,
@@ -150,7 +152,7 @@ def tensors_inside(value: object, name: str, seen: set[int]) -> Iterator[tuple[s
         waiting.extend((path + step, inner, depth + 1) for step, inner in reversed(_steps(thing)))
 
 
-def _steps(thing: object) -> list[tuple[str, object]]:
+def _steps(thing: Any) -> list[tuple[str, Any]]:
     kind = type(thing)
     if issubclass(kind, SavedTensor) and _CAN_READ_DATA:
         slot = read_saved("", thing)

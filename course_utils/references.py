@@ -31,7 +31,7 @@ class Holdings:
     """
 
     def __init__(self) -> None:
-        self._held: dict[int, list[object]] = {}
+        self._held: dict[int, list[Any]] = {}
 
     def add(self, thing: object) -> int:
         """Holds a thing once, however often it is added; returns the key to ask for it by."""
@@ -47,7 +47,7 @@ class Holdings:
         """The keys of everything held now."""
         return iter(tuple(self._held))
 
-    def get(self, key: int) -> object:
+    def get(self, key: int) -> Any:
         """The thing itself. Drop what this returns before asking for its ``count``."""
         return self._held[key][0]
 
@@ -68,7 +68,8 @@ class Holdings:
         """
         box = self._held[key]
         python = sys.getrefcount(box[0]) - _HELD_IN_A_BOX
-        family = _family(type(box[0]))
+        kind: Any = type(box[0])
+        family = _family(kind)
         if family == "plain":
             return python, 0
         read = _readers()[family]
@@ -86,13 +87,14 @@ _BOX = [object()]
 _HELD_IN_A_BOX = sys.getrefcount(_BOX[0])
 
 
-def is_node(thing: object) -> bool:
+def is_node(thing: Any) -> bool:
     """Whether a thing is a node of the recorded graph: what ``tensor.grad_fn`` returns."""
-    return _family(type(thing)) in ("node", "function")
+    kind: Any = type(thing)
+    return _family(kind) in ("node", "function")
 
 
 @functools.lru_cache(maxsize=4096)
-def _family(kind: type) -> str:
+def _family(kind: Any) -> str:
     # By type and not by isinstance: weak proxies pretend to be what they point at.
     if issubclass(kind, torch.Tensor):
         return "tensor"
@@ -111,7 +113,7 @@ def _readers() -> dict[str, Callable[[Any], int] | None]:
 
 
 def _tensor_uses(tensor: torch.Tensor) -> int:
-    return tensor._use_count()
+    return tensor._use_count()  # type: ignore[attr-defined]  # not in PyTorch's stubs
 
 
 def _storage_uses(storage: torch.UntypedStorage) -> int:
@@ -154,7 +156,7 @@ def _owner_references() -> dict[str, int]:
     with probing_alone():
         leaf, made, by_function = _probes()
         keeps = [made + by_function]  # its graph keeps them all from C++
-        held = {
+        held: dict[str, list[Any]] = {
             "tensor": [leaf],
             "storage": [leaf.untyped_storage()],
             "node": [made.grad_fn],
@@ -232,23 +234,20 @@ class _Same(torch.autograd.Function):
         return grad
 
 
-def live_tensors() -> list[torch.Tensor]:
-    """Every tensor that has a Python object, those that only C++ holds among them. Slow: tens of milliseconds.
+def live_objects() -> tuple[list[torch.Tensor], list[FunctionType | MethodType]]:
+    """Every tensor that has a Python object, and every function with variables of its own or bound to an object.
 
-    The list is one more reference to each: drop it before counting.
+    Tensors that only C++ holds are among them, since their Python objects live as long as they do. Slow: looks at all
+    objects. The lists are one more reference to each thing in them: drop them before counting.
     """
-    kinds, waiting = {torch.Tensor}, [torch.Tensor]
+    tensors, waiting = {torch.Tensor}, [torch.Tensor]
     while waiting:
-        new = set(waiting.pop().__subclasses__()) - kinds
-        kinds |= new
+        new = set(waiting.pop().__subclasses__()) - tensors
+        tensors |= new
         waiting.extend(new)
-    return [thing for thing in gc.get_objects() if type(thing) in kinds]
-
-
-def live_closures() -> list[FunctionType | MethodType]:
-    """Every function that has variables of its own, and every bound method. As slow as ``live_tensors``."""
-    return [
-        thing
-        for thing in gc.get_objects()
-        if (type(thing) is FunctionType and thing.__closure__) or type(thing) is MethodType
-    ]
+    kinds = {*tensors, FunctionType, MethodType}
+    found = [thing for thing in gc.get_objects() if type(thing) in kinds]
+    return (
+        [thing for thing in found if type(thing) in tensors],
+        [thing for thing in found if type(thing) is MethodType or (type(thing) is FunctionType and thing.__closure__)],
+    )

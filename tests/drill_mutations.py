@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-NAME = r"\b([a-z])\b"
-
 
 @dataclass
 class Source:
@@ -76,7 +74,7 @@ def with_history(text):
     """What cuts the history replaced by something differentiable of the same shape."""
     return changed(
         text,
-        (r"torch\.tensor\((\w)\.tolist\(\)\)", r"\1.clone()"),
+        (r"torch\.tensor\((\w)\.tolist\(\)\)", r"\1.clone().float()"),
         (r"torch\.(ones|zeros)_like\((\w)\)", r"\2.clone()"),
         (r" [<>] \d$", " * 1"),
         (r"\.(long|int)\(\)", ".clone()"),
@@ -94,10 +92,6 @@ def other_mode(text):
         (r"torch\.(no_grad\(\)|inference_mode\(\)|set_grad_enabled\(False\))", f"torch.{off}"),
         (r"torch\.(enable_grad\(\)|set_grad_enabled\(True\)|inference_mode\(False\))", f"torch.{on}"),
     )
-
-
-def names_in(text):
-    return re.findall(NAME, text.split(" = ", 1)[1])
 
 
 def said(question, pattern):
@@ -127,28 +121,24 @@ def drop_edit(source, q, p):
     source.drop(*p.edited)
 
 
+def replace_name(text, name, by):
+    """The name on the right side of an assignment replaced."""
+    return right_side(text, lambda right: re.sub(rf"\b{name}\b", by, right))
+
+
 def detach_carriers(source, q, p):
-    carriers = said(q, r"requires grad, and (.*?) do(es)? here")
-    for name in carriers:
-        source.put(
-            q.line, right_side(source.text(q.line), lambda right: re.sub(rf"\b{name}\b", f"{name}.detach()", right))
-        )
+    for name in said(q, r"requires grad, and (.*?) do(es)? here"):
+        source.put(q.line, replace_name(source.text(q.line), name, f"{name}.detach()"))
 
 
 def flag_one_operand(source, q, p):
     name = said(q, r"(?:requires grad, and|ran,) (.*?) d(?:o|oes|id) not")[0]
-    flagged = f"{name}.detach().requires_grad_()"
-    source.put(q.line, right_side(source.text(q.line), lambda right: re.sub(rf"\b{name}\b", flagged, right)))
+    source.put(q.line, replace_name(source.text(q.line), name, f"{name}.detach().requires_grad_()"))
 
 
 def end_parameter(source, q, p):
-    tail = " * 1" if p_topic(q) == "leaves" else ""
-    text = source.text(q.line)
-    source.put(q.line, text + tail if tail else right_side(text, lambda right: right + ".detach()"))
-
-
-def p_topic(question):
-    return "leaves" if "leaf" in question.explanation.rsplit("So `", 1)[1] else "flags"
+    asks_for_leaf = q.explanation.endswith("leaf.")
+    source.put(q.line, source.text(q.line) + (" * 1" if asks_for_leaf else ".detach()"))
 
 
 def make_leaf(source, q, p):
@@ -173,7 +163,7 @@ def open_way(source, q, p):
 def need_victim(source, q, p):
     victim = said(q, r"edit of (`\w`) does no harm")[0]
     name, text = source.text(q.line).split(" = ")[0], source.text(q.line)
-    source.put(q.line, right_side(text, lambda r: f"({r}).exp()" if name == victim else f"({r}) * {victim}"))
+    source.put(q.line, right_side(text, lambda r: f"({r}).tanh()" if name == victim else f"({r}) * {victim}"))
 
 
 def edit_later(source, q, p):
@@ -315,7 +305,7 @@ def in_fresh_thread(function):
 
 
 def observe(source, program, topic, key):
-    """The answer to one question by running the source; one that ends in an error after the key was made still counts."""
+    """The answer to one question by running the source; it may end in an error once the key has been made."""
     return in_fresh_thread(lambda: (_edit if topic == "edits" else _state)(source, program, topic, key))
 
 

@@ -40,6 +40,7 @@ def test_an_exercise_reaches_its_target_only_with_first_call_and_median():
 def test_import_time_tells_two_imports_apart():
     times = import_time.measure("math", "unittest.mock", rounds=1)
     assert times.added > times.base >= 0
+    assert times.added_processor > times.base_processor >= 0
     assert times.ratio > 1
 
 

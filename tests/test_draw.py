@@ -1,6 +1,7 @@
 """Figures, tested by what is in them: texts that do not touch, boxes that no line crosses, colours, words."""
 
 import ast
+import doctest
 import functools
 import itertools
 import json
@@ -20,17 +21,19 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from course_utils import draw, fold, graph_card, labels, timeline_picture
 from course_utils.compare import Comparison, Cost
 from course_utils.draw import plot_bars, plot_graph, plot_memory
 from course_utils.draw_graph import STYLES
 from course_utils.draw_memory import CATEGORY_STYLES, SHADES
 from course_utils.draw_style import INK, PAPER, QUIET_INK, RULE, Drawing, contrast, text_width
 from course_utils.fold import folded
-from course_utils.graph import graph_memory, tensor_names
+from course_utils.graph import graph_memory
 from course_utils.graph_picture import graph_picture
 from course_utils.labels import ELLIPSIS, shortened, wrapped
 from course_utils.layout import layered
 from course_utils.memory import MemoryTracker
+from course_utils.names import tensor_names
 from course_utils.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from tests.recorded_graphs import GRAPHS, GatedNet, gated_loss, leaf, perceptron_model
 
@@ -186,6 +189,11 @@ def timeline_in_given_axes():
     return plot_memory(training_step(), ax=axes[1])
 
 
+def in_a_subfigure():
+    left, _ = plt.figure(figsize=(12, 4)).subfigures(1, 2)
+    return plot_memory(training_step(), ax=left.subplots())
+
+
 TIMELINES = [
     step,
     four_batches,
@@ -199,6 +207,7 @@ TIMELINES = [
     below_the_start,
     nested,
     timeline_in_given_axes,
+    in_a_subfigure,
 ]
 
 COSTS = Comparison(
@@ -521,6 +530,13 @@ def test_what_cannot_be_drawn_is_refused_in_words():
         plot_graph(torch.ones(1))
     with pytest.raises(TypeError, match="Names were to be taken"):
         plot_graph(leaf(2).exp().sum(), 3)
+
+
+@pytest.mark.parametrize(
+    "module", [sys.modules["course_utils.compare"], draw, fold, graph_card, labels, timeline_picture]
+)
+def test_examples_in_docstrings_hold(module):
+    assert doctest.testmod(module).failed == 0
 
 
 # Names that have to fit, layers, folding.

@@ -1,4 +1,4 @@
-"""Random programs to practise on: that they are valid, fair and repeatable, and that the line they blame is the right one.
+"""Random programs to practise on: they are valid, fair and repeatable, and the line that they blame is the right one.
 
 The blamed line has its own oracle in ``drill_mutations``: a small change of that line must change the answer.
 """
@@ -109,7 +109,7 @@ def test_names_come_in_the_order_of_the_alphabet_and_every_one_is_made_before_it
 
 
 def renamed(code):
-    """The program with its names numbered in order of appearance: what is left when the choice of names is not counted."""
+    """The program with its names numbered in order of appearance: what is left beside the choice of names."""
     seen = {}
     return re.sub(r"\b[a-z]\b", lambda match: seen.setdefault(match[0], f"name{len(seen)}"), code)
 
@@ -119,8 +119,8 @@ def test_two_seeds_give_the_same_program_no_more_often_than_chance_allows(topic,
     """The birthday bound, from a part of the program that is certainly uniform.
 
     The names of a program with k of them are one of C(19, k) sets, each as likely as the others, and independent of the
-    rest of the program. So two seeds with the same rest give the same program with probability 1 / C(19, k). Expected
-    are then at most (pairs with the same rest) / C(19, k) equal programs, and more than 0.01 of them is more than chance.
+    rest of the program. So two seeds with the same rest give the same program with probability 1 / C(19, k), and chance
+    allows (pairs with the same rest) / C(19, k) equal programs among them: under 0.01 for 1,000 seeds, which is none.
     """
     codes = [made.code for made in programs(topic, level)]
     assert len(set(codes)) == len(codes)
@@ -142,7 +142,18 @@ def test_the_same_seed_gives_the_same_program(topic, level):
 
 # Changing a generator changes every program that was ever handed out by its seed: then, and only then, these change.
 PRINTS = {
-    ("flags", 1): "",
+    ("flags", 1): "569959721f776dbe",
+    ("flags", 2): "c595eeffb8595d6e",
+    ("flags", 3): "6929c0b61d8802a6",
+    ("leaves", 1): "096fbf4cd679b836",
+    ("leaves", 2): "b34de252da515700",
+    ("leaves", 3): "b30e41e8b19f6b6a",
+    ("modes", 1): "66817c18dbc25b53",
+    ("modes", 2): "d57a5bade025fe11",
+    ("modes", 3): "1a97aa66113e3929",
+    ("edits", 1): "22c51683191e70ae",
+    ("edits", 2): "d01842b3d4514cc0",
+    ("edits", 3): "ecc71f224781d238",
 }
 
 
@@ -157,24 +168,18 @@ def test_seeds_keep_their_programs_from_machine_to_machine_and_version_to_versio
 
 
 def test_programs_do_not_depend_on_the_hash_seed_of_python():
-    source = "from course_utils.drills import drill; print(repr([drill('modes', s, 3).code for s in range(20)]))"
-    shown = {
-        subprocess.run(
-            [sys.executable, "-c", source],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": str(seed)},
-        ).stdout
-        for seed in (1, 2)
-    }
-    assert shown == {repr([made.code for made in programs("modes", 3)[:20]]) + "\n"}
+    source = (
+        "from course_utils.drills import drill; print(*[drill('modes', s, 3).code for s in range(20)], sep='\\n\\n')"
+    )
+    other = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
+    environment = {**os.environ, "PYTHONHASHSEED": other}
+    shown = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, env=environment)
+    assert shown.stdout == "\n\n".join(made.code for made in programs("modes", 3)[:20]) + "\n"
 
 
 def test_every_draw_is_made_of_the_one_generator_that_python_promises_to_keep():
     draw, plain = Draw("text"), random.Random("text")
     assert [draw.below(10) for _ in range(20)] == [int(plain.random() * 10) for _ in range(20)]
-    assert plain.random() == random.Random("text").random() or True
 
 
 def test_without_a_seed_each_drill_is_another_one_and_shows_how_to_have_it_again():
@@ -235,7 +240,8 @@ def test_right_means_the_gradient_of_the_loss_as_it_was_computed(level):
     compared = collections.Counter()
     for made, found in zip(programs("edits", level)[:150], answers("edits", level), strict=False):
         program = made.program
-        if found["backward"] == "error" or program.edited[1] < program.loss and "no_grad" in made.code:
+        edits_a_leaf_first = program.edited[1] < program.loss and "no_grad" in made.code
+        if found["backward"] == "error" or edits_a_leaf_first:
             continue
         agree = in_fresh_thread(lambda program=program: _gradients_agree(program))
         assert agree == (found["backward"] == "right gradient"), f"seed {made.seed}\n{made.code}"
@@ -252,24 +258,26 @@ def _gradients_agree(program, step=1e-6):
 
 
 def _agree(program, step):
-    def loss(name="", index=0, change=0.0):
+    def run_to_loss(name="", index=0, change=0.0):
         space = {"torch": torch}
         for line in program.lines[: program.loss]:
             exec(line, space)
             if line.startswith(f"{name} = "):
                 with torch.no_grad():
                     space[name][index] += change
-        return space["loss"].item()
+        return space
 
+    def loss(*change):
+        return run_to_loss(*change)["loss"].item()
+
+    tensors = {name: value for name, value in run_to_loss().items() if isinstance(value, torch.Tensor)}
+    leaves = [name for name, value in tensors.items() if value.is_leaf and value.requires_grad]
     space = {"torch": torch}
     exec(program.code, space)
-    leaves = {name: value for name, value in space.items() if isinstance(value, torch.Tensor) and value.is_leaf}
-    for name, leaf in leaves.items():
-        if leaf.grad is None:
-            continue
-        for index in range(len(leaf)):
-            slope = (loss(name, index, step) - loss(name, index, -step)) / (2 * step)
-            if not math.isclose(slope, leaf.grad[index].item(), rel_tol=1e-4, abs_tol=1e-7):
+    for name in leaves:
+        for index, slope in enumerate(space[name].grad.tolist()):
+            measured = (loss(name, index, step) - loss(name, index, -step)) / (2 * step)
+            if not math.isclose(measured, slope, rel_tol=1e-4, abs_tol=1e-7):
                 return False
     return True
 
@@ -363,18 +371,21 @@ def test_nothing_is_run_before_there_is_an_answer(monkeypatch):
         assert "not attempted" in str(score) and "not attempted" in score._repr_html_()
 
 
-@pytest.mark.parametrize("form", [np.bool_, int, float, torch.tensor, lambda value: f" {value}".upper()])
-def test_answers_count_in_any_of_the_usual_forms(form):
-    made = drill("edits", seed=11)
-    found = right_answers(made)
-    text = form("x") if form("" if form is str else 1) == " 1" else None
-    given = {
-        key: (value.upper() + " " if text is not None else value) if isinstance(value, str) else value
-        for key, value in found.items()
-    }
-    if text is None:
+@pytest.mark.parametrize("form", [bool, np.bool_, np.int64, int, float, torch.tensor])
+def test_truth_values_count_in_any_of_the_usual_forms(form):
+    for topic in TOPICS:
+        made = drill(topic, seed=11)
+        found = right_answers(made)
         given = {key: form(value) if isinstance(value, bool) else value for key, value in found.items()}
-    assert made.check(given).status == "passed"
+        assert made.check(given).status == "passed"
+
+
+@pytest.mark.parametrize("form", [str.upper, str.title, " {} ".format])
+def test_texts_count_without_regard_to_case_and_outer_spaces(form):
+    for seed in range(6):
+        made = drill("edits", seed)
+        found = right_answers(made)
+        assert made.check({**found, "backward": form(found["backward"])}).status == "passed"
 
 
 def test_a_missing_answer_is_no_error_and_gives_nothing_away():
@@ -505,20 +516,20 @@ def test_the_cards_are_whole_html_with_all_that_the_text_says():
     for topic, level in EVERY:
         made = drill(topic, seed="<b>&", level=level)
         text = text_of(made._repr_html_())
-        assert "seed <b>&" in text and "\n".join(line for line in made.program.lines[:1]) in text
+        assert "seed <b>&" in text and all(line in text for line in made.program.lines)
         found = right_answers(made)
         score = made.check({**{key: wrong(value) for key, value in found.items()}, "extra": 1})
         text = text_of(score._repr_html_())
         for question in made.program.questions:
             assert question.explanation.replace("`", "") in text
-        assert "'extra'" in text and "0 of" in text
-        assert "3 of" not in text_of(made.check(found)._repr_html_()) or len(found) == 3
+        assert "'extra'" in text and f"0 of {len(found)} right" in text
+        assert f"{len(found)} of {len(found)} right" in text_of(made.check(found)._repr_html_())
 
 
 def test_a_card_leads_on_to_another_program_and_after_success_to_the_next_level():
     made = drill("flags", seed=3, level=2)
     found = right_answers(made)
-    assert '`drill("flags", level=3)` a harder one' in str(made.check(found))
+    assert '`drill("flags", level=3)` a harder one' in " ".join(str(made.check(found)).split())
     key = next(iter(found))
     assert "level=3" not in str(made.check({**found, key: not found[key]}))
     assert "harder" not in str(drill("flags", 3, 3).check(right_answers(drill("flags", 3, 3))))

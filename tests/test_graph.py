@@ -1,6 +1,7 @@
 """The recorded graph as data: its bytes against the CPU allocator, its manners, its errors."""
 
 import dataclasses
+import doctest
 import gc
 import json
 import subprocess
@@ -13,9 +14,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_utils import references
-from course_utils.graph import graph_memory, operation_name, tensor_names
+from course_utils import graph, names, references
+from course_utils.graph import graph_memory, operation_name
 from course_utils.memory import MemoryTracker
+from course_utils.names import tensor_names
 from tests.recorded_graphs import GRAPHS, Circle, GatedNet, freed_by_dropping, gated_loss, leaf, perceptron_model
 
 CAN_READ_DATA = hasattr(torch._C._autograd.SavedTensor, "data")
@@ -366,6 +368,10 @@ def test_weak_references_that_are_dead_do_no_harm():
     del tensor
     assert graph_memory(loss).exclusive > 0
     assert proxies
+
+
+def test_examples_in_docstrings_hold():
+    assert [doctest.testmod(module).failed for module in (graph, names)] == [0, 0]
 
 
 # Errors.

@@ -72,6 +72,7 @@ def measure(make, engine, around=contextlib.nullcontext):
 @reads_graphs
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_held_bytes_are_the_allocators_in_every_phase(name):
+    WORKLOADS[name]("cpu").run(contextlib.nullcontext)  # what kernels and transforms make once, and keep
     ours, unseen = measure(WORKLOADS[name], "dispatch")
     truth, _ = measure(WORKLOADS[name], "allocator")
     assert len(ours.phases) == len(truth.phases) == len(unseen) > 0
@@ -275,7 +276,7 @@ def listed():
 @pytest.mark.parametrize("names", [tuple(itertools.islice(SUBSET, i, None, 6)) for i in range(6)], ids=" ".join)
 def test_held_bytes_of_single_operations_are_the_allocators(listed, names):
     for name in names:
-        for sample in samples(listed[name], 2):
+        for sample in samples(listed[name], 1):
             for phase, found in compare(listed[name], sample).phases.items():
                 assert found.exact, f"{name}, {phase}: {found}"
                 assert found.peak_is_lower_bound, f"{name}, {phase}: {found}"

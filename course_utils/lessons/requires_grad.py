@@ -1131,7 +1131,7 @@ def _gradient_of(
 ) -> Tensor:
     """Calls the answer and compares with the live engine."""
     expected = _true_gradient(model, x)
-    start = None if x.grad is None or not x.is_leaf else x.grad.clone()
+    start = x.grad.clone() if x.is_leaf and x.grad is not None else None
     with torch.no_grad():
         output = model(x)
     result = _call(trial, model, x, show, within)

@@ -49,7 +49,7 @@ volatile_rule = Exercise(
         "today": Misconception(
             "volatile has no effect",
             "That is so today. In 0.3 the flag took hold of every result on its way.",
-            "Read the flags of `w * w * w * v` in the table above.",
+            "Read the flags of `weight * weight * weight * volatile` in the lesson.",
         ),
         "all flagged": Misconception(
             "A result is flagged only if all its inputs are",
@@ -58,7 +58,7 @@ volatile_rule = Exercise(
         ),
         "one input": Misconception(
             "The first input decides",
-            "All inputs have a say, wherever they stand: `w * v` and `v * w` have the same flags.",
+            "All inputs have a say, wherever they stand: `weight * volatile` and `volatile * weight` have the same flags.",
             "Call your function with the same pairs in another order.",
         ),
         "not flagged": Misconception(
@@ -106,7 +106,7 @@ _BELIEFS: tuple[tuple[str, Callable[[_Pairs], tuple[bool, bool]]], ...] = (
 
 def _pairs(trial: Trial, states: tuple[tuple[bool, bool], ...], must: tuple[tuple[bool, bool], ...] = ()) -> _Pairs:
     """Some pairs in random order: of each state in ``must`` one at least, the others of any in ``states``."""
-    pairs = [*must, *(states[trial.integer(0, len(states) - 1)] for _ in range(trial.integer(0, 6)))]
+    pairs = [*must, *(states[trial.integer(0, len(states) - 1)] for _ in range(trial.integer(4, 8)))]
     return [pairs.pop(trial.integer(0, len(pairs) - 1)) for _ in range(len(pairs))]
 
 
@@ -151,13 +151,13 @@ def _expect_rule(trial: Trial, pairs: _Pairs, look_at: slice) -> None:
 def _(trial: Trial) -> None:
     for pairs in ([_FLAGGED], [_PLAIN, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _PLAIN]):
         _expect_rule(trial, pairs, slice(0, 2))
-    for _ in range(4):
+    for _ in range(6):
         _expect_rule(trial, _pairs(trial, (_PLAIN, _FLAGGED), must=(_FLAGGED, _PLAIN)), slice(0, 2))
 
 
 @volatile_rule.claim("makes it volatile as soon as one input is")
 def _(trial: Trial) -> None:
-    for _ in range(4):
+    for _ in range(6):
         _expect_rule(trial, _pairs(trial, (_PLAIN, _FLAGGED, _VOLATILE), must=(_VOLATILE, _PLAIN)), slice(1, 2))
 
 
@@ -165,7 +165,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for pairs in ([_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED]):
         _expect_rule(trial, pairs, slice(0, 2))
-    for _ in range(4):
+    for _ in range(6):
         _expect_rule(trial, _pairs(trial, (_FLAGGED, _PLAIN), must=(_VOLATILE, _FLAGGED, _FLAGGED)), slice(0, 2))
 
 
