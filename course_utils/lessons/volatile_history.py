@@ -58,7 +58,8 @@ volatile_rule = Exercise(
         ),
         "one input": Misconception(
             "The first input decides",
-            "All inputs have a say, wherever they stand: `weight * volatile` and `volatile * weight` have the same flags.",
+            "All inputs have a say, wherever they stand: `weight * volatile` and `volatile * weight` have the same "
+            "flags.",
             "Call your function with the same pairs in another order.",
         ),
         "not flagged": Misconception(
