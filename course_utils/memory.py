@@ -1,7 +1,8 @@
 """Bytes that tensors keep alive, live and to the byte, on any device (``MemoryTracker``).
 
 What one can do here: track a block of code and its phases (``MemoryTracker``), read what happened
-(``MemoryEvent``, ``PhaseMemory``, ``Timeline``, ``MemoryReport``). Imports ``text`` and ``errors``.
+(``MemoryEvent``, ``PhaseMemory``, ``Timeline``, ``MemoryReport``). Imports ``compile_guard``, ``errors``, the modules
+``memory_*``, ``snapshot`` and ``text``.
 """
 
 import os
@@ -13,7 +14,7 @@ import torch
 
 from course_utils.compile_guard import COMPILED_CODE_MESSAGE
 from course_utils.errors import explain
-from course_utils.memory_categories import SAVED, categorise, look_at_graphs
+from course_utils.memory_categories import SAVED, categorise, held_by_graphs, look_at_graphs
 from course_utils.memory_device import device_name
 from course_utils.memory_dispatch import DispatchRecorder
 from course_utils.memory_known import Known
@@ -22,6 +23,7 @@ from course_utils.memory_profiler import ProfilerRecorder
 from course_utils.memory_records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
 from course_utils.memory_statistics import Beside, Figures, StatisticsRecorder
 from course_utils.memory_viz import to_memory_viz
+from course_utils.snapshot import living_tensors
 from course_utils.text import format_bytes
 
 __all__ = ["CATEGORIES", "MemoryEvent", "MemoryReport", "MemoryTracker", "PhaseMemory", "Timeline"]
@@ -47,6 +49,10 @@ class MemoryTracker:
         *known: modules, optimizers, tensors, and nested containers of them: objects that exist already. Their death or
             growth counts, and their gradients and states get their name in the categories. They are held weakly.
         device: the device to count on. By default that of the first known tensor, else PyTorch's default device.
+        baseline: what counts as older than the block. "named" takes the known objects, and other tensors when an
+            operation first meets them: the same numbers in every run. "gc" searches the process for every living
+            tensor (70 ms in a notebook's kernel), so that the death of any of them counts, also of ones that nobody
+            thought of.
         engine: "dispatch" watches operations: live, on any device. "allocator" asks the allocator: exact peaks with
             scratch memory inside kernels, and compiled code; on the CPU through ``torch.profiler``, so its figures are
             there after the block only. "auto" is dispatch, with the allocator's totals beside it in the report where
@@ -54,20 +60,33 @@ class MemoryTracker:
 
     Raises:
         TypeError: a known object is no module, optimizer, tensor or container of them.
-        ValueError: an unknown engine or device.
+        ValueError: an unknown engine, baseline or device.
+        NotImplementedError: inside the block, when code made by ``torch.compile`` is called under a dispatch engine.
 
     Limits: seen are the operations of the thread that entered the tracker, and those of autograd's threads on its
-    behalf; not those of other Python threads. Not seen is what PyTorch allocates without dispatching an operation:
-    scratch memory inside a kernel (so a peak is a lower bound), Python scalars that autograd saves (8 bytes each),
-    states of random generators. A storage that existed at the start, was not named and takes part in no operation
-    inside is not known, so its death does not count.
+    behalf; not those of other Python threads or processes. Not seen is what PyTorch allocates without dispatching an
+    operation: scratch memory inside a kernel, Python scalars that autograd saves (8 bytes each) and states of random
+    generators (``unseen`` names these two), storages that ``torch.load`` reads, NumPy's and shared memory. So a peak is
+    a lower bound, with one exception: while any dispatch mode is active PyTorch runs some formulas of backward
+    (of ``cumprod``, ``sort``, ``gather`` and others) without in-place operations, and their peak is then higher than
+    without a tracker. With baseline "named", a storage that existed at the start, was not named and takes part in no
+    operation inside is not known, so its death does not count.
     """
 
-    def __init__(self, *known: Any, device: torch.device | str | None = None, engine: str = "auto") -> None:
+    def __init__(
+        self,
+        *known: Any,
+        device: torch.device | str | None = None,
+        engine: str = "auto",
+        baseline: str = "named",
+    ) -> None:
         if engine not in ("auto", "dispatch", "allocator"):
             raise ValueError(
                 explain(f"MemoryTracker(engine={engine!r}).", "one of the engines: auto, dispatch, allocator.")
             )
+        if baseline not in ("named", "gc"):
+            raise ValueError(explain(f"MemoryTracker(baseline={baseline!r}).", "one of: named, gc."))
+        self._baseline = baseline
         self._known = Known(*known)
         self._device = device_name(device, self._known)
         self.engine = engine
@@ -96,6 +115,11 @@ class MemoryTracker:
                 )
             )
         self._recorder.know(self._known.everything())
+        if self._baseline == "gc":
+            older = living_tensors()
+            self._recorder.know(older)
+            self._recorder.know(held_by_graphs(older))
+            del older
         if self.engine == "auto":
             self._beside = Beside.of(self._device)
         self._first_node = torch._C._autograd._get_sequence_nr()

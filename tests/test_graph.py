@@ -82,6 +82,26 @@ _readers_without_nodes = {
 }
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    "name", ["perceptron", "views", "embedding", "named_intermediates", "view_of_a_base_that_is_gone"]
+)
+def test_freed_is_what_the_gpu_gets_back(name):
+    """On graphs that save no scalars, which stay on the CPU."""
+
+    def requested():
+        return torch.cuda.memory_stats()["requested_bytes.all.current"]
+
+    with torch.device("cuda"):
+        loss, _keep = GRAPHS[name]()
+    freed = graph_memory(loss).freed
+    boxed = sum(saved.nbytes for saved in graph_memory(loss).saved if saved.dtype in ("f64", "i64") and not saved.shape)
+    before = requested()
+    del loss
+    assert before - requested() == freed - boxed
+
+
 def test_references_of_nodes_can_be_counted_here():
     assert references.can_count_nodes()
 

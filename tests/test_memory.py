@@ -1,5 +1,6 @@
 """The tracker's numbers against arithmetic, its manners, and its errors."""
 
+import contextlib
 import gc
 import json
 import subprocess
@@ -87,6 +88,22 @@ def test_death_of_an_unnamed_tensor_counts_if_an_operation_met_it():
         del x
     assert mem.current == 0
     del y
+
+
+@reads_graphs
+def test_death_of_any_tensor_counts_with_baseline_gc():
+    kept = [torch.ones(1000)]
+    graph = (torch.ones(500, requires_grad=True) * 2).exp()
+    with MemoryTracker(baseline="named") as named:
+        pass
+    with MemoryTracker(baseline="gc") as mem:
+        kept.clear()
+        assert mem.current == -4000
+        graph = None  # the leaf, the result of exp, and the 2 that the graph keeps as a tensor of 8 bytes
+    assert (mem.current, named.current) == (-4000 - 2000 - 2000 - 8, 0)
+    assert graph is None
+    with pytest.raises(ValueError, match="one of: named, gc"):
+        MemoryTracker(baseline="all")
 
 
 def test_memory_given_anew_to_a_named_tensor_counts():
@@ -252,6 +269,49 @@ def test_tracker_inside_a_function_transform():
     torch.func.grad(f)(torch.ones(10))
     torch.func.vmap(f)(torch.ones(5, 10))
     assert numbers == [40, 200]
+
+
+def test_wrapper_subclass_counts_the_tensors_inside_it():
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    with MemoryTracker() as mem:
+        pair = TwoTensor(torch.ones(10), torch.ones(10))
+        double = pair * 2  # noqa: F841
+    assert mem.current == 4 * 40
+
+
+def test_plain_subclass_counts_like_a_tensor():
+    class Named(torch.Tensor):
+        pass
+
+    with MemoryTracker() as mem:
+        sum_ = torch.ones(10).as_subclass(Named) + 1  # noqa: F841
+    assert (mem.current, mem.peak) == (40, 80)
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_other_modes_may_be_inside_or_outside(outside):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils.flop_counter import FlopCounterMode
+
+    mem, flops = MemoryTracker(device="cpu"), FlopCounterMode(display=False)
+    with contextlib.ExitStack() as stack:
+        for context in (flops, mem) if outside else (mem, flops):
+            stack.enter_context(context)
+        x = torch.ones(10, 10, requires_grad=True)
+        (x @ x).sum().backward()
+        del x
+    assert flops.get_total_flops() == 3 * 2 * 10**3
+    # x, the gradient by each side of the product, their sum; the loss and its gradient.
+    assert (mem.current, mem.peak) == (0, 4 * 400 + 2 * 4)
+    fake = MemoryTracker(device="cpu")
+    with contextlib.ExitStack() as stack:
+        for context in (FakeTensorMode(), fake) if outside else (fake, FakeTensorMode()):
+            stack.enter_context(context)
+        x = torch.ones(10, 10, requires_grad=True)
+        (x @ x).sum().backward()
+        del x
+    assert fake.peak == mem.peak
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
@@ -438,6 +498,15 @@ def test_report_tells_what_it_does_not_count():
         loss = (x * 2.0).sum()  # noqa: F841  autograd keeps the 2.0 as a tensor of 8 bytes
     assert mem.unseen() == mem.report().unseen == {"boxed scalars": 8}
     assert "Held beside it, made past the dispatcher (boxed scalars): 8 B" in str(mem.report())
+
+
+@reads_graphs
+def test_graph_older_than_the_tracker_is_not_unseen():
+    x = torch.ones(10, requires_grad=True)
+    old = (x * 3.0).exp()
+    with MemoryTracker(x) as mem:
+        new = old + 1  # noqa: F841  its graph leads to the old one, with a 3.0 in it
+    assert mem.unseen() == {}
 
 
 @reads_graphs

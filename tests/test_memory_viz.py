@@ -34,6 +34,11 @@ def test_bytes_alive_come_back_event_by_event(tmp_path):
             assert alive.pop(entry["addr"]) == entry["size"]
             current.append(sum(alive.values()))
     assert current == [event.current for event in mem.events]
+    # The viewer looks each block up in a segment.
+    trace = snapshot["device_traces"][0]
+    segments = [range(e["addr"], e["addr"] + e["size"]) for e in trace if e["action"] == "segment_alloc"]
+    assert all(any(e["addr"] in segment for segment in segments) for e in trace)
+    assert [(s["address"], s["total_size"]) for s in snapshot["segments"]] == [(s.start, len(s)) for s in segments]
     # What the segments say is in use at the end is what the trace left alive.
     used = {
         block["address"]: block["requested_size"]

@@ -90,10 +90,18 @@ def _rule(pairs: _Pairs) -> tuple[bool, bool]:
     return any(pair[0] for pair in pairs) and not volatile, volatile
 
 
+def _most_are_volatile(pairs: _Pairs) -> bool:
+    return 2 * sum(pair[1] for pair in pairs) > len(pairs)
+
+
 # What somebody with a misconception would compute, for lists that are not empty.
 _BELIEFS: tuple[tuple[str, Callable[[_Pairs], tuple[bool, bool]]], ...] = (
     ("both up", lambda pairs: (any(r for r, _ in pairs), any(v for _, v in pairs))),
     ("all volatile", lambda pairs: (any(r for r, _ in pairs), all(v for _, v in pairs))),
+    (
+        "all volatile",
+        lambda pairs: (any(r for r, _ in pairs) and not _most_are_volatile(pairs), _most_are_volatile(pairs)),
+    ),
     ("flag wins", lambda pairs: (any(r for r, _ in pairs), any(v for _, v in pairs) and not any(r for r, _ in pairs))),
     ("today", lambda pairs: (any(r for r, _ in pairs), False)),
     ("all flagged", lambda pairs: (all(r for r, _ in pairs), any(v for _, v in pairs))),
@@ -139,11 +147,18 @@ def _belief(trial: Trial, pairs: _Pairs) -> str:
     return ""
 
 
+def _mismatch(expected: tuple[bool, bool], got: tuple[bool, bool]) -> str:
+    """The misconception that one wrong result hints at."""
+    if expected == _VOLATILE:
+        return {(True, True): "both up", _FLAGGED: "flag wins", _PLAIN: "all volatile"}.get(got, "")
+    return "all flagged" if expected == _FLAGGED and got == _PLAIN else ""
+
+
 def _expect_rule(trial: Trial, pairs: _Pairs, look_at: slice) -> None:
     expected, got = _rule(pairs), _flags(trial, pairs)
     if got[look_at] != expected[look_at]:
         called = trial.called
-        key = _belief(trial, pairs)
+        key = _belief(trial, pairs) or _mismatch(expected, got)
         trial.called = called  # the card shows the call that failed first
         raise Missed(key, expected=str(expected), got=str(got))
 
@@ -303,7 +318,13 @@ def _expect_modes_after_errors(trial: Trial) -> None:
         _expect_modes(model, before, "only without error")
 
 
-_MODE_MISCONCEPTIONS = {
+_SHARED_MISCONCEPTIONS = {
+    "len": Misconception(
+        "Every iterable has a length and an index",
+        "A generator makes its batches one by one. It does not know how many there will be, and none can be picked "
+        "out.",
+        "Call your function with `iter(batches)`.",
+    ),
     "no eval": Misconception(
         "Without gradients a model is in eval mode",
         "These are two switches. Recording on or off says nothing about dropout and batch norm: they look at each "
@@ -345,7 +366,8 @@ _MODE_MISCONCEPTIONS = {
         "Call your function inside `torch.no_grad()` and outside, and print `torch.is_grad_enabled()` after each.",
     ),
 }
-_MODE_EFFECTS = (("requires_grad", "frozen"), ("grad mode", "grad mode"))
+_EFFECTS = (("requires_grad", "frozen"), ("grad mode", "grad mode"))
+_RAISES = (("has no len()", "len"), ("has no attribute '__len__'", "len"), ("is not subscriptable", "len"))
 
 # --------------------------------------------------------------------------------------------------- port_evaluation
 
@@ -382,9 +404,9 @@ port_evaluation = Exercise(
             "Compare the length of what you return with the number of batches.",
         ),
     }
-    | _MODE_MISCONCEPTIONS,
-    raises=(("stack expects each tensor", "stacked"),),
-    effects=_MODE_EFFECTS,
+    | _SHARED_MISCONCEPTIONS,
+    raises=(*_RAISES, ("stack expects each tensor", "stacked")),
+    effects=_EFFECTS,
 )
 
 
@@ -410,6 +432,8 @@ def _(trial: Trial) -> None:
     expected = _expected(model, batches)
     for given in (batches, iter(batches)):
         for got, wanted in zip(_outputs(trial, model, given, len(batches)), expected, strict=True):
+            if got.shape != wanted.shape:
+                raise Missed(expected=f"an output of shape {tuple(wanted.shape)}", got=f"shape {tuple(got.shape)}")
             if not _same(got.cpu(), wanted):
                 raise Missed(expected="the model's outputs, batch by batch", got="other values")
 
@@ -517,6 +541,11 @@ bounded_evaluation = Exercise(
             "and the mean has the same.",
             "Print the shape of `model(x)`, and of its `mean()`.",
         ),
+        "kept dimension": Misconception(
+            "A batch of one sample is a sample",
+            "One sample's output has no batch dimension, and the mean over the samples has none either.",
+            "Print the shape of `model(x)[0]`.",
+        ),
         "history": Misconception(
             "A mean is only numbers",
             "It is a tensor, and it remembers all that it was computed from: every graph of every batch.",
@@ -566,8 +595,9 @@ bounded_evaluation = Exercise(
             "Call your function with an empty list.",
         ),
     }
-    | _MODE_MISCONCEPTIONS,
-    effects=_MODE_EFFECTS,
+    | _SHARED_MISCONCEPTIONS,
+    raises=_RAISES,
+    effects=_EFFECTS,
 )
 
 
@@ -605,6 +635,8 @@ def _(trial: Trial) -> None:
                 ("sum", _mean(outputs) * sum(map(len, batches))),
                 ("sum", _mean(outputs) * sum(map(len, batches)) / len(batches)),
                 ("sum", means.sum(0)),
+                ("sum", _mean(outputs) * sum(map(len, batches)) / len(batches[-1])),
+                ("kept dimension", wanted.unsqueeze(0)),
                 ("last", outputs[-1].mean(0)),
                 ("last", outputs[-1]),
                 ("one number", torch.cat(outputs).mean()),

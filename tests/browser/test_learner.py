@@ -63,6 +63,10 @@ def test_a_lesson_asks_nothing_of_the_network(untouched):
     assert untouched.requests == []
 
 
+def test_what_a_lesson_shows_is_sound_for_screen_readers(untouched):
+    assert untouched.audit(CARDS) == []
+
+
 def test_a_lesson_can_be_read_on_the_dark_theme(untouched):
     untouched.use_theme("JupyterLab Dark")
     untouched.picture("dark")

@@ -5,6 +5,7 @@ import copy
 import functools
 import warnings
 
+import numpy as np
 import torch
 
 from course_utils.volatile import Variable
@@ -45,6 +46,30 @@ def rule_by_max(inputs):
 
 def rule_none_for_nothing(inputs):
     return rule_in_a_loop(inputs) if inputs else None
+
+
+def rule_merged(inputs):
+    def merge(a, b):
+        volatile = a[1] or b[1]
+        return (a[0] or b[0]) and not volatile, volatile
+
+    return functools.reduce(merge, inputs, (False, False))
+
+
+def rule_by_numpy(inputs):
+    flags = np.array(inputs, dtype=bool).reshape(-1, 2)
+    volatile = flags[:, 1].any()
+    return flags[:, 0].any() & ~volatile, volatile
+
+
+def rule_majority(inputs):
+    volatile = sum(v for _, v in inputs) * 2 > len(inputs)
+    return any(r for r, _ in inputs) and not volatile, volatile
+
+
+def rule_exactly_one(inputs):
+    volatile = any(v for _, v in inputs)
+    return sum(r for r, _ in inputs) == 1 and not volatile, volatile
 
 
 # ----------------------------------------------------------------------------------------------------- port_evaluation
@@ -99,6 +124,25 @@ def port_with_a_plain_call(model, batches):
             return [model(x).cpu() for x in batches]
         finally:
             torch.set_grad_enabled(before)
+
+
+def port_exit_stack(model, batches):
+    with contextlib.ExitStack() as stack:
+        for module in model.modules():
+            stack.callback(setattr, module, "training", module.training)
+        model.eval()
+        stack.enter_context(torch.inference_mode())
+        return [model(x).detach().to("cpu", copy=True) for x in batches]
+
+
+def port_by_generator(model, batches):
+    @torch.no_grad()
+    def stream():
+        for x in batches:
+            yield model(x).cpu()
+
+    with in_eval(model):
+        return list(stream())
 
 
 def port_as_in_0_3(model, batches):
@@ -167,6 +211,23 @@ def port_train_as_the_root(model, batches):
         return [model(x).cpu() for x in batches]
     finally:
         model.train(training)
+
+
+@torch.no_grad()
+def port_children_only(model, batches):
+    flags = [(module, module.training) for module in (model, *model.children())]
+    model.eval()
+    try:
+        return [model(x).cpu() for x in batches]
+    finally:
+        for module, training in flags:
+            module.train(training)
+
+
+@torch.no_grad()
+def port_by_index(model, batches):
+    with in_eval(model):
+        return [model(batches[index]).cpu() for index in range(len(batches))]
 
 
 @torch.no_grad()
@@ -284,6 +345,32 @@ def bounded_in_place(model, batches):
     return total
 
 
+def bounded_by_reduce(model, batches):
+    def step(state, x):
+        total, count = state
+        part = model(x).sum(0)
+        return (part if total is None else total + part), count + x.size(0)
+
+    with in_eval(model), torch.no_grad():
+        total, count = functools.reduce(step, batches, (None, 0))
+    if count == 0:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_in_double(model, batches):
+    total, count, dtype = 0.0, 0, None
+    with in_eval(model), torch.inference_mode():
+        for x in batches:
+            output = model(x)
+            dtype = output.dtype
+            total, count = total + output.double().sum(dim=0), count + output.shape[0]
+            del output
+    if not count:
+        raise ValueError("no batches")
+    return (total / count).to(dtype)
+
+
 def nonempty(batches):
     iterator = iter(batches)
     for first in iterator:
@@ -344,6 +431,56 @@ def bounded_recorded(model, batches):
         for x in nonempty(batches):
             total, count = total + model(x).detach().sum(0), count + len(x)
     return total / count
+
+
+def bounded_name_dropped(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            output = model(x)
+            total, count = total + output.sum(0).detach(), count + len(x)
+            del output
+    return total / count
+
+
+@torch.no_grad()
+def bounded_recursive(model, batches):
+    def go(iterator):
+        for x in iterator:
+            total, count = go(iterator)
+            return total + model(x).sum(0), count + len(x)
+        return 0, 0
+
+    with in_eval(model):
+        total, count = go(nonempty(batches))
+    return total / count
+
+
+@torch.no_grad()
+def bounded_kept_dimension(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            total, count = total + model(x).sum(0, keepdim=True), count + len(x)
+    return total / count
+
+
+@torch.no_grad()
+def bounded_by_the_last_size(model, batches):
+    total = 0
+    with in_eval(model):
+        for x in nonempty(batches):
+            total = total + model(x).sum(0)
+    return total / len(x)
+
+
+@torch.no_grad()
+def bounded_by_index(model, batches):
+    if len(batches) == 0:
+        raise ValueError("no batches")
+    with in_eval(model):
+        total = sum(model(x).sum(0) for x in batches)
+    return total / sum(len(x) for x in batches)
 
 
 @torch.no_grad()
@@ -476,6 +613,10 @@ RIGHT = (
     Right("volatile_rule", "by running it", rule_by_emulation),
     Right("volatile_rule", "membership", rule_by_sets),
     Right("volatile_rule", "reduce", rule_by_reduce),
+    Right("volatile_rule", "merged two by two", rule_merged),
+    Right("volatile_rule", "numpy", rule_by_numpy),
+    Right("port_evaluation", "exit stack", port_exit_stack),
+    Right("port_evaluation", "decorated generator", port_by_generator),
     Right("port_evaluation", "inference mode", port_by_inference_mode),
     Right("port_evaluation", "recorded, then detached", port_by_detach),
     Right("port_evaluation", "decorated", port_decorated),
@@ -485,6 +626,9 @@ RIGHT = (
     Right("bounded_evaluation", "running mean", bounded_running),
     Right("bounded_evaluation", "sample by sample", bounded_sample_by_sample),
     Right("bounded_evaluation", "in place", bounded_in_place),
+    Right("bounded_evaluation", "reduce", bounded_by_reduce),
+    Right("bounded_evaluation", "in double", bounded_in_double),
+    Right("predicted_growth", "numpy", {key: np.int64(nbytes) for key, nbytes in GROWTH.items()}),
     Right("predicted_growth", "tensors and floats", {key: torch.tensor(float(n)) for key, n in GROWTH.items()}),
     Right("predicted_growth", "an extra key", GROWTH | {"total": 448_000}),
 )
@@ -506,6 +650,8 @@ WRONG = (
     Wrong("volatile_rule", "one input", lambda inputs: inputs[0] if inputs else (False, False)),
     Wrong("volatile_rule", "one input", lambda inputs: inputs[-1] if inputs else (False, False), "the last decides"),
     Wrong("volatile_rule", "not flagged", lambda inputs: (any(r for r, _ in inputs), not any(r for r, _ in inputs))),
+    Wrong("volatile_rule", "all volatile", rule_majority, "the majority decides"),
+    Wrong("volatile_rule", "all flagged", rule_exactly_one, "exactly one"),
     Wrong("volatile_rule", "swapped", lambda inputs: rule_in_a_loop(inputs)[::-1]),
     Wrong("volatile_rule", "empty", rule_by_max, "an error for no inputs"),
     Wrong("volatile_rule", "no return value", rule_none_for_nothing, "None for no inputs"),
@@ -522,6 +668,8 @@ WRONG = (
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
     Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end"),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
+    Wrong("port_evaluation", "one flag", port_children_only, "children only"),
+    Wrong("port_evaluation", "len", port_by_index),
     Wrong("port_evaluation", "left in eval", port_left_in_eval),
     Wrong("port_evaluation", "only without error", port_no_finally, "no finally"),
     Wrong("port_evaluation", "only without error", port_mode_put_back_without_finally, "grad mode without finally"),
@@ -537,6 +685,11 @@ WRONG = (
     Wrong("bounded_evaluation", "history", bounded_with_history),
     Wrong("bounded_evaluation", "graphs", bounded_cut_at_the_end, "detached at the end"),
     Wrong("bounded_evaluation", "recorded", bounded_recorded, "each output detached"),
+    Wrong("bounded_evaluation", "recorded", bounded_name_dropped, "recorded, name dropped"),
+    Wrong("bounded_evaluation", "batches kept", bounded_recursive, "recursive"),
+    Wrong("bounded_evaluation", "kept dimension", bounded_kept_dimension),
+    Wrong("bounded_evaluation", "sum", bounded_by_the_last_size, "divided by the last size"),
+    Wrong("bounded_evaluation", "len", bounded_by_index),
     Wrong("bounded_evaluation", "outputs kept", bounded_outputs_kept),
     Wrong("bounded_evaluation", "batches kept", bounded_batches_kept),
     Wrong("bounded_evaluation", "one big batch", bounded_one_big_batch),
@@ -563,4 +716,6 @@ WRONG = (
     Wrong("predicted_growth", "weightless", GROWTH | {"detached": 0, "outputs_no_grad": 0}),
     Wrong("predicted_growth", "floats", GROWTH | {"floats": 80}),
     Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 832_000}, "float64"),
+    Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 430_816}, "parameters too"),
+    Wrong("predicted_growth", "arithmetic", GROWTH | {"detached": 32_000}, "detached twice"),
 )
