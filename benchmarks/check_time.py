@@ -104,18 +104,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from course_utils.catalogue import LESSONS
 
     print(f"Targets: first call under {FIRST_SECONDS} s, median of {options.calls} more under {MEDIAN_SECONDS} s")
-    print(f"{'lesson':14}{'exercise':24}{'first ms':>10}{'median ms':>11}{'of target':>11}{'slowest ms':>12}")
+    print(f"{'lesson':18}{'exercise':24}{'first ms':>10}{'median ms':>11}{'of target':>11}{'slowest ms':>12}")
     missed = 0
     for lesson in options.lessons or [info.name for info in LESSONS]:
         try:
             rows = in_fresh_process(lesson, options.calls)
         except RuntimeError as error:  # said, counted as missed, and the other lessons are measured all the same
-            print(f"{lesson:14}could not be measured: {str(error).splitlines()[0]}")
+            print(f"{lesson:18}could not be measured: {str(error).splitlines()[0]}")
             rows, missed = [], missed + 1
         for row in rows:
             missed += not row.reached
             print(
-                f"{row.lesson:14}{row.exercise:24}{row.first * 1e3:10.1f}{row.median * 1e3:11.1f}"
+                f"{row.lesson:18}{row.exercise:24}{row.first * 1e3:10.1f}{row.median * 1e3:11.1f}"
                 f"{row.median / MEDIAN_SECONDS:10.2f}x{row.slowest * 1e3:12.1f}"
                 f"{'' if row.reached else '  missed'}"
             )

@@ -1,7 +1,8 @@
 """What a notebook costs as a test: nbval's wall time for each, beside the floor, and the slowest cells.
 
-The floor is what no notebook can go below: start a kernel, import torch, stop the kernel. What pytest itself takes is
-shown by a notebook that does only that. Rounds are interleaved: floor, every notebook, floor, every notebook. Run with
+The floor is what no notebook can go below: start a kernel, import torch, stop the kernel. What pytest and nbval add to
+it is shown by a notebook that does only that, outside the course; the first cell of a lesson bears besides what the
+course's own conftest.py imports. Rounds are interleaved: floor, every notebook, floor, every notebook. Run with
 ``python -m benchmarks.notebook_time``; names on the command line choose notebooks.
 """
 

@@ -1,6 +1,6 @@
 """Draws ``docs/figure.png``, the figure of the README: four micro-batches and a step, measured as it is drawn.
 
-    python docs/figure.py
+python docs/figure.py
 """
 
 from pathlib import Path

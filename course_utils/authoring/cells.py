@@ -33,8 +33,10 @@ def code(source: str, id: str, tags: Iterable[str] = ()) -> NotebookNode:
 
 
 def setup(topic: str, imports: str = "import torch", id: str = "setup") -> NotebookNode:
-    """The one set-up cell: imports and ``lesson = Lesson(topic)``, locked. ``Lesson`` is imported where ``imports`` does
-    not do it."""
+    """The one set-up cell: imports and ``lesson = Lesson(topic)``, locked.
+
+    ``Lesson`` is imported where ``imports`` does not do it.
+    """
     head = imports.strip("\n")
     if "Lesson" not in head:
         head = f"{head}\n\nfrom course_utils import Lesson".strip("\n")
