@@ -128,9 +128,8 @@ def caching_allocator_model(
     """Replays the events of a tracker through a model of CUDA's caching allocator, in its default settings.
 
     Example:
-        >>> with MemoryTracker() as mem:  # doctest: +SKIP
-        ...     x = torch.ones(1000)
-        >>> caching_allocator_model(mem.events).allocated  # doctest: +SKIP
+        >>> ones = MemoryEvent(0, "aten::ones", "", 4000, 4000, 0, "cpu")
+        >>> caching_allocator_model([ones]).allocated
         4096
 
     Args:

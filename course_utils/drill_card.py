@@ -208,7 +208,7 @@ def _verdict(score: DrillScore) -> str:
 
 def _next_step(score: DrillScore) -> str:
     if score.status == "not attempted":
-        return "put your answers in place of the `...`, and run the cell again."
+        return "Put your answers in place of the `...`, and run the cell again."
     another = f"`{_call(score)}` draws another program"
     if score.status != "passed":
         return f"answer again, or go on: {another}."

@@ -294,6 +294,8 @@ class Lesson:
             before = stored.get(exercise.name)
             best = max(float(now) if now is not None else 0.0, before.best if before else 0.0)
             status = now.status if now is not None else (before.status if before else "not attempted")
+            if exercise.points and best >= exercise.points:
+                status = "passed"  # what was earned once stays earned, whatever was tried after it
             rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
         answered = {prediction.question: prediction.right for prediction in predictions(self.name)}
         answered |= self._predictions

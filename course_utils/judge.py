@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
+
 from course_utils.capture import Capture
 from course_utils.score import Claim, Score, Status
 from course_utils.state import LeftBehind, Names, RandomState, put
@@ -114,12 +116,15 @@ def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
     try:
         if exercise.is_stub(answer):
             return _score(exercise, lesson, 0.0, "not attempted")
-        random, replaced = RandomState(), _PRISTINE.restore()
+        random, replaced, threads = RandomState(), _PRISTINE.restore(), torch.get_num_threads()
+        # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
+        torch.set_num_threads(1)
         capture = Capture()
         try:
             with capture:
                 outcomes = _outcomes(exercise, answer, capture)
         finally:
+            torch.set_num_threads(threads)
             for _, space, name, value in replaced:
                 put(space, name, value)
             random.restore()

@@ -14,14 +14,15 @@ import torch
 
 from course_utils.compile_guard import COMPILED_CODE_MESSAGE
 from course_utils.errors import explain
-from course_utils.memory_categories import SAVED, categorise, held_by_graphs, look_at_graphs
+from course_utils.memory_categories import SAVED, held_by_graphs, look_at_graphs
 from course_utils.memory_device import device_name
 from course_utils.memory_dispatch import DispatchRecorder
 from course_utils.memory_known import Known
 from course_utils.memory_ledger import Ledger, Phase, PhaseMark
 from course_utils.memory_profiler import ProfilerRecorder
 from course_utils.memory_records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
-from course_utils.memory_statistics import Beside, Figures, StatisticsRecorder
+from course_utils.memory_statistics import Beside, StatisticsRecorder
+from course_utils.memory_summary import build_report, build_timeline
 from course_utils.memory_viz import to_memory_viz
 from course_utils.snapshot import living_tensors
 from course_utils.text import format_bytes
@@ -251,50 +252,17 @@ class MemoryTracker:
         if self._state == "open":
             self._look()
             ledger = self._count()
-        category = categorise((change.block for change, *_ in ledger.changes), self._recorder.places)
-        sums = dict.fromkeys((*CATEGORIES, "older"), 0)
-        series: dict[str, list[int]] = {name: [0] for name in sums}
-        for change, *_ in ledger.changes:
-            sums[category[change.block.number]] += change.delta
-            for name, nbytes in sums.items():
-                series[name].append(nbytes)
-        older = series.pop("older")
-        start_ns = self._recorder.start_ns
-        return Timeline(
-            device=self._device,
-            categories={name: tuple(values) for name, values in series.items() if any(values)},
-            older=tuple(older),
-            current=(0, *(current for _, current, _ in ledger.changes)),
-            time_ns=(0, *(change.time_ns - start_ns for change, *_ in ledger.changes)),
-            phases=ledger.phases(),
-            peak=ledger.peak,
-            peak_event=ledger.peak_event,
-            peak_op=self.peak_op,
-        )
+        return build_timeline(ledger, self._recorder.places, self._recorder.start_ns)
 
     def report(self) -> MemoryReport:
         """The summary so far, or of the whole block after its end."""
         timeline = self.timeline()
-        at_end = {name: values[-1] for name, values in timeline.categories.items()}
-        at_peak = {name: values[timeline.peak_event] for name, values in timeline.categories.items()}
-        if timeline.older[-1] or timeline.older[timeline.peak_event]:
-            at_end["older"], at_peak["older"] = timeline.older[-1], timeline.older[timeline.peak_event]
-        current = timeline.current[-1]
-        beside = self._beside.figures() if self._beside is not None else Figures(current)
-        return MemoryReport(
-            device=self._device,
+        return build_report(
+            timeline,
             engine="allocator" if self.engine == "allocator" else "dispatch",
-            requested=current,
-            peak=timeline.peak,
-            categories=at_end,
-            peak_op=timeline.peak_op,
-            peak_categories=at_peak,
-            phases=timeline.phases,
-            unseen=dict(self._unseen),
-            elsewhere={device: nbytes for device, nbytes in self._ledger.elsewhere.items() if nbytes},
-            allocated=beside.allocated,
-            reserved=beside.reserved,
-            allocator_peak=beside.allocator_peak,
+            figures=None if self._beside is None else self._beside.figures(),
+            unseen=self._unseen,
+            elsewhere=self._ledger.elsewhere,
         )
 
     def to_memory_viz(self, path: str | os.PathLike[str]) -> None:

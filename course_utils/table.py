@@ -129,13 +129,13 @@ class Progress:
 
 
 def points(earned: float, possible: float) -> str:
-    """Points in words: ``0.67 of 2 points``. Rounding never makes full or empty what is not.
+    """Points in words: ``0.67 of 2 points``, or ``no points``. Rounding never makes full or empty what is not.
 
     Example:
         >>> points(1, 1), points(9.999, 10), points(0.001, 2)
         ('1 of 1 point', '9.99 of 10 points', '0.01 of 2 points')
     """
-    return f"{_of(earned, possible)} point{'' if possible == 1 else 's'}"
+    return f"{_of(earned, possible)} point{'' if possible == 1 else 's'}" if possible else "no points"
 
 
 def _of(earned: float, possible: float) -> str:
@@ -175,7 +175,7 @@ def progress_html(progress: Progress) -> str:
         (
             _named(row),
             bar(row.share) if row.possible else Html(""),
-            points(row.earned, row.possible) if row.possible else "no points",
+            points(row.earned, row.possible),
             _predictions(row.predictions_right, row.predictions_asked) or "none yet",
             row.state,
         )

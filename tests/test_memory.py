@@ -1,7 +1,9 @@
 """The tracker's numbers against arithmetic, its manners, and its errors."""
 
 import contextlib
+import doctest
 import gc
+import importlib
 import json
 import subprocess
 import sys
@@ -730,3 +732,10 @@ def test_first_operation_does_not_import_the_compiler():
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["caching_allocator", "memory", "probe", "snapshot"])
+def test_examples_in_docstrings_are_true(name):
+    module = importlib.import_module(f"course_utils.{name}")
+    found = doctest.testmod(module)
+    assert found.attempted > 0 == found.failed
