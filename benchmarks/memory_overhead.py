@@ -9,6 +9,7 @@ other programs do not count. Run with ``python -m benchmarks.memory_overhead``.
 
 import argparse
 import contextlib
+import gc
 import itertools
 import statistics
 import sys
@@ -148,6 +149,7 @@ def measure(name: str, rounds: int, steps: int = 5) -> list[Row]:
     around: dict[str, list[int]] = {tool: [] for tool in TOOLS}
     for _ in range(rounds):
         for tool, enter in TOOLS.items():
+            gc.collect()  # or each tool pays for the garbage of the one before
             begun = time.thread_time_ns()
             with enter(training) as step:
                 entered = time.thread_time_ns()

@@ -108,12 +108,15 @@ def run(op: Any, sample: Any, tracker: MemoryTracker) -> list[int]:
             with tracker.phase("forward"):
                 out = op(sample.input, *sample.args, **sample.kwargs)
             unseen.append(sum(seen().values()))
-            roots = [value for value in _tensors(out) if value.grad_fn is not None and not value.is_sparse]
-            if inputs and roots:
+            if inputs and any(value.grad_fn is not None for value in _tensors(out)):
                 with tracker.phase("backward"):
+                    # Some results have a gradient only in part: OpInfo knows which.
+                    wanted = _tensors(sample.output_process_fn_grad(out))
+                    roots = [value for value in wanted if value.requires_grad and not value.is_sparse]
                     gradients = [torch.ones_like(value) for value in roots]
-                    torch.autograd.backward(roots, gradients)
-                    del gradients
+                    if roots:
+                        torch.autograd.backward(roots, gradients)
+                    del wanted, roots, gradients
                 unseen.append(sum(seen().values()))
         del out
     for value in inputs:
