@@ -16,7 +16,7 @@ from course_utils.text import describe
 def alive(reference: weakref.ref) -> Any:
     """What a weak reference points at, or None; for tensors and storages in every PyTorch.
 
-    Before 2.10, looking at a tensor through a weak reference while only C++ held it left it without its owner.
+    In PyTorch 2.9 a tensor that only C++ holds loses its owner when it is looked at through a weak reference.
     """
     value: Any = reference()
     if isinstance(value, (torch.Tensor, torch.UntypedStorage)):

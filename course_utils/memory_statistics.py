@@ -80,7 +80,7 @@ class DeviceStatistics:
     def _statistics(self) -> dict[str, Any] | None:
         if self._device.type != "mps":
             return getattr(torch, self._device.type).memory_stats(self._device)
-        # PyTorch before 2.14 has the functions, but not for MPS: there they raise, or know nothing.
+        # Some versions have the functions, but not for MPS: there they raise, or know nothing.
         try:
             return torch.accelerator.memory_stats(self._device) or None
         except (AttributeError, RuntimeError, NotImplementedError):

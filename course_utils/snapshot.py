@@ -156,5 +156,5 @@ def living_tensors() -> list[torch.Tensor]:
     objects = gc.get_objects()
     found = list(compress(objects, map(kinds.__contains__, map(type, objects))))
     for tensor in found:
-        tensor._fix_weakref()  # before 2.10 the list has to become an owner of tensors that only C++ held
+        tensor._fix_weakref()  # in 2.9 the list has to be made an owner of tensors that only C++ held
     return found
