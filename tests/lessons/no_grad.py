@@ -1,0 +1,644 @@
+"""Right and wrong answers to the exercises of lesson 05."""
+
+import contextlib
+import copy
+import itertools
+
+import torch
+
+from tests.lessons.answers import Right, Wrong
+
+# ------------------------------------------------------------------------------------------------------ predicted_modes
+
+MODES = {
+    "outer": False,
+    "inner_enabled": True,
+    "after_inner": False,
+    "decorated": False,
+    "generator_caller": False,
+    "thread": True,
+    "parameter_under_no_grad": True,
+    "inference_output_is_inference": True,
+}
+
+# ------------------------------------------------------------------------------------------------------------- evaluate
+
+
+@contextlib.contextmanager
+def eval_mode(model):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def count(model, batches):
+    right = total = 0
+    for x, labels in batches:
+        right += (model(x).argmax(1) == labels).sum().item()
+        total += len(labels)
+    return right, total
+
+
+def share(right, total):
+    if not total:
+        raise ValueError("no batches")
+    return right / total
+
+
+def evaluate_decorated(model, batches):
+    with eval_mode(model):
+        return share(*torch.no_grad()(count)(model, batches))
+
+
+def evaluate_by_inference(model, batches):
+    with eval_mode(model), torch.inference_mode():
+        return share(*count(model, batches))
+
+
+def evaluate_copy(model, batches):
+    with torch.set_grad_enabled(False):
+        return share(*count(copy.deepcopy(model).eval(), batches))
+
+
+def evaluate_functional(model, batches):
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    buffers = dict(model.named_buffers())
+    with eval_mode(model):
+        return share(*count(lambda x: torch.func.functional_call(model, weights | buffers, (x,)), batches))
+
+
+def evaluate_by_topk(model, batches):
+    before = torch.is_grad_enabled()
+    hits = []
+    with eval_mode(model):
+        try:
+            torch.set_grad_enabled(False)
+            for x, labels in batches:
+                hits += (model(x).topk(1, dim=-1).indices.squeeze(-1) == labels).tolist()
+        finally:
+            torch.set_grad_enabled(before)
+    return share(sum(hits), len(hits))
+
+
+def evaluate_eval_alone(model, batches):
+    with eval_mode(model):
+        return share(*count(model, batches))
+
+
+def evaluate_bare_no_grad(model, batches):
+    torch.no_grad()
+    with eval_mode(model):
+        return share(*count(model, batches))
+
+
+def evaluate_no_eval(model, batches):
+    with torch.no_grad():
+        return share(*count(model, batches))
+
+
+def evaluate_left_in_eval(model, batches):
+    model.eval()
+    with torch.no_grad():
+        return share(*count(model, batches))
+
+
+def evaluate_train_at_the_end(model, batches):
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        model.train()
+
+
+def evaluate_top_flag(model, batches):
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        model.train(training)
+
+
+def evaluate_without_finally(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    with torch.no_grad():
+        right, total = count(model, batches)
+    for module, training in flags:
+        module.training = training
+    return share(right, total)
+
+
+def evaluate_swallowed(model, batches):
+    right = total = 0
+    with eval_mode(model), torch.no_grad():
+        with contextlib.suppress(Exception):
+            for x, labels in batches:
+                right += (model(x).argmax(1) == labels).sum().item()
+                total += len(labels)
+    return share(right, total)
+
+
+def evaluate_plain_call(model, batches):
+    torch.set_grad_enabled(False)
+    with eval_mode(model):
+        return share(*count(model, batches))
+
+
+def evaluate_switched_on_at_the_end(model, batches):
+    torch.set_grad_enabled(False)
+    try:
+        with eval_mode(model):
+            return share(*count(model, batches))
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def evaluate_mean_of_means(model, batches):
+    with eval_mode(model), torch.no_grad():
+        shares = [share(*count(model, [batch])) for batch in batches]
+    return share(sum(shares), len(shares))
+
+
+def evaluate_counts(model, batches):
+    with eval_mode(model), torch.no_grad():
+        right, total = count(model, batches)
+    share(right, total)
+    return float(right)
+
+
+def evaluate_last(model, batches):
+    result = None
+    with eval_mode(model), torch.no_grad():
+        for batch in batches:
+            result = share(*count(model, [batch]))
+    if result is None:
+        raise ValueError("no batches")
+    return result
+
+
+def evaluate_tensor(model, batches):
+    return torch.tensor(evaluate_decorated(model, batches))
+
+
+def evaluate_len(model, batches):
+    if len(batches) == 0:
+        raise ValueError("no batches")
+    return evaluate_decorated(model, batches)
+
+
+def evaluate_zero(model, batches):
+    with eval_mode(model), torch.no_grad():
+        right, total = count(model, batches)
+    return right / max(total, 1)
+
+
+# ----------------------------------------------------------------------------------------------------------- ema_update
+
+
+def together(target, online):
+    yield from zip(target.parameters(), online.parameters(), strict=True)
+    yield from zip(target.buffers(), online.buffers(), strict=True)
+
+
+@torch.no_grad()
+def ema_by_lerp(target, online, decay):
+    for old, new in together(target, online):
+        if old.is_floating_point():
+            old.lerp_(new, 1 - decay)
+        else:
+            old.copy_(new)
+
+
+def ema_by_data(target, online, decay):
+    for old, new in together(target, online):
+        average = decay * old.data + (1 - decay) * new.data
+        old.data.copy_(average if old.is_floating_point() else new)
+
+
+@torch.inference_mode()
+def ema_foreach(target, online, decay):
+    pairs = list(together(target, online))
+    floating = [(old, new) for old, new in pairs if old.is_floating_point()]
+    old, new = [p[0] for p in floating], [p[1] for p in floating]
+    torch._foreach_mul_(old, decay)
+    torch._foreach_add_(old, new, alpha=1 - decay)
+    for buffer, value in pairs:
+        if not buffer.is_floating_point():
+            buffer.copy_(value)
+
+
+def ema_by_name(target, online, decay):
+    source = dict(online.named_parameters()) | dict(online.named_buffers())
+    with torch.no_grad():
+        for name, old in itertools.chain(target.named_parameters(), target.named_buffers()):
+            new = source[name]
+            old.copy_(decay * old + (1 - decay) * new if old.dtype.is_floating_point else new)
+
+
+def ema_recorded(target, online, decay):
+    for old, new in together(target, online):
+        if old.is_floating_point():
+            old.mul_(decay).add_(new, alpha=1 - decay)
+        else:
+            old.copy_(new)
+
+
+@torch.no_grad()
+def ema_swapped(target, online, decay):
+    for old, new in together(target, online):
+        if old.is_floating_point():
+            old.lerp_(new, decay)
+        else:
+            old.copy_(new)
+
+
+def ema_copied(target, online, decay):
+    target.load_state_dict(online.state_dict())
+
+
+@torch.no_grad()
+def ema_parameters_alone(target, online, decay):
+    for old, new in zip(target.parameters(), online.parameters(), strict=True):
+        old.lerp_(new, 1 - decay)
+
+
+@torch.no_grad()
+def ema_integers_averaged(target, online, decay):
+    for old, new in together(target, online):
+        old.mul_(decay).add_(new, alpha=1 - decay)
+
+
+@torch.no_grad()
+def ema_integers_rounded(target, online, decay):
+    for old, new in together(target, online):
+        old.copy_(decay * old + (1 - decay) * new)
+
+
+@torch.no_grad()
+def ema_by_state_dict(target, online, decay):
+    new = online.state_dict()
+    for name, old in target.state_dict().items():
+        old.copy_(decay * old + (1 - decay) * new[name] if old.is_floating_point() else new[name])
+
+
+@torch.no_grad()
+def ema_every_name(target, online, decay):
+    source = dict(online.named_parameters(remove_duplicate=False)) | dict(online.named_buffers())
+    named = itertools.chain(target.named_parameters(remove_duplicate=False), target.named_buffers())
+    for name, old in named:
+        if old.is_floating_point():
+            old.mul_(decay).add_(source[name], alpha=1 - decay)
+        else:
+            old.copy_(source[name])
+
+
+def ema_assigned(target, online, decay):
+    for old, new in together(target, online):
+        old.data = decay * old.data + (1 - decay) * new.data if old.is_floating_point() else new.data.clone()
+
+
+@torch.no_grad()
+def ema_new_parameters(target, online, decay):
+    new = online.state_dict()
+    average = {
+        name: decay * old + (1 - decay) * new[name] if old.is_floating_point() else new[name]
+        for name, old in target.state_dict().items()
+    }
+    target.load_state_dict(average, assign=True)
+
+
+def ema_flags_lowered(target, online, decay):
+    target.requires_grad_(False)
+    ema_by_lerp(target, online, decay)
+
+
+@torch.no_grad()
+def ema_buffers_copied(target, online, decay):
+    for old, new in zip(target.parameters(), online.parameters(), strict=True):
+        old.lerp_(new, 1 - decay)
+    for old, new in zip(target.buffers(), online.buffers(), strict=True):
+        old.copy_(new)
+
+
+# --------------------------------------------------------------------------------------------------- stream_predictions
+
+
+@torch.no_grad()
+def stream_decorated(model, batches):
+    for x in batches:
+        yield model(x)
+
+
+@torch.inference_mode()
+def stream_inference(model, batches):
+    for x in batches:
+        yield model(x)
+
+
+def stream_detached(model, batches):
+    return (model(x).detach() for x in batches)
+
+
+def stream_mapped(model, batches):
+    return map(torch.no_grad()(lambda x: model(x)), batches)
+
+
+class StreamObject:
+    def __init__(self, model, batches):
+        self.model, self.batches = model, iter(batches)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        x = next(self.batches)
+        with torch.no_grad():
+            return self.model(x)
+
+
+def stream_by_hand(model, batches):
+    for x in batches:
+        before = torch.is_grad_enabled()
+        torch.set_grad_enabled(False)
+        try:
+            y = model(x)
+        finally:
+            torch.set_grad_enabled(before)
+        yield y
+
+
+def stream_leak(model, batches):
+    with torch.no_grad():
+        for x in batches:
+            yield model(x)
+
+
+def stream_leak_inside(model, batches):
+    for x in batches:
+        with torch.inference_mode():
+            yield model(x)
+
+
+def stream_plain_call(model, batches):
+    torch.set_grad_enabled(False)
+    for x in batches:
+        yield model(x)
+
+
+def stream_remembered(model, batches):
+    before = torch.is_grad_enabled()
+    for x in batches:
+        with torch.no_grad():
+            y = model(x)
+        torch.set_grad_enabled(before)
+        yield y
+
+
+@torch.no_grad()
+def stream_late(model, batches):
+    return (model(x) for x in batches)
+
+
+def stream_eager(model, batches):
+    with torch.no_grad():
+        outputs = [model(x) for x in batches]
+    return iter(outputs)
+
+
+def stream_list_read(model, batches):
+    yield from stream_decorated(model, list(batches))
+
+
+def stream_ahead(model, batches):
+    iterator = iter(batches)
+    x = next(iterator, None)
+    while x is not None:
+        following = next(iterator, None)
+        with torch.no_grad():
+            y = model(x)
+        yield y
+        x = following
+
+
+def stream_eval(model, batches):
+    with eval_mode(model):
+        yield from stream_decorated(model, batches)
+
+
+def stream_eval_each(model, batches):
+    for x in batches:
+        with eval_mode(model), torch.no_grad():
+            y = model(x)
+        yield y
+
+
+def stream_without_finally(model, batches):
+    for x in batches:
+        before = torch.is_grad_enabled()
+        torch.set_grad_enabled(False)
+        y = model(x)
+        torch.set_grad_enabled(before)
+        yield y
+
+
+def stream_swallowed(model, batches):
+    try:
+        yield from stream_decorated(model, batches)
+    except Exception:
+        return
+
+
+# ------------------------------------------------------------------------------------------------------ frozen_features
+
+
+def features_detached(backbone, x):
+    with eval_mode(backbone):
+        return backbone(x).detach()
+
+
+def features_cloned_outside(backbone, x):
+    with eval_mode(backbone), torch.inference_mode():
+        features = backbone(x)
+    return features.clone()
+
+
+def features_copy(backbone, x):
+    return torch.no_grad()(copy.deepcopy(backbone).eval())(x)
+
+
+def features_functional(backbone, x):
+    tensors = {name: t.detach() for name, t in itertools.chain(backbone.named_parameters(), backbone.named_buffers())}
+    with eval_mode(backbone):
+        return torch.func.functional_call(backbone, tensors, (x.detach(),))
+
+
+def features_inference(backbone, x):
+    with eval_mode(backbone), torch.inference_mode():
+        return backbone(x)
+
+
+def features_cloned_inside(backbone, x):
+    with eval_mode(backbone), torch.inference_mode():
+        return backbone(x).clone()
+
+
+def features_recorded(backbone, x):
+    with eval_mode(backbone):
+        return backbone(x)
+
+
+def features_flags_for_a_while(backbone, x):
+    flags = [(p, p.requires_grad) for p in backbone.parameters()]
+    backbone.requires_grad_(False)
+    try:
+        with eval_mode(backbone):
+            return backbone(x)
+    finally:
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
+def features_frozen(backbone, x):
+    backbone.requires_grad_(False)
+    with eval_mode(backbone):
+        return backbone(x.detach())
+
+
+def features_flagged(backbone, x):
+    return features_detached(backbone, x).requires_grad_()
+
+
+def features_no_eval(backbone, x):
+    with torch.no_grad():
+        return backbone(x)
+
+
+def features_left_in_eval(backbone, x):
+    backbone.eval()
+    with torch.no_grad():
+        return backbone(x)
+
+
+def features_train_at_the_end(backbone, x):
+    backbone.eval()
+    try:
+        with torch.no_grad():
+            return backbone(x)
+    finally:
+        backbone.train()
+
+
+def features_without_finally(backbone, x):
+    flags = [(module, module.training) for module in backbone.modules()]
+    backbone.eval()
+    with torch.no_grad():
+        features = backbone(x)
+    for module, training in flags:
+        module.training = training
+    return features
+
+
+def features_swallowed(backbone, x):
+    with contextlib.suppress(RuntimeError):
+        return features_detached(backbone, x)
+
+
+def features_plain_call(backbone, x):
+    torch.set_grad_enabled(False)
+    with eval_mode(backbone):
+        return backbone(x)
+
+
+RIGHT = (
+    Right("predicted_modes", "numbers", {key: int(value) for key, value in MODES.items()}),
+    Right("predicted_modes", "tensors", {key: torch.tensor(value) for key, value in MODES.items()}),
+    Right("evaluate", "decorated", evaluate_decorated),
+    Right("evaluate", "inference mode", evaluate_by_inference),
+    Right("evaluate", "a copy", evaluate_copy),
+    Right("evaluate", "functional call", evaluate_functional),
+    Right("evaluate", "topk, by hand", evaluate_by_topk),
+    Right("ema_update", "lerp", ema_by_lerp),
+    Right("ema_update", "data", ema_by_data),
+    Right("ema_update", "foreach", ema_foreach),
+    Right("ema_update", "by name", ema_by_name),
+    Right("stream_predictions", "decorated", stream_decorated),
+    Right("stream_predictions", "inference mode", stream_inference),
+    Right("stream_predictions", "detached", stream_detached),
+    Right("stream_predictions", "mapped", stream_mapped),
+    Right("stream_predictions", "an object", StreamObject),
+    Right("stream_predictions", "by hand", stream_by_hand),
+    Right("frozen_features", "detached", features_detached),
+    Right("frozen_features", "cloned outside", features_cloned_outside),
+    Right("frozen_features", "a copy", features_copy),
+    Right("frozen_features", "functional call", features_functional),
+)
+
+WRONG = (
+    Wrong("predicted_modes", "still recording", MODES | {"outer": True}),
+    Wrong("predicted_modes", "still recording", MODES | {"decorated": True}, "decorated"),
+    Wrong("predicted_modes", "outer wins", MODES | {"inner_enabled": False}),
+    Wrong("predicted_modes", "ends with on", MODES | {"after_inner": True}),
+    Wrong("predicted_modes", "generator", MODES | {"generator_caller": True}),
+    Wrong("predicted_modes", "thread", MODES | {"thread": False}),
+    Wrong("predicted_modes", "parameter", MODES | {"parameter_under_no_grad": False}),
+    Wrong("predicted_modes", "inference", MODES | {"inference_output_is_inference": False}),
+    Wrong("evaluate", "recorded", evaluate_eval_alone, "eval alone"),
+    Wrong("evaluate", "recorded", evaluate_bare_no_grad, "bare no_grad"),
+    Wrong("evaluate", "no eval", evaluate_no_eval),
+    Wrong("evaluate", "left in eval", evaluate_left_in_eval),
+    Wrong("evaluate", "one flag", evaluate_train_at_the_end, "train() at the end"),
+    Wrong("evaluate", "one flag", evaluate_top_flag, "the top flag"),
+    Wrong("evaluate", "only without error", evaluate_without_finally),
+    Wrong("evaluate", "swallowed", evaluate_swallowed),
+    Wrong("evaluate", "grad mode", evaluate_plain_call, "plain call"),
+    Wrong("evaluate", "grad mode", evaluate_switched_on_at_the_end, "switched on at the end"),
+    Wrong("evaluate", "mean of means", evaluate_mean_of_means),
+    Wrong("evaluate", "count", evaluate_counts),
+    Wrong("evaluate", "last", evaluate_last),
+    Wrong("evaluate", "tensor", evaluate_tensor),
+    Wrong("evaluate", "len", evaluate_len),
+    Wrong("evaluate", "empty", evaluate_zero),
+    Wrong("ema_update", "recorded", ema_recorded),
+    Wrong("ema_update", "swapped", ema_swapped),
+    Wrong("ema_update", "copied", ema_copied),
+    Wrong("ema_update", "copied", ema_buffers_copied, "buffers copied"),
+    Wrong("ema_update", "buffers", ema_parameters_alone),
+    Wrong("ema_update", "integers", ema_integers_averaged),
+    Wrong("ema_update", "integers", ema_integers_rounded, "integers rounded"),
+    Wrong("ema_update", "state_dict", ema_by_state_dict),
+    Wrong("ema_update", "twice", ema_every_name),
+    Wrong("ema_update", "new storage", ema_assigned, "data assigned"),
+    Wrong("ema_update", "new storage", ema_new_parameters, "load_state_dict(assign=True)"),
+    Wrong("ema_update", "flags", ema_flags_lowered),
+    Wrong("stream_predictions", "history", stream_late),
+    Wrong("stream_predictions", "leak", stream_leak),
+    Wrong("stream_predictions", "leak", stream_leak_inside, "inference mode over the yield"),
+    Wrong("stream_predictions", "plain call", stream_plain_call),
+    Wrong("stream_predictions", "remembered", stream_remembered),
+    Wrong("stream_predictions", "eager", stream_eager),
+    Wrong("stream_predictions", "eager", stream_list_read, "list(batches)"),
+    Wrong("stream_predictions", "ahead", stream_ahead),
+    Wrong("stream_predictions", "eval", stream_eval),
+    Wrong("stream_predictions", "eval", stream_eval_each, "eval at each item"),
+    Wrong("stream_predictions", "only without error", stream_without_finally),
+    Wrong("stream_predictions", "swallowed", stream_swallowed),
+    Wrong("frozen_features", "inference", features_inference),
+    Wrong("frozen_features", "inference", features_cloned_inside, "cloned inside"),
+    Wrong("frozen_features", "recorded", features_recorded),
+    Wrong("frozen_features", "x path", features_flags_for_a_while),
+    Wrong("frozen_features", "frozen", features_frozen),
+    Wrong("frozen_features", "flagged", features_flagged),
+    Wrong("frozen_features", "no eval", features_no_eval),
+    Wrong("frozen_features", "left in eval", features_left_in_eval),
+    Wrong("frozen_features", "one flag", features_train_at_the_end),
+    Wrong("frozen_features", "only without error", features_without_finally),
+    Wrong("frozen_features", "swallowed", features_swallowed),
+    Wrong("frozen_features", "grad mode", features_plain_call),
+)
