@@ -17,12 +17,12 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_utils.draw_style import text_width
-from course_utils.fold import unfolded
+from course_utils.draw.fold import unfolded
+from course_utils.draw.graph_picture import graph_picture
+from course_utils.draw.layout import layered
+from course_utils.draw.style import text_width
 from course_utils.graph import graph_memory
-from course_utils.graph_picture import graph_picture
-from course_utils.layout import layered
-from course_utils.names import tensor_names
+from course_utils.graph.names import tensor_names
 from tests.recorded_graphs import GatedNet, gated_loss
 
 TARGET_MS = 3.0

@@ -11,28 +11,28 @@ from course_utils.expected import expect_error, show_warnings
 from course_utils.graph import GraphMemory, graph_memory
 from course_utils.machine import environment
 from course_utils.memory import MemoryEvent, MemoryReport, MemoryTracker, PhaseMemory
-from course_utils.probe import LineMemory, memory_probe
+from course_utils.memory.probe import LineMemory, memory_probe
+from course_utils.memory.snapshot import MemorySnapshot, memory_snapshot
+from course_utils.memory.steps import bytes_alive
 from course_utils.progress import progress, reset_progress
 from course_utils.score import Claim, Score
-from course_utils.snapshot import MemorySnapshot, memory_snapshot
-from course_utils.steps import bytes_alive
 from course_utils.text import format_bytes
 
 if TYPE_CHECKING:
-    from course_utils.caching_allocator import caching_allocator_model
     from course_utils.draw import plot_bars, plot_graph, plot_memory
-    from course_utils.draw_lines import plot_lines
+    from course_utils.draw.lines import plot_lines
     from course_utils.drills import drill
-    from course_utils.magics import load_ipython_extension
+    from course_utils.memory.caching_allocator import caching_allocator_model
+    from course_utils.memory.magics import load_ipython_extension
 
 # Loaded when first asked for: not every notebook draws or drills, and every check pays for the import.
 _LATER = {
-    "caching_allocator_model": "caching_allocator",
+    "caching_allocator_model": "memory.caching_allocator",
     "drill": "drills",
-    "load_ipython_extension": "magics",
+    "load_ipython_extension": "memory.magics",
     "plot_bars": "draw",
     "plot_graph": "draw",
-    "plot_lines": "draw_lines",
+    "plot_lines": "draw",
     "plot_memory": "draw",
 }
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from course_utils.memory_categories import CAN_READ_GRAPHS
+from course_utils.memory.categories import CAN_READ_GRAPHS
 
 # Without it a tracker cannot name what graphs hold; its own bytes are right all the same.
 reads_graphs = pytest.mark.skipif(not CAN_READ_GRAPHS, reason="this PyTorch does not show what graphs hold")

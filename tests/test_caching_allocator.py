@@ -6,8 +6,8 @@ import random
 import pytest
 import torch
 
-from course_utils.caching_allocator import CUBLAS_WORKSPACE, caching_allocator_model
 from course_utils.memory import MemoryEvent, MemoryTracker
+from course_utils.memory.caching_allocator import CUBLAS_WORKSPACE, caching_allocator_model
 
 MiB = 1 << 20
 

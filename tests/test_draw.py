@@ -21,20 +21,20 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from course_utils import draw, fold, graph_card, labels, timeline_picture
+from course_utils import draw
 from course_utils.compare import Comparison, Cost
-from course_utils.draw import plot_bars, plot_graph, plot_memory
-from course_utils.draw_graph import STYLES
-from course_utils.draw_memory import CATEGORY_STYLES, SHADES
-from course_utils.draw_style import INK, PAPER, QUIET_INK, RULE, Drawing, contrast, text_width
-from course_utils.fold import folded
+from course_utils.draw import fold, graph_card, labels, plot_bars, plot_graph, plot_memory, timeline_picture
+from course_utils.draw.fold import folded
+from course_utils.draw.graph_axes import STYLES
+from course_utils.draw.graph_picture import graph_picture
+from course_utils.draw.labels import ELLIPSIS, shortened, wrapped
+from course_utils.draw.layout import layered
+from course_utils.draw.memory_axes import CATEGORY_STYLES, SHADES
+from course_utils.draw.style import INK, PAPER, QUIET_INK, RULE, Drawing, contrast, text_width
+from course_utils.draw.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from course_utils.graph import graph_memory
-from course_utils.graph_picture import graph_picture
-from course_utils.labels import ELLIPSIS, shortened, wrapped
-from course_utils.layout import layered
+from course_utils.graph.names import tensor_names
 from course_utils.memory import MemoryTracker
-from course_utils.names import tensor_names
-from course_utils.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from tests.recorded_graphs import GRAPHS, GatedNet, gated_loss, leaf, perceptron_model
 
 
@@ -306,7 +306,7 @@ def picture_of(make):
         return seen[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("course_utils.draw.graph_picture", remember)
+        patch.setattr("course_utils.draw.figures.graph_picture", remember)
         make()
     return seen[-1]
 

@@ -3,7 +3,7 @@
 import matplotlib
 import pytest
 
-from course_utils.draw_history import ERAS, RELEASES, plot_history
+from course_utils.draw.history import ERAS, RELEASES, plot_history
 
 matplotlib.use("agg")
 from matplotlib import pyplot as plt

@@ -6,7 +6,7 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.text import Text
 
-from course_utils.draw_lines import plot_lines
+from course_utils.draw.lines import plot_lines
 
 
 @pytest.fixture(autouse=True)

@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 import torch
 
-from course_utils import drill_run
-from course_utils.drill_programs import LINE_LENGTH, MOST_LINES, NAMES, Draw
-from course_utils.drill_rules import RULES
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
+from course_utils.drills import run as drill_run
+from course_utils.drills.programs import LINE_LENGTH, MOST_LINES, NAMES, Draw
+from course_utils.drills.rules import RULES
 from tests.drill_mutations import MUTATIONS, Source, in_fresh_thread, mutated, observe
 
 SEEDS = range(1000)
@@ -555,5 +555,5 @@ def test_a_seed_of_another_kind_is_refused(seed):
 
 def test_drills_import_neither_notebook_nor_drawing():
     folder = Path(drill_run.__file__).parent
-    for path in folder.glob("drill*.py"):
+    for path in folder.glob("*.py"):
         assert not re.search(r"IPython|matplotlib|nbgrader", path.read_text(encoding="utf-8"))

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_utils import graph, names, references
-from course_utils.graph import graph_memory, operation_name
+from course_utils import graph
+from course_utils.graph import graph_memory, names, operation_name, references
+from course_utils.graph.names import tensor_names
 from course_utils.memory import MemoryTracker
-from course_utils.names import tensor_names
 from tests.recorded_graphs import GRAPHS, Circle, GatedNet, freed_by_dropping, gated_loss, leaf, perceptron_model
 
 CAN_READ_DATA = hasattr(torch._C._autograd.SavedTensor, "data")
@@ -70,7 +70,7 @@ def test_bytes_are_right_where_nodes_cannot_be_counted(name, monkeypatch):
     loss, _keep = GRAPHS[name]()
     expected = graph_memory(loss)
     monkeypatch.setattr(references, "_readers", lambda: {**_readers_without_nodes})
-    monkeypatch.setattr("course_utils.graph_walk.can_count_nodes", lambda: False)
+    monkeypatch.setattr("course_utils.graph.walk.can_count_nodes", lambda: False)
     assert graph_memory(loss) == expected
 
 
@@ -443,7 +443,7 @@ def test_operation_names(name, operation):
 
 def test_importing_runs_no_operation_and_loads_no_matplotlib():
     code = (
-        "import sys, course_utils.graph, course_utils.references as r\n"
+        "import sys, course_utils.graph, course_utils.graph.references as r\n"
         "assert r._node_readers.cache_info().currsize == 0\n"
         "assert 'matplotlib' not in sys.modules and 'IPython' not in sys.modules"
     )

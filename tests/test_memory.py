@@ -734,8 +734,8 @@ def test_first_operation_does_not_import_the_compiler():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["caching_allocator", "memory", "probe", "snapshot"])
+@pytest.mark.parametrize("name", ["caching_allocator", "tracker", "probe", "snapshot"])
 def test_examples_in_docstrings_are_true(name):
-    module = importlib.import_module(f"course_utils.{name}")
+    module = importlib.import_module(f"course_utils.memory.{name}")
     found = doctest.testmod(module)
     assert found.attempted > 0 == found.failed

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.memory_sweep import EmptyMode, compare, operations, samples
 from course_utils.memory import MemoryTracker
-from course_utils.memory_statistics import DeviceStatistics, Totals
+from course_utils.memory.statistics import DeviceStatistics, Totals
 from tests.memory_workloads import MORE, SECTION_4, reads_graphs
 
 WORKLOADS = {**SECTION_4, **MORE}
@@ -175,7 +175,7 @@ def test_engine_allocator_writes_nothing_to_stderr():
 
 
 def test_engine_allocator_passes_other_lines_of_stderr_on(capfd):
-    from course_utils.memory_profiler import _without_trace_lines
+    from course_utils.memory.profiler import _without_trace_lines
 
     with _without_trace_lines():
         os.write(2, b"USDT:2026 profiler_start\na warning\n")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from course_utils.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE
 from course_utils.memory import MemoryTracker
+from course_utils.memory.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.memory import MemoryTracker
-from course_utils.snapshot import SNAPSHOT_CATEGORIES, living_tensors, memory_snapshot
+from course_utils.memory.snapshot import SNAPSHOT_CATEGORIES, living_tensors, memory_snapshot
 from tests.memory_workloads import mlp_data, mlp_model, reads_graphs
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.cuda import _memory_viz
 
 from course_utils.memory import MemoryEvent, MemoryTracker
-from course_utils.memory_viz import memory_viz_snapshot
+from course_utils.memory.viz import memory_viz_snapshot
 from tests.memory_workloads import mlp_data, mlp_model
 
 

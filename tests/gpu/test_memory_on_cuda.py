@@ -11,8 +11,8 @@ import threading
 import pytest
 import torch
 
-from course_utils.caching_allocator import caching_allocator_model
 from course_utils.memory import MemoryTracker
+from course_utils.memory.caching_allocator import caching_allocator_model
 from tests.memory_workloads import SECTION_4
 
 pytestmark = [

@@ -1,0 +1,132 @@
+"""The history of grad control as a figure: what could be written in which version (``plot_history``).
+
+Imports ``style``, and matplotlib when the figure is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from course_utils.draw.style import INK, PAPER, QUIET_INK, RULE, Drawing, new_figure, style, text_width
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Era:
+    """A time in which a spelling did one thing.
+
+    Attributes:
+        row: the spelling.
+        start: the year, with the part of it that had passed.
+        end: the year in which it ended; None where it is still so.
+        effect: what it does.
+        lapsed: whether it does nothing any more.
+    """
+
+    row: str
+    start: float
+    end: float | None
+    effect: str
+    lapsed: bool = False
+
+
+# The days of release: https://github.com/pytorch/pytorch/wiki/PyTorch-Versions; the first one is that of
+# https://pytorch.org/blog/a-year-in/.
+FIRST, V0_4, V1_9 = 2017 + 18 / 365, 2018 + 113 / 365, 2021 + 165 / 365
+
+RELEASES = ((FIRST, "0.1", "January 2017"), (V0_4, "0.4", "April 2018"), (V1_9, "1.9", "June 2021"))
+ERAS = (
+    Era("Variable(x)", FIRST, V0_4, "a wrapper"),
+    Era("Variable(x)", V0_4, None, "gives back a tensor: Variable and Tensor are one class", lapsed=True),
+    Era("volatile=True", FIRST, V0_4, "flag of an input"),
+    Era("volatile=True", V0_4, None, "a warning, no effect", lapsed=True),
+    Era("no_grad, enable_grad,\nset_grad_enabled", V0_4, None, "a mode of the thread, for a block of code"),
+    Era("inference_mode", V1_9, None, "a stricter mode"),
+)
+
+_FILL, _LAPSED = "#BFE1F6", "#F3F1EA"
+_LAST_YEAR = 2024.0
+_SIZE, _SMALL = 9.0, 8.5
+_WIDTH, _ROW = 680.0, 34.0  # points
+_RIGHT, _TOP, _BOTTOM = 16.0, 64.0, 40.0  # points beside, above and below the rows
+
+
+def plot_history(
+    *, ax: Axes | None = None, title: str = "Switching the recording off: what could be written when"
+) -> Drawing:
+    """Draws one row for each spelling, with what it did in which years.
+
+    Args:
+        ax: axes to draw into; by default a figure of its own.
+        title: what the figure shows.
+
+    Returns:
+        The drawing, with the figure in words.
+    """
+    rows = list(dict.fromkeys(era.row for era in ERAS))
+    with style():
+        own = ax is None
+        if ax is None:
+            left = max(text_width(line, _SIZE) for row in rows for line in row.split("\n")) + 18
+            height = _TOP + _ROW * len(rows) + _BOTTOM
+            width = _WIDTH - left - _RIGHT
+            place = (left / _WIDTH, _BOTTOM / height, width / _WIDTH, _ROW * len(rows) / height)
+            ax = new_figure(_WIDTH, height).add_axes(place)
+        figure: Any = ax.get_figure()
+        ax.set_facecolor(PAPER)
+        ax.set_xlim(FIRST - 0.1, _LAST_YEAR)
+        ax.set_ylim(len(rows) - 0.45, -0.55)
+        for when, version, date in RELEASES:
+            ax.axvline(when, color=RULE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+            label = f"{version}\n{date}"
+            ax.annotate(
+                label, (when, 1), (0, 4), ("data", "axes fraction"), "offset points", fontsize=_SMALL, va="bottom"
+            )
+        for era in ERAS:
+            _draw_era(ax, era, rows.index(era.row))
+        ax.set_yticks(range(len(rows)), rows, fontsize=_SIZE)
+        ax.set_xticks(range(2018, int(_LAST_YEAR)))
+        ax.tick_params(labelsize=_SIZE)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel("year", fontsize=_SIZE)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.set_title(title, fontsize=11, loc="left", pad=32)
+    return Drawing(figure, ax, _in_words(title, rows), own=own)
+
+
+def _draw_era(ax: Axes, era: Era, row: int) -> None:
+    from matplotlib.patches import Polygon
+
+    half = 0.34
+    # A point at the right end says that it goes on.
+    end, tip = (_LAST_YEAR - 0.18, _LAST_YEAR - 0.02) if era.end is None else (era.end, era.end)
+    corners = [(era.start, row - half), (end, row - half), (tip, row), (end, row + half), (era.start, row + half)]
+    fill, hatch = (_LAPSED, "////") if era.lapsed else (_FILL, "")
+    ax.add_patch(Polygon(corners, facecolor=fill, edgecolor="#B9B4A6" if era.lapsed else RULE, hatch=hatch, zorder=2))
+    ax.add_patch(Polygon(corners, facecolor="none", edgecolor=RULE, linewidth=1, zorder=3))
+    ax.annotate(
+        era.effect,
+        (era.start, row),
+        (6, 0),
+        textcoords="offset points",
+        fontsize=_SMALL,
+        va="center",
+        color=QUIET_INK if era.lapsed else INK,
+        bbox={"facecolor": fill, "edgecolor": "none", "pad": 1.5},
+        zorder=4,
+    )
+
+
+def _in_words(title: str, rows: list[str]) -> str:
+    versions = {when: f"{version} ({date})" for when, version, date in RELEASES}
+    sentences = []
+    for row in rows:
+        effects = []
+        for era in (era for era in ERAS if era.row == row):
+            until = "on" if era.end is None else f"to {versions[era.end]}"
+            effects.append(f"from {versions[era.start]} {until}: {era.effect}")
+        sentences.append(f"{' '.join(row.split())}, {'; '.join(effects)}.")
+    return f"{title}. {' '.join(sentences)}"

@@ -1,0 +1,257 @@
+"""How a drill and its result look, in a notebook and in a terminal. Data in, text out.
+
+Imports markup, score and programs.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from course_utils.drills.programs import Question, listed
+from course_utils.markup import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Html,
+    beside_line,
+    clean,
+    element,
+    html_lines,
+    mark,
+    paragraph,
+    prose,
+    text_lines,
+    text_typed,
+    typed,
+    wrap,
+)
+from course_utils.score import Claim, Score
+
+if TYPE_CHECKING:
+    from course_utils.drills.drill import Drill
+
+_WRONG = ("✗", "not what happens", ORANGE)
+_UNREADABLE = ("✗", "no answer to the question", ORANGE)
+_ASK = "Answer in a cell of its own:"
+_RIGHT = " (right: the gradient of the loss as it was computed)"
+_HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
+_TASKS = {
+    "flags": "Which tensors require grad when the last line has run?",
+    "leaves": "Which tensors are leaves when the last line has run?",
+    "modes": "What do the calls of `torch.is_grad_enabled()` give, and which tensors require grad, at the end?",
+    "edits": "What does the last line do, and what does the edit change?",
+}
+
+
+class DrillScore(Score):
+    """What a drill's check found: a ``Score`` with one point a key, stored nowhere.
+
+    Attributes:
+        topic: the drill's topic.
+        level: its level.
+        seed: what it was made from.
+    """
+
+    topic: str
+    level: int
+    seed: int | str
+
+    @classmethod
+    def of(cls, score: Score, claims: Sequence[Claim], topic: str, level: int, seed: int | str) -> DrillScore:
+        """The score of a drill, with claims as its learner is told them."""
+        made = cls(
+            float(score),
+            lesson=score.lesson,
+            exercise=score.exercise,
+            possible=score.possible,
+            status=score.status,
+            claims=tuple(claims),
+            notes=score.notes,
+            output=score.output,
+        )
+        made.topic, made.level, made.seed = topic, level, seed
+        return made
+
+    def __reduce__(self):
+        rebuild, parts = super().__reduce__()
+        return DrillScore.of, (rebuild(*parts), self.claims, self.topic, self.level, self.seed)
+
+    def __str__(self) -> str:
+        return result_text(self)
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
+
+
+def drill_html(drill: Drill) -> str:
+    """A drill as a card: the program, what is asked, and the cell to answer with."""
+    blocks = [
+        element("h4", _title(drill), style=_HEADING),
+        paragraph(_task(drill)),
+        typed(_numbered(drill)),
+        html_lines(_questions(drill)),
+        paragraph(_ASK),
+        typed(_cell(drill)),
+    ]
+    return beside_line("section", BLUE, blocks)
+
+
+def drill_text(drill: Drill) -> str:
+    """The same as text of at most 88 columns."""
+    blocks = [
+        _title(drill),
+        wrap(_task(drill), "  ", "  "),
+        text_typed(_numbered(drill), "  "),
+        text_lines(_questions(drill), "  "),
+        wrap(_ASK, "  ", "  ") + "\n\n" + textwrap.indent(_cell(drill), "    "),
+    ]
+    return "\n\n".join(blocks)
+
+
+def _title(made: Drill | DrillScore) -> str:
+    return f"{made.topic} drill, level {made.level}, seed {clean(made.seed, 40)}"
+
+
+def _task(drill: Drill) -> str:
+    used = {"nn": "nn.", "Thread": "Thread("}
+    names = ["torch", *(name for name, sign in used.items() if sign in drill.code)]
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"{_TASKS[drill.topic]} Read the program, do not run it: the check does that. {listed(names)} {verb} imported."
+    )
+
+
+def _numbered(drill: Drill) -> str:
+    return "\n".join(f"{number:2}  {line}" for number, line in enumerate(drill.program.lines, 1))
+
+
+def _questions(drill: Drill) -> list[tuple[str, str]]:
+    """What each kind of key asks, and the values to choose from."""
+    kinds: dict[str, list[str]] = {}
+    for question in drill.program.questions:
+        kinds.setdefault(_asks(drill, question), []).append(question.key)
+    return [(", ".join(keys), text) for text, keys in kinds.items()]
+
+
+def _asks(drill: Drill, question: Question) -> str:
+    key, (first, last) = question.key, drill.program.edited
+    if question.choices:
+        return " or ".join(map(repr, question.choices)).replace(" or ", ", ", len(question.choices) - 2) + _RIGHT
+    where = f"in line {first}" if first == last else f"in lines {first} to {last}"
+    if drill.topic == "edits":
+        name, _, what = key.partition(" ")
+        asks = f"does {name} get other values {where}?" if what == "changed" else f"does {name}._version grow {where}?"
+    elif key.endswith(".grad"):
+        asks = "is it a tensor, and not None?"
+    elif drill.topic == "leaves":
+        asks = "is it a leaf?"
+    elif drill.topic == "modes" and len(key) > 1:
+        asks = "what is its value?"
+    else:
+        asks = "does it require grad?"
+    return f"{asks} True or False"
+
+
+def _cell(drill: Drill) -> str:
+    """The cell to answer with: it names the seed, so that it is the same drill tomorrow and on another machine."""
+    # Keys may hold spaces, which are no place to break a line.
+    keys = " ".join(f'"{question.key}": ...,'.replace(" ", "\0") for question in drill.program.questions)
+    lines = textwrap.wrap(keys, 56, break_long_words=False, break_on_hyphens=False)
+    inner = "\n".join(f"    {line}" for line in lines).replace("\0", " ")
+    return f"{_call(drill, drill.seed)}.check({{\n{inner}\n}})"
+
+
+def _call(made: Drill | DrillScore, seed: int | str | None = None, level: int = 0) -> str:
+    parts = [f'"{made.topic}"']
+    if seed is not None:
+        parts.append(f"seed={seed!r}")
+    if (level or made.level) > 1:
+        parts.append(f"level={level or made.level}")
+    return f"drill({', '.join(parts)})"
+
+
+# The result.
+
+
+def result_html(score: DrillScore) -> str:
+    """A checked drill as a card: first what is wrong, each with the line that decides it."""
+    blocks = [element("h4", f"{_title(score)}: {_verdict(score)}", style=_HEADING)]
+    items = [_wrong_html(claim) for claim in _wrong(score)]
+    items += [_line_html(*kind, names) for kind, names in _others(score)]
+    if items:
+        style = "list-style:none;margin:0.4em 0 0.6em 0;padding:0"
+        blocks.append(element("ul", Html("\n" + "\n".join(items) + "\n"), style=style, role="list"))
+    blocks += [paragraph(note, "Note") for note in score.notes]
+    blocks.append(paragraph(_next_step(score), "Next"))
+    return beside_line("section", {"passed": GREEN, "not attempted": GREY}.get(score.status, ORANGE), blocks)
+
+
+def result_text(score: DrillScore) -> str:
+    """The same as text of at most 88 columns."""
+    blocks = [wrap(f"{_title(score)}: {_verdict(score)}"), *map(_wrong_text, _wrong(score))]
+    others = [wrap(names, f"  {sign} {word}: ", "    ") for (sign, word, _), names in _others(score)]
+    if others:
+        blocks.append("\n".join(others))
+    blocks += [wrap(note, "  Note: ", "    ") for note in score.notes]
+    blocks.append(wrap(_next_step(score), "  Next: ", "    "))
+    return "\n\n".join(blocks)
+
+
+def _verdict(score: DrillScore) -> str:
+    if score.status == "not attempted":
+        return "not attempted yet."
+    return f"{int(score)} of {int(score.possible)} right."
+
+
+def _next_step(score: DrillScore) -> str:
+    if score.status == "not attempted":
+        return "Put your answers in place of the `...`, and run the cell again."
+    another = f"`{_call(score)}` draws another program"
+    if score.status != "passed":
+        return f"answer again, or go on: {another}."
+    return f"{another}" + (f", `{_call(score, level=score.level + 1)}` a harder one." if score.level < 3 else ".")
+
+
+def _wrong(score: DrillScore) -> list[Claim]:
+    return [claim for claim in score.claims if claim.judged and not claim.held]
+
+
+def _others(score: DrillScore) -> Iterator[tuple[tuple[str, str, str], str]]:
+    """The keys that are right and those without an answer, each kind in one line."""
+    right = [claim.text for claim in score.claims if claim.held]
+    open_ = [claim.text for claim in score.claims if not claim.judged]
+    if right:
+        yield ("✓", "right", GREEN), ", ".join(right)
+    if open_:
+        yield ("-", "no answer yet", GREY), ", ".join(open_)
+
+
+def _line_html(sign: str, word: str, ground: str, names: str) -> Html:
+    return element(
+        "li", mark(sign, ground), f"{word}: ", prose(names), style="margin:0.1em 0;padding:0;list-style:none"
+    )
+
+
+def _kind(claim: Claim) -> tuple[str, str, str]:
+    return _WRONG if any(label == "PyTorch" for label, _ in claim.details) else _UNREADABLE
+
+
+def _wrong_html(claim: Claim) -> Html:
+    sign, word, ground = _kind(claim)
+    inner = [element("p", mark(sign, ground), element("strong", word), ": ", prose(claim.text), style="margin:0")]
+    blocks = [paragraph(claim.diagnosis)] if claim.diagnosis else []
+    blocks.append(html_lines(claim.details))
+    inner.append(element("div", *blocks, style="margin:0 0 0 1.6em"))
+    return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
+
+
+def _wrong_text(claim: Claim) -> str:
+    sign, word, _ = _kind(claim)
+    lines = [wrap(claim.text, f"  {sign} {word}: ", "    ")]
+    if claim.diagnosis:
+        lines.append(wrap(claim.diagnosis, "    ", "    "))
+    lines.append(text_lines(claim.details, "      "))
+    return "\n".join(lines)

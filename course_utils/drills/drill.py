@@ -1,0 +1,202 @@
+"""Drills: small random autograd programs to read, with answers that come from running them (``drill``).
+
+    practice = drill("flags")               # shows a program and what is asked; nothing has been run
+    practice.check({"a": True, "b": ...})   # runs it, and says for each wrong answer which line decided it, and why
+
+Imports exercise, judge, score, errors and text, and the other modules of its package when the first drill is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from course_utils.errors import explain
+from course_utils.exercise import Misconception, Predict, Trial
+from course_utils.judge import Rule, judge
+from course_utils.score import Claim
+from course_utils.text import describe
+
+if TYPE_CHECKING:
+    from course_utils.drills.card import DrillScore
+    from course_utils.drills.programs import Program, Question
+
+LEVELS = (1, 2, 3)
+TOPICS = ("flags", "leaves", "modes", "edits")
+_FRESH_SEEDS = 1_000_000
+_WRONG = "wrong"
+
+
+def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
+    """A small autograd program to read, and a few questions about it.
+
+    The program is not run before you answer. The same topic, level and seed give the same program on every machine;
+    the answers come from PyTorch.
+
+    Args:
+        topic: ``"flags"`` (what requires grad), ``"leaves"`` (what is a leaf, whose ``.grad`` is filled), ``"modes"``
+            (where grad mode is on) or ``"edits"`` (what in-place edits do to backward).
+        seed: a whole number or a text, for example a student's number. None draws a fresh one and shows it.
+        level: 1 to 3. Level 2 adds views, in-place operations and functions, level 3 nests blocks in each other.
+
+    Returns:
+        The drill: shows itself as a card in a notebook and as text elsewhere. Answer with its ``check``.
+
+    Raises:
+        ValueError: there is no such topic or level; the message names those there are.
+        TypeError: the seed is neither a whole number nor a text.
+
+    Example:
+        >>> drill("flags", seed=7).seed
+        7
+    """
+    if topic not in TOPICS:
+        raise ValueError(explain(f"drill({describe(topic)}) was asked for.", "one of " + ", ".join(TOPICS) + "."))
+    if level not in LEVELS:
+        did = f"drill({topic!r}, level={describe(level)}) was asked for."
+        raise ValueError(explain(did, "level 1, 2 or 3."))
+    seed = secrets.randbelow(_FRESH_SEEDS) if seed is None else _seed(seed)
+    level = int(level)
+    from course_utils.drills.programs import Draw
+
+    writer = importlib.import_module(f"course_utils.drills.{topic}")
+    return Drill(topic, level, seed, writer.write(Draw(f"{topic}/{level}/{seed}"), level))
+
+
+def _seed(seed: Any) -> int | str:
+    if isinstance(seed, str):
+        return seed.strip()
+    try:
+        return int(operator.index(seed))  # NumPy's and torch's whole numbers too
+    except TypeError:
+        raise TypeError(
+            explain(
+                f"drill(..., seed={describe(seed)}) was called.", "a whole number, a text, or None for a fresh seed."
+            )
+        ) from None
+
+
+@dataclass(frozen=True, repr=False)
+class Drill:
+    """A program to read and what is asked about it.
+
+    Attributes:
+        topic: its topic.
+        level: 1 to 3.
+        seed: what it was made from; the same seed gives it again.
+        program: the program itself, as plain data.
+    """
+
+    topic: str
+    level: int
+    seed: int | str
+    program: Program
+
+    @property
+    def code(self) -> str:
+        """The program, as it is shown."""
+        return self.program.code
+
+    @property
+    def choices(self) -> dict[str, tuple[bool | str, ...]]:
+        """What is asked: each key with the values to choose from."""
+        return {question.key: question.choices or (True, False) for question in self.program.questions}
+
+    def check(self, answers: Mapping[str, Any]) -> DrillScore:
+        """Runs the program and compares.
+
+        The program runs in a thread of its own; the caller's grad mode, random state and default dtype stay as they
+        are. Nothing is run while there is no answer.
+
+        Args:
+            answers: a value for each key, see ``choices``. Truth values of NumPy and torch count, and 1 and 0; texts
+                are compared without regard to case and outer spaces. A missing value is no error, and not right.
+
+        Returns:
+            The score, one point a key: a number, and a card in a notebook. It is stored nowhere.
+        """
+        from course_utils.drills import run as drill_run
+        from course_utils.drills.card import DrillScore
+
+        found: dict[str, bool | str] = {}
+
+        def truth(trial: Trial) -> Mapping[str, bool | str]:
+            if not found:
+                found.update(drill_run.answers(self.topic, self.program))
+            return found
+
+        score = judge(_Asked(self, truth), answers, "drill")
+        if isinstance(answers, Mapping):
+            asked = zip(self.program.questions, score.claims, strict=False)
+            claims = [self._told(claim, question, answers, found) for question, claim in asked]
+        else:
+            claims = list(score.claims)
+        return DrillScore.of(score, claims, self.topic, self.level, self.seed)
+
+    def _told(self, claim: Claim, question: Question, answers: Mapping[str, Any], found: Mapping[str, Any]) -> Claim:
+        """The claim as a learner of a drill is told: a wrong answer with the line that decides it."""
+        given = answers.get(question.key, ...)
+        if given is None or given is ...:
+            return replace(claim, details=(), judged=False)
+        if claim.misconception != _WRONG:
+            return claim
+        actual = found[question.key]
+        details = [("you said", describe(given, 40)), ("PyTorch", describe(actual))]
+        diagnosis = ""
+        # The rules are those of the PyTorch that the course was written with; another one may decide otherwise.
+        if actual == question.expected:
+            details.append((f"line {question.line}", self.program.lines[question.line - 1].strip()))
+            diagnosis = f"Line {question.line} decides. {question.explanation}"
+        return replace(claim, misconception="", diagnosis=diagnosis, details=tuple(details))
+
+    def _repr_html_(self) -> str:
+        from course_utils.drills.card import drill_html
+
+        return drill_html(self)
+
+    def __repr__(self) -> str:
+        from course_utils.drills.card import drill_text
+
+        return drill_text(self)
+
+
+class _Asked:
+    """A drill's questions in the form that ``judge`` takes: predictions whose keys have values of their own."""
+
+    raises: Sequence[tuple[str, str]] = ()
+    effects: Sequence[tuple[str, str]] = ()
+    watches_side_effects = False
+    misconceptions: Mapping[str, Misconception] = {_WRONG: Misconception(_WRONG, "", "")}
+
+    def __init__(self, drill: Drill, truth: Callable[[Trial], Mapping[str, Any]]) -> None:
+        questions = drill.program.questions
+        self.name, self.points = f"{drill.topic} drill", float(len(questions))
+        self._whole = self._predict([question.key for question in questions], truth)
+        self._each = [self._predict([question.key], truth, question.choices) for question in questions]
+
+    def _predict(self, keys: Sequence[str], truth: Callable, choices: Sequence[str] = ()) -> Predict:
+        return Predict(
+            name=self.name,
+            points=self.points,
+            truth=truth,
+            keys=keys,
+            hints=(),
+            misconceptions=self.misconceptions,
+            readings={(key, ...): _WRONG for key in keys},
+            choices=choices,
+        )
+
+    def rules(self, answer: Any) -> Sequence[Rule]:
+        if not isinstance(answer, Mapping):
+            return self._whole.rules(answer)
+        return [rule for one in self._each for rule in one.rules(answer)]
+
+    def is_stub(self, answer: Any) -> bool:
+        return self._whole.is_stub(answer)
+
+    def notes(self, answer: Any) -> Iterable[str]:
+        return self._whole.notes(answer)

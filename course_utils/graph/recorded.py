@@ -1,0 +1,184 @@
+"""What a node of the recorded graph holds, read without disturbing it (``saved_slots``, ``python_slots``,
+``tensors_inside``).
+
+Only raw slots are read (``_raw_saved_*``, ``SavedTensor.data``): the ``_saved_*`` attributes and ``unpack`` run unpack
+hooks, which re-run a checkpointed forward. A ``SavedTensor`` read from a node is a pointer into the node: it is never
+kept. Imports ``course_utils.graph.references`` and ``saved_before_data``.
+"""
+
+import functools
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_utils.graph.references import SavedTensor, is_node
+from course_utils.graph.saved_before_data import is_packed, unpacked
+
+# Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
+_HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
+
+# PyTorch 2.9 shows slots only by unpacking them.
+_CAN_READ_DATA = hasattr(SavedTensor, "data") and hasattr(SavedTensor, "unpack_hook")
+
+# Containers on a custom Function's ctx or in a packed object are searched this deep, and no further.
+_DEPTH = 8
+
+
+@dataclass
+class Slot:
+    """One place in a node that may hold a tensor or, where hooks packed it, any object.
+
+    Attributes:
+        name: ``self``, ``mat1``, ``result``; ``saved_tensors[0]`` for a custom Function; ``variable`` for a leaf.
+        value: what is in it; None where nothing was saved or backward has freed it.
+        packed: a saved-tensor hook put ``value`` there.
+        unpack_hook: the function that would unpack it, None without hooks.
+        freed: backward has freed it.
+        is_copy: ``value`` was made for the reader; the slot holds another tensor on the same storage.
+        unreadable: something is in it that this PyTorch does not show.
+    """
+
+    name: str
+    value: Any
+    packed: bool = False
+    unpack_hook: Any = None
+    freed: bool = False
+    is_copy: bool = False
+    unreadable: bool = False
+
+
+@functools.lru_cache(maxsize=1024)
+def _raw_names(kind: Any) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+
+
+def hides_saved_tensors(node: Any) -> bool:
+    """Whether a node is of a kind that saves tensors where Python cannot see them."""
+    return type(node).__name__ in _HIDES_WHAT_IT_SAVES
+
+
+def saved_slots(node: Any) -> Iterator[Slot]:
+    """Everything a node saved through PyTorch's own slots, in alphabetical order of their names."""
+    if type(node).__name__ == "AccumulateGrad":
+        yield Slot("variable", node.variable)
+        return
+    kind: Any = type(node)
+    for name in _raw_names(kind):
+        short = name.removeprefix("_raw_saved_")
+        if short == "tensors" and isinstance(node, torch._C._FunctionBase):
+            short = "saved_tensors"
+        try:
+            raw = getattr(node, name)
+        except RuntimeError:  # a list of saved tensors says in this way that backward has freed it
+            yield Slot(short, None, freed=True)
+            continue
+        several = isinstance(raw, (tuple, list))
+        raws = [item for item in raw if isinstance(item, SavedTensor)] if several else [raw]
+        names = [f"{short}[{position}]" for position in range(len(raws))] if several else [short]
+        if _CAN_READ_DATA:
+            yield from map(read_saved, names, raws)
+        else:
+            readable = short if short == "saved_tensors" else f"_saved_{short}"
+            yield from _read_by_unpacking(node, readable, names, raws)
+
+
+def read_saved(name: str, raw: Any) -> Slot:
+    """Reads a ``SavedTensor`` as it is, without unpacking it."""
+    value, hook = raw.data, raw.unpack_hook
+    if value is not None or hook is not None:
+        return Slot(name, value, packed=hook is not None, unpack_hook=hook)
+    # Nothing in it and no hook to run: unpack tells "never filled" (None) from "freed by backward" (raises).
+    try:
+        raw.unpack()
+    except RuntimeError:
+        return Slot(name, None, freed=True)
+    return Slot(name, None)
+
+
+def _read_by_unpacking(node: Any, readable: str, names: list[str], raws: list[SavedTensor]) -> Iterator[Slot]:
+    if any(is_packed(raw) for raw in raws):
+        yield from (Slot(name, None, packed=True, unreadable=True) for name in names)
+        return
+    try:
+        value, is_copy = unpacked(node, readable)
+    except RuntimeError as error:
+        freed = "second time" in str(error)  # otherwise it was changed in place since
+        yield from (Slot(name, None, freed=freed, unreadable=not freed) for name in names)
+        return
+    if isinstance(value, (tuple, list)):
+        for name, item in zip(names, value, strict=False):
+            yield Slot(name, item)
+    else:
+        yield Slot(names[0], value, is_copy=is_copy)
+
+
+def python_slots(node: Any) -> Iterator[tuple[str, Any]]:
+    """What a custom Function keeps as attributes of ``ctx``, by name; nothing for a built-in node."""
+    if isinstance(node, torch._C._FunctionBase):
+        for name, value in vars(node).items():
+            yield f"ctx.{name}", value
+        forward = getattr(node, "saved_for_forward", None)
+        if forward:
+            yield "saved_for_forward", forward
+
+
+def tensors_inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Tensors and nodes in an object, with the path that leads to them: ``ctx.cache['key'][0]``.
+
+    Looks into lists, tuples, sets, dicts, plain objects, closures, partial and bound functions. Modules, classes,
+    ``torch.nn.Module`` and global names are not entered: variables hold them.
+
+    Args:
+        value: where to start.
+        name: what the path starts with.
+        seen: the ``id`` of every container looked into, so that each is looked into once; added to. The caller keeps
+            the containers alive meanwhile.
+    """
+    waiting = [(name, value, 0)]
+    while waiting:
+        path, thing, depth = waiting.pop()
+        kind = type(thing)
+        if thing is None or kind in (int, float, str, bool, bytes) or depth > _DEPTH:
+            continue
+        if issubclass(kind, torch.Tensor) or is_node(thing):
+            yield path, thing
+            continue
+        if id(thing) in seen or issubclass(kind, (type, types.ModuleType, torch.nn.Module)):
+            continue
+        seen.add(id(thing))
+        waiting.extend((path + step, inner, depth + 1) for step, inner in reversed(_steps(thing)))
+
+
+def _steps(thing: Any) -> list[tuple[str, Any]]:
+    kind = type(thing)
+    if issubclass(kind, SavedTensor) and _CAN_READ_DATA:
+        slot = read_saved("", thing)
+        return [("", slot.value), ("", slot.unpack_hook)]
+    if issubclass(kind, (list, tuple)):
+        return [(f"[{position}]", item) for position, item in enumerate(thing)]
+    if issubclass(kind, dict):
+        return [(f"[{key!r}]" if isinstance(key, (str, int)) else "[...]", item) for key, item in thing.items()]
+    if issubclass(kind, (set, frozenset)):
+        return [("[...]", item) for item in thing]
+    if kind is types.FunctionType:
+        cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
+        return [(f".{name}", cell.cell_contents) for name, cell in cells if _filled(cell)]
+    if kind is types.MethodType:
+        return [("", thing.__self__)]
+    if kind is functools.partial:
+        return [("", thing.func), ("", thing.args), ("", thing.keywords)]
+    if issubclass(kind, types.BuiltinFunctionType):
+        return []
+    attributes = getattr(thing, "__dict__", None)
+    return [(f".{name}", item) for name, item in attributes.items()] if isinstance(attributes, dict) else []
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  raises where the name was never bound or has been deleted
+    except ValueError:
+        return False
+    return True
