@@ -42,6 +42,14 @@ LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(
         4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 55, 10
     ),
+    LessonInfo(
+        5,
+        "no_grad",
+        "no_grad and its relatives",
+        "My model is in eval(). Why does validation need as much memory as training?",
+        50,
+        10,
+    ),
 )
 
 

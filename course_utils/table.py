@@ -204,7 +204,7 @@ def _named(row: LessonProgress) -> Html:
     name = element("strong", f"{row.number:02d} {row.title}")
     if not row.question:
         return name
-    return Html(name + element("div", row.question, style=SMALL))
+    return Html(name + element("div", row.question, style=SMALL + ";max-width:22em;white-space:normal"))
 
 
 def _share(row: ScoreRow) -> float:

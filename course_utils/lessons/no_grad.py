@@ -4,6 +4,7 @@ import copy
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -244,6 +245,11 @@ _MODE_MISCONCEPTIONS = {
         "other data.",
         "Take out the `except`, or let it raise again.",
     ),
+    "frozen": Misconception(
+        "To stop the recording, lower the flags of the parameters",
+        "It stops it, and it changes the caller's model: what was to be trained afterwards no longer is.",
+        "Print `requires_grad` of the parameters before and after.",
+    ),
     "grad mode": Misconception(
         "A plain set_grad_enabled call ends with the function",
         "As a plain call it sets the thread's mode until somebody sets it again. To set it to True at the end is no "
@@ -310,7 +316,7 @@ evaluate = Exercise(
         ("has no attribute '__len__'", "len"),
         ("is not subscriptable", "len"),
     ),
-    effects=(("grad mode", "grad mode"), ("model.1.", "no eval")),
+    effects=(("grad mode", "grad mode"), ("requires_grad", "frozen"), ("running_", "no eval")),
 )
 
 
@@ -429,8 +435,8 @@ def _(trial: Trial) -> None:
         before = _training_flags(model)
         batches, _right = _labelled(trial, model, 4)
         given: Iterable = [*batches, (trial.randn(4, 2), batches[0][1])] if kind is RuntimeError else _unlucky(batches)
-        show = "model, batches: the model raises at the second" if kind is RuntimeError else "model, batches that raise"
-        _expect_error(trial, kind, lambda model=model, given=given, show=show: _share(trial, model, given, show))
+        show = f"evaluate(model, batches), the {'model' if kind is RuntimeError else 'source'} raises"
+        _expect_error(trial, kind, lambda model=model, given=given, show=show: _call(trial, model, given, show=show))
         _expect_flags(model, before, "only without error")
         _expect_grad_mode(trial, "only without error", True)
 
@@ -511,6 +517,17 @@ ema_update = Exercise(
             "`num_batches_tracked` is an integer: a count has a newest value, and its average is not a whole number.",
             "Print the dtype of every buffer.",
         ),
+        "left out": Misconception(
+            "What has no average is left alone",
+            "A count or a mask belongs to the state, too. Left out, the target keeps the value that it had at its "
+            "start.",
+            "Print `num_batches_tracked` of both models after a few updates.",
+        ),
+        "elsewhere": Misconception(
+            "A function that returns the new model has updated the old one",
+            "The caller holds `target` itself, and perhaps a view of its memory. Nothing has happened to either.",
+            "Print a parameter of the model that you passed in, before and after the call.",
+        ),
         "twice": Misconception(
             "Walking over every name updates every weight once",
             "A shared parameter has several names and one memory. Updated once a name, it forgets twice as fast.",
@@ -565,7 +582,7 @@ def _pair(trial: Trial, *layers: nn.Module) -> tuple[nn.Module, nn.Module]:
             elif buffer.dtype == torch.bool:
                 buffer.copy_(torch.arange(len(buffer)) % 2 == (model is target))
             else:
-                buffer.fill_(trial.integer(5, 20) * 2 + (model is target))
+                buffer.fill_(trial.integer(5, 20) + 40 * (model is target))
     return target, online
 
 
@@ -614,6 +631,8 @@ def _(trial: Trial) -> None:
         else:
             key = ""
         still = all(torch.equal(after[name], value) for name, value in _tensors(before).items())
+        if still:
+            key = key or "elsewhere"
         name = next(name for name, value in expected.items() if not _same(after[name], value))
         shown = "the old values" if still else f"{after[name].flatten()[0].item():.6f}"
         raise Missed(key, expected=f"{expected[name].flatten()[0].item():.6f} at the start of {name}", got=shown)
@@ -684,7 +703,7 @@ def _(trial: Trial) -> None:
                 if wanted.is_floating_point() and torch.equal(got, _tensors(online)[name]):
                     key = "buffers copied"
             if key == "integers" and torch.equal(got, before[name]):
-                key = "buffers"
+                key = "left out"  # the values are far enough apart for a rounded average to differ from the old one
             if key == "buffers copied":
                 raise Missed("copied", expected=f"an average at {name}", got="online's values")
             shown = "the old value" if torch.equal(got, before[name]) else f"{got.flatten()[0].item()}"
@@ -719,8 +738,8 @@ stream_predictions = Exercise(
         "Between two items your function is paused and the caller runs. In which mode is the thread at that moment?",
         "Recording has to be off while the model computes, and only then. Where does the block have to end, and where "
         "does the `yield` have to stand?",
-        "`y = model(x)` inside the block, `yield y` after it. The decorator form does the same for you on a function "
-        "that yields.",
+        "Make the output inside the block, leave the block, then yield. The decorator form does the same for you on a "
+        "function that yields.",
     ),
     misconceptions={
         "history": Misconception(
@@ -745,6 +764,12 @@ stream_predictions = Exercise(
             "The caller may change its mode between two items. What was written down before the first item is out of "
             "date at the second.",
             "Ask for one item inside `no_grad` and the next one outside, and print the mode after each.",
+        ),
+        "always on": Misconception(
+            "The caller's mode is on",
+            "Callers evaluate inside blocks of their own. Set to True after each item, the mode of such a caller is "
+            "switched on behind its back.",
+            "Run the caller's loop inside `torch.no_grad()`, and print the mode in its body.",
         ),
         "eager": Misconception(
             "A list is as good as a stream",
@@ -882,8 +907,9 @@ def _drive(trial: Trial, modes: list[bool], *, keep: bool = True) -> list[bool]:
         stream = iter(trial.answer(model, iter(batches)))
         seen = [_mode()]
         try:
-            for mode in modes[1:]:
-                torch.set_grad_enabled(mode)
+            for before, mode in pairwise(modes):
+                if mode != before:
+                    torch.set_grad_enabled(mode)
                 next(stream)
                 seen.append(_mode())
         finally:
@@ -906,7 +932,8 @@ def _(trial: Trial) -> None:
         seen, expected = _drive(trial, modes, keep=number % 2 == 0), [*modes, modes[-1]]
         if seen == expected:
             continue
-        constant = "leak" if seen[-1] == modes[-1] else "plain call"
+        on_is_kept = all(after == before for after, before in zip(seen, expected, strict=True) if before)
+        constant = "always on" if on_is_kept else "leak" if seen[-1] == modes[-1] else "plain call"
         key = constant if len(set(modes)) == 1 else "remembered"
         raise Missed(
             key,
@@ -996,12 +1023,6 @@ frozen_features = Exercise(
             "the graph leads through the backbone to `x`.",
             "Call your function with an `x` that requires grad.",
         ),
-        "frozen": Misconception(
-            "To extract features, freeze the caller's backbone",
-            "The contract asks for features, and the caller may want to train the backbone again. Flags are the "
-            "caller's.",
-            "Print `requires_grad` of the backbone's parameters before and after.",
-        ),
         "flagged": Misconception(
             "For a head to learn, its input has to require grad",
             "A head learns through its own flagged weights. A flag on the features makes autograd work out a gradient "
@@ -1061,13 +1082,11 @@ def _(trial: Trial) -> None:
         _expect_grad_mode(trial, "grad mode", enabled)
 
 
-@frozen_features.claim("is computed in eval mode, and batch norm learns nothing", gate=True)
+@frozen_features.claim("is computed in eval mode, and batch norm learns nothing", weight=2, gate=True)
 @_on_one_thread
 def _(trial: Trial) -> None:
-    for training, other in ((True, 1), (False, 1), (False, 3)):
+    for training, other in ((False, 1), (True, 1), (True, 2)):
         backbone = _moody_model(trial, training, other)
-        if other == 3:
-            backbone[3][1].training = True
         x = trial.randn(5, 3)
         before = [buffer.clone() for buffer in backbone.buffers()]
         expected = _in_eval_mode(backbone, x)
@@ -1088,9 +1107,9 @@ def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 3)):
         backbone = _moody_model(trial, training, other)
         before = _training_flags(backbone)
-        show = "backbone, x of a wrong width"
+        show = "frozen_features(backbone, x of a wrong width)"
         bad = trial.randn(4, 2)
-        _expect_error(trial, RuntimeError, lambda b=backbone, bad=bad, show=show: _features(trial, b, bad, show))
+        _expect_error(trial, RuntimeError, lambda b=backbone, bad=bad, show=show: _call(trial, b, bad, show=show))
         _expect_flags(backbone, before, "only without error")
         _expect_grad_mode(trial, "only without error", True)
 

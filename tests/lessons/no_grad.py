@@ -198,6 +198,40 @@ def evaluate_zero(model, batches):
     return right / max(total, 1)
 
 
+def evaluate_all_at_once(model, batches):
+    flags = {name: module.training for name, module in model.named_modules()}
+    try:
+        model.train(False)
+        with torch.no_grad():
+            hits = torch.cat([model(x).argmax(1) == labels for x, labels in batches] or [torch.tensor([])])
+        if not len(hits):
+            raise ValueError("no batches")
+        return hits.double().mean().item()
+    finally:
+        for name, module in model.named_modules():
+            module.training = flags[name]
+
+
+def evaluate_frozen(model, batches):
+    model.requires_grad_(False)
+    return evaluate_decorated(model, batches)
+
+
+def evaluate_flag_of_the_top_alone(model, batches):
+    training, model.training = model.training, False
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        model.training = training
+
+
+def evaluate_divided_by_zero(model, batches):
+    with eval_mode(model), torch.no_grad():
+        right, total = count(model, batches)
+    return right / total
+
+
 # ----------------------------------------------------------------------------------------------------------- ema_update
 
 
@@ -324,6 +358,40 @@ def ema_buffers_copied(target, online, decay):
         old.lerp_(new, 1 - decay)
     for old, new in zip(target.buffers(), online.buffers(), strict=True):
         old.copy_(new)
+
+
+@torch.no_grad()
+def ema_by_module(target, online, decay):
+    done = set()
+    for mine, other in zip(target.modules(), online.modules(), strict=True):
+        for kind in ("_parameters", "_buffers"):
+            for name, old in getattr(mine, kind).items():
+                if old is not None and id(old) not in done:
+                    done.add(id(old))
+                    new = getattr(other, kind)[name]
+                    old[...] = torch.lerp(new, old, decay) if old.is_floating_point() else new
+
+
+def ema_returned(target, online, decay):
+    average = copy.deepcopy(target)
+    ema_by_lerp(average, online, decay)
+    return average
+
+
+@torch.no_grad()
+def ema_integers_left_out(target, online, decay):
+    for old, new in together(target, online):
+        if old.is_floating_point():
+            old.lerp_(new, 1 - decay)
+
+
+@torch.no_grad()
+def ema_online_scaled(target, online, decay):
+    for old, new in together(target, online):
+        if old.is_floating_point():
+            old.mul_(decay).add_(new.mul_(1 - decay))
+        else:
+            old.copy_(new)
 
 
 # --------------------------------------------------------------------------------------------------- stream_predictions
@@ -454,7 +522,55 @@ def stream_swallowed(model, batches):
         return
 
 
+def stream_by_decorated_call(model, batches):
+    predict = torch.inference_mode()(model.__call__)
+    for x in batches:
+        yield predict(x)
+
+
+def stream_switched_on(model, batches):
+    for x in batches:
+        torch.set_grad_enabled(False)
+        y = model(x)
+        torch.set_grad_enabled(True)
+        yield y
+
+
+def stream_left_in_eval(model, batches):
+    model.eval()
+    yield from stream_decorated(model, batches)
+
+
+def stream_late_map(model, batches):
+    with torch.no_grad():
+        return map(model, batches)
+
+
 # ------------------------------------------------------------------------------------------------------ frozen_features
+
+
+def features_by_numpy(backbone, x):
+    with eval_mode(backbone):
+        return torch.from_numpy(backbone(x).detach().cpu().numpy().copy()).to(x.device)
+
+
+def features_parameter(backbone, x):
+    return torch.nn.Parameter(features_detached(backbone, x))
+
+
+def features_top_flag(backbone, x):
+    training = backbone.training
+    backbone.eval()
+    features = backbone(x).detach()
+    backbone.train(training)
+    return features
+
+
+@torch.inference_mode()
+def features_copied_inside(backbone, x):
+    with eval_mode(backbone):
+        features = backbone(x)
+    return torch.empty_like(features).copy_(features)
 
 
 def features_detached(backbone, x):
@@ -563,20 +679,24 @@ RIGHT = (
     Right("evaluate", "a copy", evaluate_copy),
     Right("evaluate", "functional call", evaluate_functional),
     Right("evaluate", "topk, by hand", evaluate_by_topk),
+    Right("evaluate", "all at once", evaluate_all_at_once),
     Right("ema_update", "lerp", ema_by_lerp),
     Right("ema_update", "data", ema_by_data),
     Right("ema_update", "foreach", ema_foreach),
     Right("ema_update", "by name", ema_by_name),
+    Right("ema_update", "by module", ema_by_module),
     Right("stream_predictions", "decorated", stream_decorated),
     Right("stream_predictions", "inference mode", stream_inference),
     Right("stream_predictions", "detached", stream_detached),
     Right("stream_predictions", "mapped", stream_mapped),
     Right("stream_predictions", "an object", StreamObject),
     Right("stream_predictions", "by hand", stream_by_hand),
+    Right("stream_predictions", "a decorated call", stream_by_decorated_call),
     Right("frozen_features", "detached", features_detached),
     Right("frozen_features", "cloned outside", features_cloned_outside),
     Right("frozen_features", "a copy", features_copy),
     Right("frozen_features", "functional call", features_functional),
+    Right("frozen_features", "by numpy", features_by_numpy),
 )
 
 WRONG = (
@@ -604,6 +724,9 @@ WRONG = (
     Wrong("evaluate", "tensor", evaluate_tensor),
     Wrong("evaluate", "len", evaluate_len),
     Wrong("evaluate", "empty", evaluate_zero),
+    Wrong("evaluate", "empty", evaluate_divided_by_zero, "divided by zero"),
+    Wrong("evaluate", "frozen", evaluate_frozen),
+    Wrong("evaluate", "no eval", evaluate_flag_of_the_top_alone, "the flag of the top alone"),
     Wrong("ema_update", "recorded", ema_recorded),
     Wrong("ema_update", "swapped", ema_swapped),
     Wrong("ema_update", "copied", ema_copied),
@@ -616,6 +739,9 @@ WRONG = (
     Wrong("ema_update", "new storage", ema_assigned, "data assigned"),
     Wrong("ema_update", "new storage", ema_new_parameters, "load_state_dict(assign=True)"),
     Wrong("ema_update", "flags", ema_flags_lowered),
+    Wrong("ema_update", "left out", ema_integers_left_out),
+    Wrong("ema_update", "elsewhere", ema_returned),
+    Wrong("ema_update", "side effect", ema_online_scaled),
     Wrong("stream_predictions", "history", stream_late),
     Wrong("stream_predictions", "leak", stream_leak),
     Wrong("stream_predictions", "leak", stream_leak_inside, "inference mode over the yield"),
@@ -628,6 +754,9 @@ WRONG = (
     Wrong("stream_predictions", "eval", stream_eval_each, "eval at each item"),
     Wrong("stream_predictions", "only without error", stream_without_finally),
     Wrong("stream_predictions", "swallowed", stream_swallowed),
+    Wrong("stream_predictions", "always on", stream_switched_on),
+    Wrong("stream_predictions", "eval", stream_left_in_eval, "left in eval"),
+    Wrong("stream_predictions", "history", stream_late_map, "a late map"),
     Wrong("frozen_features", "inference", features_inference),
     Wrong("frozen_features", "inference", features_cloned_inside, "cloned inside"),
     Wrong("frozen_features", "recorded", features_recorded),
@@ -640,4 +769,7 @@ WRONG = (
     Wrong("frozen_features", "only without error", features_without_finally),
     Wrong("frozen_features", "swallowed", features_swallowed),
     Wrong("frozen_features", "grad mode", features_plain_call),
+    Wrong("frozen_features", "flagged", features_parameter, "a Parameter"),
+    Wrong("frozen_features", "one flag", features_top_flag, "the top flag"),
+    Wrong("frozen_features", "inference", features_copied_inside, "copied inside"),
 )
