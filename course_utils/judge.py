@@ -119,6 +119,7 @@ def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
         random, replaced, threads = RandomState(), _PRISTINE.restore(), torch.get_num_threads()
         # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
         torch.set_num_threads(1)
+        torch.seed()  # so that no seed which an answer sets can be the one that was there
         capture = Capture()
         try:
             with capture:
