@@ -332,6 +332,18 @@ def ema_every_name(target, online, decay):
             old.copy_(source[name])
 
 
+@torch.no_grad()
+def ema_every_buffer_of_every_module(target, online, decay):
+    for old, new in zip(target.parameters(), online.parameters(), strict=True):
+        old.lerp_(new, 1 - decay)
+    for mine, other in zip(target.modules(), online.modules(), strict=True):
+        for old, new in zip(mine.buffers(recurse=False), other.buffers(recurse=False), strict=True):
+            if old.is_floating_point():
+                old.lerp_(new, 1 - decay)
+            else:
+                old.copy_(new)
+
+
 def ema_assigned(target, online, decay):
     for old, new in together(target, online):
         old.data = decay * old.data + (1 - decay) * new.data if old.is_floating_point() else new.data.clone()
@@ -528,6 +540,10 @@ def stream_by_decorated_call(model, batches):
         yield predict(x)
 
 
+def stream_by_forward(model, batches):
+    return (torch.inference_mode()(model.forward)(x) for x in batches)
+
+
 def stream_switched_on(model, batches):
     for x in batches:
         torch.set_grad_enabled(False)
@@ -692,6 +708,7 @@ RIGHT = (
     Right("stream_predictions", "an object", StreamObject),
     Right("stream_predictions", "by hand", stream_by_hand),
     Right("stream_predictions", "a decorated call", stream_by_decorated_call),
+    Right("stream_predictions", "forward itself", stream_by_forward),
     Right("frozen_features", "detached", features_detached),
     Right("frozen_features", "cloned outside", features_cloned_outside),
     Right("frozen_features", "a copy", features_copy),
@@ -736,6 +753,7 @@ WRONG = (
     Wrong("ema_update", "integers", ema_integers_rounded, "integers rounded"),
     Wrong("ema_update", "state_dict", ema_by_state_dict),
     Wrong("ema_update", "twice", ema_every_name),
+    Wrong("ema_update", "twice", ema_every_buffer_of_every_module, "a shared buffer twice"),
     Wrong("ema_update", "new storage", ema_assigned, "data assigned"),
     Wrong("ema_update", "new storage", ema_new_parameters, "load_state_dict(assign=True)"),
     Wrong("ema_update", "flags", ema_flags_lowered),
