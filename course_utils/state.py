@@ -292,8 +292,8 @@ def hook_count(module: nn.Module) -> int:
 
 
 class _ModulePicture:
-    def __init__(self, name: str, module: nn.Module) -> None:
-        self.name, self.module = name, module
+    def __init__(self, name: str, module: nn.Module, watch_training: bool) -> None:
+        self.name, self.module, self.watch_training = name, module, watch_training
         self.training = {key: submodule.training for key, submodule in module.named_modules()}
         self.names = [key for key, _ in module.named_parameters()] + [key for key, _ in module.named_buffers()]
         self.hooks = hook_count(module)
@@ -305,7 +305,7 @@ class _ModulePicture:
     def differences(self) -> Iterator[str]:
         now = {key: submodule.training for key, submodule in self.module.named_modules()}
         changed = [key for key, training in self.training.items() if now.get(key, training) != training]
-        if changed:
+        if changed and self.watch_training:
             yield f"left {self.name} in {'training' if now[changed[0]] else 'eval'} mode"
         if [key for key, _ in self.module.named_parameters()] + [
             key for key, _ in self.module.named_buffers()
@@ -325,9 +325,11 @@ class Objects:
         named: the objects by the name that a report should use. Containers are followed; what is no tensor, module or
             container of them is left alone.
         may_change: objects (and all that they contain) whose change the contract allows.
+        watch_training: False where the modules' training flags are judged by a claim of their own.
     """
 
-    def __init__(self, named: Mapping[str, Any], may_change: tuple[Any, ...] = ()) -> None:
+    def __init__(self, named: Mapping[str, Any], may_change: tuple[Any, ...] = (), watch_training: bool = True) -> None:
+        self._watch_training = watch_training
         self._pictures: list[_TensorPicture | _ModulePicture] = []
         self._containers: list[tuple[str, list | dict, list]] = []
         allowed = {id(value) for value in may_change}
@@ -340,7 +342,7 @@ class Objects:
         if isinstance(value, torch.Tensor):
             self._pictures.append(_TensorPicture(name, value))
         elif isinstance(value, nn.Module):
-            self._pictures.append(_ModulePicture(name, value))
+            self._pictures.append(_ModulePicture(name, value, self._watch_training))
         elif isinstance(value, (list, tuple)):
             if isinstance(value, list):
                 self._containers.append((name, value, list(value)))

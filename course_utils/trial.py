@@ -110,6 +110,7 @@ class Trial:
         *args: Any,
         may_change: tuple[Any, ...] = (),
         within: AbstractContextManager | None = None,
+        watch_training: bool = True,
         show: str = "",
         **kwargs: Any,
     ) -> Any:
@@ -124,6 +125,7 @@ class Trial:
             watch=dict(zip(labels, args, strict=True)) | kwargs,
             may_change=may_change,
             within=within,
+            watch_training=watch_training,
         )
 
     def run(
@@ -134,6 +136,7 @@ class Trial:
         watch: Mapping[str, Any] | None = None,
         may_change: tuple[Any, ...] = (),
         within: AbstractContextManager | None = None,
+        watch_training: bool = True,
     ) -> Any:
         """Runs code of the answer, notes what it changed, and puts that back.
 
@@ -143,6 +146,7 @@ class Trial:
             watch: objects that the answer must leave alone, by the name that a report should use.
             may_change: objects whose change the contract allows.
             within: a context manager entered around the call alone, for example a memory tracker.
+            watch_training: False where the modules' training flags are judged by a claim of their own.
 
         Returns:
             What the function returned.
@@ -153,7 +157,7 @@ class Trial:
             LeftBehind: it left a mode on that ends only with the thread.
         """
         self.called = called
-        names, settings, objects = Names(), Settings(), Objects(watch or {}, may_change)
+        names, settings, objects = Names(), Settings(), Objects(watch or {}, may_change, watch_training)
         started = _clock()
         try:
             with within or contextlib.nullcontext():

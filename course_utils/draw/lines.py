@@ -189,7 +189,7 @@ def _in_words(
 
     longest = max(len(values) for values in lines.values())
     first, last = (at[0], at[-1]) if at is not None else (1, longest)
-    sentences = [f"{title}. Up: {y}. Right: {x}, from {first:g} to {last:g}."]
+    sentences = [f"{title}{'' if title.endswith('?') else '.'} Up: {y}. Right: {x}, from {first:g} to {last:g}."]
     for name, values in lines.items():
         low, high = min(values), max(values)
         if low == high:

@@ -1,7 +1,6 @@
 """Lesson 05, no_grad and its relatives: its exercises, what they claim, and the misconceptions that they recognise."""
 
 import copy
-import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial
-from course_utils.state import Objects
 from course_utils.trial import AnswerRaised
 
 # --------------------------------------------------------------------------------------------------- predicted_modes
@@ -131,21 +129,6 @@ predicted_modes = Predict(
 # ----------------------------------------------------------------------------- what several exercises look at: modes
 
 
-def _on_one_thread(claim: Callable[[Trial], None]) -> Callable[[Trial], None]:
-    """Each claim has a thread of its own, and starting a team of helpers for each takes longer than these models do."""
-
-    @functools.wraps(claim)
-    def on_one_thread(trial: Trial) -> None:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            claim(trial)
-        finally:
-            torch.set_num_threads(before)
-
-    return on_one_thread
-
-
 class _Turn(nn.Module):
     """Tells the modes apart without a random number: in training mode the columns are turned by one place."""
 
@@ -186,12 +169,7 @@ def _training_flags(model: nn.Module) -> list[bool]:
 
 def _call(trial: Trial, model: nn.Module, *args: Any, show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
-    before = Objects({"model": model})
-    try:
-        return trial.call(model, *args, may_change=(model,), show=show)
-    finally:
-        found = [effect for effect in before.differences() if not effect.endswith(" mode")]
-        trial.effects.extend(effect for effect in found if effect not in trial.effects)
+    return trial.call(model, *args, watch_training=False, show=show)
 
 
 def _same(got: Tensor, expected: Tensor) -> bool:
@@ -350,7 +328,6 @@ def _share(trial: Trial, model: nn.Module, batches: Iterable[tuple[Tensor, Tenso
 
 
 @evaluate.claim("is the share of right top-1 answers over all samples, as a float", weight=0, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     model = _plain_model(trial, trial.integer(3, 6))
     sizes = [trial.integer(1, 2), trial.integer(9, 12), trial.integer(4, 6)]
@@ -380,7 +357,6 @@ def _noting_model(trial: Trial) -> tuple[nn.Sequential, list[bool]]:
 
 
 @evaluate.claim("records nothing", weight=2)
-@_on_one_thread
 def _(trial: Trial) -> None:
     model, recorded = _noting_model(trial)
     batches, _right = _labelled(trial, model, 4, 3)
@@ -391,7 +367,6 @@ def _(trial: Trial) -> None:
 
 
 @evaluate.claim("leaves the grad mode as it found it, on or off")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for enabled in (True, False):
         model, recorded = _noting_model(trial)
@@ -406,7 +381,6 @@ def _(trial: Trial) -> None:
 
 
 @evaluate.claim("is computed in eval mode", weight=2, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 1)):
         model = _moody_model(trial, training, other)
@@ -419,7 +393,6 @@ def _(trial: Trial) -> None:
 
 
 @evaluate.claim("puts back every submodule's own training flag")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 3), (True, 2)):
         model = _moody_model(trial, training, other)
@@ -430,7 +403,6 @@ def _(trial: Trial) -> None:
 
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for kind, (training, other) in ((_Unlucky, (True, 1)), (RuntimeError, (False, 3))):
         model = _moody_model(trial, training, other)
@@ -460,7 +432,6 @@ def _expect_error(trial: Trial, kind: type[Exception], call: Callable[[], Any]) 
 
 
 @evaluate.claim("raises ValueError for no batches")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for empty in ([], iter([])):
         try:
@@ -830,7 +801,6 @@ def _close(stream: Any) -> None:
 
 
 @stream_predictions.claim("yields `model(x)` for each batch, in order", weight=0, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     model = _plain_model(trial)
     batches = [trial.randn(trial.integer(1, 5), 3) for _ in range(trial.integer(3, 4))]
@@ -847,7 +817,6 @@ def _(trial: Trial) -> None:
 
 
 @stream_predictions.claim("yields tensors without history", weight=1, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for made_with, used_with in ((True, True), (False, True), (True, False)):
         model = _plain_model(trial)
@@ -864,7 +833,6 @@ def _(trial: Trial) -> None:
 
 
 @stream_predictions.claim("reads one batch a step", weight=1)
-@_on_one_thread
 def _(trial: Trial) -> None:
     model, calls = _plain_model(trial), []
     model[0].register_forward_hook(lambda *_: calls.append(1))  # an answer may call model.forward, past its own hooks
@@ -933,7 +901,6 @@ def _drive(trial: Trial, modes: list[bool], *, keep: bool = True) -> list[bool]:
 
 
 @stream_predictions.claim("leaves the caller's grad mode its own at every step", weight=3)
-@_on_one_thread
 def _(trial: Trial) -> None:
     cases = ([True] * 4, [False] * 4, [True, False, True, False], [False, True, False, True], [True, True])
     for number, modes in enumerate(cases):
@@ -951,7 +918,6 @@ def _(trial: Trial) -> None:
 
 
 @stream_predictions.claim("leaves the training flags alone", weight=1)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 3)):
         head = nn.Sequential(nn.Linear(8, 4), _Turn())
@@ -978,7 +944,6 @@ def _(trial: Trial) -> None:
 
 
 @stream_predictions.claim("lets errors through, with the caller's mode put back", weight=0.5)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for kind in (_Unlucky, RuntimeError):
         model = _plain_model(trial)
@@ -1049,7 +1014,6 @@ def _features(trial: Trial, backbone: nn.Module, x: Tensor, show: str = "") -> T
 
 
 @frozen_features.claim("gives the backbone's output for `x`", weight=0, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for ending in ((), (nn.Unflatten(1, (2, 3)),)):
         backbone = _plain_model(trial, 6).extend(ending)
@@ -1059,7 +1023,6 @@ def _(trial: Trial) -> None:
 
 
 @frozen_features.claim("is not flagged and has no graph into the backbone or `x`", gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone = _plain_model(trial).requires_grad_(not frozen)
@@ -1073,7 +1036,6 @@ def _(trial: Trial) -> None:
 
 
 @frozen_features.claim("can be saved for the backward of a head", weight=2)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for enabled in (True, False):
         backbone = _plain_model(trial)
@@ -1091,7 +1053,6 @@ def _(trial: Trial) -> None:
 
 
 @frozen_features.claim("is computed in eval mode, and batch norm learns nothing", weight=2, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((False, 1), (True, 1), (True, 2)):
         backbone = _moody_model(trial, training, other)
@@ -1105,7 +1066,6 @@ def _(trial: Trial) -> None:
 
 
 @frozen_features.claim("puts back every submodule's own training flag, also where the backbone raises")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 3), (True, 2)):
         backbone = _moody_model(trial, training, other)

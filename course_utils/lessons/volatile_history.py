@@ -2,18 +2,16 @@
 
 import contextlib
 import copy
-import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial, normal_value
 from course_utils.memory import MemoryTracker
-from course_utils.state import Objects
 from course_utils.text import format_bytes
 from course_utils.trial import AnswerRaised
 
@@ -205,25 +203,6 @@ class _Unlucky(Exception):
     """What a batch raises in a check."""
 
 
-_Result = TypeVar("_Result")
-
-
-def _on_one_thread(claim: Callable[[Trial], _Result]) -> Callable[[Trial], _Result]:
-    """Models as small as these compute on one thread: each claim has a thread of its own, and starting a team of
-    helpers for each takes ten times as long as the claim."""
-
-    @functools.wraps(claim)
-    def on_one_thread(trial: Trial) -> _Result:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return claim(trial)
-        finally:
-            torch.set_num_threads(before)
-
-    return on_one_thread
-
-
 def _device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -268,12 +247,7 @@ def _batches(trial: Trial, *sizes: int) -> list[Tensor]:
 
 def _call(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
-    before = Objects({"model": model})
-    try:
-        return trial.call(model, batches, may_change=(model,), show=f"{trial.name}({show})")
-    finally:
-        found = [effect for effect in before.differences() if not effect.endswith(" mode")]
-        trial.effects.extend(effect for effect in found if effect not in trial.effects)
+    return trial.call(model, batches, watch_training=False, show=f"{trial.name}({show})")
 
 
 def _same(got: Tensor, expected: Tensor) -> bool:
@@ -425,7 +399,6 @@ def _outputs(trial: Trial, model: nn.Module, batches: Iterable[Tensor], count: i
 
 
 @port_evaluation.claim("returns a list with one output a batch, in their order", weight=0, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     model = _plain_model(trial)
     batches = _batches(trial, trial.integer(2, 3), 7, trial.integer(5, 6), 4)
@@ -439,7 +412,6 @@ def _(trial: Trial) -> None:
 
 
 @port_evaluation.claim("returns an empty list for no batches", weight=0.5)
-@_on_one_thread
 def _(trial: Trial) -> None:
     _outputs(trial, _plain_model(trial), [], 0, show="model, []")
 
@@ -452,7 +424,6 @@ def _expect_no_history(outputs: list[Tensor], warned: bool) -> None:
 
 
 @port_evaluation.claim("returns outputs without history, on the CPU")
-@_on_one_thread
 def _(trial: Trial) -> None:
     model = _plain_model(trial).to(_device())
     batches = [x.to(_device()) for x in _batches(trial, 3, 5)]
@@ -466,7 +437,6 @@ def _(trial: Trial) -> None:
 
 
 @port_evaluation.claim("leaves the grad mode as it found it, on or off")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for enabled in (True, False):
         with torch.set_grad_enabled(enabled):
@@ -479,7 +449,6 @@ def _(trial: Trial) -> None:
 
 
 @port_evaluation.claim("computes them in eval mode", gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 2)):
         model = _moody_model(trial, training, other)
@@ -491,7 +460,6 @@ def _(trial: Trial) -> None:
 
 
 @port_evaluation.claim("puts back every submodule's own training flag")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 2), (True, 3)):
         model = _moody_model(trial, training, other)
@@ -501,7 +469,6 @@ def _(trial: Trial) -> None:
 
 
 @port_evaluation.claim("puts back flags and grad mode where a batch raises, and lets the error through")
-@_on_one_thread
 def _(trial: Trial) -> None:
     _expect_modes_after_errors(trial)
     if any("grad mode" in effect for effect in trial.effects):
@@ -618,7 +585,6 @@ _ENDINGS: tuple[Callable[[], tuple[nn.Module, ...]], ...] = (
 
 
 @bounded_evaluation.claim("is the mean over all samples, in the shape of one sample's output", weight=0, gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for ending in _ENDINGS:
         model = _plain_model(trial, *ending())
@@ -650,7 +616,6 @@ def _(trial: Trial) -> None:
 
 
 @bounded_evaluation.claim("has no history")
-@_on_one_thread
 def _(trial: Trial) -> None:
     got = _mean_output(trial, _plain_model(trial), _batches(trial, 4, 4), "model, 2 batches")
     if got.requires_grad:
@@ -714,7 +679,6 @@ def _records(trial: Trial, model: nn.Module) -> bool:
 
 
 @bounded_evaluation.claim("needs no more bytes at its peak for 9 batches than for 3", weight=3)
-@_on_one_thread
 def _(trial: Trial) -> None:
     model = _deep_model(trial)
     few, many = _peak(trial, model, 3), _peak(trial, model, 9)
@@ -738,7 +702,6 @@ def _(trial: Trial) -> None:
 
 
 @bounded_evaluation.claim("stays under 1.25 times the peak of one batch under `no_grad`", weight=3)
-@_on_one_thread
 def _(trial: Trial) -> None:
     model = _deep_model(trial)
     budget, peak = _BUDGET * _reference_peak(trial, model), _peak(trial, model, 3)
@@ -755,7 +718,6 @@ def _(trial: Trial) -> None:
 
 
 @bounded_evaluation.claim("raises ValueError for no batches")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for empty in ([], iter([])):
         try:
@@ -768,7 +730,6 @@ def _(trial: Trial) -> None:
 
 
 @bounded_evaluation.claim("is computed in eval mode", gate=True)
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 2)):
         model = _moody_model(trial, training, other)
@@ -779,7 +740,6 @@ def _(trial: Trial) -> None:
 
 
 @bounded_evaluation.claim("puts back every submodule's own training flag, also where something raises")
-@_on_one_thread
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 2), (True, 3)):
         model = _moody_model(trial, training, other)
@@ -807,7 +767,6 @@ def _growth_model(trial: Trial) -> nn.Module:
     return trial.fill(nn.Sequential(nn.Linear(32, 100), nn.ReLU(), nn.Linear(100, 4)))
 
 
-@_on_one_thread
 def _held(trial: Trial) -> dict[str, int]:
     model = _growth_model(trial)
     batches = [trial.randn(_BATCH_ROWS, 32, dtype=torch.float32) for _ in range(_COUNT)]
