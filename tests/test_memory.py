@@ -49,13 +49,13 @@ def test_current_follows_while_the_block_runs_and_stays_after_it():
 def test_view_adds_no_bytes():
     base = torch.ones(10, 10)
     with MemoryTracker() as mem:
-        views = base[2], base.T, base.view(100), base.detach(), *base.unbind(0), base.expand(3, 10, 10)  # noqa: F841
+        views = base[2], base.T, base.view(100), base.detach(), *base.unbind(0), base.expand(3, 10, 10)
     assert mem.events == ()
 
 
 def test_view_keeps_its_whole_base():
     with MemoryTracker() as mem:
-        row = torch.ones(100, 10)[0]  # noqa: F841  the view is what is looked at
+        row = torch.ones(100, 10)[0]  # the view is what is looked at
     assert mem.current == 4000
 
 
@@ -70,7 +70,7 @@ def test_in_place_operation_adds_no_bytes():
 def test_copy_counts_once_and_contiguous_of_contiguous_not_at_all():
     x = torch.ones(10, 10)
     with MemoryTracker() as mem:
-        copies = x.contiguous(), x.T.contiguous(), x.to(torch.float32), x.to(torch.float64)  # noqa: F841
+        copies = x.contiguous(), x.T.contiguous(), x.to(torch.float32), x.to(torch.float64)
     assert mem.current == 400 + 800
 
 
@@ -148,7 +148,7 @@ def test_out_argument_that_grows_counts():
 
 def test_literal_is_new_though_no_operation_makes_it():
     with MemoryTracker() as mem:
-        x = torch.tensor([1.0, 2.0, 3.0])  # noqa: F841
+        x = torch.tensor([1.0, 2.0, 3.0])
     assert mem.current == 12
 
 
@@ -158,14 +158,14 @@ def test_numpy_memory_is_not_counted():
     array = numpy.ones(1000)
     with MemoryTracker() as mem:
         x = torch.from_numpy(array)
-        y = x + 1  # noqa: F841
+        y = x + 1
         del x
     assert mem.current == 8000
 
 
 def test_exception_closes_the_tracker_and_its_phases():
     with pytest.raises(ZeroDivisionError), MemoryTracker() as mem:
-        kept = torch.empty(10)  # noqa: F841
+        kept = torch.empty(10)
         with mem.phase("outer"), mem.phase("inner"):
             torch.empty(100)
             raise ZeroDivisionError
@@ -278,7 +278,7 @@ def test_wrapper_subclass_counts_the_tensors_inside_it():
 
     with MemoryTracker() as mem:
         pair = TwoTensor(torch.ones(10), torch.ones(10))
-        double = pair * 2  # noqa: F841
+        double = pair * 2
     assert mem.current == 4 * 40
 
 
@@ -287,7 +287,7 @@ def test_plain_subclass_counts_like_a_tensor():
         pass
 
     with MemoryTracker() as mem:
-        sum_ = torch.ones(10).as_subclass(Named) + 1  # noqa: F841
+        sum_ = torch.ones(10).as_subclass(Named) + 1
     assert (mem.current, mem.peak) == (40, 80)
 
 
@@ -335,7 +335,7 @@ def test_meta_predicts_the_cpu_without_memory(name):
     for device in ("cpu", "meta"):
         work = SECTION_4[name](device)
         with MemoryTracker(*work.known, device=device) as mem:
-            kept = work.run(mem.phase)  # noqa: F841
+            kept = work.run(mem.phase)
         # Adam keeps its step counters on the CPU: 4 bytes for each of 8 parameters, from the first step on.
         counters = 32 if name == "mlp_steps" and device == "cpu" else 0
         stepped = [counters * (position >= 2) for position in range(len(mem.phases))]
@@ -347,11 +347,11 @@ def test_meta_predicts_the_cpu_without_memory(name):
 
 def test_devices_are_counted_apart():
     with MemoryTracker() as mem:
-        here, there = torch.empty(10), torch.empty(1000, device="meta")  # noqa: F841
+        here, there = torch.empty(10), torch.empty(1000, device="meta")
     assert (mem.device, mem.current) == ("cpu", 40)
     assert mem.report().elsewhere == {"meta": 4000}
     with MemoryTracker(there) as mem:
-        more = torch.empty(5, device="meta")  # noqa: F841
+        more = torch.empty(5, device="meta")
     assert (mem.device, mem.current) == ("meta", 20)
 
 
@@ -423,7 +423,7 @@ def test_categories_need_no_names_for_gradients():
 def test_older_memory_completes_the_sum():
     x = torch.ones(1000)
     with MemoryTracker(x) as mem:
-        y = x.exp()  # noqa: F841
+        y = x.exp()
         del x
     report = mem.report()
     assert (report.categories["other"], report.categories["older"], report.requested) == (4000, -4000, 0)
@@ -497,7 +497,7 @@ def test_report_reads_as_a_table():
 def test_report_tells_what_it_does_not_count():
     x = torch.ones(10, requires_grad=True)
     with MemoryTracker(x) as mem:
-        loss = (x * 2.0).sum()  # noqa: F841  autograd keeps the 2.0 as a tensor of 8 bytes
+        loss = (x * 2.0).sum()  # autograd keeps the 2.0 as a tensor of 8 bytes
     assert mem.unseen() == mem.report().unseen == {"boxed scalars": 8}
     assert "Held beside it, made past the dispatcher (boxed scalars): 8 B" in str(mem.report())
 
@@ -507,7 +507,7 @@ def test_graph_older_than_the_tracker_is_not_unseen():
     x = torch.ones(10, requires_grad=True)
     old = (x * 3.0).exp()
     with MemoryTracker(x) as mem:
-        new = old + 1  # noqa: F841  its graph leads to the old one, with a 3.0 in it
+        new = old + 1  # its graph leads to the old one, with a 3.0 in it
     assert mem.unseen() == {}
 
 
@@ -535,7 +535,7 @@ def test_difference_of_reports():
     reports = []
     for size in (100, 300):
         with MemoryTracker() as mem, mem.phase("make"):
-            kept = torch.ones(size)  # noqa: F841
+            kept = torch.ones(size)
         reports.append(mem.report())
     difference = reports[1] - reports[0]
     assert (difference.requested, difference.peak, difference.phases[0].net) == (800, 800, 800)

@@ -148,7 +148,7 @@ def _heading(heading: tuple[str, str], width: float, measure: Measure) -> tuple[
     labels = []
     sizes = ((heading[0], TITLE_SIZE, True, wrapped), (heading[1], SUBTITLE_SIZE, False, _clauses))
     for text, size, bold, lines in sizes:
-        for line in lines(text, width - 2 * _MARGIN, lambda part: measure(part, size, bold)):  # noqa: B023
+        for line in lines(text, width - 2 * _MARGIN, lambda part: measure(part, size, bold)):  # noqa: B023  (called at once)
             labels.append(Label(width / 2, y + size * LEADING / 2, line, size, bold))
             y += size * LEADING
     return labels, y + 12
