@@ -6,6 +6,7 @@ for pictures of every step, to be looked at: nothing is compared by pixel.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,7 +92,9 @@ def open_notebook(
     browser: Browser, server: Server, request: pytest.FixtureRequest
 ) -> Iterator[Callable[[Path | NotebookNode, str], Lab]]:
     """``open_notebook(source, file_name="")`` opens a copy of a notebook for a learner of the test's own."""
-    with learner(browser, server, request.node.name.removeprefix("test_")) as open_notebook:
+    # The name is a folder's and part of an address: without the brackets of a parameter.
+    name = re.sub(r"\W+", "-", request.node.name.removeprefix("test_")).strip("-")
+    with learner(browser, server, name) as open_notebook:
         yield open_notebook
 
 

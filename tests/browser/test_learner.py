@@ -164,3 +164,18 @@ def test_cards_from_somebody_else_s_computer_say_and_look_the_same(open_notebook
     assert [text.split() for text in shown.all_text_contents()] == [text.split() for text in said]
     lab.picture("untrusted")
     assert_readable(lab, texts=30)
+
+
+# Lesson 03 is looked at above, in every way; the others are run and read once each.
+OTHERS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if path != DETACH]
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
+def test_every_other_lesson_runs_to_its_end_and_can_be_read_on_the_dark_theme(open_notebook, path):
+    lab = open_notebook(path)
+    lab.run_all()
+    lab.picture("light")
+    assert lab.errors.count() == 0 and lab.failures == [] and lab.requests == []
+    lab.use_theme("JupyterLab Dark")
+    lab.picture("dark")
+    assert_readable(lab, texts=10)
