@@ -70,9 +70,9 @@ def memory_probe(
         finally:
             probed.memory = mem.report()  # type: ignore[attr-defined]  # the promised attribute of a function
             if not quiet:
-                print(f"{function.__name__}: {probed.memory}")  # type: ignore[attr-defined]
+                print(f"{function.__name__}: {probed.memory}")  # type: ignore[attr-defined]  # as above
 
-    probed.memory = None  # type: ignore[attr-defined]
+    probed.memory = None  # type: ignore[attr-defined]  # as above
     return probed
 
 
