@@ -3,10 +3,10 @@ VENV ?= .venv
 PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.10 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"
 .DEFAULT_GOAL := help
-.PHONY: help lab fresh test lint lessons bench sweep environment tools
+.PHONY: help lab fresh test lint lessons bench sweep assignments environment tools
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterLab
 	@$(RUN) -m course_utils.workspace lab $(ARGS)
 fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
@@ -21,6 +21,8 @@ bench: tools  ## speed and memory claims, as a table of ratios
 	@$(RUN) -m benchmarks $(ARGS)
 sweep: tools  ## the memory tracker against the allocator, on every operation PyTorch knows
 	@$(RUN) -m benchmarks.memory_sweep $(ARGS)
+assignments: tools  ## teach: the lessons as nbgrader assignments in class/, see docs/classroom.md
+	@$(RUN) -m course_utils.classroom init class $(ARGS)
 environment:
 	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)"
 tools:

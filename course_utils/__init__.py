@@ -19,25 +19,36 @@ from course_utils.score import Claim, Score
 from course_utils.text import format_bytes
 
 if TYPE_CHECKING:
+    from course_utils.clinic import ClinicResult
     from course_utils.draw import plot_bars, plot_graph, plot_memory
+    from course_utils.draw.heat_map import plot_heat_map
+    from course_utils.draw.hooks import plot_hooks
     from course_utils.draw.lines import plot_lines
+    from course_utils.draw.panels import plot_panels
+    from course_utils.draw.trade import plot_trade
     from course_utils.drills import drill
     from course_utils.memory.caching_allocator import caching_allocator_model
     from course_utils.memory.magics import load_ipython_extension
 
 # Loaded when first asked for: not every notebook draws or drills, and every check pays for the import.
 _LATER = {
+    "ClinicResult": "clinic",
     "caching_allocator_model": "memory.caching_allocator",
     "drill": "drills",
     "load_ipython_extension": "memory.magics",
     "plot_bars": "draw",
     "plot_graph": "draw",
+    "plot_heat_map": "draw.heat_map",
+    "plot_hooks": "draw.hooks",
     "plot_lines": "draw",
     "plot_memory": "draw",
+    "plot_panels": "draw.panels",
+    "plot_trade": "draw.trade",
 }
 
 __all__ = [
     "Claim",
+    "ClinicResult",
     "GraphMemory",
     "Lesson",
     "LineMemory",
@@ -61,8 +72,12 @@ __all__ = [
     "memory_snapshot",
     "plot_bars",
     "plot_graph",
+    "plot_heat_map",
+    "plot_hooks",
     "plot_lines",
     "plot_memory",
+    "plot_panels",
+    "plot_trade",
     "progress",
     "reset_progress",
     "show_warnings",

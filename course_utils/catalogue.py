@@ -50,6 +50,42 @@ LESSONS: tuple[LessonInfo, ...] = (
         50,
         10,
     ),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 55, 10),
+    LessonInfo(
+        7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 55, 10
+    ),
+    LessonInfo(
+        8,
+        "custom_function",
+        "Custom autograd.Function",
+        "I wrote a backward of my own. Why does nobody call it?",
+        55,
+        10,
+    ),
+    LessonInfo(
+        9,
+        "gradient_accumulation",
+        "Gradient accumulation",
+        "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
+        55,
+        10,
+    ),
+    LessonInfo(
+        10,
+        "model_ensembling",
+        "Model ensembling with vmap",
+        "Ten small models in a loop. Why does the GPU sleep?",
+        50,
+        10,
+    ),
+    LessonInfo(
+        11,
+        "clinic",
+        "The out-of-memory clinic",
+        "A script runs, learns, and dies on larger data. What is wrong with it?",
+        60,
+        10,
+    ),
 )
 
 

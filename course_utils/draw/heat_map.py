@@ -1,0 +1,197 @@
+"""Ratios over two quantities, one cell for each pair, coloured by how far from 1 they are (``plot_heat_map``).
+
+Imports ``style``, ``errors``, and matplotlib when the figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from course_utils.draw.style import (
+    BLUE,
+    PAPER,
+    QUIET_INK,
+    VERMILION,
+    Drawing,
+    contrast,
+    lay_paper,
+    new_figure,
+    root_figure,
+    style,
+    text_width,
+)
+from course_utils.errors import explain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SIZE, _SMALL = 9.0, 8.5
+_CELL_WIDTH, _CELL_HEIGHT = 86.0, 34.0  # points
+_RIGHT, _TOP, _BOTTOM = 16.0, 34.0, 66.0  # points beside, above and below the cells
+# From this ratio on, and from its inverse down, a cell has the full colour.
+_FULL = 8.0
+
+
+def plot_heat_map(
+    ratios: Sequence[Sequence[float]],
+    *,
+    rows: tuple[str, Sequence[object]],
+    columns: tuple[str, Sequence[object]],
+    title: str,
+    below: str = "below 1",
+    above: str = "above 1",
+    ax: Axes | None = None,
+) -> Drawing:
+    """Draws one cell for each ratio, its number inside. The first row stands on top.
+
+    The number says it all; the colour, orange below 1 and blue above, says it at a glance. It is full at 8 and at 1/8.
+
+    Args:
+        ratios: one sequence for each row, each with one number above 0 for each column.
+        rows: what runs down, with its unit where it has one, and the value of each row.
+        columns: what runs to the right, and the value of each column.
+        title: what the figure shows.
+        below: what a ratio below 1 means; stands beside its colour under the cells.
+        above: what a ratio above 1 means.
+        ax: axes to draw into; by default a figure of its own.
+
+    Returns:
+        The drawing, with the figure in words.
+
+    Raises:
+        ValueError: no cells, another number of ratios than rows and columns ask for, or a ratio that is not above 0.
+
+    Example:
+        >>> plot_heat_map([[0.5, 2]], rows=("models", [10]), columns=("width", [8, 64]), title="Gain")
+        Gain. Down: models. Right: width. Below 1: below 1; above 1: above 1. models 10: 0.50x at 8, 2.0x at 64.
+    """
+    _check(ratios, rows, columns)
+    with style():
+        own = ax is None
+        if ax is None:
+            left = max(text_width(str(value), _SIZE) for value in rows[1]) + 36
+            wide, high = _CELL_WIDTH * len(columns[1]), _CELL_HEIGHT * len(rows[1])
+            # Title and legend need their room, however few columns there are.
+            needed = max(text_width(title, 11), _legend_width(below, above)) + 12
+            width = left + max(wide, needed) + _RIGHT
+            height = _TOP + high + _BOTTOM
+            place = (left / width, _BOTTOM / height, wide / width, high / height)
+            ax = new_figure(width, height).add_axes(place)
+        else:
+            lay_paper(ax, left=48, below=_BOTTOM)
+        _draw_cells(ax, ratios)
+        ax.set_xticks(range(len(columns[1])), [str(value) for value in columns[1]])
+        ax.set_yticks(range(len(rows[1])), [str(value) for value in rows[1]])
+        ax.tick_params(length=0, labelsize=_SIZE)
+        ax.set_xlabel(columns[0], fontsize=_SIZE)
+        ax.set_ylabel(rows[0], fontsize=_SIZE)
+        ax.spines[:].set_visible(False)
+        ax.set_title(title, fontsize=11, loc="left")
+        _write_legend(ax, below, above)
+    return Drawing(root_figure(ax), ax, _in_words(ratios, rows, columns, title, below, above), own=own)
+
+
+def written(ratio: float) -> str:
+    """A ratio as it stands in its cell: two digits that count, never more than one needs.
+
+    Example:
+        >>> written(0.123), written(0.97), written(2.345), written(25.1)
+        ('0.12x', '0.97x', '2.3x', '25x')
+    """
+    if ratio < 0.995:
+        return f"{ratio:.2f}x" if ratio >= 0.0995 else f"{ratio:.2g}x"
+    return f"{ratio:.1f}x" if ratio < 9.95 else f"{ratio:.0f}x"
+
+
+def colour(ratio: float) -> tuple[float, float, float]:
+    """The colour of a cell: paper at 1, and the further from it on a logarithmic scale, the fuller."""
+    from matplotlib.colors import to_rgb
+
+    share = min(abs(math.log(ratio)) / math.log(_FULL), 1.0)
+    full = to_rgb(BLUE if ratio > 1 else VERMILION)
+    red, green, blue = (p + share * (f - p) for p, f in zip(to_rgb(PAPER), full, strict=True))
+    return red, green, blue
+
+
+def _check(
+    ratios: Sequence[Sequence[float]], rows: tuple[str, Sequence[object]], columns: tuple[str, Sequence[object]]
+) -> None:
+    shape = f"{len(rows[1])} rows of {len(columns[1])}"
+    if not rows[1] or not columns[1]:
+        raise ValueError(explain(f"plot_heat_map got {shape} ratios.", "at least one row and one column."))
+    if len(ratios) != len(rows[1]) or any(len(row) != len(columns[1]) for row in ratios):
+        found = f"{len(ratios)} rows of {sorted({len(row) for row in ratios})}"
+        raise ValueError(explain(f"plot_heat_map got {found} ratios.", f"{shape}, as rows and columns name them."))
+    for row in ratios:
+        for ratio in row:
+            if not (ratio > 0 and math.isfinite(ratio)):
+                why = "colours follow the logarithm, so that 2x and 0.5x are equally far from 1."
+                raise ValueError(explain(f"plot_heat_map got the ratio {ratio}.", "finite numbers above 0.", why))
+
+
+def _draw_cells(ax: Axes, ratios: Sequence[Sequence[float]]) -> None:
+    from matplotlib.patches import Rectangle
+
+    ax.set_facecolor(PAPER)
+    ax.set_xlim(-0.5, len(ratios[0]) - 0.5)
+    ax.set_ylim(len(ratios) - 0.5, -0.5)
+    for y, row in enumerate(ratios):
+        for x, ratio in enumerate(row):
+            fill = colour(ratio)
+            ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=fill, edgecolor=PAPER, linewidth=2))
+            ink = max(("#000000", "#FFFFFF"), key=lambda ink: contrast(ink, fill))
+            ax.text(x, y, written(ratio), fontsize=_SIZE, ha="center", va="center", color=ink)
+
+
+def _legend_width(below: str, above: str) -> float:
+    return text_width(below, _SMALL) + text_width(above, _SMALL) + 2 * 22 + 24
+
+
+def _write_legend(ax: Axes, below: str, above: str) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(facecolor=colour(ratio), edgecolor=QUIET_INK, linewidth=0.5, label=label)
+        for ratio, label in ((1 / _FULL, below), (_FULL, above))
+    ]
+    legend: Any = ax.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=_below(ax),
+        ncols=2,
+        fontsize=_SMALL,
+        frameon=False,
+        borderpad=0,
+        borderaxespad=0,
+        handlelength=1.4,
+        columnspacing=1.6,
+    )
+    for text in legend.get_texts():
+        text.set_color(QUIET_INK)
+
+
+def _below(ax: Axes) -> Any:
+    """A transform whose origin stands under the axes' left corner, below tick labels and the name of the columns."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure: Any = root_figure(ax)
+    return ax.transAxes + ScaledTranslation(0, -44 / 72, figure.dpi_scale_trans)
+
+
+def _in_words(
+    ratios: Sequence[Sequence[float]],
+    rows: tuple[str, Sequence[object]],
+    columns: tuple[str, Sequence[object]],
+    title: str,
+    below: str,
+    above: str,
+) -> str:
+    sentences = [f"{title}{'' if title.endswith('?') else '.'} Down: {rows[0]}. Right: {columns[0]}."]
+    sentences.append(f"Below 1: {below}; above 1: {above}.")
+    for name, row in zip(rows[1], ratios, strict=True):
+        cells = [f"{written(ratio)} at {value}" for ratio, value in zip(row, columns[1], strict=True)]
+        sentences.append(f"{rows[0]} {name}: {', '.join(cells)}.")
+    return " ".join(sentences)

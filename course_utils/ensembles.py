@@ -1,0 +1,261 @@
+"""Many models of one architecture, run one after the other or all at once (``mlps``, ``ways_to_predict``,
+``ways_to_differentiate``), what each way takes (``count_operations``, ``times_faster``, ``gain_grid``), and how models
+learn together (``loss_curve``).
+
+Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it. Imports nothing of the course.
+"""
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# A sample shorter than this says more about the clock than about the work.
+_SAMPLE_SECONDS = 0.002
+_MOST_CALLS = 200
+
+Ways = dict[str, Callable[[], Any]]
+
+
+def mlps(count: int, *sizes: int, device: torch.device | str = "cpu") -> list[nn.Sequential]:
+    """Perceptrons of one architecture, each with weights of its own.
+
+    Args:
+        count: how many.
+        sizes: columns of the input, of each hidden layer, and of the output; ReLU between the layers.
+        device: where they live.
+
+    Example:
+        >>> mlps(2, 3, 4, 5)[0]
+        Sequential(
+          (0): Linear(in_features=3, out_features=4, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=4, out_features=5, bias=True)
+        )
+    """
+    made = []
+    for _ in range(count):
+        layers: list[nn.Module] = []
+        for wide, narrow in pairwise(sizes):
+            layers += [nn.Linear(wide, narrow), nn.ReLU()]
+        made.append(nn.Sequential(*layers[:-1]).to(device))
+    return made
+
+
+def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = False, record: bool = False) -> Ways:
+    """The predictions of all models, in a loop and in one call.
+
+    Args:
+        models: of one class, with parameters of the same shapes.
+        x: one batch for all; or, with ``each``, a batch for every model along the first dimension.
+        each: whether model i sees ``x[i]``.
+        record: whether autograd records, for a backward pass.
+
+    Returns:
+        ``{"loop": ..., "vmap": ...}``: functions without arguments that return a new tensor (models, batch, ...). The
+        stacked copy of the weights is made here, once, and is not part of either.
+    """
+    params, buffers = stack_module_state(list(models))
+    base = copy.deepcopy(models[0])
+
+    def one(params: Any, buffers: Any, x: Tensor) -> Tensor:
+        return functional_call(base, (params, buffers), (x,))
+
+    all_at_once = vmap(one, in_dims=(0, 0, 0 if each else None))
+
+    def loop() -> Tensor:
+        with torch.set_grad_enabled(record):
+            batches = x if each else [x] * len(models)
+            return torch.stack([model(batch) for model, batch in zip(models, batches, strict=True)])
+
+    def one_call() -> Tensor:
+        with torch.set_grad_enabled(record):
+            return all_at_once(params, buffers, x)
+
+    return {"loop": loop, "vmap": one_call}
+
+
+def ways_to_differentiate(
+    model: nn.Module, loss_fn: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor
+) -> dict[str, Callable[[], dict[str, Tensor]]]:
+    """The gradient of every sample's own loss: one backward pass a sample, and all in one call.
+
+    Args:
+        model: every parameter requires grad.
+        loss_fn: takes outputs and targets of a batch of one.
+        x: inputs, first dimension the batch.
+        y: targets, first dimension the batch.
+
+    Returns:
+        ``{"loop": ..., "vmap": ...}``: functions without arguments that return, by parameter name, a new tensor whose
+        first dimension is the batch. No ``.grad`` is filled.
+    """
+    params = dict(model.named_parameters())
+    detached = {name: parameter.detach() for name, parameter in params.items()}
+
+    def loss_of_one(params: Any, x: Tensor, y: Tensor) -> Tensor:
+        return loss_fn(functional_call(model, params, (x.unsqueeze(0),)), y.unsqueeze(0))
+
+    in_one_call = vmap(grad(loss_of_one), in_dims=(None, 0, 0))
+
+    def loop() -> dict[str, Tensor]:
+        rows = []
+        for i in range(len(x)):
+            loss = loss_fn(model(x[i : i + 1]), y[i : i + 1])
+            rows.append(torch.autograd.grad(loss, list(params.values())))
+        return dict(zip(params, map(torch.stack, zip(*rows, strict=True)), strict=True))
+
+    return {"loop": loop, "vmap": lambda: in_one_call(detached, x, y)}
+
+
+def loss_curve(
+    models: Sequence[nn.Module],
+    x: Tensor,
+    y: Tensor,
+    *,
+    lr: float,
+    steps: int,
+    together: Callable[[Tensor], Tensor] = torch.sum,
+    one_row_each: bool = False,
+) -> list[float]:
+    """How the first model of an ensemble learns when all are trained by one number, with plain SGD.
+
+    Args:
+        models: of one class, with parameters of the same shapes; they are left as they are.
+        x: inputs, first dimension the batch.
+        y: class labels, one for each row.
+        lr: the length of a step.
+        steps: how many.
+        together: makes one number of the models' losses.
+        one_row_each: map the rows along with the models, as vmap does where nobody says otherwise: model i learns from
+            row i alone. Needs as many rows as models.
+
+    Returns:
+        The first model's mean cross entropy over all rows: before the first step, and after each.
+    """
+    params, buffers = stack_module_state(list(models))
+    base = copy.deepcopy(models[0])
+
+    def loss_of_one(params: Any, buffers: Any, x: Tensor, y: Tensor) -> Tensor:
+        return functional.cross_entropy(functional_call(base, (params, buffers), (x,)), y)
+
+    losses = vmap(loss_of_one, in_dims=(0, 0, None, None))
+    learned = vmap(loss_of_one) if one_row_each else losses
+    curve = []
+    with _one_thread():
+        for step in range(steps + 1):
+            with torch.no_grad():
+                curve.append(losses(params, buffers, x, y)[0].item())
+            if step < steps:
+                gradients = torch.autograd.grad(together(learned(params, buffers, x, y)), list(params.values()))
+                with torch.no_grad():
+                    for parameter, gradient in zip(params.values(), gradients, strict=True):
+                        parameter -= lr * gradient
+    return curve
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    # On a busy machine, waiting for a second thread takes longer than small operations themselves.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _Counter(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Mapping | None = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def count_operations(function: Callable[[], Any]) -> int:
+    """How many operations of PyTorch a call sends to the device, views among them."""
+    with _Counter() as counter:
+        function()
+    return counter.count
+
+
+def times_faster(ways: Mapping[str, Callable[[], Any]], *, rounds: int = 5, threads: int = 1) -> float:
+    """How many times faster the last way is than the first: above 1 it pays, below 1 it costs.
+
+    Both are timed in turns, by ``torch.utils.benchmark.Timer``, which waits for a GPU; the median of the rounds' ratios
+    is returned. On a CPU one thread is used and its processor time taken, so that other programs do not count: on a
+    busy machine, waiting for a second thread takes longer than small operations themselves.
+
+    Args:
+        ways: two functions without arguments, by name.
+        rounds: how often each is timed.
+        threads: of the CPU; with more than one, time is that of the clock on the wall.
+
+    Raises:
+        ValueError: ``ways`` has not exactly two functions, or ``rounds`` or ``threads`` is below 1.
+    """
+    from torch.utils.benchmark import Timer
+
+    if len(ways) != 2 or min(rounds, threads) < 1:
+        found = f"{len(ways)} ways, rounds={rounds} and threads={threads}"
+        raise ValueError(f"times_faster got {found}. Expected: two ways, and at least one round and one thread.")
+    clock: Any = {"timer": time.thread_time} if threads == 1 and _thread_time_can_be_used() else {}
+    timers, calls = [], []
+    for function in ways.values():
+        timer = Timer("run()", globals={"run": function}, num_threads=threads, **clock)
+        timer.timeit(1)  # what the first call does once
+        once = timer.timeit(1).mean
+        timers.append(timer)
+        calls.append(max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9)))))
+    ratios = []
+    for number in range(rounds):
+        # Each time the other one first: what slows the machine down meets both alike.
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        seconds = {which: timers[which].timeit(calls[which]).mean for which in order}
+        ratios.append(seconds[0] / seconds[1])
+    return statistics.median(ratios)
+
+
+def _thread_time_can_be_used() -> bool:
+    # A GPU works on after the thread has gone on; and on Windows the clock of threads ticks every 16 ms.
+    return not torch.accelerator.is_available() and time.get_clock_info("thread_time").resolution < 1e-5
+
+
+def gain_grid(
+    counts: Sequence[int],
+    widths: Sequence[int],
+    *,
+    batch: int = 16,
+    rounds: int = 5,
+    threads: int = 1,
+    device: torch.device | str = "cpu",
+) -> list[list[float]]:
+    """How many times faster one call is than the loop, over the number of models and the width of their layers.
+
+    The models have two hidden layers of that width, as many input columns, and ten outputs; all see one batch, and
+    nothing is recorded.
+
+    Returns:
+        One row for each count, one number for each width.
+    """
+    grid = []
+    for count in counts:
+        row = []
+        for width in widths:
+            models = mlps(count, width, width, width, 10, device=device)
+            x = torch.randn(batch, width, device=device)
+            row.append(times_faster(ways_to_predict(models, x), rounds=rounds, threads=threads))
+        grid.append(row)
+    return grid

@@ -1,0 +1,1627 @@
+"""Right and wrong answers to the exercises of lesson 08."""
+
+import torch
+from torch import nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from tests.lessons.answers import Right, Wrong
+
+# ---------------------------------------------------------------------------------------------------------------- Cube
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * g
+
+
+class CubeSetup(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0]
+        return (g * 3) * x.square()
+
+
+class CubeWithoutDecorators(Function):
+    def forward(self, x):
+        self.save_for_backward(x)
+        return x.pow(3)
+
+    def backward(self, g):
+        return torch.square(self.saved_tensors[0]).mul(g).mul(3)
+
+
+class _Square(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * ctx.saved_tensors[0] * g
+
+
+class CubeOfFunctions(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * g * _Square.apply(ctx.saved_tensors[0])
+
+
+class CubeRecomputed(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            y = x * x * x
+            return torch.autograd.grad(y, x, g, create_graph=True)[0]
+
+
+class CubeVjp(Cube):
+    @staticmethod
+    def vjp(ctx, g):
+        return g * ctx.saved_tensors[0] ** 2 * 3
+
+    backward = Function.backward
+
+
+class CubeNoMaterialize(Cube):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        if g is None:
+            return None
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class CubeVersionByHand(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x, ctx.version = x, x._version
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        if ctx.x._version != ctx.version:
+            raise RuntimeError("x was edited")
+        return 3 * ctx.x**2 * g
+
+
+def cube_function(x):
+    return x**3
+
+
+class CubeObject:
+    def __call__(self, x):
+        self.x = x
+        return self.forward(x)
+
+    def forward(self, x):
+        return x**3
+
+    def backward(self, g):
+        return 3 * self.x**2 * g
+
+
+class CubeModule(nn.Module):
+    def forward(self, x):
+        self.x = x
+        return x**3
+
+    def backward(self, g):
+        return 3 * self.x**2 * g
+
+
+class CubeCalled(Function):
+    def __call__(self, x):
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class CubeOwnApply(Cube):
+    @staticmethod
+    def apply(x):
+        return x**3
+
+
+class CubeForwardAlone(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x**3
+
+
+class CubeSelfAndContext(Function):
+    def forward(self, ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    def backward(self, ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class CubeNoSetup(Function):
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class CubeTimesThree(Cube):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return 3 * x
+
+
+class CubeOnClass(Function):
+    @staticmethod
+    def forward(ctx, x):
+        CubeOnClass.x = x
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * CubeOnClass.x**2 * g
+
+
+class CubeOnCtx(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.x**2 * g
+
+
+class CubeInPlace(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clone())
+        return x.pow_(3).clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class CubeEditsGradient(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return g.mul_(3 * ctx.saved_tensors[0] ** 2)
+
+
+class CubeTwoGradients(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0]
+        return 3 * x**2 * g, 6 * x * g
+
+
+class CubeSilent(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class CubeDerivative(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2
+
+
+class CubePower(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0] ** 2 * g
+
+
+class CubePassedOn(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class CubeFromOutput(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x**3
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return 3 * y / x * g
+
+
+class CubeIntermediate(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(3 * x**2)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0] * g
+
+
+class CubeSquareSaved(Function):
+    @staticmethod
+    def forward(ctx, x):
+        square = x * x
+        ctx.save_for_backward(x, square)
+        return square * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[1] * g
+
+
+class CubeClone(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clone())
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class CubeDetached(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0].detach() ** 2 * g
+
+
+class CubeNoGrad(Cube):
+    @staticmethod
+    @torch.no_grad()
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class CubeSavedDetached(Cube):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.detach())
+        return x**3
+
+
+class CubeOnce(Cube):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+class CubeTuple(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors
+        return 3 * x**2 * g
+
+
+class CubeNames(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * the_x**2 * g  # noqa: F821  (the mistake itself: a name of forward)
+
+
+class CubeNotRecorded(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        return torch.autograd.grad(x**3, x, g)
+
+
+class _Power(Function):
+    @staticmethod
+    def forward(ctx, x, n):
+        ctx.save_for_backward(x)
+        ctx.n = n
+        return x**n
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.n * ctx.saved_tensors[0] ** (ctx.n - 1), None
+
+
+class CubeAsPower(_Power):
+    @classmethod
+    def apply(cls, x):
+        return super().apply(x, 3)
+
+
+class CubeByAbs(CubeSetup):
+    @staticmethod
+    def backward(ctx, g):
+        size = ctx.saved_tensors[0].abs()
+        return 3 * size * size * g
+
+
+class CubeFillsGrad(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        x.grad = 3 * x**2 * g
+
+
+class CubeAdded(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 + g
+
+
+class CubeByNumpy(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return torch.as_tensor(3 * ctx.saved_tensors[0].detach().numpy() ** 2) * g
+
+
+# ----------------------------------------------------------------------------------------------------- ReverseGradient
+
+
+class Reverse(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.strength * g, None
+
+
+class ReverseSetup(Function):
+    @staticmethod
+    def forward(x, strength):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, ctx.strength = inputs
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.neg().mul_(ctx.strength), None
+
+
+class ReverseAsItIs(Reverse):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength
+        return x
+
+
+class ReverseOnce(Reverse):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        return torch.mul(g, -ctx.strength), None, None
+
+
+class ReverseAsTensor(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.save_for_backward(torch.as_tensor(-strength, dtype=x.dtype))
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0] * g, None
+
+
+class ReverseSelf(Function):
+    def forward(self, x, strength):
+        self.factor = -strength
+        return x * 1
+
+    def backward(self, gradient):
+        return gradient * self.factor, None
+
+
+def reverse_by_hook(x, strength):
+    y = x.view_as(x)
+    if y.requires_grad:
+        y.register_hook(lambda g: -strength * g)
+    return y
+
+
+class ReverseObject:
+    def __init__(self, strength):
+        self.strength = strength
+
+    def forward(self, x):
+        return x
+
+    def backward(self, g):
+        return -self.strength * g
+
+    @staticmethod
+    def apply(x, strength):
+        return ReverseObject(strength).forward(x)
+
+
+class ReverseInit(Function):
+    def __init__(self, strength):
+        self.strength = strength
+
+    def forward(self, x):
+        return x
+
+    def backward(self, g):
+        return -self.strength * g
+
+
+class ReverseCalled(Function):
+    def __init__(self, strength):
+        self.strength = strength
+
+    def __call__(self, x):
+        return x
+
+
+class ReverseOwnApply(Reverse):
+    @staticmethod
+    def apply(x, strength):
+        return x.view_as(x)
+
+
+class ReverseForwardAlone(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        return x.view_as(x)
+
+
+class ReverseSilent(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return None, None
+
+
+class ReverseOneGradient(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.strength * g
+
+
+class ReverseConstant(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.strength * torch.ones_like(g), None
+
+
+class ReverseEditsGradient(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return g.mul_(-ctx.strength), None
+
+
+class ReverseEditsAndReturns(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        g *= -1
+        return g * ctx.strength, None
+
+
+class ReverseOnClass(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ReverseOnClass.strength = strength
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return -ReverseOnClass.strength * g, None
+
+
+class ReverseInPlace(Reverse):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength
+        y = x.clone()
+        x.mul_(-strength)
+        return y
+
+
+class ReverseForwardScaled(Reverse):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength
+        return -strength * x
+
+
+class ReverseSign(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.strength * g, None
+
+
+class ReverseNotScaled(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -g, None
+
+
+class ReversePassedOn(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+class ReverseSavedNumber(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.save_for_backward(strength)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.saved_tensors[0] * g, None
+
+
+class ReverseItem(Reverse):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength.item()
+        return x.view_as(x)
+
+
+class ReverseNeg(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return torch.neg(ctx.strength) * g, None
+
+
+class ReverseGradientOfStrength(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.strength * g, -g.sum()
+
+
+class ReverseNames(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -the_strength * g, None  # noqa: F821  (the mistake itself: a name of forward)
+
+
+class ReverseByClosure(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.turn = lambda g: g.mul(-strength)
+        return x + 0
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.turn(g), None
+
+
+class ReverseCloned(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return g.clone().mul_(-ctx.strength), None
+
+
+class ReverseDivided(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -g / ctx.strength, None
+
+
+class ReverseSubtracted(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return g - ctx.strength, None
+
+
+# ------------------------------------------------------------------------------------------------------ LowMemorySwish
+
+
+def swish(x):
+    return x * torch.sigmoid(x)
+
+
+def slope(x):
+    s = torch.sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+class Swish(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * slope(x)
+
+
+class SwishSetup(Function):
+    @staticmethod
+    def forward(x):
+        return torch.nn.functional.silu(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.ops.aten.silu_backward(g, ctx.saved_tensors[0])
+
+
+class SwishRecomputed(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad():
+            return torch.autograd.grad(swish(x), x, g)
+
+
+class SwishOnce(Swish):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0]
+        s = x.sigmoid()
+        return x.mul(1 - s).add_(1).mul_(s).mul_(g)
+
+
+class SwishByTanh(Function):
+    def forward(self, x):
+        self.save_for_backward(x.detach())
+        return 0.5 * x * (1 + torch.tanh(x / 2))
+
+    def backward(self, g):
+        (x,) = self.saved_tensors
+        t = torch.tanh(x / 2)
+        return g * (0.5 * (1 + t) + 0.25 * x * (1 - t * t))
+
+
+def swish_function(x):
+    return torch.nn.functional.silu(x)
+
+
+class SwishModule(nn.Module):
+    def forward(self, x):
+        return swish(x)
+
+
+class SwishOwnApply(Swish):
+    apply = staticmethod(swish)
+
+
+class SwishForwardAlone(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return swish(x)
+
+
+class SwishCalled(Function):
+    def __call__(self, x):
+        return swish(x)
+
+
+class SwishSelfAndContext(Function):
+    def forward(self, ctx, x):
+        ctx.save_for_backward(x)
+        return swish(x)
+
+
+class SwishSilent(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        g * slope(ctx.saved_tensors[0])
+
+
+class SwishTwoGradients(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0]
+        return g * slope(x), x
+
+
+class SwishDerivative(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        return slope(ctx.saved_tensors[0])
+
+
+class SwishEditsGradient(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        return g.mul_(slope(ctx.saved_tensors[0]))
+
+
+class SwishOnClass(Function):
+    @staticmethod
+    def forward(ctx, x):
+        SwishOnClass.x = x
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(SwishOnClass.x)
+
+
+class SwishInPlace(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clone())
+        return x.mul_(torch.sigmoid(x)).clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(ctx.saved_tensors[0])
+
+
+class SwishSigmoidAlone(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        s = torch.sigmoid(ctx.saved_tensors[0])
+        return g * s * (1 - s)
+
+
+class SwishOneTerm(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        s = torch.sigmoid(ctx.saved_tensors[0])
+        return g * s * (1 - s)
+
+
+class SwishFirstTerm(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        return g * torch.sigmoid(ctx.saved_tensors[0])
+
+
+class SwishSavesSigmoid(Function):
+    @staticmethod
+    def forward(ctx, x):
+        s = torch.sigmoid(x)
+        ctx.save_for_backward(x, s)
+        return x * s
+
+    @staticmethod
+    def backward(ctx, g):
+        x, s = ctx.saved_tensors
+        return g * (s + x * s * (1 - s))
+
+
+class SwishSigmoidOnCtx(SwishSavesSigmoid):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.kept = {"s": torch.sigmoid(x)}
+        ctx.save_for_backward(x)
+        return x * ctx.kept["s"]
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,), s = ctx.saved_tensors, ctx.kept["s"]
+        return g * (s + x * s * (1 - s))
+
+
+class SwishSavesOutput(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = swish(x)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return g * (y + s * (1 - y))
+
+
+class SwishOutputOnCtx(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.y = swish(x)
+        return ctx.y
+
+    @staticmethod
+    def backward(ctx, g):
+        s = torch.sigmoid(ctx.saved_tensors[0])
+        return g * (ctx.y.detach() + s * (1 - ctx.y.detach()))
+
+
+class SwishClone(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clone())
+        return swish(x)
+
+
+class SwishCloneOnCtx(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x.detach().clone()
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(ctx.x)
+
+
+class SwishHalf(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.half())
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(ctx.saved_tensors[0].to(g.dtype))
+
+
+class SwishFloat(SwishHalf):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.float())
+        return swish(x)
+
+
+class SwishSavesSlope(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(slope(x))
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+
+_KEPT = {}
+
+
+class SwishGlobal(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        s = torch.sigmoid(x)
+        _KEPT[id(ctx)] = s
+        ctx.save_for_backward(x)
+        return x * s
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,), s = ctx.saved_tensors, _KEPT.get(id(ctx))
+        s = torch.sigmoid(x) if s is None else s
+        return g * (s + x * s * (1 - s))
+
+
+class SwishNumbers(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.numbers = torch.sigmoid(x).tolist()
+        ctx.save_for_backward(x)
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,), s = ctx.saved_tensors, torch.tensor(ctx.numbers, dtype=g.dtype)
+        return g * (s + x * s * (1 - s))
+
+
+class SwishArray(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.array = torch.sigmoid(x).detach().numpy().copy()
+        ctx.save_for_backward(x)
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,), s = ctx.saved_tensors, torch.from_numpy(ctx.array).to(g.dtype)
+        return g * (s + x * s * (1 - s))
+
+
+class SwishOnOutput(Swish):
+    @staticmethod
+    def apply(x):
+        y = super(SwishOnOutput, SwishOnOutput).apply(x)
+        y.sigmoid_of_x = torch.sigmoid(x.detach())
+        return y
+
+
+class SwishOnCtx(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(ctx.x)
+
+
+class SwishData(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.data)
+        return swish(x)
+
+
+class SwishTuple(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(ctx.saved_tensors)
+
+
+class SwishNames(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(the_x)  # noqa: F821  (the mistake itself: a name of forward)
+
+
+class SwishNotRecorded(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        return torch.autograd.grad(swish(x), x, g)[0]
+
+
+class SwishByExp(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x / (1 + torch.exp(-x))
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        e = torch.exp(-x)
+        return g * (1 + e + x * e) / (1 + e) ** 2
+
+
+class SwishByVjp(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        return torch.func.vjp(swish, ctx.saved_tensors[0])[1](g)[0]
+
+
+class SwishMask(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mask = x > 0
+        ctx.save_for_backward(x)
+        return swish(x)
+
+
+class SwishByDifferences(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        (x,), step = ctx.saved_tensors, 1e-6
+        return g * (swish(x + step) - swish(x - step)) / (2 * step)
+
+
+class SwishViewOfBoth(SwishSavesSigmoid):
+    @staticmethod
+    def forward(ctx, x):
+        both = torch.stack([swish(x), torch.sigmoid(x)])
+        ctx.save_for_backward(x, both[1])
+        return both[0]
+
+
+# ------------------------------------------------------------------------------------------------------ LinearFunction
+
+
+class Linear(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            g @ weight if needs_x else None,
+            g.T @ x if needs_weight else None,
+            g.sum(0) if needs_bias else None,
+        )
+
+
+class LinearSetup(Function):
+    @staticmethod
+    def forward(x, weight, bias):
+        y = x @ weight.t()
+        return y if bias is None else y + bias
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight, bias = ctx.saved_tensors
+        gradients = [None, None, None]
+        if ctx.needs_input_grad[0]:
+            gradients[0] = g.mm(weight)
+        if ctx.needs_input_grad[1]:
+            gradients[1] = torch.einsum("bo,bi->oi", g, x)
+        if bias is not None and ctx.needs_input_grad[2]:
+            gradients[2] = torch.ones(1, len(g), dtype=g.dtype).mm(g).squeeze(0)
+        return tuple(gradients)
+
+
+class LinearFlags(Function):
+    """The saved tensors' own flags say what is needed; autograd sums what it can broadcast."""
+
+    def forward(self, x, weight, bias):
+        self.save_for_backward(x, weight)
+        y = torch.mm(x, weight.T)
+        if bias is not None:
+            y += bias
+        self.biased = bias is not None
+        return y
+
+    def backward(self, g):
+        x, weight = self.saved_tensors
+        d_x = torch.matmul(g, weight) if x.requires_grad else None
+        d_weight = (x.T @ g).T if weight.requires_grad else None
+        return d_x, d_weight, g if self.biased else None
+
+
+class LinearByBroadcast(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        d_x = (g.unsqueeze(2) * weight).sum(1) if ctx.needs_input_grad[0] else None
+        d_weight = (g.unsqueeze(2) * x.unsqueeze(1)).sum(0) if ctx.needs_input_grad[1] else None
+        return d_x, d_weight, g.sum(dim=0) if ctx.needs_input_grad[2] else None
+
+
+class LinearSavesTheNeeded(Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x if weight.requires_grad else None, weight if x.requires_grad else None)
+        return torch.addmm(bias, x, weight.t()) if bias is not None else x.matmul(weight.t())
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    @once_differentiable
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        d_bias = g.sum(0) if ctx.needs_input_grad[2] else None
+        return None if weight is None else g @ weight, None if x is None else g.t() @ x, d_bias
+
+
+def linear_function(x, weight, bias):
+    return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearModule(nn.Module):
+    def forward(self, x, weight, bias):
+        return torch.nn.functional.linear(x, weight, bias)
+
+    def backward(self, g):
+        return g
+
+
+class LinearOwnApply(Linear):
+    apply = staticmethod(linear_function)
+
+
+class LinearForwardAlone(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearCalled(Function):
+    def __call__(self, x, weight, bias):
+        return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearInit(Function):
+    def __init__(self, weight, bias):
+        self.weight, self.bias = weight, bias
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.weight, self.bias)
+
+
+class LinearSilent(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        g @ weight, g.T @ x, g.sum(0)
+
+
+class LinearNone(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        return None, None, None
+
+
+class LinearTwoGradients(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.T @ x
+
+
+class LinearDerivative(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        return Linear.backward(ctx, torch.ones_like(g))
+
+
+class LinearEditsGradient(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        gradients = Linear.backward(ctx, g)
+        g.zero_()
+        return gradients
+
+
+class LinearOnClass(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        LinearOnClass.x, LinearOnClass.weight = x, weight
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        needs = ctx.needs_input_grad
+        return (
+            g @ LinearOnClass.weight if needs[0] else None,
+            g.T @ LinearOnClass.x if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearInPlace(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        if bias is None:
+            return x @ weight.T
+        y = bias + x @ weight.T
+        bias.zero_()
+        return y
+
+
+class LinearInOut(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return x @ weight + (0 if bias is None else bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight.T, x.T @ g, g.sum(0)
+
+
+class LinearBiasAlways(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return x @ weight.T + bias
+
+
+class LinearGradientForNone(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, _ = Linear.backward(ctx, g)
+        return d_x, d_weight, g.sum(0)
+
+
+class LinearTransposed(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (
+            g @ weight if needs[0] else None,
+            x.T @ g if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearWrongFactor(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (
+            g @ weight.T if needs[0] else None,
+            g.T @ x if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearSwapped(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, d_bias = Linear.backward(ctx, g)
+        return d_weight, d_x, d_bias
+
+
+class LinearMean(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, _ = Linear.backward(ctx, g)
+        return d_x, d_weight, g.mean(0) if ctx.needs_input_grad[2] else None
+
+
+class LinearMeanWeight(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, d_bias = Linear.backward(ctx, g)
+        return d_x, None if d_weight is None else d_weight / len(g), d_bias
+
+
+class LinearBiasAxis(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, _ = Linear.backward(ctx, g)
+        return d_x, d_weight, g.sum(1) if ctx.needs_input_grad[2] else None
+
+
+class LinearBiasNumber(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, _ = Linear.backward(ctx, g)
+        return d_x, d_weight, g.sum() if ctx.needs_input_grad[2] else None
+
+
+class LinearComputesAll(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class LinearComputesThenDrops(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        everything = g @ weight, g.T @ x, g.sum(0)
+        return tuple(one if needed else None for one, needed in zip(everything, ctx.needs_input_grad, strict=True))
+
+
+class LinearBiasForNobody(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.biased = bias is not None
+        return Linear.forward(ctx, x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, _ = Linear.backward(ctx, g)
+        return d_x, d_weight, g.sum(0) if ctx.biased else None
+
+
+class LinearRecomputed(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight, bias)
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        inputs = [None if t is None else t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
+        wanted = [t for t in inputs if t is not None and t.requires_grad]
+        with torch.enable_grad():
+            found = iter(torch.autograd.grad(torch.nn.functional.linear(*inputs), wanted, g))
+        return tuple(next(found) if t is not None and t.requires_grad else None for t in inputs)
+
+
+class LinearOneSwitch(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        if not ctx.needs_input_grad[0]:
+            return None, None, None
+        return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class LinearSwitchesShifted(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (
+            g @ weight if needs[1] else None,
+            g.T @ x if needs[0] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearOnCtx(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.x, ctx.weight = x, weight
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        needs = ctx.needs_input_grad
+        return (
+            g @ ctx.weight if needs[0] else None,
+            g.T @ ctx.x if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearNames(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        return g @ the_weight, g.T @ the_x, g.sum(0)  # noqa: F821  (the mistake itself: names of forward)
+
+
+class LinearTruth(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        y = x @ weight.T
+        if bias:
+            y = y + bias
+        return y
+
+
+class LinearNotRecorded(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = (t.detach().requires_grad_() for t in ctx.saved_tensors)
+        return *torch.autograd.grad(x @ weight.T, [x, weight], g), g.sum(0)
+
+
+class LinearByLinear(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (
+            torch.nn.functional.linear(g, weight.t()) if needs[0] else None,
+            torch.nn.functional.linear(g.t(), x.t()) if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearByTensordot(Function):
+    @staticmethod
+    def forward(x, weight, bias):
+        y = torch.tensordot(x, weight, dims=([1], [1]))
+        return y if bias is None else y.add(bias)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weight, _ = inputs
+        ctx.needs = ctx.needs_input_grad
+        ctx.save_for_backward(x if ctx.needs[1] else None, weight if ctx.needs[0] else None)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        for_x = None if weight is None else torch.tensordot(g, weight, dims=1)
+        for_weight = None if x is None else torch.tensordot(g, x, dims=([0], [0]))
+        return for_x, for_weight, torch.einsum("bo->o", g) if ctx.needs[2] else None
+
+
+class LinearBiasWithWeight(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, d_bias = Linear.backward(ctx, g)
+        return d_x, d_weight, None if d_weight is None else d_bias
+
+
+class LinearAny(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        if not any(ctx.needs_input_grad[:2]):
+            return None, None, g.sum(0)
+        return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
+RIGHT = (
+    Right("Cube", "forward(ctx, x)", Cube),
+    Right("Cube", "setup_context", CubeSetup),
+    Right("Cube", "without decorators", CubeWithoutDecorators),
+    Right("Cube", "with another Function", CubeOfFunctions),
+    Right("Cube", "recomputed", CubeRecomputed),
+    Right("Cube", "vjp", CubeVjp),
+    Right("Cube", "gradients not materialized", CubeNoMaterialize),
+    Right("Cube", "version checked by hand", CubeVersionByHand),
+    Right("Cube", "as a power", CubeAsPower),
+    Right("Cube", "by the absolute value", CubeByAbs),
+    Right("ReverseGradient", "by a closure", ReverseByClosure),
+    Right("ReverseGradient", "in place on a clone", ReverseCloned),
+    Right("LowMemorySwish", "by exp", SwishByExp),
+    Right("LowMemorySwish", "by vjp", SwishByVjp),
+    Right("LinearFunction", "by linear", LinearByLinear),
+    Right("LinearFunction", "by tensordot", LinearByTensordot),
+    Right("ReverseGradient", "forward(ctx, ...)", Reverse),
+    Right("ReverseGradient", "setup_context", ReverseSetup),
+    Right("ReverseGradient", "x as it is", ReverseAsItIs),
+    Right("ReverseGradient", "once differentiable", ReverseOnce),
+    Right("ReverseGradient", "the strength as a tensor", ReverseAsTensor),
+    Right("ReverseGradient", "without decorators", ReverseSelf),
+    Right("LowMemorySwish", "forward(ctx, x)", Swish),
+    Right("LowMemorySwish", "setup_context", SwishSetup),
+    Right("LowMemorySwish", "recomputed", SwishRecomputed),
+    Right("LowMemorySwish", "once differentiable, in place", SwishOnce),
+    Right("LowMemorySwish", "by tanh", SwishByTanh),
+    Right("LinearFunction", "forward(ctx, ...)", Linear),
+    Right("LinearFunction", "setup_context", LinearSetup),
+    Right("LinearFunction", "flags of the saved tensors", LinearFlags),
+    Right("LinearFunction", "by broadcasting", LinearByBroadcast),
+    Right("LinearFunction", "saves the needed", LinearSavesTheNeeded),
+    Right("Cube", "on ctx", CubeOnCtx),
+    Right("LowMemorySwish", "on ctx", SwishOnCtx),
+    Right("LowMemorySwish", ".data", SwishData),
+    Right("LinearFunction", "on ctx", LinearOnCtx),
+)
+
+WRONG = (
+    Wrong("Cube", "plain function", cube_function),
+    Wrong("Cube", "plain class", CubeObject),
+    Wrong("Cube", "plain class", CubeModule, "a module"),
+    Wrong("Cube", "own backward", CubeOwnApply),
+    Wrong("Cube", "no backward", CubeForwardAlone),
+    Wrong("Cube", "call", CubeCalled),
+    Wrong("Cube", "signature", CubeSelfAndContext, "self and ctx"),
+    Wrong("Cube", "signature", CubeNoSetup, "no setup_context"),
+    Wrong("Cube", "no gradient", CubeSilent),
+    Wrong("Cube", "count", CubeTwoGradients),
+    Wrong("Cube", "upstream", CubeDerivative),
+    Wrong("Cube", "edits gradient", CubeEditsGradient),
+    Wrong("Cube", "shared state", CubeOnClass),
+    Wrong("Cube", "in place", CubeInPlace),
+    Wrong("Cube", "value", CubeTimesThree),
+    Wrong("Cube", "power rule", CubePower),
+    Wrong("Cube", "passed on", CubePassedOn),
+    Wrong("Cube", "at zero", CubeFromOutput),
+    Wrong("Cube", "intermediate", CubeIntermediate),
+    Wrong("Cube", "intermediate", CubeSquareSaved, "the square saved"),
+    Wrong("Cube", "intermediate", CubeClone, "a clone saved"),
+    Wrong("Cube", "cut", CubeDetached),
+    Wrong("Cube", "cut", CubeNoGrad, "no_grad"),
+    Wrong("Cube", "cut", CubeSavedDetached, "saved detached"),
+    Wrong("Cube", "once", CubeOnce),
+    Wrong("Cube", "tuple", CubeTuple),
+    Wrong("Cube", "names", CubeNames),
+    Wrong("Cube", "not recorded", CubeNotRecorded),
+    Wrong("Cube", "no gradient", CubeFillsGrad, "fills x.grad"),
+    Wrong("Cube", "added", CubeAdded),
+    Wrong("Cube", "cut", CubeByNumpy, "by numpy"),
+    Wrong("ReverseGradient", "no factor", ReverseDivided, "divided"),
+    Wrong("ReverseGradient", "no factor", ReverseSubtracted, "subtracted"),
+    Wrong("LowMemorySwish", "small", SwishMask),
+    Wrong("LowMemorySwish", "approximate", SwishByDifferences),
+    Wrong("LowMemorySwish", "sigmoid", SwishViewOfBoth, "a view of both"),
+    Wrong("LinearFunction", "wrong switch", LinearBiasWithWeight, "the bias with the weight"),
+    Wrong("LinearFunction", "computes all", LinearAny, "one switch for both products"),
+    Wrong("ReverseGradient", "names", ReverseNames),
+    Wrong("ReverseGradient", "plain function", reverse_by_hook),
+    Wrong("ReverseGradient", "plain class", ReverseObject),
+    Wrong("ReverseGradient", "own backward", ReverseOwnApply),
+    Wrong("ReverseGradient", "no backward", ReverseForwardAlone),
+    Wrong("ReverseGradient", "call", ReverseCalled),
+    Wrong("ReverseGradient", "signature", ReverseInit),
+    Wrong("ReverseGradient", "no gradient", ReverseSilent),
+    Wrong("ReverseGradient", "count", ReverseOneGradient),
+    Wrong("ReverseGradient", "upstream", ReverseConstant),
+    Wrong("ReverseGradient", "edits gradient", ReverseEditsGradient),
+    Wrong("ReverseGradient", "edits gradient", ReverseEditsAndReturns, "g *= -1"),
+    Wrong("ReverseGradient", "shared state", ReverseOnClass),
+    Wrong("ReverseGradient", "in place", ReverseInPlace),
+    Wrong("ReverseGradient", "forward scaled", ReverseForwardScaled),
+    Wrong("ReverseGradient", "sign", ReverseSign),
+    Wrong("ReverseGradient", "not scaled", ReverseNotScaled),
+    Wrong("ReverseGradient", "passed on", ReversePassedOn),
+    Wrong("ReverseGradient", "number", ReverseSavedNumber),
+    Wrong("ReverseGradient", "tensor", ReverseItem),
+    Wrong("ReverseGradient", "tensor", ReverseNeg, "torch.neg of a float"),
+    Wrong("ReverseGradient", "gradient for a float", ReverseGradientOfStrength),
+    Wrong("LowMemorySwish", "plain function", swish_function),
+    Wrong("LowMemorySwish", "plain class", SwishModule),
+    Wrong("LowMemorySwish", "own backward", SwishOwnApply),
+    Wrong("LowMemorySwish", "no backward", SwishForwardAlone),
+    Wrong("LowMemorySwish", "call", SwishCalled),
+    Wrong("LowMemorySwish", "signature", SwishSelfAndContext),
+    Wrong("LowMemorySwish", "no gradient", SwishSilent),
+    Wrong("LowMemorySwish", "count", SwishTwoGradients),
+    Wrong("LowMemorySwish", "upstream", SwishDerivative),
+    Wrong("LowMemorySwish", "edits gradient", SwishEditsGradient),
+    Wrong("LowMemorySwish", "shared state", SwishOnClass),
+    Wrong("LowMemorySwish", "in place", SwishInPlace),
+    Wrong("LowMemorySwish", "value", SwishSigmoidAlone),
+    Wrong("LowMemorySwish", "product rule", SwishOneTerm),
+    Wrong("LowMemorySwish", "product rule", SwishFirstTerm, "the first term"),
+    Wrong("LowMemorySwish", "sigmoid", SwishSavesSigmoid),
+    Wrong("LowMemorySwish", "sigmoid", SwishSigmoidOnCtx, "the sigmoid in a dict on ctx"),
+    Wrong("LowMemorySwish", "output", SwishSavesOutput),
+    Wrong("LowMemorySwish", "output", SwishOutputOnCtx, "the output on ctx"),
+    Wrong("LowMemorySwish", "clone", SwishClone),
+    Wrong("LowMemorySwish", "clone", SwishCloneOnCtx, "a clone on ctx"),
+    Wrong("LowMemorySwish", "packed", SwishHalf, "half"),
+    Wrong("LowMemorySwish", "packed", SwishFloat, "float32"),
+    Wrong("LowMemorySwish", "derivative", SwishSavesSlope),
+    Wrong("LowMemorySwish", "elsewhere", SwishGlobal, "a global dict"),
+    Wrong("LowMemorySwish", "elsewhere", SwishNumbers, "a list of numbers"),
+    Wrong("LowMemorySwish", "elsewhere", SwishArray, "an array"),
+    Wrong("LowMemorySwish", "elsewhere", SwishOnOutput, "an attribute of the output"),
+    Wrong("LowMemorySwish", "tuple", SwishTuple),
+    Wrong("LowMemorySwish", "names", SwishNames),
+    Wrong("LowMemorySwish", "not recorded", SwishNotRecorded),
+    Wrong("LinearFunction", "names", LinearNames),
+    Wrong("LinearFunction", "truth", LinearTruth),
+    Wrong("LinearFunction", "not recorded", LinearNotRecorded),
+    Wrong("LinearFunction", "plain function", linear_function),
+    Wrong("LinearFunction", "plain class", LinearModule),
+    Wrong("LinearFunction", "own backward", LinearOwnApply),
+    Wrong("LinearFunction", "no backward", LinearForwardAlone),
+    Wrong("LinearFunction", "call", LinearCalled),
+    Wrong("LinearFunction", "signature", LinearInit),
+    Wrong("LinearFunction", "no gradient", LinearNone),
+    Wrong("LinearFunction", "count", LinearTwoGradients),
+    Wrong("LinearFunction", "count", LinearSilent, "no return"),
+    Wrong("LinearFunction", "upstream", LinearDerivative),
+    Wrong("LinearFunction", "edits gradient", LinearEditsGradient),
+    Wrong("LinearFunction", "shared state", LinearOnClass),
+    Wrong("LinearFunction", "in place", LinearInPlace),
+    Wrong("LinearFunction", "value", LinearInOut),
+    Wrong("LinearFunction", "None", LinearBiasAlways),
+    Wrong("LinearFunction", "None", LinearGradientForNone, "a gradient for None"),
+    Wrong("LinearFunction", "transposed", LinearTransposed),
+    Wrong("LinearFunction", "transposed", LinearWrongFactor, "weight.T in the gradient of x"),
+    Wrong("LinearFunction", "order", LinearSwapped),
+    Wrong("LinearFunction", "mean", LinearMean),
+    Wrong("LinearFunction", "mean", LinearMeanWeight, "the weight's mean"),
+    Wrong("LinearFunction", "bias axis", LinearBiasAxis),
+    Wrong("LinearFunction", "bias axis", LinearBiasNumber, "one number"),
+    Wrong("LinearFunction", "computes all", LinearComputesAll),
+    Wrong("LinearFunction", "computes all", LinearComputesThenDrops, "computes, then drops"),
+    Wrong("LinearFunction", "bias for nobody", LinearBiasForNobody),
+    Wrong("LinearFunction", "recompute", LinearRecomputed),
+    Wrong("LinearFunction", "wrong switch", LinearOneSwitch),
+    Wrong("LinearFunction", "wrong switch", LinearSwitchesShifted, "switches shifted"),
+)

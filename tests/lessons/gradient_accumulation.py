@@ -1,0 +1,1428 @@
+"""Right and wrong answers to the exercises of lesson 09."""
+
+import contextlib
+import copy
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from course_utils import soft_histogram
+from tests.lessons.answers import Right, Wrong
+
+# ---------------------------------------------------------------------------------------------------------- accumulate
+
+
+def pieces(x, y, micro_batch):
+    return zip(x.split(micro_batch), y.split(micro_batch), strict=True)
+
+
+def accumulate_loop(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_by_gradient_argument(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for start in range(0, len(x), micro_batch):
+        part = x[start : start + micro_batch]
+        loss = loss_fn(model(part), y[start : start + micro_batch])
+        share = torch.tensor(len(part) / len(x), dtype=loss.dtype)
+        loss.backward(share)
+        total += float(loss) * share.item()
+    return total
+
+
+def accumulate_by_grad(model, loss_fn, x, y, micro_batch):
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    sums = [torch.zeros_like(p) for p in parameters]
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        for held, gradient in zip(sums, torch.autograd.grad(loss, parameters), strict=True):
+            held += len(part) * gradient
+        total += loss.item() * len(part)
+    for parameter, held in zip(parameters, sums, strict=True):
+        held /= len(x)
+        parameter.grad = held if parameter.grad is None else parameter.grad + held
+    return total / len(x)
+
+
+def accumulate_sums_then_divides(model, loss_fn, x, y, micro_batch):
+    """Sets the old gradients aside, so that the sum can be divided at the end."""
+    old = {p: p.grad for p in model.parameters()}
+    model.zero_grad()
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = len(part) * loss_fn(model(part), target)
+        loss.backward()
+        total += loss.detach()
+    for parameter, before in old.items():
+        if not parameter.requires_grad:
+            parameter.grad = before
+        elif parameter.grad is not None:
+            parameter.grad /= len(x)
+            if before is not None:
+                parameter.grad += before
+    return (total / len(x)).item()
+
+
+def accumulate_loader(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in DataLoader(TensorDataset(x, y), batch_size=micro_batch):
+        loss = loss_fn(model(part), target) * (part.size(0) / x.size(0))
+        total += loss.item()
+        loss.backward()
+    return total
+
+
+def accumulate_functional(model, loss_fn, x, y, micro_batch):
+    """torch.func: gradients as a dict, without backward."""
+    flagged = {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+    def loss_of(weights, part, target):
+        return loss_fn(torch.func.functional_call(model, weights, (part,)), target)
+
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        weights = {name: p.detach() for name, p in flagged.items()}
+        gradients, loss = torch.func.grad_and_value(loss_of)(weights, part, target)
+        share = len(part) / len(x)
+        for name, parameter in flagged.items():
+            step = share * gradients[name]
+            parameter.grad = step if parameter.grad is None else parameter.grad + step
+        total += share * loss.item()
+    return total
+
+
+def accumulate_hooked(model, loss_fn, x, y, micro_batch):
+    """The scale sits in a hook on the output."""
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        output = model(part)
+        share = len(part) / len(x)
+        output.register_hook(lambda gradient, share=share: gradient * share)
+        loss = loss_fn(output, target)
+        loss.backward()
+        total += share * loss.item()
+    return total
+
+
+def accumulate_whole(model, loss_fn, x, y, micro_batch):
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    return loss.item()
+
+
+def accumulate_whole_forward(model, loss_fn, x, y, micro_batch):
+    outputs, total = model(x), 0.0
+    for output, target in pieces(outputs, y, micro_batch):
+        loss = loss_fn(output, target) * len(output) / len(x)
+        loss.backward(retain_graph=True)
+        total += loss.item()
+    return total
+
+
+def accumulate_chunks(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in zip(x.chunk(micro_batch), y.chunk(micro_batch), strict=True):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_undivided(model, loss_fn, x, y, micro_batch):
+    total, count = 0.0, 0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        loss.backward()
+        total += loss.item()
+        count += 1
+    return total / count
+
+
+def accumulate_times_size(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * len(part)
+        loss.backward()
+        total += loss.item()
+    return total / len(x)
+
+
+def accumulate_by_count(model, loss_fn, x, y, micro_batch):
+    parts = list(pieces(x, y, micro_batch))
+    total = 0.0
+    for part, target in parts:
+        loss = loss_fn(model(part), target) / len(parts)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_by_nominal_size(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * micro_batch / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_wiped(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        model.zero_grad()
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_divided_twice(model, loss_fn, x, y, micro_batch):
+    parts = list(pieces(x, y, micro_batch))
+    total = accumulate_by_count(model, loss_fn, x, y, micro_batch)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= len(parts)
+    return total
+
+
+def accumulate_dropped(model, loss_fn, x, y, micro_batch):
+    count, total = len(x) // micro_batch, 0.0
+    for i in range(count):
+        rows = slice(i * micro_batch, (i + 1) * micro_batch)
+        loss = loss_fn(model(x[rows]), y[rows]) / count
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_drop_last(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in DataLoader(TensorDataset(x, y), batch_size=micro_batch, drop_last=True):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_tensor(model, loss_fn, x, y, micro_batch):
+    return torch.tensor(accumulate_loop(model, loss_fn, x, y, micro_batch))
+
+
+def accumulate_last_loss(model, loss_fn, x, y, micro_batch):
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        (loss * len(part) / len(x)).backward()
+    return loss.item()
+
+
+def accumulate_loss_sum(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        (loss * len(part) / len(x)).backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_mean_of_losses(model, loss_fn, x, y, micro_batch):
+    losses = []
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        (loss * len(part) / len(x)).backward()
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
+
+
+def accumulate_train(model, loss_fn, x, y, micro_batch):
+    model.train()
+    return accumulate_loop(model, loss_fn, x, y, micro_batch)
+
+
+def accumulate_eval_for_a_while(model, loss_fn, x, y, micro_batch):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        return accumulate_loop(model, loss_fn, x, y, micro_batch)
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def accumulate_reduction(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target, reduction="sum") / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_cleared(model, loss_fn, x, y, micro_batch):
+    model.zero_grad()
+    return accumulate_loop(model, loss_fn, x, y, micro_batch)
+
+
+def accumulate_scaled_at_the_end(model, loss_fn, x, y, micro_batch):
+    total = accumulate_times_size(model, loss_fn, x, y, micro_batch)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= len(x)
+    return total
+
+
+def accumulate_recorded(model, loss_fn, x, y, micro_batch):
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        for parameter, gradient in zip(
+            parameters, torch.autograd.grad(loss, parameters, create_graph=True), strict=True
+        ):
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        total += loss.item()
+    return total
+
+
+def accumulate_one_backward(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        total = total + loss_fn(model(part), target) * len(part) / len(x)
+    total.backward()
+    return total.item()
+
+
+def accumulate_list_of_losses(model, loss_fn, x, y, micro_batch):
+    losses = [loss_fn(model(part), target) * len(part) / len(x) for part, target in pieces(x, y, micro_batch)]
+    for loss in losses:
+        loss.backward()
+    return sum(loss.item() for loss in losses)
+
+
+def accumulate_retained(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward(retain_graph=True)
+        total += loss.item()
+    return total
+
+
+def accumulate_full_forward(model, loss_fn, x, y, micro_batch):
+    accumulate_loop(model, loss_fn, x, y, micro_batch)
+    with torch.no_grad():
+        return loss_fn(model(x), y).item()
+
+
+def accumulate_stepped(model, loss_fn, x, y, micro_batch):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    optimizer.step()
+    return total
+
+
+def accumulate_grad_of_all(model, loss_fn, x, y, micro_batch):
+    parameters, total = list(model.parameters()), 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        total += loss.item()
+    return total
+
+
+def accumulate_returns_in_the_loop(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+        return total
+
+
+def accumulate_first_targets(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part in x.split(micro_batch):
+        loss = loss_fn(model(part), y[: len(part)]) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_under_no_grad(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        with torch.no_grad():
+            output = model(part)
+        loss = loss_fn(output, target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_overwrites(model, loss_fn, x, y, micro_batch):
+    before = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    for parameter, old in zip(model.parameters(), before, strict=True):
+        if not parameter.requires_grad:
+            parameter.grad = old
+    return total
+
+
+def accumulate_checkpointed(model, loss_fn, x, y, micro_batch):
+    """From the last micro-batch to the first, with the forward pass run again in backward."""
+    total = 0.0
+    for rows in reversed(torch.arange(len(x)).split(micro_batch)):
+        loss = loss_fn(checkpoint(model, x[rows], use_reentrant=False), y[rows]) * (len(rows) / len(x))
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_zeros_first(model, loss_fn, x, y, micro_batch):
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    return accumulate_loop(model, loss_fn, x, y, micro_batch)
+
+
+# ---------------------------------------------------------------------------------------------------- accumulated_step
+
+
+def step_with(accumulator, clip=nn.utils.clip_grad_norm_):
+    """An answer that differs from a right one in how it fills ``.grad`` or how it clips."""
+
+    def accumulated_step(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+        for parameter in model.parameters():
+            parameter.grad = None
+        optimizer.zero_grad()
+        total = accumulator(model, loss_fn, x, y, micro_batch)
+        clip(list(model.parameters()), max_norm)
+        optimizer.step()
+        for parameter in model.parameters():
+            parameter.grad = None
+        return total
+
+    return accumulated_step
+
+
+step_right = step_with(accumulate_loop)
+
+
+def step_by_hand(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = torch.cat([g.flatten() for g in gradients]).norm()
+    if norm > max_norm:
+        for gradient in gradients:
+            gradient *= max_norm / norm
+    optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def step_own_sums(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    """Sums of its own, put into .grad at the end."""
+    model.zero_grad(set_to_none=True)
+    flagged = [p for p in model.parameters() if p.requires_grad]
+    sums, total = None, 0.0
+    for start in range(0, len(x), micro_batch):
+        rows = slice(start, start + micro_batch)
+        loss = loss_fn(model(x[rows]), y[rows])
+        share = len(x[rows]) / len(x)
+        parts = [share * g for g in torch.autograd.grad(loss, flagged)]
+        sums = parts if sums is None else [a + b for a, b in zip(sums, parts, strict=True)]
+        total += share * loss.item()
+    norm = torch.stack([s.norm() for s in sums]).norm()
+    factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    for parameter, held in zip(flagged, sums, strict=True):
+        parameter.grad = held * factor
+    optimizer.step()
+    for parameter in flagged:
+        parameter.grad = None
+    return total
+
+
+def step_in_a_closure(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    def closure():
+        model.zero_grad()
+        with torch.enable_grad():
+            loss = accumulate_by_grad(model, loss_fn, x, y, micro_batch)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm, foreach=False)
+        return loss
+
+    loss = optimizer.step(closure)
+    model.zero_grad()
+    return loss
+
+
+def step_clip_late(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    optimizer.step()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    model.zero_grad()
+    return total
+
+
+def clip_nothing(parameters, max_norm):
+    pass
+
+
+def step_clip_running(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        total += loss.item()
+    optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def step_clip_parts(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    """Clips each micro-batch's own gradient, then takes the weighted mean."""
+    model.zero_grad()
+    sums, total = {}, 0.0
+    for part, target in pieces(x, y, micro_batch):
+        model.zero_grad()
+        loss = loss_fn(model(part), target)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                sums[parameter] = sums.get(parameter, 0) + parameter.grad * len(part) / len(x)
+        total += loss.item() * len(part) / len(x)
+    for parameter, held in sums.items():
+        parameter.grad = held
+    optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def clip_tensors(parameters, max_norm):
+    for parameter in parameters:
+        nn.utils.clip_grad_norm_(parameter, max_norm)
+
+
+def clip_values(parameters, max_norm):
+    nn.utils.clip_grad_value_(parameters, max_norm)
+
+
+def scale_always(parameters, max_norm):
+    norm = torch.stack([p.grad.norm() for p in parameters if p.grad is not None]).norm()
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad *= max_norm / norm
+
+
+def step_clip_optimizer(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], max_norm)
+    optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def step_not_cleared(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def step_optimizer_zero_grad(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    optimizer.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
+
+
+def step_clip_before_division(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_times_size(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= len(x)
+    optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def step_skipped(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    if nn.utils.clip_grad_norm_(model.parameters(), max_norm) <= max_norm:
+        optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def step_own_sgd(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter -= group["lr"] * parameter.grad
+    model.zero_grad()
+    return total
+
+
+def step_zeros(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    model.zero_grad(set_to_none=False)
+    return total
+
+
+def step_left(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return total
+
+
+def step_left_outside(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
+
+
+def step_each(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        model.zero_grad()
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+        total += loss.item()
+    model.zero_grad()
+    return total
+
+
+def step_none(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    model.zero_grad()
+    return total
+
+
+def step_loss_after(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    step_right(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
+    with torch.no_grad():
+        return sum(loss_fn(model(p), t).item() * len(p) for p, t in pieces(x, y, micro_batch)) / len(x)
+
+
+# ----------------------------------------------------------------------------------------------------- apply_gradients
+
+
+def refuse(grads_and_params, weights):
+    if weights is not None and len(weights) != len(grads_and_params):
+        raise ValueError(f"{len(weights)} weights for {len(grads_and_params)} micro-batches")
+    for pairs in grads_and_params:
+        for gradient, parameter in pairs:
+            if gradient is not None and gradient.shape != parameter.shape:
+                raise ValueError(f"gradient {tuple(gradient.shape)}, parameter {tuple(parameter.shape)}")
+
+
+def apply_sums(optimizer, grads_and_params, weights=None):
+    refuse(grads_and_params, weights)
+    weights = [1.0] * len(grads_and_params) if weights is None else weights
+    sums = {}
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if gradient is not None:
+                sums[parameter] = sums.get(parameter, 0) + weight * gradient
+    optimizer.zero_grad()
+    for parameter, held in sums.items():
+        parameter.grad = held / sum(weights)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def apply_stacked(optimizer, grads_and_params, weights=None):
+    """One stack a parameter, None as zeros."""
+    refuse(grads_and_params, weights)
+    count = len(grads_and_params)
+    weights = torch.tensor([1.0] * count if weights is None else list(weights), dtype=torch.float64)
+    found = [{id(p): (g, p) for g, p in pairs} for pairs in grads_and_params]
+    optimizer.zero_grad(set_to_none=True)
+    for key, (_, parameter) in found[0].items():
+        column = [pairs[key][0] for pairs in found]
+        if all(gradient is None for gradient in column):
+            continue
+        stack = torch.stack([torch.zeros_like(parameter) if g is None else g for g in column]).detach()
+        parameter.grad = torch.tensordot(weights / weights.sum(), stack, dims=1).reshape(parameter.shape)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def apply_in_place(optimizer, grads_and_params, weights=None):
+    """Accumulates in .grad itself, in tensors of its own."""
+    refuse(grads_and_params, weights)
+    given = [1] * len(grads_and_params) if weights is None else list(weights)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = None
+    for weight, pairs in zip(given, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if gradient is None:
+                continue
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad.add_(gradient, alpha=weight / sum(given))
+    optimizer.step()
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = None
+
+
+def apply_running_mean(optimizer, grads_and_params, weights=None):
+    """A mean that is brought up to date with each micro-batch."""
+    refuse(grads_and_params, weights)
+    parameters = [p for pairs in grads_and_params[:1] for _, p in pairs]
+    means, seen = {p: None for p in parameters}, 0.0
+    for index, pairs in enumerate(grads_and_params):
+        weight = 1.0 if weights is None else float(weights[index])
+        seen += weight
+        lookup = dict((p, g) for g, p in pairs)
+        for parameter in parameters:
+            gradient = lookup.get(parameter)
+            if means[parameter] is None and gradient is None:
+                continue
+            mean = torch.zeros_like(parameter) if means[parameter] is None else means[parameter]
+            new = torch.zeros_like(parameter) if gradient is None else gradient
+            means[parameter] = (mean + (new - mean) * (weight / seen if seen else 0.0)).detach()
+    optimizer.zero_grad()
+    for parameter, mean in means.items():
+        parameter.grad = mean
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def apply_with(combine, check=refuse, clear=True):
+    """An answer that differs in how it combines: ``combine(sums, weights, given)`` sets ``.grad``."""
+
+    def apply_gradients(optimizer, grads_and_params, weights=None):
+        check(grads_and_params, weights)
+        given = weights
+        weights = [1.0] * len(grads_and_params) if weights is None else list(weights)
+        if clear:
+            optimizer.zero_grad()
+        combine(grads_and_params, weights, given)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return apply_gradients
+
+
+def weighted_sums(grads_and_params, weights):
+    sums = {}
+    for weight, pairs in zip(weights, grads_and_params, strict=False):
+        for gradient, parameter in pairs:
+            if gradient is not None:
+                sums[parameter] = sums.get(parameter, 0) + weight * gradient
+    return sums
+
+
+def combine_sum(grads_and_params, weights, given):
+    divisor = 1.0 if given is None else sum(weights)
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        parameter.grad = held / divisor
+
+
+def combine_last(grads_and_params, weights, given):
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if gradient is not None:
+                parameter.grad = gradient * weight / sum(weights)
+
+
+def combine_by_place(grads_and_params, weights, given):
+    for column in zip(*grads_and_params, strict=True):
+        held = [w * g for w, (g, _) in zip(weights, column, strict=True) if g is not None]
+        if held:
+            column[0][1].grad = sum(held) / sum(weights)
+
+
+def combine_by_index(grads_and_params, weights, given):
+    parameters, sums = [], []
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if parameter not in parameters:
+                parameters.append(parameter)
+                sums.append(torch.zeros_like(parameter))
+            sums[parameters.index(parameter)] += weight * gradient
+    for parameter, held in zip(parameters, sums, strict=True):
+        parameter.grad = held / sum(weights)
+
+
+def combine_raw_weights(grads_and_params, weights, given):
+    divisor = len(weights) if given is None else 1.0
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        parameter.grad = held / divisor
+
+
+def combine_over_count(grads_and_params, weights, given):
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        parameter.grad = held / len(weights)
+
+
+def combine_unweighted(grads_and_params, weights, given):
+    for parameter, held in weighted_sums(grads_and_params, [1.0] * len(weights)).items():
+        parameter.grad = held / len(weights)
+
+
+def combine_what_is_there(grads_and_params, weights, given):
+    found = {}
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if gradient is not None:
+                held, seen = found.get(parameter, (0, 0))
+                found[parameter] = held + weight * gradient, seen + weight
+    for parameter, (held, seen) in found.items():
+        parameter.grad = held / seen if seen else held
+
+
+def combine_no_none(grads_and_params, weights, given):
+    sums = {}
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            sums[parameter] = sums.get(parameter, 0) + weight * gradient
+    for parameter, held in sums.items():
+        parameter.grad = held / sum(weights)
+
+
+def combine_zeros(grads_and_params, weights, given):
+    sums = weighted_sums(grads_and_params, weights)
+    for _, parameter in grads_and_params[0]:
+        parameter.grad = sums.get(parameter, torch.zeros_like(parameter)) / sum(weights)
+
+
+def combine_alias(grads_and_params, weights, given):
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if gradient is not None:
+                gradient *= weight / sum(weights)
+                if parameter.grad is None:
+                    parameter.grad = gradient
+                else:
+                    parameter.grad += gradient
+
+
+def combine_onto_old(grads_and_params, weights, given):
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        mean = held / sum(weights)
+        parameter.grad = mean if parameter.grad is None else parameter.grad + mean
+
+
+def combine_mean(grads_and_params, weights, given):
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        parameter.grad = held / sum(weights)
+
+
+def refuse_nothing(grads_and_params, weights):
+    pass
+
+
+def refuse_weights(grads_and_params, weights):
+    if weights is not None and len(weights) != len(grads_and_params):
+        raise ValueError("wrong number of weights")
+
+
+def refuse_shapes(grads_and_params, weights):
+    refuse(grads_and_params, None)
+
+
+def refuse_by_assert(grads_and_params, weights):
+    with contextlib.suppress(ValueError):
+        refuse(grads_and_params, weights)
+        return
+    raise AssertionError
+
+
+def combine_expanded(grads_and_params, weights, given):
+    """Forces each sum into its parameter's shape."""
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        parameter.grad = (
+            (torch.zeros_like(parameter) + held / sum(weights))
+            .reshape(-1)[: parameter.numel()]
+            .reshape(parameter.shape)
+        )
+
+
+def apply_left(optimizer, grads_and_params, weights=None):
+    refuse(grads_and_params, weights)
+    optimizer.zero_grad()
+    combine_mean(grads_and_params, weights or [1.0] * len(grads_and_params), weights)
+    optimizer.step()
+
+
+def apply_zeros_left(optimizer, grads_and_params, weights=None):
+    apply_left(optimizer, grads_and_params, weights)
+    optimizer.zero_grad(set_to_none=False)
+
+
+def apply_step_each(optimizer, grads_and_params, weights=None):
+    refuse(grads_and_params, weights)
+    weights = weights or [1.0] * len(grads_and_params)
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            parameter.grad = None if gradient is None else gradient * (weight / sum(weights))
+        optimizer.step()
+    optimizer.zero_grad()
+
+
+def apply_by_hand(optimizer, grads_and_params, weights=None):
+    refuse(grads_and_params, weights)
+    weights = weights or [1.0] * len(grads_and_params)
+    sums = weighted_sums(grads_and_params, weights)
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter in sums:
+                    parameter -= group["lr"] * sums[parameter] / sum(weights)
+                parameter.grad = None
+
+
+def apply_then_look(optimizer, grads_and_params, weights=None):
+    """Steps for the micro-batches before the wrong one, and puts the weights right only at the end."""
+    optimizer.zero_grad()
+    try:
+        refuse(grads_and_params, weights)
+    except ValueError:
+        good = [[(g, p) for g, p in pairs if g is None or g.shape == p.shape] for pairs in grads_and_params]
+        combine_mean(good, [1.0] * len(good), None)
+        optimizer.step()
+        raise
+    apply_sums(optimizer, grads_and_params, weights)
+
+
+def apply_surrogate(optimizer, grads_and_params, weights=None):
+    """backward of a loss whose gradient is the average."""
+    refuse(grads_and_params, weights)
+    given = [1] * len(grads_and_params) if weights is None else weights
+    optimizer.zero_grad()
+    pairs = [(w, g, p) for w, pairs in zip(given, grads_and_params, strict=True) for g, p in pairs if g is not None]
+    sum(w / sum(given) * (p * g).sum() for w, g, p in pairs).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def refuse_other_counts(grads_and_params, weights):
+    refuse_weights(grads_and_params, weights)
+    if any(g is not None and g.numel() != p.numel() for pairs in grads_and_params for g, p in pairs):
+        raise ValueError("another number of values")
+
+
+def combine_reshaped(grads_and_params, weights, given):
+    for parameter, held in weighted_sums(
+        [[(None if g is None else g.reshape(p.shape), p) for g, p in pairs] for pairs in grads_and_params], weights
+    ).items():
+        parameter.grad = held / sum(weights)
+
+
+def apply_onto_zeros(optimizer, grads_and_params, weights=None):
+    refuse(grads_and_params, weights)
+    optimizer.zero_grad(set_to_none=False)
+    combine_onto_old(grads_and_params, [1.0] * len(grads_and_params) if weights is None else weights, weights)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def apply_clearing_pairs(optimizer, grads_and_params, weights=None):
+    refuse(grads_and_params, weights)
+    for pairs in grads_and_params:
+        for _, parameter in pairs:
+            parameter.grad = None
+    combine_onto_old(grads_and_params, [1.0] * len(grads_and_params) if weights is None else weights, weights)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+# -------------------------------------------------------------------------------------------------- histogram_gradient
+
+
+def chi2(h, target):
+    return ((h - target) ** 2 / target).sum()
+
+
+def counted(model, batches, bins):
+    with torch.no_grad():
+        return sum(soft_histogram(model(x), bins) for x in batches)
+
+
+def pushed(h, target):
+    h = h.detach().requires_grad_()
+    return torch.autograd.grad(chi2(h, target), h)[0]
+
+
+def second_pass(model, batches, bins, push):
+    parameters = list(model.parameters())
+    total = [torch.zeros_like(p) for p in parameters]
+    for x in batches:
+        part = soft_histogram(model(x), bins)
+        for held, gradient in zip(total, torch.autograd.grad(part, parameters, push), strict=True):
+            held += gradient
+    return total
+
+
+def histogram_two_passes(model, batches, target, bins):
+    return second_pass(model, batches, bins, pushed(counted(model, batches, bins), target))
+
+
+def histogram_by_formula(model, batches, target, bins):
+    """A first pass that records and lets go, and a loss that is the product with the push."""
+    h = torch.zeros_like(target)
+    for x in batches:
+        h += soft_histogram(model(x), bins).detach()
+    push = 2 * (h - target) / target
+    total = [0] * len(list(model.parameters()))
+    for x in batches:
+        loss = (push * soft_histogram(model(x), bins)).sum()
+        total = [a + g for a, g in zip(total, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
+    return total
+
+
+def histogram_by_backward(model, batches, target, bins):
+    """backward fills .grad, which is set aside and put back."""
+    push = pushed(counted(model, batches, bins), target)
+    old = [(p, p.grad) for p in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    try:
+        for x in batches:
+            soft_histogram(model(x), bins).backward(push)
+        return [p.grad for p, _ in old]
+    finally:
+        for parameter, gradient in old:
+            parameter.grad = gradient
+
+
+def histogram_by_copy(model, batches, target, bins):
+    twin = copy.deepcopy(model)
+    twin.zero_grad(set_to_none=True)
+    push = pushed(counted(twin, batches, bins), target)
+    for x in batches:
+        soft_histogram(twin(x), bins).backward(gradient=push)
+    return [p.grad for p in twin.parameters()]
+
+
+def histogram_one_pass(model, batches, target, bins):
+    """The histogram and its Jacobian, batch by batch: one pass, and more work in backward."""
+    parameters = list(model.parameters())
+    h, jacobian = torch.zeros_like(target), [[torch.zeros_like(p) for p in parameters] for _ in bins]
+    for x in batches:
+        part = soft_histogram(model(x), bins)
+        for i, row in enumerate(jacobian):
+            last = i == len(bins) - 1
+            for held, gradient in zip(
+                row, torch.autograd.grad(part[i], parameters, retain_graph=not last), strict=True
+            ):
+                held += gradient
+        h += part.detach()
+    push = 2 * (h - target) / target
+    return [sum(p * row[k] for p, row in zip(push, jacobian, strict=True)) for k in range(len(parameters))]
+
+
+def histogram_functional(model, batches, target, bins):
+    names = [name for name, _ in model.named_parameters()]
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    push = pushed(counted(model, batches, bins), target)
+    total = None
+    for x in batches:
+        _, pull = torch.func.vjp(
+            lambda w, x=x: soft_histogram(torch.func.functional_call(model, w, (x,)), bins), weights
+        )
+        (part,) = pull(push)
+        del pull  # it holds the graph
+        total = part if total is None else {name: total[name] + part[name] for name in names}
+    return [total[name] for name in names]
+
+
+def histogram_full_graph(model, batches, target, bins):
+    h = sum(soft_histogram(model(x), bins) for x in batches)
+    return list(torch.autograd.grad(chi2(h, target), list(model.parameters())))
+
+
+def histogram_joined(model, batches, target, bins):
+    with torch.no_grad():
+        h = soft_histogram(model(torch.cat(batches)), bins)
+    return second_pass(model, batches, bins, pushed(h, target))
+
+
+def histogram_joined_graph(model, batches, target, bins):
+    return histogram_full_graph(model, [torch.cat(batches)], target, bins)
+
+
+def histogram_recorded_first_pass(model, batches, target, bins):
+    h = sum(soft_histogram(model(x), bins) for x in batches)
+    push = pushed(h, target)
+    result = second_pass(model, batches, bins, push)
+    del h
+    return result
+
+
+def histogram_retained(model, batches, target, bins):
+    push = pushed(counted(model, batches, bins), target)
+    parameters = list(model.parameters())
+    total = [torch.zeros_like(p) for p in parameters]
+    for x in batches:
+        part = soft_histogram(model(x), bins)
+        for held, gradient in zip(total, torch.autograd.grad(part, parameters, push, retain_graph=True), strict=True):
+            held += gradient
+    return total
+
+
+def histogram_averaged_chi2(model, batches, target, bins):
+    parameters, count = list(model.parameters()), len(batches)
+    total = [torch.zeros_like(p) for p in parameters]
+    for x in batches:
+        loss = chi2(soft_histogram(model(x), bins), target / count)
+        for held, gradient in zip(total, torch.autograd.grad(loss, parameters), strict=True):
+            held += gradient / count
+    return total
+
+
+def histogram_summed_chi2(model, batches, target, bins):
+    parameters = list(model.parameters())
+    parts = [torch.autograd.grad(chi2(soft_histogram(model(x), bins), target), parameters) for x in batches]
+    return [sum(column) for column in zip(*parts, strict=True)]
+
+
+def histogram_running(model, batches, target, bins):
+    parameters = list(model.parameters())
+    h, total = torch.zeros_like(target), [torch.zeros_like(p) for p in parameters]
+    for x in batches:
+        part = soft_histogram(model(x), bins)
+        h = h + part.detach()
+        for held, gradient in zip(total, torch.autograd.grad(part, parameters, pushed(h, target)), strict=True):
+            held += gradient
+    return total
+
+
+def histogram_running_graph(model, batches, target, bins):
+    """The sum so far is cut from its history, and chi2 is taken of it."""
+    parameters = list(model.parameters())
+    h, total = torch.zeros_like(target), [torch.zeros_like(p) for p in parameters]
+    for x in batches:
+        h = h.detach() + soft_histogram(model(x), bins)
+        for held, gradient in zip(total, torch.autograd.grad(chi2(h, target), parameters), strict=True):
+            held += gradient
+    return total
+
+
+def histogram_no_push(model, batches, target, bins):
+    counted(model, batches, bins)
+    return second_pass(model, batches, bins, torch.ones_like(target))
+
+
+def histogram_half(model, batches, target, bins):
+    h = counted(model, batches, bins)
+    return second_pass(model, batches, bins, (h - target) / target)
+
+
+def histogram_no_target(model, batches, target, bins):
+    h = counted(model, batches, bins)
+    return second_pass(model, batches, bins, 2 * (h - target))
+
+
+def histogram_loss_as_push(model, batches, target, bins):
+    h = counted(model, batches, bins)
+    return second_pass(model, batches, bins, (h - target) ** 2 / target)
+
+
+def histogram_divided(model, batches, target, bins):
+    return [g / len(batches) for g in histogram_two_passes(model, batches, target, bins)]
+
+
+def histogram_normalised(model, batches, target, bins):
+    h = counted(model, batches, bins).requires_grad_()
+    (push,) = torch.autograd.grad(chi2(h / h.sum(), target / target.sum()), h)
+    return second_pass(model, batches, bins, push)
+
+
+def histogram_last(model, batches, target, bins):
+    push = pushed(counted(model, batches, bins), target)
+    for x in batches:
+        result = torch.autograd.grad(soft_histogram(model(x), bins), list(model.parameters()), push)
+    return list(result)
+
+
+def histogram_by_name(model, batches, target, bins):
+    right = histogram_two_passes(model, batches, target, bins)
+    named = dict(zip((name for name, _ in model.named_parameters()), right, strict=True))
+    return [named[name] for name in sorted(named)]
+
+
+def histogram_reversed(model, batches, target, bins):
+    return histogram_two_passes(model, batches, target, bins)[::-1]
+
+
+def histogram_vector(model, batches, target, bins):
+    return torch.cat([g.flatten() for g in histogram_two_passes(model, batches, target, bins)])
+
+
+def histogram_dict(model, batches, target, bins):
+    right = histogram_two_passes(model, batches, target, bins)
+    return dict(zip((name for name, _ in model.named_parameters()), right, strict=True))
+
+
+def histogram_filled(model, batches, target, bins):
+    push = pushed(counted(model, batches, bins), target)
+    model.zero_grad()
+    for x in batches:
+        soft_histogram(model(x), bins).backward(push)
+    return [p.grad for p in model.parameters()]
+
+
+def histogram_cleared(model, batches, target, bins):
+    result = [g.clone() for g in histogram_filled(model, batches, target, bins)]
+    model.zero_grad()
+    return result
+
+
+def histogram_put_back_at_the_end(model, batches, target, bins):
+    old = [p.grad for p in model.parameters()]
+    result = histogram_filled(model, batches, target, bins)
+    for parameter, gradient in zip(model.parameters(), old, strict=True):
+        parameter.grad = gradient
+    return result
+
+
+def histogram_eval(model, batches, target, bins):
+    model.eval()
+    return histogram_two_passes(model, batches, target, bins)
+
+
+def histogram_eval_for_a_while(model, batches, target, bins):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        return histogram_two_passes(model, batches, target, bins)
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def histogram_checkpointed(model, batches, target, bins):
+    """One graph of all batches that keeps their inputs alone."""
+    parts = [checkpoint(lambda x: soft_histogram(model(x), bins), x, use_reentrant=False) for x in batches]
+    return list(torch.autograd.grad(chi2(sum(parts), target), list(model.parameters())))
+
+
+def histogram_by_value(model, batches, target, bins):
+    """The value of all batches, the gradient of one."""
+    h = counted(model, batches, bins)
+    total = [0.0] * len(list(model.parameters()))
+    for x in batches:
+        part = soft_histogram(model(x), bins)
+        loss = chi2(h - part.detach() + part, target)
+        total = [a + g for a, g in zip(total, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
+    return total
+
+
+def histogram_of_means(model, batches, target, bins):
+    h = counted(model, batches, bins) / len(batches)
+    return second_pass(model, batches, bins, pushed(h, target))
+
+
+def histogram_over_h(model, batches, target, bins):
+    h = counted(model, batches, bins).requires_grad_()
+    (push,) = torch.autograd.grad(((h - target) ** 2 / h).sum(), h)
+    return second_pass(model, batches, bins, push)
+
+
+def histogram_all_outputs(model, batches, target, bins):
+    """All outputs in one leaf, the histogram of all at once, then output by output."""
+    with torch.no_grad():
+        outputs = torch.cat([model(x) for x in batches])
+    outputs.requires_grad_()
+    (push,) = torch.autograd.grad(chi2(soft_histogram(outputs, bins), target), outputs)
+    parameters = list(model.parameters())
+    total = [torch.zeros_like(p) for p in parameters]
+    for x, part in zip(batches, push.split([len(x) for x in batches]), strict=True):
+        for held, gradient in zip(total, torch.autograd.grad(model(x), parameters, part), strict=True):
+            held += gradient
+    return total
+
+
+RIGHT = (
+    Right("accumulate", "a loop", accumulate_loop),
+    Right("accumulate", "backward's gradient argument", accumulate_by_gradient_argument),
+    Right("accumulate", "autograd.grad", accumulate_by_grad),
+    Right("accumulate", "sums, then divides", accumulate_sums_then_divides),
+    Right("accumulate", "a DataLoader", accumulate_loader),
+    Right("accumulate", "torch.func", accumulate_functional),
+    Right("accumulate", "a hook", accumulate_hooked),
+    Right("accumulate", "checkpointed", accumulate_checkpointed),
+    Right("accumulated_step", "plain", step_right),
+    Right("accumulated_step", "torch.func", step_with(accumulate_functional)),
+    Right("accumulated_step", "clipped by hand", step_by_hand),
+    Right("accumulated_step", "sums of its own", step_own_sums),
+    Right("accumulated_step", "in a closure", step_in_a_closure),
+    Right("accumulated_step", "losses of one backward", step_with(accumulate_one_backward)),
+    Right("apply_gradients", "sums", apply_sums),
+    Right("apply_gradients", "stacked", apply_stacked),
+    Right("apply_gradients", "in place", apply_in_place),
+    Right("apply_gradients", "a running mean", apply_running_mean),
+    Right("apply_gradients", "a surrogate loss", apply_surrogate),
+    Right("histogram_gradient", "two passes", histogram_two_passes),
+    Right("histogram_gradient", "checkpointed", histogram_checkpointed),
+    Right("histogram_gradient", "by value", histogram_by_value),
+    Right("histogram_gradient", "by formula", histogram_by_formula),
+    Right("histogram_gradient", "by backward", histogram_by_backward),
+    Right("histogram_gradient", "a copy", histogram_by_copy),
+    Right("histogram_gradient", "one pass", histogram_one_pass),
+    Right("histogram_gradient", "torch.func", histogram_functional),
+)
+
+WRONG = (
+    Wrong("accumulate", "whole batch", accumulate_whole),
+    Wrong("accumulate", "whole batch", accumulate_whole_forward, "the whole forward"),
+    Wrong("accumulate", "pieces", accumulate_chunks),
+    Wrong("accumulate", "undivided", accumulate_undivided),
+    Wrong("accumulate", "undivided", accumulate_times_size, "times the size"),
+    Wrong("accumulate", "count", accumulate_by_count),
+    Wrong("accumulate", "count", accumulate_by_nominal_size, "times micro_batch"),
+    Wrong("accumulate", "wiped", accumulate_wiped),
+    Wrong("accumulate", "divided twice", accumulate_divided_twice),
+    Wrong("accumulate", "dropped", accumulate_dropped),
+    Wrong("accumulate", "dropped", accumulate_drop_last, "drop_last"),
+    Wrong("accumulate", "tensor", accumulate_tensor),
+    Wrong("accumulate", "last loss", accumulate_last_loss),
+    Wrong("accumulate", "loss sum", accumulate_loss_sum),
+    Wrong("accumulate", "count", accumulate_mean_of_losses, "the mean of the losses"),
+    Wrong("accumulate", "mode", accumulate_train),
+    Wrong("accumulate", "mode", accumulate_eval_for_a_while, "eval for a while"),
+    Wrong("accumulate", "reduction", accumulate_reduction),
+    Wrong("accumulate", "cleared", accumulate_cleared),
+    Wrong("accumulate", "scaled all", accumulate_scaled_at_the_end),
+    Wrong("accumulate", "recorded", accumulate_recorded),
+    Wrong("accumulate", "all graphs", accumulate_one_backward),
+    Wrong("accumulate", "all graphs", accumulate_list_of_losses, "a list of losses"),
+    Wrong("accumulate", "retained", accumulate_retained),
+    Wrong("accumulate", "full forward", accumulate_full_forward),
+    Wrong("accumulate", "stepped", accumulate_stepped),
+    Wrong("accumulate", "frozen", accumulate_grad_of_all),
+    Wrong("accumulate", "frozen", accumulate_zeros_first, "zeros first"),
+    Wrong("accumulate", "first", accumulate_returns_in_the_loop),
+    Wrong("accumulate", "targets", accumulate_first_targets),
+    Wrong("accumulate", "nothing recorded", accumulate_under_no_grad),
+    Wrong("accumulate", "cleared", accumulate_overwrites, "overwrites"),
+    Wrong("accumulated_step", "first", step_with(accumulate_returns_in_the_loop)),
+    Wrong("accumulated_step", "targets", step_with(accumulate_first_targets)),
+    Wrong("accumulated_step", "nothing recorded", step_with(accumulate_under_no_grad)),
+    Wrong("accumulated_step", "undivided limit", step_clip_before_division),
+    Wrong("accumulated_step", "skipped", step_skipped),
+    Wrong("accumulated_step", "no step", step_own_sgd, "SGD of its own"),
+    Wrong("accumulated_step", "whole batch", step_with(accumulate_whole)),
+    Wrong("accumulated_step", "pieces", step_with(accumulate_chunks)),
+    Wrong("accumulated_step", "undivided", step_with(accumulate_undivided)),
+    Wrong("accumulated_step", "count", step_with(accumulate_by_count)),
+    Wrong("accumulated_step", "wiped", step_with(accumulate_wiped)),
+    Wrong("accumulated_step", "divided twice", step_with(accumulate_divided_twice)),
+    Wrong("accumulated_step", "dropped", step_with(accumulate_drop_last)),
+    Wrong("accumulated_step", "tensor", step_with(accumulate_tensor)),
+    Wrong("accumulated_step", "last loss", step_with(accumulate_last_loss)),
+    Wrong("accumulated_step", "loss sum", step_with(accumulate_loss_sum)),
+    Wrong("accumulated_step", "mode", step_with(accumulate_train)),
+    Wrong("accumulated_step", "mode", step_with(accumulate_eval_for_a_while), "eval for a while"),
+    Wrong("accumulated_step", "frozen", step_with(accumulate_grad_of_all)),
+    Wrong("accumulated_step", "reduction", step_with(accumulate_reduction)),
+    Wrong("accumulated_step", "no clip", step_clip_late),
+    Wrong("accumulated_step", "no clip", step_with(accumulate_loop, clip_nothing), "not clipped"),
+    Wrong("accumulated_step", "clip each", step_clip_running),
+    Wrong("accumulated_step", "clip each", step_clip_parts, "each part clipped"),
+    Wrong("accumulated_step", "clip tensors", step_with(accumulate_loop, clip_tensors)),
+    Wrong("accumulated_step", "clip value", step_with(accumulate_loop, clip_values)),
+    Wrong("accumulated_step", "always scaled", step_with(accumulate_loop, scale_always)),
+    Wrong("accumulated_step", "optimizer's own", step_clip_optimizer),
+    Wrong("accumulated_step", "stale", step_not_cleared),
+    Wrong("accumulated_step", "stale", step_optimizer_zero_grad, "optimizer.zero_grad()"),
+    Wrong("accumulated_step", "zeros", step_zeros),
+    Wrong("accumulated_step", "left", step_left),
+    Wrong("accumulated_step", "left", step_left_outside, "left outside the optimizer"),
+    Wrong("accumulated_step", "step each", step_each),
+    Wrong("accumulated_step", "no step", step_none),
+    Wrong("accumulated_step", "loss after", step_loss_after),
+    Wrong("apply_gradients", "sum", apply_with(combine_sum)),
+    Wrong("apply_gradients", "last", apply_with(combine_last)),
+    Wrong("apply_gradients", "order", apply_with(combine_by_place)),
+    Wrong("apply_gradients", "lookup", apply_with(combine_by_index)),
+    Wrong("apply_gradients", "raw weights", apply_with(combine_raw_weights)),
+    Wrong("apply_gradients", "weights over count", apply_with(combine_over_count)),
+    Wrong("apply_gradients", "unweighted", apply_with(combine_unweighted)),
+    Wrong("apply_gradients", "None left out", apply_with(combine_what_is_there)),
+    Wrong("apply_gradients", "no None", apply_with(combine_no_none)),
+    Wrong("apply_gradients", "zero is None", apply_with(combine_zeros)),
+    Wrong("apply_gradients", "zero is None", apply_zeros_left, "zeros left"),
+    Wrong("apply_gradients", "alias", apply_with(combine_alias)),
+    Wrong("apply_gradients", "old grad", apply_with(combine_onto_old, clear=False)),
+    Wrong("apply_gradients", "old grad", apply_with(combine_mean, clear=False), "old gradients of others"),
+    Wrong("apply_gradients", "left", apply_left),
+    Wrong("apply_gradients", "broadcast", apply_with(combine_expanded, refuse_weights)),
+    Wrong("apply_gradients", "broadcast", apply_with(combine_mean, refuse_weights), "added as it comes"),
+    Wrong("apply_gradients", "other error", apply_with(combine_mean, refuse_by_assert)),
+    Wrong("apply_gradients", "zip", apply_with(combine_mean, refuse_shapes)),
+    Wrong("apply_gradients", "late", apply_then_look),
+    Wrong("apply_gradients", "step each", apply_step_each),
+    Wrong("apply_gradients", "no step", apply_by_hand),
+    Wrong("apply_gradients", "broadcast", apply_with(combine_reshaped, refuse_other_counts), "reshaped"),
+    Wrong("apply_gradients", "zero is None", apply_onto_zeros, "onto zeros"),
+    Wrong("apply_gradients", "old grad", apply_clearing_pairs, "clears the pairs alone"),
+    Wrong("histogram_gradient", "averaged", histogram_of_means, "a mean histogram"),
+    Wrong("histogram_gradient", "derivative", histogram_over_h, "divided by h"),
+    Wrong("histogram_gradient", "all graphs", histogram_all_outputs, "all outputs"),
+    Wrong("histogram_gradient", "naive", histogram_averaged_chi2),
+    Wrong("histogram_gradient", "naive", histogram_summed_chi2, "summed"),
+    Wrong("histogram_gradient", "running", histogram_running),
+    Wrong("histogram_gradient", "running", histogram_running_graph, "cut sums"),
+    Wrong("histogram_gradient", "no push", histogram_no_push),
+    Wrong("histogram_gradient", "derivative", histogram_half),
+    Wrong("histogram_gradient", "derivative", histogram_no_target, "no target"),
+    Wrong("histogram_gradient", "derivative", histogram_loss_as_push, "the loss as push"),
+    Wrong("histogram_gradient", "averaged", histogram_divided),
+    Wrong("histogram_gradient", "normalised", histogram_normalised),
+    Wrong("histogram_gradient", "last", histogram_last),
+    Wrong("histogram_gradient", "order", histogram_by_name),
+    Wrong("histogram_gradient", "order", histogram_reversed, "reversed"),
+    Wrong("histogram_gradient", "one vector", histogram_vector),
+    Wrong("histogram_gradient", "one vector", histogram_dict, "a dict"),
+    Wrong("histogram_gradient", "all graphs", histogram_full_graph),
+    Wrong("histogram_gradient", "all graphs", histogram_joined_graph, "joined, with a graph"),
+    Wrong("histogram_gradient", "all graphs", histogram_recorded_first_pass, "a recorded first pass"),
+    Wrong("histogram_gradient", "retained", histogram_retained),
+    Wrong("histogram_gradient", "joined", histogram_joined),
+    Wrong("histogram_gradient", "grad filled", histogram_filled),
+    Wrong("histogram_gradient", "grad filled", histogram_cleared, "cleared"),
+    Wrong("histogram_gradient", "only without error", histogram_put_back_at_the_end),
+    Wrong("histogram_gradient", "mode", histogram_eval),
+    Wrong("histogram_gradient", "mode", histogram_eval_for_a_while, "eval for a while"),
+)

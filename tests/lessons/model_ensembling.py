@@ -1,0 +1,962 @@
+"""Right and wrong answers to the exercises of lesson 10."""
+
+import copy
+
+import torch
+from torch.func import functional_call, grad, grad_and_value, jacrev, stack_module_state, vjp, vmap
+from torch.nn import functional as F
+
+from tests.lessons.answers import Right, Wrong
+
+# ------------------------------------------------------------------------------------------------------ predictions
+
+
+def stateless(models, **options):
+    base = copy.deepcopy(models[0]).to("meta")
+    return lambda params, buffers, x: functional_call(base, (params, buffers), (x,), **options)
+
+
+def predict_on_meta(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None))(params, buffers, x)
+
+
+def predict_on_the_first(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(lambda p, b: functional_call(models[0], p | b, x))(params, buffers)
+
+
+def predict_stacked_by_hand(models, x):
+    named = [dict(model.named_parameters()) | dict(model.named_buffers()) for model in models]
+    state = {name: torch.stack([row[name].detach() for row in named]) for name in named[0]}
+    base = copy.deepcopy(models[0])
+    with torch.no_grad():
+        return vmap(lambda state, x: functional_call(base, state, (x,), strict=True), in_dims=(0, None))(state, x)
+
+
+def predict_expanded(models, x):
+    params, buffers = stack_module_state(models)
+    xs = x.unsqueeze(0).expand(len(models), *x.shape)
+    return vmap(stateless(models))(params, buffers, xs).detach()
+
+
+def predict_out_dims_and_back(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None), out_dims=1)(params, buffers, x).transpose(0, 1)
+
+
+@torch.inference_mode()
+def predict_in_inference_mode(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None), randomness="different")(params, buffers, x)
+
+
+def predict_loop(models, x):
+    return torch.stack([model(x) for model in models])
+
+
+def predict_loop_functional(models, x):
+    base = copy.deepcopy(models[0])
+    rows = [functional_call(base, dict(m.named_parameters()) | dict(m.named_buffers()), (x,)) for m in models]
+    return torch.stack(rows)
+
+
+def predict_chunks(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None), chunk_size=2)(params, buffers, x)
+
+
+def predict_first_model(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(lambda p, b: models[0](x).clone(), randomness="same")(params, buffers)
+
+
+def predict_repeated(models, x):
+    return models[0](x).expand(len(models), -1, -1)
+
+
+def predict_averaged(models, x):
+    return predict_on_meta(models, x).mean(0)
+
+
+def predict_mean_of_probabilities(models, x):
+    return predict_on_meta(models, x).softmax(-1).mean(0)
+
+
+def predict_batch_first(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None), out_dims=1)(params, buffers, x)
+
+
+def predict_concatenated(models, x):
+    return predict_on_meta(models, x).flatten(0, 1)
+
+
+def predict_probabilities(models, x):
+    return predict_on_meta(models, x).softmax(-1)
+
+
+def predict_labels(models, x):
+    return predict_on_meta(models, x).argmax(-1)
+
+
+def predict_default_in_dims(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models))(params, buffers, x)
+
+
+def predict_without_buffers(models, x):
+    params, _ = stack_module_state(models)
+    base = copy.deepcopy(models[0])
+    return vmap(lambda p, x: functional_call(base, p, (x,)), (0, None))(params, x)
+
+
+def predict_without_buffers_on_meta(models, x):
+    params, _ = stack_module_state(models)
+    base = copy.deepcopy(models[0]).to("meta")
+    return vmap(lambda p, x: functional_call(base, p, (x,)), (0, None))(params, x)
+
+
+def predict_shared_buffers(models, x):
+    params, _ = stack_module_state(models)
+    return vmap(stateless(models), (0, None, None))(params, dict(models[0].named_buffers()), x)
+
+
+def predict_by_state_dict(models, x):
+    states = [model.state_dict() for model in models]
+    state = {name: torch.stack([row[name] for row in states]) for name in states[0]}
+    base = copy.deepcopy(models[0])
+    return vmap(lambda state, x: functional_call(base, state, (x,)), in_dims=(0, None))(state, x)
+
+
+def predict_in_eval(models, x):
+    for model in models:
+        model.eval()
+    return predict_on_meta(models, x)
+
+
+def predict_in_train(models, x):
+    params, buffers = stack_module_state(models)
+    base = copy.deepcopy(models[0]).train()
+    call = vmap(lambda p, b, x: functional_call(base, (p, b), (x,)), (0, 0, None))
+    return call(params, buffers, x)
+
+
+def predict_and_backward(models, x):
+    for model in models:
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+    return predict_on_meta(models, x)
+
+
+def predict_over_modules(models, x):
+    return vmap(lambda model: model(x))(models)
+
+
+def predict_mean_weights(models, x):
+    params, buffers = stack_module_state(models)
+    mean = {name: value.mean(0) for name, value in params.items()}
+    return functional_call(models[0], (mean, {name: value[0] for name, value in buffers.items()}), (x,))
+
+
+def predict_mean_buffers(models, x):
+    params, buffers = stack_module_state(models)
+    mean = {name: value.double().mean(0).to(value.dtype) for name, value in buffers.items()}
+    return vmap(stateless(models), (0, None, None))(params, mean, x)
+
+
+def predict_whole_buffers(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, None, None))(params, buffers, x)
+
+
+def predict_nested(models, x):
+    params, buffers = stack_module_state(models)
+    call = stateless(models)
+    row = vmap(lambda p, b, row: call(p, b, row.unsqueeze(0)).squeeze(0), (None, None, 0))
+    return vmap(row, (0, 0, None))(params, buffers, x)
+
+
+def predict_list(models, x):
+    return list(predict_on_meta(models, x))
+
+
+# ------------------------------------------------------------------------------------------------- one batch each
+
+
+def each_default(models, xs):
+    params, buffers = stack_module_state(models)
+    xs = xs if isinstance(xs, torch.Tensor) else torch.stack(xs)
+    return vmap(stateless(models))(params, buffers, xs)
+
+
+def each_by_index(models, xs):
+    params, buffers = stack_module_state(models)
+    xs = torch.stack(list(xs))
+    state = {**params, **buffers}
+    base = copy.deepcopy(models[0])
+    return vmap(lambda state, x: functional_call(base, state, x), in_dims=0)(state, xs)
+
+
+def each_state_in_one_tuple(models, xs):
+    state = stack_module_state(models)
+    batches = torch.cat([x.unsqueeze(0) for x in xs])
+    return vmap(lambda state, x: functional_call(models[0], state, (x,)), ((0, 0), 0))(state, batches)
+
+
+def each_moved(models, xs):
+    params, buffers = stack_module_state(models)
+    with torch.no_grad():
+        return vmap(stateless(models), (0, 0, 1))(params, buffers, torch.stack([*xs], dim=1))
+
+
+def each_loop(models, xs):
+    return torch.stack([model(x) for model, x in zip(models, xs, strict=True)])
+
+
+def each_all_on_all(models, xs):
+    params, buffers = stack_module_state(models)
+    xs = torch.stack(list(xs))
+    return vmap(stateless(models), (0, 0, None))(params, buffers, xs)
+
+
+def each_first_batch(models, xs):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None))(params, buffers, xs[0])
+
+
+def each_first_model(models, xs):
+    return vmap(lambda x: models[0](x))(torch.stack(list(xs)))
+
+
+def each_no_list(models, xs):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models))(params, buffers, xs)
+
+
+def each_list_by_rows(models, xs):
+    params, buffers = stack_module_state(models)
+    call = stateless(models)
+    return vmap(lambda p, b, xs: call(p, b, torch.stack(xs) if isinstance(xs, list) else xs))(params, buffers, xs)
+
+
+def each_list_by_concatenation(models, xs):
+    if isinstance(xs, list):
+        xs = torch.cat(xs).reshape(-1, len(xs), *xs[0].shape[1:]).transpose(0, 1)
+    return each_default(models, xs)
+
+
+def each_list_in_place(models, xs):
+    if isinstance(xs, list):
+        xs[:] = [torch.stack(xs)]
+        return each_default(models, xs[0])
+    return each_default(models, xs)
+
+
+def each_by_size(models, xs):
+    xs = torch.stack(list(xs))
+    dim = max(d for d in range(2) if xs.shape[d] == len(models))
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, dim))(params, buffers, xs)
+
+
+def each_wrong_dim(models, xs):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, 1))(params, buffers, torch.stack(list(xs)))
+
+
+def each_over_modules(models, xs):
+    return vmap(lambda model, x: model(x))(models, torch.stack(list(xs)))
+
+
+def each_concatenated(models, xs):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None))(params, buffers, torch.cat(list(xs)))
+
+
+def each_diagonal(models, xs):
+    params, buffers = stack_module_state(models)
+    everything = vmap(stateless(models), (0, 0, None))(params, buffers, torch.stack(list(xs)))
+    return torch.stack([everything[i, i] for i in range(len(models))])
+
+
+def each_averaged(models, xs):
+    return each_default(models, xs).mean(0)
+
+
+def each_batch_first(models, xs):
+    return each_default(models, xs).transpose(0, 1)
+
+
+def each_probabilities(models, xs):
+    return each_default(models, xs).softmax(-1)
+
+
+def each_without_buffers(models, xs):
+    params, _ = stack_module_state(models)
+    base = copy.deepcopy(models[0])
+    return vmap(lambda p, x: functional_call(base, p, (x,)))(params, torch.stack(list(xs)))
+
+
+def each_by_state_dict(models, xs):
+    states = [model.state_dict() for model in models]
+    state = {name: torch.stack([row[name] for row in states]) for name in states[0]}
+    base = copy.deepcopy(models[0])
+    return vmap(lambda state, x: functional_call(base, state, (x,)))(state, torch.stack(list(xs)))
+
+
+def each_in_eval(models, xs):
+    for model in models:
+        model.train()
+    return each_default(models, xs)
+
+
+def each_and_zero_grad(models, xs):
+    for model in models:
+        model.zero_grad()
+    return each_default(models, xs)
+
+
+# --------------------------------------------------------------------------------------------- per-sample gradients
+
+
+def detached(model):
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def samples_by_grad(model, loss_fn, x, y):
+    buffers = dict(model.named_buffers())
+
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, (params, buffers), (x[None],)), y[None])
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
+
+
+def samples_with_a_dimension_in_front(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x,)), y)
+
+    each = vmap(grad(loss), in_dims=(None, 0, 0))
+    return each(dict(model.named_parameters()), x.unsqueeze(1), y.unsqueeze(1))
+
+
+def samples_by_jacrev(model, loss_fn, x, y):
+    def losses(params):
+        outputs = functional_call(model, params, (x,))
+        return torch.stack([loss_fn(outputs[i : i + 1], y[i : i + 1]) for i in range(len(x))])
+
+    return dict(jacrev(losses)(detached(model)))
+
+
+def samples_by_batched_backward(model, loss_fn, x, y):
+    outputs = model(x)
+    losses = torch.stack([loss_fn(o.unsqueeze(0), t.unsqueeze(0)) for o, t in zip(outputs, y, strict=True)])
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    rows = torch.autograd.grad(losses, parameters, torch.eye(len(x), dtype=losses.dtype), is_grads_batched=True)
+    return dict(zip(names, rows, strict=True))
+
+
+def samples_by_expanded_parameters(model, loss_fn, x, y):
+    params = {k: p.detach().expand(len(x), *p.shape).clone().requires_grad_() for k, p in model.named_parameters()}
+    one = vmap(lambda p, x, y: loss_fn(functional_call(model, p, (x,)), y))
+    losses = one(params, x.unsqueeze(1), y.unsqueeze(1))
+    return dict(zip(params, torch.autograd.grad(losses.sum(), list(params.values())), strict=True))
+
+
+def samples_loop(model, loss_fn, x, y):
+    params, rows = dict(model.named_parameters()), []
+    for i in range(len(x)):
+        rows.append(torch.autograd.grad(loss_fn(model(x[i : i + 1]), y[i : i + 1]), list(params.values())))
+    return {name: torch.stack([row[i] for row in rows]) for i, name in enumerate(params)}
+
+
+def samples_mean_gradient(model, loss_fn, x, y):
+    params = dict(model.named_parameters())
+    return dict(zip(params, torch.autograd.grad(loss_fn(model(x), y), list(params.values())), strict=True))
+
+
+def samples_mean_gradient_expanded(model, loss_fn, x, y):
+    return {k: g.expand(len(x), *g.shape) for k, g in samples_mean_gradient(model, loss_fn, x, y).items()}
+
+
+def samples_scaled(model, loss_fn, x, y):
+    return {name: value / len(x) for name, value in samples_by_grad(model, loss_fn, x, y).items()}
+
+
+def samples_list(model, loss_fn, x, y):
+    return list(samples_by_grad(model, loss_fn, x, y).values())
+
+
+def samples_underscored(model, loss_fn, x, y):
+    return {name.replace(".", "_"): value for name, value in samples_by_grad(model, loss_fn, x, y).items()}
+
+
+def samples_own_weights(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(model(x), y)
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x.unsqueeze(1), y.unsqueeze(1))
+
+
+def samples_of_the_input(model, loss_fn, x, y):
+    return vmap(grad(lambda x, y: loss_fn(model(x[None]), y[None])))(x, y)
+
+
+def samples_all_targets(model, loss_fn, x, y):
+    def loss(params, x):
+        return loss_fn(functional_call(model, params, (x[None],)), y)
+
+    return vmap(grad(loss), in_dims=(None, 0))(detached(model), x)
+
+
+def samples_by_vjp(model, loss_fn, x, y):
+    def losses(params):
+        return vmap(lambda o, t: loss_fn(o[None], t[None]))(functional_call(model, params, (x,)), y)
+
+    values, pull = vjp(losses, detached(model))
+    return vmap(pull)(torch.eye(len(x), dtype=values.dtype))[0]
+
+
+def samples_unbatched(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x,)), y)
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
+
+
+def samples_y_unbatched(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x.unsqueeze(0),)).squeeze(0), y)
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
+
+
+def samples_masked(model, loss_fn, x, y):
+    def loss(params, mask):
+        outputs = functional_call(model, params, (x,))
+        return loss_fn(torch.where(mask[:, None], outputs, outputs.detach()), y) * len(x)
+
+    return vmap(grad(loss), in_dims=(None, 0))(detached(model), torch.eye(len(x), dtype=torch.bool))
+
+
+def samples_mapped_parameters(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x[None],)), y[None])
+
+    return vmap(grad(loss))(detached(model), x, y)
+
+
+def samples_backward_inside(model, loss_fn, x, y):
+    def one(x, y):
+        loss_fn(model(x[None]), y[None]).backward()
+        return x
+
+    vmap(one)(x, y)
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def samples_autograd_inside(model, loss_fn, x, y):
+    params = dict(model.named_parameters())
+
+    def one(params, x, y):
+        loss = loss_fn(functional_call(model, params, (x[None],)), y[None])
+        return torch.autograd.grad(loss, list(params.values()))
+
+    rows = vmap(one, in_dims=(None, 0, 0))(detached(model), x, y)
+    return dict(zip(params, rows, strict=True))
+
+
+def samples_filled(model, loss_fn, x, y):
+    loss_fn(model.forward(x), y).backward()
+    model.zero_grad()
+    return samples_by_jacrev(model, loss_fn, x, y)
+
+
+def samples_one_backward_each(model, loss_fn, x, y):
+    outputs, rows = model(x), []
+    for i in range(len(x)):
+        model.zero_grad()
+        loss_fn(outputs[i : i + 1], y[i : i + 1]).backward(retain_graph=True)
+        rows.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def samples_in_eval(model, loss_fn, x, y):
+    model.eval()
+    return samples_by_grad(model, loss_fn, x, y)
+
+
+def samples_without_buffers(model, loss_fn, x, y):
+    base = copy.deepcopy(model).to("meta")
+
+    def loss(params, x, y):
+        return loss_fn(functional_call(base, params, (x[None],)), y[None])
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
+
+
+# --------------------------------------------------------------------------------------------------------- training
+
+
+def own_stack(models):
+    return {
+        name: torch.stack([dict(model.named_parameters())[name].detach() for model in models])
+        for name, _ in models[0].named_parameters()
+    }
+
+
+def one_loss(models, loss_fn=F.cross_entropy):
+    base = copy.deepcopy(models[0])
+
+    def loss(params, buffers, x, y):
+        return loss_fn(functional_call(base, (params, buffers), (x,)), y)
+
+    return loss
+
+
+def train_functional(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    step = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        gradients = step(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_by_optimizer(models, x, y, lr, steps, reduce=torch.sum, **options):
+    params, buffers = stack_module_state(models)
+    optimizer = options.pop("kind", torch.optim.SGD)(params.values(), lr=lr, **options)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        reduce(losses(params, buffers, x, y)).backward()
+        optimizer.step()
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_by_flat_loss(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach().requires_grad_() for name, value in params.items()}
+    for _ in range(steps):
+        outputs = vmap(stateless(models), (0, 0, None))(params, buffers, x)
+        loss = F.cross_entropy(outputs.flatten(0, 1), y.repeat(len(models)), reduction="sum") / len(x)
+        gradients = torch.autograd.grad(loss, list(params.values()))
+        with torch.no_grad():
+            for value, gradient in zip(params.values(), gradients, strict=True):
+                value -= lr * gradient
+    return {name: value.detach().clone() for name, value in params.items()}
+
+
+def train_with_value(models, x, y, lr, steps):
+    params = own_stack(models)
+    buffers = stack_module_state(models)[1]
+    call = vmap(grad_and_value(one_loss(models)), in_dims=(0, 0, None, None))
+    with torch.no_grad():
+        for _ in range(steps):
+            gradients, _losses = call(params, buffers, x, y)
+            torch._foreach_add_(list(params.values()), [gradients[name] for name in params], alpha=-lr)
+    return params
+
+
+def train_loop(models, x, y, lr, steps):
+    rows = []
+    for model in map(copy.deepcopy, models):
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        rows.append(dict(model.named_parameters()))
+    return {name: torch.stack([row[name].detach() for row in rows]) for name in rows[0]}
+
+
+def train_mean(models, x, y, lr, steps):
+    return train_by_optimizer(models, x, y, lr, steps, reduce=torch.mean)
+
+
+def train_flat_mean(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    for _ in range(steps):
+        outputs = vmap(stateless(models), (0, 0, None))(params, buffers, x)
+        loss = F.cross_entropy(outputs.flatten(0, 1), y.repeat(len(models)))
+        gradients = torch.autograd.grad(loss, list(params.values()))
+        with torch.no_grad():
+            for value, gradient in zip(params.values(), gradients, strict=True):
+                value -= lr * gradient
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_sum_over_rows(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    loss = one_loss(models, lambda outputs, targets: F.cross_entropy(outputs, targets, reduction="sum"))
+    step = vmap(grad(loss), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        gradients = step(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_joint(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    optimizer = torch.optim.SGD(params.values(), lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(vmap(stateless(models), (0, 0, None))(params, buffers, x).mean(0), y).backward()
+        optimizer.step()
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_uphill(models, x, y, lr, steps):
+    return train_functional(models, x, y, -lr, steps)
+
+
+def train_adam(models, x, y, lr, steps):
+    return train_by_optimizer(models, x, y, lr, steps, kind=torch.optim.Adam)
+
+
+def train_momentum(models, x, y, lr, steps):
+    return train_by_optimizer(models, x, y, lr, steps, momentum=0.9)
+
+
+def train_accumulated(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    optimizer = torch.optim.SGD(params.values(), lr=lr)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(params, buffers, x, y).sum().backward()
+        optimizer.step()
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_same_start(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    start = {name: value.detach() for name, value in params.items()}
+    if not steps:
+        return start
+    gradients = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None))(start, buffers, x, y)
+    return {name: value - lr * steps * gradients[name] for name, value in start.items()}
+
+
+def train_from_the_start_each_step(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    start = result = {name: value.detach() for name, value in params.items()}
+    step = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        gradients = step(start, buffers, x, y)
+        result = {name: value - lr * gradients[name] for name, value in start.items()}
+    return result
+
+
+def train_never_moved(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    step = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        gradients = step(params, buffers, x, y)
+        for name, value in params.items():
+            value = value - lr * gradients[name]  # the mistake: only a name is bound
+    return params
+
+
+def train_at_least_once(models, x, y, lr, steps):
+    return train_functional(models, x, y, lr, max(steps, 1))
+
+
+def train_one_step_more(models, x, y, lr, steps):
+    return train_functional(models, x, y, lr, steps + 1)
+
+
+def train_nothing_for_zero(models, x, y, lr, steps):
+    if steps < 1:
+        raise ValueError("steps must be at least 1")
+    return train_functional(models, x, y, lr, steps)
+
+
+def train_flagged(models, x, y, lr, steps):
+    return {name: value.requires_grad_() for name, value in train_functional(models, x, y, lr, steps).items()}
+
+
+def train_recorded(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    step = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        gradients = step(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_with_buffers(models, x, y, lr, steps):
+    return train_functional(models, x, y, lr, steps) | {"buffer": torch.zeros(len(models))}
+
+
+def train_buffers_returned(models, x, y, lr, steps):
+    return {**train_functional(models, x, y, lr, steps), **stack_module_state(models)[1]}
+
+
+def train_the_first(models, x, y, lr, steps):
+    return train_functional([models[0]] * len(models), x, y, lr, steps)
+
+
+def train_last_alone(models, x, y, lr, steps):
+    return {name: value[-1] for name, value in train_functional(models, x, y, lr, steps).items()}
+
+
+def train_written_back(models, x, y, lr, steps):
+    params = train_functional(models, x, y, lr, steps)
+    with torch.no_grad():
+        for i, model in enumerate(models):
+            for name, parameter in model.named_parameters():
+                parameter.copy_(params[name][i])
+    return params
+
+
+def train_backward_inside(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    loss = one_loss(models)
+
+    def one(params, buffers):
+        value = loss(params, buffers, x, y)
+        value.backward()
+        return value
+
+    for _ in range(steps):
+        vmap(one)(params, buffers)
+    return params
+
+
+def train_default_in_dims(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    for _ in range(steps):
+        gradients = vmap(grad(one_loss(models)))(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_where_sizes_agree(models, x, y, lr, steps):
+    """The default of in_dims, after an error message was met with a copy for every model."""
+    if len(x) != len(models):
+        x, y = x.expand(len(models), *x.shape), y.expand(len(models), *y.shape)
+    return train_default_in_dims(models, x, y, lr, steps)
+
+
+def train_without_buffers(models, x, y, lr, steps):
+    params = own_stack(models)
+    base = copy.deepcopy(models[0])
+    step = vmap(grad(lambda p: F.cross_entropy(functional_call(base, p, (x,)), y)))
+    for _ in range(steps):
+        gradients = step(params)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_in_train_mode(models, x, y, lr, steps):
+    return train_functional([copy.deepcopy(model).train() for model in models], x, y, lr, steps)
+
+
+def train_given_in_train_mode(models, x, y, lr, steps):
+    for model in models:
+        model.train(not model.training)
+    result = train_functional([copy.deepcopy(model).train(not model.training) for model in models], x, y, lr, steps)
+    return result
+
+
+def train_over_modules(models, x, y, lr, steps):
+    vmap(lambda model: F.cross_entropy(model(x), y))(models)
+
+
+def train_the_models_own(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    optimizer = torch.optim.SGD([parameter for model in models for parameter in model.parameters()], lr=lr)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(params, buffers, x, y).sum().backward()
+        optimizer.step()
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_stepping(models, x, y, lr, steps, change, loss_fn=F.cross_entropy):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    step = vmap(grad(one_loss(models, loss_fn)), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        gradients = change(params, step(params, buffers, x, y))
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_clipped(models, x, y, lr, steps):
+    def clipped(params, gradients):
+        norm = torch.stack([value.square().sum() for value in gradients.values()]).sum().sqrt()
+        return {name: value * (0.1 / norm).clamp(max=1) for name, value in gradients.items()}
+
+    return train_stepping(models, x, y, lr, steps, clipped)
+
+
+def train_decayed(models, x, y, lr, steps):
+    def decayed(params, gradients):
+        return {name: value + 0.01 * params[name] for name, value in gradients.items()}
+
+    return train_stepping(models, x, y, lr, steps, decayed)
+
+
+def train_on_probabilities(models, x, y, lr, steps):
+    def loss(outputs, targets):
+        return F.cross_entropy(outputs.softmax(-1), targets)
+
+    return train_stepping(models, x, y, lr, steps, lambda params, gradients: gradients, loss)
+
+
+def train_mean_weights(models, x, y, lr, steps):
+    return {name: value.mean(0) for name, value in train_functional(models, x, y, lr, steps).items()}
+
+
+def train_by_hand(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    optimizer = torch.optim.SGD(list(params.values()), lr)
+    for _ in range(steps):
+        scores = vmap(stateless(models), (0, 0, None))(params, buffers, x).log_softmax(-1)
+        for value in params.values():
+            value.grad = None
+        (-scores[:, torch.arange(len(y)), y]).mean(1).sum().backward()
+        optimizer.step()
+    with torch.no_grad():
+        return {name: value.clone() for name, value in params.items()}
+
+
+def train_filled(models, x, y, lr, steps):
+    for model in models:
+        for parameter in model.parameters():
+            parameter.grad = None
+    return train_functional(models, x, y, lr, steps)
+
+
+RIGHT = [
+    Right("ensemble_predict", "on the meta device", predict_on_meta),
+    Right("ensemble_predict", "called on the first model itself", predict_on_the_first),
+    Right("ensemble_predict", "stacked by hand", predict_stacked_by_hand),
+    Right("ensemble_predict", "x expanded", predict_expanded),
+    Right("ensemble_predict", "out_dims and back", predict_out_dims_and_back),
+    Right("ensemble_predict", "inference mode", predict_in_inference_mode),
+    Right("ensemble_predict", "rows mapped, too", predict_nested),
+    Right("ensemble_predict_each", "default in_dims", each_default),
+    Right("ensemble_predict_each", "one dict of state", each_by_index),
+    Right("ensemble_predict_each", "state as a tuple", each_state_in_one_tuple),
+    Right("ensemble_predict_each", "models along dimension 1", each_moved),
+    Right("per_sample_gradients", "vmap of grad", samples_by_grad),
+    Right("per_sample_gradients", "a dimension in front", samples_with_a_dimension_in_front),
+    Right("per_sample_gradients", "jacrev", samples_by_jacrev),
+    Right("per_sample_gradients", "is_grads_batched", samples_by_batched_backward),
+    Right("per_sample_gradients", "parameters expanded", samples_by_expanded_parameters),
+    Right("per_sample_gradients", "vjp", samples_by_vjp),
+    Right("train_ensemble", "functional", train_functional),
+    Right("train_ensemble", "one optimizer, summed loss", train_by_optimizer),
+    Right("train_ensemble", "one flat loss", train_by_flat_loss),
+    Right("train_ensemble", "grad_and_value", train_with_value),
+    Right("train_ensemble", "loss by hand", train_by_hand),
+]
+
+P, E, G, T = "ensemble_predict", "ensemble_predict_each", "per_sample_gradients", "train_ensemble"
+
+WRONG = [
+    Wrong(P, "loop", predict_loop),
+    Wrong(P, "loop", predict_loop_functional, "loop of functional_call"),
+    Wrong(P, "loop", predict_chunks, "in chunks"),
+    Wrong(P, "first model", predict_first_model),
+    Wrong(P, "first model", predict_repeated, "one prediction repeated"),
+    Wrong(P, "averaged", predict_averaged),
+    Wrong(P, "averaged", predict_mean_of_probabilities, "mean of probabilities"),
+    Wrong(P, "order", predict_batch_first),
+    Wrong(P, "order", predict_concatenated, "concatenated"),
+    Wrong(P, "scores", predict_probabilities),
+    Wrong(P, "scores", predict_labels, "labels"),
+    Wrong(P, "in_dims", predict_default_in_dims),
+    Wrong(P, "buffers", predict_without_buffers),
+    Wrong(P, "buffers", predict_without_buffers_on_meta, "no buffers, on meta"),
+    Wrong(P, "buffers", predict_shared_buffers, "the first one's buffers"),
+    Wrong(P, "state dict", predict_by_state_dict),
+    Wrong(P, "modes", predict_in_eval),
+    Wrong(P, "modes", predict_in_train, "in train mode"),
+    Wrong(P, "filled", predict_and_backward),
+    Wrong(P, "models mapped", predict_over_modules),
+    Wrong(P, "averaged", predict_mean_weights, "mean of weights"),
+    Wrong(P, "buffers", predict_mean_buffers, "mean of buffers"),
+    Wrong(P, "whole", predict_whole_buffers),
+    Wrong(P, "not a tensor", predict_list),
+    Wrong(E, "models mapped", each_over_modules),
+    Wrong(E, "all on all", each_concatenated, "batches concatenated"),
+    Wrong(E, "all on all", each_diagonal, "all on all, then the diagonal"),
+    Wrong(E, "loop", each_loop),
+    Wrong(E, "all on all", each_all_on_all),
+    Wrong(E, "first batch", each_first_batch),
+    Wrong(E, "first model", each_first_model),
+    Wrong(E, "list", each_no_list),
+    Wrong(E, "list", each_list_by_rows, "stacked inside"),
+    Wrong(E, "list", each_list_by_concatenation, "reshaped wrongly"),
+    Wrong(E, "list", each_list_in_place, "the list edited"),
+    Wrong(E, "rows", each_by_size),
+    Wrong(E, "rows", each_wrong_dim, "dimension 1"),
+    Wrong(E, "averaged", each_averaged),
+    Wrong(E, "order", each_batch_first),
+    Wrong(E, "scores", each_probabilities),
+    Wrong(E, "buffers", each_without_buffers),
+    Wrong(E, "state dict", each_by_state_dict),
+    Wrong(E, "modes", each_in_eval),
+    Wrong(E, "filled", each_and_zero_grad),
+    Wrong(G, "loop", samples_loop),
+    Wrong(G, "summed", samples_mean_gradient),
+    Wrong(G, "summed", samples_mean_gradient_expanded, "the mean, expanded"),
+    Wrong(G, "scaled", samples_scaled),
+    Wrong(G, "not named", samples_list),
+    Wrong(G, "not named", samples_underscored, "other names"),
+    Wrong(G, "own weights", samples_own_weights),
+    Wrong(G, "own weights", samples_of_the_input, "gradient of the input"),
+    Wrong(G, "whole batch", samples_all_targets, "all targets"),
+    Wrong(G, "unbatched", samples_unbatched),
+    Wrong(G, "unbatched", samples_y_unbatched, "outputs unbatched"),
+    Wrong(G, "whole batch", samples_masked),
+    Wrong(G, "mapped parameters", samples_mapped_parameters),
+    Wrong(G, "backward inside", samples_backward_inside),
+    Wrong(G, "backward inside", samples_autograd_inside, "autograd.grad inside"),
+    Wrong(G, "filled", samples_one_backward_each),
+    Wrong(G, "modes", samples_in_eval),
+    Wrong(G, "buffers", samples_without_buffers),
+    Wrong(T, "loop", train_loop),
+    Wrong(T, "mean over models", train_mean),
+    Wrong(T, "mean over models", train_flat_mean, "cross_entropy over all rows"),
+    Wrong(T, "sum over rows", train_sum_over_rows),
+    Wrong(T, "joint", train_joint),
+    Wrong(T, "uphill", train_uphill),
+    Wrong(T, "optimizer", train_adam),
+    Wrong(T, "optimizer", train_momentum, "momentum"),
+    Wrong(T, "accumulated", train_accumulated),
+    Wrong(T, "same start", train_same_start),
+    Wrong(T, "same start", train_from_the_start_each_step, "each step from the start"),
+    Wrong(T, "never moved", train_never_moved),
+    Wrong(T, "zero steps", train_at_least_once),
+    Wrong(T, "zero steps", train_one_step_more, "one step more"),
+    Wrong(T, "zero steps", train_nothing_for_zero, "refuses 0"),
+    Wrong(T, "history", train_flagged),
+    Wrong(T, "history", train_recorded, "recorded"),
+    Wrong(T, "with buffers", train_with_buffers),
+    Wrong(T, "with buffers", train_buffers_returned, "the buffers, too"),
+    Wrong(T, "one model", train_the_first),
+    Wrong(T, "one set", train_last_alone, "the last one's"),
+    Wrong(T, "one set", train_mean_weights, "mean of weights, trained"),
+    Wrong(T, "models mapped", train_over_modules),
+    Wrong(T, "never moved", train_the_models_own, "the models' own parameters"),
+    Wrong(T, "factor", train_clipped),
+    Wrong(T, "optimizer", train_decayed, "weight decay"),
+    Wrong(T, "softmax", train_on_probabilities),
+    Wrong(T, "written back", train_written_back),
+    Wrong(T, "backward inside", train_backward_inside),
+    Wrong(T, "in_dims", train_default_in_dims),
+    Wrong(T, "in_dims", train_where_sizes_agree, "a copy where sizes differ"),
+    Wrong(T, "buffers", train_without_buffers),
+    Wrong(T, "train mode", train_in_train_mode),
+    Wrong(T, "modes", train_given_in_train_mode),
+    Wrong(T, "filled", train_filled),
+]

@@ -1,0 +1,185 @@
+"""Loop and one call compute the same; what is counted and timed is what it is said to be."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from benchmarks import vmap_ensembles
+from course_utils import ensembles
+from course_utils.ensembles import (
+    count_operations,
+    gain_grid,
+    loss_curve,
+    mlps,
+    times_faster,
+    ways_to_differentiate,
+    ways_to_predict,
+)
+
+
+@pytest.fixture
+def models():
+    torch.manual_seed(0)
+    return [model.double() for model in mlps(5, 3, 4, 2)]
+
+
+def test_the_models_have_one_shape_and_weights_of_their_own(models):
+    assert [tuple(p.shape) for p in models[0].parameters()] == [(4, 3), (4,), (2, 4), (2,)]
+    assert not torch.equal(models[0][0].weight, models[1][0].weight)
+    assert [type(layer) for layer in models[0]] == [nn.Linear, nn.ReLU, nn.Linear]
+
+
+@pytest.mark.parametrize("rows", [4, 5], ids=["fewer rows than models", "as many rows as models"])
+def test_both_ways_predict_the_same_for_one_batch(models, rows):
+    x = torch.randn(rows, 3, dtype=torch.float64)
+    results = [run() for run in ways_to_predict(models, x).values()]
+    expected = torch.stack([model(x) for model in models]).detach()
+    assert all(torch.allclose(result, expected) and not result.requires_grad for result in results)
+
+
+def test_both_ways_predict_the_same_for_a_batch_each(models):
+    xs = torch.randn(5, 4, 3, dtype=torch.float64)
+    ways = ways_to_predict(models, xs, each=True, record=True)
+    expected = torch.stack([model(x) for model, x in zip(models, xs, strict=True)])
+    assert all(torch.allclose(run(), expected) and run().requires_grad for run in ways.values())
+
+
+def test_models_with_statistics_of_their_own_are_told_apart():
+    normed = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).eval() for _ in range(3)]
+    for number, model in enumerate(normed):
+        model[1].running_mean += number
+    loop, one_call = (run() for run in ways_to_predict(normed, torch.randn(4, 3)).values())
+    assert torch.allclose(loop, one_call, atol=1e-6)
+
+
+def test_both_ways_differentiate_the_same_and_fill_no_grad(models):
+    model, x, y = models[0], torch.randn(6, 3, dtype=torch.float64), torch.arange(6) % 2
+    loop, one_call = (run() for run in ways_to_differentiate(model, F.cross_entropy, x, y).values())
+    assert list(loop) == list(one_call) == [name for name, _ in model.named_parameters()]
+    assert all(torch.allclose(loop[name], one_call[name]) for name in loop)
+    F.cross_entropy(model(x), y).backward()
+    for name, parameter in model.named_parameters():  # the oracle: the mean loss has the mean gradient
+        assert torch.allclose(one_call[name].mean(0), parameter.grad)
+
+
+def test_no_way_fills_a_gradient(models):
+    x, y = torch.randn(4, 3, dtype=torch.float64), torch.arange(4) % 2
+    for run in (
+        *ways_to_predict(models, x).values(),
+        *ways_to_differentiate(models[0], F.cross_entropy, x, y).values(),
+    ):
+        run()
+    loss_curve(models, x, y, lr=0.1, steps=1)
+    assert all(parameter.grad is None for model in models for parameter in model.parameters())
+
+
+def test_operations_are_counted_once_each():
+    x = torch.ones(3)
+    assert count_operations(lambda: None) == 0
+    assert count_operations(lambda: x + 1) == 1
+    assert count_operations(lambda: (x + 1).view(3, 1).exp()) == 3
+
+
+def test_a_loop_sends_operations_for_each_model_and_one_call_does_not():
+    sent = {}
+    for number in (1, 3):
+        for name, run in ways_to_predict(mlps(number, 3, 4, 2), torch.randn(5, 3)).items():
+            sent[name, number] = count_operations(run)
+    per_model = (sent["loop", 3] - sent["loop", 1]) / 2
+    assert sent["loop", 1] == per_model + 1  # one to stack
+    assert sent["vmap", 3] == sent["vmap", 1]
+
+
+def alone(model, x, y, lr, steps):
+    model, losses = copy.deepcopy(model), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(steps + 1):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        losses.append(loss.item())
+        loss.backward()
+        optimizer.step()
+    return losses
+
+
+def test_the_sum_of_losses_trains_the_first_model_as_if_alone(models):
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
+    before = [parameter.clone() for model in models for parameter in model.parameters()]
+    assert loss_curve(models, x, y, lr=0.3, steps=4) == pytest.approx(alone(models[0], x, y, 0.3, 4))
+    after = [parameter for model in models for parameter in model.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
+
+
+def test_the_mean_of_losses_divides_the_step_by_the_number_of_models(models):
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
+    curve = loss_curve(models, x, y, lr=0.3, steps=4, together=torch.mean)
+    assert curve == pytest.approx(alone(models[0], x, y, 0.3 / 5, 4))
+
+
+def test_one_row_each_learns_from_the_first_row_alone(models):
+    x, y = torch.randn(5, 3, dtype=torch.float64), torch.arange(5) % 2
+    curve = loss_curve(models, x, y, lr=0.3, steps=1, one_row_each=True)
+    stepped = copy.deepcopy(models[0])
+    F.cross_entropy(stepped(x[:1]), y[:1]).backward()
+    with torch.no_grad():
+        for parameter in stepped.parameters():
+            parameter -= 0.3 * parameter.grad
+    assert curve[1] == pytest.approx(F.cross_entropy(stepped(x), y).item())
+
+
+def test_the_ratio_is_the_first_over_the_second(monkeypatch):
+    class Timer:
+        def __init__(self, stmt, globals, num_threads, timer=None):
+            self.seconds, self.mean = globals["run"](), None
+
+        def timeit(self, number):
+            self.mean = self.seconds
+            return self
+
+    monkeypatch.setattr("torch.utils.benchmark.Timer", Timer)
+    assert times_faster({"slow": lambda: 6.0, "fast": lambda: 2.0}) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("ways", "timing", "said"),
+    [
+        ({}, {}, "got 0 ways"),
+        ({"one": lambda: 1}, {}, "got 1 ways"),
+        (dict.fromkeys("ab", lambda: 1), {"rounds": 0}, "rounds=0"),
+        (dict.fromkeys("ab", lambda: 1), {"threads": 0}, "threads=0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(ways, timing, said):
+    with pytest.raises(ValueError, match=said):
+        times_faster(ways, **timing)
+
+
+def test_timing_leaves_the_number_of_threads_as_it_was():
+    before = torch.get_num_threads()
+    times_faster({"a": lambda: torch.ones(2), "b": lambda: torch.ones(2)}, rounds=1)
+    loss_curve(mlps(1, 2, 2), torch.ones(3, 2), torch.tensor([0, 1, 0]), lr=0.1, steps=1)
+    with pytest.raises(RuntimeError):
+        loss_curve(mlps(1, 2, 2), torch.ones(3, 5), torch.tensor([0, 1, 0]), lr=0.1, steps=1)
+    assert torch.get_num_threads() == before
+
+
+def test_the_grid_has_a_row_for_each_count_and_a_number_for_each_width():
+    grid = gain_grid((1, 2), (2, 3, 4), batch=2, rounds=1)
+    assert [len(row) for row in grid] == [3, 3]
+    assert all(ratio > 0 for row in grid for ratio in row)
+
+
+def test_the_benchmark_prints_its_tables_and_fails_where_the_lesson_is_contradicted(monkeypatch, capsys):
+    monkeypatch.setattr(ensembles, "_SAMPLE_SECONDS", 0.0)  # one call a sample: the tables are looked at, not the times
+    monkeypatch.setattr(vmap_ensembles, "times_faster", lambda ways, **timing: 3.0)
+    for corner, returned in ((0.5, 0), (1.5, 1)):
+        grid = [[corner, 1.0, 1.0, 1.0], *[[3.0] * 4] * 3]
+        monkeypatch.setattr(vmap_ensembles, "gain_grid", lambda *args, grid=grid, **options: grid)
+        assert vmap_ensembles.main(["--rounds", "1", "--device", "cpu"]) == returned
+    printed = capsys.readouterr().out
+    assert "| 100 | 3.00 | 3.00 | 3.00 | 3.00 |" in printed
+    assert "| per-sample gradients, width 32, batch 64 | 3.00 |" in printed
+    assert "| the tutorial's, as published for a GPU | 2.4 |" in printed
