@@ -115,7 +115,7 @@ def serve(root: Path, scratch: Path) -> Iterator[Server]:
         environment[f"JUPYTERLAB_{name}"] = str(scratch / name.lower())
     environment["IPYTHONDIR"] = str(scratch / "ipython")
     environment["COURSE_UTILS_PROGRESS"] = str(scratch / "progress" / "progress.sqlite3")
-    # Other tests run beside these. Threads that wait for a core which somebody else has spin: a lesson then takes minutes.
+    # Other tests run beside these. Threads that wait for a core which somebody else has would spin for minutes.
     environment["OMP_NUM_THREADS"] = "1"
     options = ["--no-browser", "--port=0", *(["--allow-root"] if getattr(os, "geteuid", int)() == 0 else [])]
     process = subprocess.Popen(
