@@ -1,0 +1,179 @@
+"""The teacher's command: ``python -m course_utils.classroom init|release|seeds|grade|feedback|export``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from course_utils.classroom.course import ClassFolder
+
+NO_SANDBOX = (
+    "Warning: without a sandbox, a student's code can read and change whatever you can: other submissions, the\n"
+    "gradebook, your files. Every result is marked with it, and is graded again once you grade with a sandbox."
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one of the commands. Returns the exit status: 0 all well, 1 something to mend, 2 a wrong call."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(options)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped. What is done is kept; the same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m course_utils.classroom", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    init = commands.add_parser("init", help="make a course folder for nbgrader")
+    init.set_defaults(command=_init)
+    init.add_argument("folder", type=Path, help="made where it does not exist; your own files in it stay as they are")
+    init.add_argument("--lessons", nargs="+", default=[], metavar="LESSON", help="such as 03_detach (default: all)")
+    init.add_argument("--course-id", default="", help="nbgrader's name of the course (default: the folder's name)")
+
+    release = commands.add_parser("release", help="make the notebooks that students get")
+    release.set_defaults(command=_release)
+    _choose_assignments(release)
+
+    seeds = commands.add_parser("seeds", help="list a drill seed for every student, as CSV")
+    seeds.set_defaults(command=_seeds)
+    seeds.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
+    seeds.add_argument("--to", type=Path, help="a file (default: standard output)")
+
+    grade = commands.add_parser("grade", help="grade what was handed in and is not graded yet")
+    grade.set_defaults(command=_grade)
+    _choose_assignments(grade)
+    grade.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
+    grade.add_argument("--workers", type=_positive, help="processes on this machine (default: one for every core)")
+    grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler, whose workers grade instead")
+    grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
+    grade.add_argument(
+        "--no-sandbox",
+        dest="sandbox",
+        action="store_false",
+        help="run students' code with all your rights; recorded with every result",
+    )
+
+    feedback = commands.add_parser("feedback", help="write each student's feedback, and look through it")
+    feedback.set_defaults(command=_feedback)
+    _choose_assignments(feedback)
+    feedback.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
+
+    export = commands.add_parser("export", help="write marks, outcomes and misunderstandings as files")
+    export.set_defaults(command=_export)
+    _choose_assignments(export)
+    export.add_argument("--to", type=Path, help="a folder (default: export in the course folder)")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("a number of 1 or more")
+    return number
+
+
+def _choose_assignments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
+    command.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
+
+
+def _init(options: argparse.Namespace) -> int:
+    from course_utils.classroom.create import create
+
+    made = create(options.folder, options.lessons, options.course_id)
+    for path in made.written:
+        print(f"wrote {path}")
+    for path in made.kept:
+        print(f"kept {path}: it is there already, and is not what this command would write")
+    if not made.written and not made.kept:
+        print("everything is there already")
+    return 0
+
+
+def _release(options: argparse.Namespace) -> int:
+    from course_utils.classroom.release import release
+
+    course = ClassFolder(options.course)
+    for assignment in course.choose(options.assignments, course.sources(), "source"):
+        released = release(course, assignment)
+        whose = "the course's own learner notebook" if released.as_the_course else "made from your source"
+        print(f"released {assignment}: {released.points:g} points, {whose}", flush=True)
+    return 0
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from course_utils.classroom.grading import grade
+    from course_utils.classroom.schedule import Crew
+    from course_utils.classroom.table import class_table
+
+    course = ClassFolder(options.course)
+    assignments = course.choose(options.assignments, course.released(), "released")
+    if not options.sandbox:
+        print(NO_SANDBOX, file=sys.stderr, flush=True)
+    crew = Crew(options.scheduler, options.workers, options.sandbox)
+    outcomes = grade(course, assignments, crew, students=options.student, again=options.again)
+    print("\n\n\n".join(class_table(outcome.assignment, outcome.rows) for outcome in outcomes))
+    if all(outcome.complete for outcome in outcomes):
+        return 0
+    print("\nSome submissions have no result yet. Run the same command again: only those are graded.", file=sys.stderr)
+    return 1
+
+
+def _seeds(options: argparse.Namespace) -> int:
+    from course_utils.authoring.files import write_text
+    from course_utils.classroom.seeds import seeds_csv
+
+    course = ClassFolder(options.course)
+    text = seeds_csv(course.course_id, course.students())
+    if options.to:
+        print(f"wrote {write_text(text, options.to)}")
+    else:
+        print(text, end="")
+    return 0
+
+
+def _feedback(options: argparse.Namespace) -> int:
+    from course_utils.classroom.feedback import feedback
+
+    course = ClassFolder(options.course)
+    failed = False
+    for assignment in _graded(course, options.assignments):
+        files = feedback(course, assignment, options.student)
+        withheld = [file for file in files if file.withheld]
+        print(
+            f"{assignment}: {len(files) - len(withheld)} feedback files in {course.path('feedback', '*', assignment)}"
+        )
+        for file in files:
+            if file.withheld:
+                print(f"  {file.student}: withheld, because {file.withheld}")
+            elif file.names:
+                print(f"  {file.student}: look at it first, it names {', '.join(file.names)}")
+        failed = failed or bool(withheld)
+    return int(failed)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from course_utils.classroom.export import export
+
+    course = ClassFolder(options.course)
+    assignments = course.choose(options.assignments, course.released(), "released")
+    for path in export(course, assignments, options.to or course.root / "export"):
+        print(f"wrote {path}")
+    return 0
+
+
+def _graded(course: ClassFolder, names: list[str]) -> list[str]:
+    """The assignments that are named; where none is, those of which something is graded."""
+    chosen = course.choose(names, course.released(), "released")
+    return chosen if names else [name for name in chosen if course.api.get_autograded_students(name)] or chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Results on disk, one JSON file a submission (``keep``, ``kept``), and the key that says when one is still good
+(``key_of``).
+
+A file is written whole or not at all and before anything else is done with a result, so that whatever is killed, what
+was graded stays graded. Imports results, submissions, and authoring's files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from course_utils.authoring.files import write_text
+from course_utils.classroom.results import Report
+from course_utils.classroom.submissions import Submission
+
+FORMAT = 1
+PACKAGE = Path(__file__).resolve().parents[1]
+# What these hold decides no mark: a new figure or another word in the table must not grade a class again.
+_NO_MARKS = {"authoring", "draw", "drills", "lab_settings"}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A result on disk.
+
+    Attributes:
+        key: what was graded, against what, by which version of the package: see ``key_of``.
+        timestamp: when it was handed in, as the student's ``timestamp.txt`` said.
+        report: the result.
+    """
+
+    key: str
+    timestamp: str
+    report: Report
+
+
+@cache
+def package_version() -> str:
+    """The version of what decides marks: a hash of the package's source files, and torch's version."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        if place.parts[0] not in _NO_MARKS and not _keeps_books(place):
+            digest.update(place.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    release = metadata.version("torch").partition("+")[0]  # the same one built for another processor judges the same
+    return f"course_utils {digest.hexdigest()[:12]} with torch {release}"
+
+
+def _keeps_books(place: Path) -> bool:
+    # The books of the class: they say where a mark goes, not what it is.
+    return place.parts[0] == "classroom" and place.name in {
+        "__init__.py",
+        "__main__.py",
+        "course.py",
+        "create.py",
+        "export.py",
+        "feedback.py",
+        "figures.py",
+        "gradebook.py",
+        "grading.py",
+        "kept.py",
+        "ledger.py",
+        "lock.py",
+        "misunderstood.py",
+        "release.py",
+        "schedule.py",
+        "seeds.py",
+        "table.py",
+        "tally.py",
+        "warm.py",
+    }
+
+
+def key_of(submission: Submission, released: str) -> str:
+    """A text that stays the same as long as grading again would give the same result."""
+    parts = (submission.digest, hashlib.sha256(released.encode()).hexdigest(), package_version())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def keep(path: Path, result: Kept) -> None:
+    """Writes a result to its file, in place of an older one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = {
+        "format": FORMAT,
+        "key": result.key,
+        "graded_with": package_version(),
+        "timestamp": result.timestamp,
+        "report": json.loads(result.report.to_json()),
+    }
+    write_text(json.dumps(values, ensure_ascii=False, indent=1) + "\n", path)
+
+
+def kept(path: Path) -> Kept | None:
+    """The result in a file; None where there is none, or none of this version's form: it is graded again."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values["format"] != FORMAT:
+            return None
+        return Kept(values["key"], values["timestamp"], Report.from_json(json.dumps(values["report"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

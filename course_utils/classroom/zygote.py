@@ -1,0 +1,198 @@
+"""The warm interpreter in the sandbox: everything a check needs is imported once, then forked (``main``).
+
+It never runs a student's code itself: every submission gets a fork, and this process guards it. Nothing here may start
+a thread or run ``backward``: neither survives a fork. What only a lesson's experiments need, figures and the digits, is
+left out: a larger process takes longer to fork, and experiments are seldom run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import pkgutil
+import signal
+import socket
+import sys
+import types
+from typing import Any
+
+from course_utils.classroom import jail
+from course_utils.classroom.guard import guard
+from course_utils.classroom.integrity import Picture
+from course_utils.classroom.protocol import Broken, Channel, Closed
+
+# What lessons, checks and answers import when they are first used; each would cost every submission its time.
+PRELOADED = (
+    "IPython.core.completer",
+    "IPython.core.magics",
+    "IPython.core.pylabtools",
+    "torch._dynamo",
+    "torch.fx.experimental.proxy_tensor",
+    "torch.func",
+    "torch.optim",
+    "torch.testing",
+    "torch.utils._python_dispatch",
+    "torch.utils.checkpoint",
+    "torch.utils.data",
+    "torch.utils.flop_counter",
+)
+# Whose names must be what they were when an answer is judged: what checks, cards and the runner call.
+GUARDED = (
+    *(
+        "builtins",
+        "abc",
+        "collections",
+        "contextlib",
+        "copy",
+        "ctypes",
+        "dataclasses",
+        "dis",
+        "enum",
+        "functools",
+        "gc",
+    ),
+    *("html", "importlib", "inspect", "io", "itertools", "json", "json.decoder", "json.encoder", "linecache", "math"),
+    *("numbers", "operator", "os", "os.path", "random", "re", "secrets", "select", "signal", "socket", "statistics"),
+    *("string", "struct", "textwrap", "threading", "time", "traceback", "types", "typing", "warnings", "weakref"),
+    *("numpy", "torch", "torch._C", "torch._C._autograd", "torch._tensor", "torch.autograd", "torch.autograd.function"),
+    *("torch.autograd.functional", "torch.autograd.grad_mode", "torch.autograd.graph", "torch.autograd.gradcheck"),
+    *("torch.func", "torch.functional", "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init"),
+    *("torch.nn.modules.linear", "torch.nn.modules.loss", "torch.nn.modules.module", "torch.nn.parameter"),
+    *("torch.nn.utils", "torch.optim", "torch.optim.optimizer", "torch.overrides", "torch.testing"),
+    *("torch.testing._comparison", "torch.utils._python_dispatch", "torch.utils._pytree", "torch.utils.checkpoint"),
+    *("torch.utils.flop_counter", "torch.utils.hooks"),
+)
+PACKAGE = "course_utils"
+# What decides what an answer earns, and the drills, which use it.
+JUDGES = ("capture", "drills", "exercise", "judge", "lessons", "score", "state", "trial")
+NOT_LEARNERS = ("authoring", "classroom", "lab", "workspace", "__main__")
+JUDGING = ("runner", "integrity", "images", "protocol", "audit")
+
+
+def main(control: int, roots: list[str], sandboxed: bool) -> None:
+    """Warms up, says so, and then serves submissions until the grader is gone.
+
+    Args:
+        control: descriptor of the socket on which jobs arrive.
+        roots: folders whose code is not a student's.
+        sandboxed: whether this runs inside bubblewrap.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader, which then ends this process
+    warm = _Warm(tuple(roots))
+    nested = sandboxed and jail.can_nest()
+    if not nested:
+        jail.adopt_orphans()
+    end = socket.socket(fileno=control)
+    Channel(end).send({"warm": True, "nested": nested})
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(end, 1, 1)
+        if not data or not descriptors:
+            return
+        grader = Channel(socket.socket(fileno=descriptors[0]))
+        try:
+            job = grader.receive()
+            guard(grader, jail.Bounds(**job["bounds"]), nested, roots, warm.serve)
+        except (Closed, Broken):  # the grader has ended, or has given up this submission
+            pass
+        finally:
+            grader.close()
+
+
+class _Warm:
+    """Everything that is loaded once."""
+
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        with contextlib.suppress(RuntimeError):  # it was set before
+            torch.set_num_interop_threads(1)
+        for name in PRELOADED:
+            with contextlib.suppress(ImportError):  # not in this release of it; then nothing asks for it either
+                importlib.import_module(name)
+        # What torch.func registers when it is first used: a student's registrations can then be told from torch's own.
+        load = getattr(sys.modules.get("torch._functorch.vmap"), "lazy_load_decompositions", None)
+        if load is not None:
+            load()
+        from course_utils.catalogue import LESSONS
+        from course_utils.classroom import runner
+        from course_utils.classroom.shell import make_shell
+        from course_utils.exercise import Lesson
+
+        self.exercises = {
+            (info.name, name): exercise for info in LESSONS for name, exercise in Lesson(info.name).exercises.items()
+        }
+        self._load_package()
+        self.roots = roots
+        self.shell = make_shell()
+        self.serve_student = runner.serve
+        modules = self._modules()
+        self._give_students_judges_of_their_own()
+        self.picture = Picture(modules, PACKAGE, self._lists())
+        gc.collect()
+        gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
+
+    def serve(self, channel: Channel, reports: int, secret: bytes) -> None:
+        """In the student's process."""
+        self.serve_student(channel, reports, secret, self.shell, self.picture, self.exercises, self.roots)
+
+    @staticmethod
+    def _load_package() -> None:
+        """Every module that a learner's part of the package may load later."""
+        import course_utils
+
+        for found in pkgutil.walk_packages(course_utils.__path__, f"{PACKAGE}."):
+            if found.name.split(".")[1] not in NOT_LEARNERS:
+                importlib.import_module(found.name)
+
+    def _give_students_judges_of_their_own(self) -> None:
+        """Takes what judges, and this runner, out of the table of modules, and loads what judges a second time.
+
+        A student's code finds the second set by its name and may do with it what it likes: what it earns is decided by
+        the first, to which no name leads.
+        """
+        package = sys.modules[PACKAGE]
+        for name in list(sys.modules):
+            parts = name.split(".")
+            if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in (*JUDGES, "classroom"):
+                del sys.modules[name]
+                if len(parts) == 2:
+                    vars(package).pop(parts[1], None)
+        self._load_package()
+        exercise, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("exercise", "score"))
+        vars(package).update(Lesson=exercise.Lesson, Score=score.Score, Claim=score.Claim)
+        for name in package.__all__:
+            if name in package._LATER:
+                vars(package).pop(name, None)
+            getattr(package, name)
+
+    @staticmethod
+    def _modules() -> dict[str, types.ModuleType]:
+        watched = [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.")]
+        # Of this part of it, what has to do with judging; the shell's state changes with every cell.
+        own = {
+            name: sys.modules[name]
+            for name in watched
+            if not name.startswith(f"{PACKAGE}.classroom") or name.rpartition(".")[2] in JUDGING
+        }
+        # Torch's first: what both hold is called by torch's name in reports.
+        return {name: sys.modules[name] for name in GUARDED if name in sys.modules} | own
+
+    def _lists(self) -> dict[str, Any]:
+        shell = self.shell
+        return {
+            **{
+                f"torch.nn's {name.strip('_').replace('_', ' ')}": value
+                for name, value in vars(sys.modules["torch.nn.modules.module"]).items()
+                if name.startswith("_global_") and isinstance(value, dict)
+            },
+            "sys.meta_path": sys.meta_path,
+            "sys.path_hooks": sys.path_hooks,
+            "sys.path": sys.path,
+            "IPython's input transformers": shell.input_transformers_post,
+            "IPython's cleanup transforms": shell.input_transformer_manager.cleanup_transforms,
+            "IPython's line transforms": shell.input_transformer_manager.line_transforms,
+            "IPython's token transforms": shell.input_transformer_manager.token_transformers,
+            "IPython's ast transformers": shell.ast_transformers,
+        }

@@ -1,0 +1,129 @@
+"""Submissions for tests: a released lesson, the course's own answers, and what a student can do to a notebook."""
+
+import copy
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+
+
+@cache
+def released(assignment="03_detach"):
+    """The released notebook as text: the learner's copy."""
+    return (NOTEBOOKS / f"{assignment}.ipynb").read_text(encoding="utf-8")
+
+
+@cache
+def solutions(assignment="03_detach"):
+    """The course's own answers as source, by exercise."""
+    notebook = json.loads((NOTEBOOKS / "solutions" / f"{assignment}.ipynb").read_text(encoding="utf-8"))
+    topic = assignment.partition("_")[2]
+    return {
+        cell["metadata"]["nbgrader"]["grade_id"].removeprefix(f"{topic}-"): "".join(cell["source"])
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("solution")
+    }
+
+
+@contextmanager
+def impatient(grader, seconds=3.0):
+    """The grader waits only so long for a check or a cell while this lasts."""
+    before = grader.limits
+    grader.limits = replace(before, check_seconds=seconds)
+    try:
+        yield
+    finally:
+        grader.limits = before
+
+
+def points(report):
+    """What each exercise earned."""
+    return {result.exercise: result.earned for result in report.exercises}
+
+
+def outcomes(report):
+    """How each exercise came out."""
+    return {result.exercise: result.outcome for result in report.exercises}
+
+
+class Notebook:
+    """A copy of a released notebook that a student works in."""
+
+    def __init__(self, assignment="03_detach"):
+        self.assignment = assignment
+        self.topic = assignment.partition("_")[2]
+        self.data = json.loads(released(assignment))
+        for cell in self.cells:
+            cell["source"] = "".join(cell["source"])
+
+    @property
+    def cells(self):
+        return self.data["cells"]
+
+    def index(self, name):
+        return [cell.get("id") for cell in self.cells].index(name)
+
+    def cell(self, name):
+        return self.cells[self.index(name)]
+
+    def write(self, **answers):
+        """Puts sources into answer cells, by exercise."""
+        for name, source in answers.items():
+            self.cell(name)["source"] = source
+        return self
+
+    def solve(self, *names):
+        """Writes the course's own answers; all of them where none is named."""
+        own = solutions(self.assignment)
+        return self.write(**{name: own[name] for name in names or own})
+
+    def add(self, source, after, kind="code", **fields):
+        """Adds a cell of the student's own after another."""
+        cell = {"cell_type": kind, "id": f"new-{len(self.cells)}", "metadata": {}, "source": source, **fields}
+        if kind == "code":
+            cell |= {"outputs": [], "execution_count": None}
+        self.cells.insert(self.index(after) + 1, cell)
+        return self
+
+    def remove(self, name):
+        del self.cells[self.index(name)]
+        return self
+
+    def move(self, name, after):
+        cell = self.cells.pop(self.index(name))
+        self.cells.insert(self.index(after) + 1, cell)
+        return self
+
+    def paste(self, name, after, source=None, id="pasted"):
+        """A copy as JupyterLab makes one: the same metadata, a new id."""
+        cell = copy.deepcopy(self.cell(name)) | {"id": id}
+        cell["metadata"].pop("deletable", None)
+        if source is not None:
+            cell["source"] = source
+        self.cells.insert(self.index(after) + 1, cell)
+        return self
+
+    def split(self, name, at, id="first-part"):
+        """A split as JupyterLab makes one: the metadata in both parts, the id in the last."""
+        cell = self.cell(name)
+        head, tail = cell["source"][: cell["source"].index(at)], cell["source"][cell["source"].index(at) :]
+        first = copy.deepcopy(cell) | {"id": id, "source": head.strip("\n")}
+        cell["source"] = tail.strip("\n")
+        self.cells.insert(self.index(name), first)
+        return self
+
+    def merge(self, *names, active, id="merged"):
+        """A merge as JupyterLab makes one: a new id, the metadata and type of the active cell."""
+        parts = [self.cell(name) for name in names]
+        merged = copy.deepcopy(self.cell(active)) | {"id": id, "source": "\n\n".join(part["source"] for part in parts)}
+        place = self.index(names[0])
+        for name in names:
+            self.remove(name)
+        self.cells.insert(place, merged)
+        return self
+
+    def bytes(self):
+        return json.dumps(self.data).encode()

@@ -1,0 +1,392 @@
+"""A course folder: made, released, read; nothing of a teacher's is overwritten, nothing of a student's is trusted."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from course_utils.authoring import cells
+from course_utils.authoring.files import dumps, read, write_text
+from course_utils.classroom.__main__ import main
+from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.create import CONFIG_TEXT, create
+from course_utils.classroom.feedback import solution_lines
+from course_utils.classroom.kept import Kept, keep, kept, key_of
+from course_utils.classroom.lock import only_one
+from course_utils.classroom.release import release
+from course_utils.classroom.seeds import SEEDS, seed_of, seeds_csv
+from course_utils.classroom.submissions import READ_BYTES, Submission, read_submission
+from tests.classroom.hand_in import answered, hand_in, put, released
+from tests.classroom.stand_in import StandIn
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def by_id(notebook, id):
+    return next(cell for cell in notebook.cells if cell.id == id)
+
+
+# ---------------------------------------------------------------------------------------------------------------- init
+
+
+def test_a_new_course_has_settings_and_one_source_a_lesson(tmp_path):
+    made = create(tmp_path / "class")
+    there = sorted(path.stem for path in (ROOT / "notebooks" / "solutions").glob("*.ipynb"))
+    wanted = ["nbgrader_config.py", *(f"source/{name}/{name}.ipynb" for name in there)]
+    assert sorted(path.relative_to(tmp_path / "class").as_posix() for path in made.written) == wanted
+    for path in made.written[1:]:
+        assert path.read_bytes() == (ROOT / "notebooks" / "solutions" / path.name).read_bytes()
+
+
+def test_a_lesson_may_be_named_as_notebook_or_as_lesson(tmp_path):
+    create(tmp_path, ["detach", "05_no_grad.ipynb"])
+    assert sorted(path.name for path in (tmp_path / "source").iterdir()) == ["03_detach", "05_no_grad"]
+
+
+def test_the_course_id_is_the_one_given_or_the_folders_name(tmp_path):
+    create(tmp_path / "fall", ["detach"], "autograd-2027")
+    create(tmp_path / "spring", ["detach"])
+    assert ClassFolder(tmp_path / "fall").course_id == "autograd-2027"
+    assert ClassFolder(tmp_path / "spring").course_id == "spring"
+
+
+def test_what_a_teacher_changed_is_kept_and_named(tmp_path, capsys):
+    create(tmp_path, ["detach"])
+    source = tmp_path / "source" / "03_detach" / "03_detach.ipynb"
+    source.write_text(source.read_text() + "\n")
+    (tmp_path / "nbgrader_config.py").write_text("c = get_config()\n")
+    mine = {path: path.read_bytes() for path in (source, tmp_path / "nbgrader_config.py")}
+
+    assert main(["init", str(tmp_path), "--lessons", "detach", "no_grad"]) == 0
+
+    assert {path: path.read_bytes() for path in mine} == mine
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == ["wrote", "kept", "kept"]
+    assert printed[0].endswith("05_no_grad.ipynb")
+
+
+def test_making_a_course_twice_changes_nothing(tmp_path, capsys):
+    for _ in range(2):
+        assert main(["init", str(tmp_path), "--lessons", "detach", "--course-id", "one"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "everything is there already"
+
+
+@pytest.mark.parametrize("name", ["fall 2027", "a/b", "a:b", 'x" + 1'])
+def test_a_course_id_that_could_not_be_a_path_is_refused(name, tmp_path, capsys):
+    assert main(["init", str(tmp_path / "class"), "--course-id", name]) == 1
+    assert "letters, digits" in capsys.readouterr().err
+    assert not (tmp_path / "class").exists()
+
+
+def test_an_unknown_lesson_is_refused_by_name(tmp_path, capsys):
+    assert main(["init", str(tmp_path / "class"), "--lessons", "detatch"]) == 1
+    assert "no solution notebook called detatch" in capsys.readouterr().err
+
+
+def test_without_a_checkout_there_is_nothing_to_make_a_course_of(tmp_path):
+    with pytest.raises(ValueError, match="has no notebooks/solutions"):
+        create(tmp_path / "class", checkout=tmp_path)
+
+
+def test_a_folder_without_settings_is_no_course(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in ("release", "seeds", "grade", "feedback", "export"):
+        assert main([command]) == 1
+        assert "holds no nbgrader_config.py" in capsys.readouterr().err
+
+
+def test_the_course_and_the_class_release_the_same_stub():
+    # Two files say it: the course's own for learners, and the class folder's.
+    settings = (ROOT / "nbgrader_config.py").read_text()
+    for name in ("c.ClearSolutions.code_stub", "c.ClearSolutions.text_stub"):
+        (line,) = [line for line in settings.splitlines() if line.startswith(name)]
+        assert line in CONFIG_TEXT.format(course_id="any").splitlines()
+
+
+# ------------------------------------------------------------------------------------------------------------- release
+
+
+def test_a_release_is_byte_for_byte_what_learners_open(released_course):
+    released = sorted((released_course / "release").glob("*/*.ipynb"))
+    assert len(released) == 3
+    for path in released:
+        assert path.read_bytes() == (ROOT / "notebooks" / path.name).read_bytes()
+
+
+def secret_lines(source):
+    """The lines that stand in solutions and nowhere else in a source."""
+    inside = set(solution_lines(source))
+    for line in solution_lines(source):
+        for cell in source.cells:
+            before, _, rest = cell.source.partition("### BEGIN SOLUTION")
+            outside = before + rest.partition("### END SOLUTION")[2]
+            is_written = cell.cell_type == "markdown" and cell.metadata.get("nbgrader")
+            if line in {part.strip() for part in outside.splitlines()} and not is_written:
+                inside.discard(line)
+    return inside
+
+
+def test_a_release_holds_no_line_of_a_solution(released_course):
+    for path in (released_course / "release").glob("*/*.ipynb"):
+        lines = {line.strip() for cell in read(path).cells for line in cell.source.splitlines()}
+        secret = secret_lines(read(released_course / "source" / path.stem / path.name))
+        assert len(secret) > 10 and not secret & lines
+        assert not [line for line in lines if "SOLUTION" in line]
+
+
+def test_a_released_assignment_is_in_the_gradebook(course):
+    with course.gradebook() as gradebook:
+        assert {item.name: item.max_score for item in gradebook.assignments} == {
+            "01_requires_grad": 12,
+            "03_detach": 12,
+            "05_no_grad": 12,
+        }
+
+
+def test_releasing_says_points_and_whose_notebook_it_is(course, capsys):
+    source = course.notebook("source", "03_detach")
+    notebook = read(source)
+    by_id(notebook, "title").source += "\n\nDue on Friday."
+    write_text(dumps(notebook), source)
+    assert main(["release", "--course", str(course.root), "03_detach", "05_no_grad"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "released 03_detach: 12 points, made from your source",
+        "released 05_no_grad: 12 points, the course's own learner notebook",
+    ]
+    assert "Due on Friday." in course.notebook("release", "03_detach").read_text()
+
+
+def test_what_a_front_end_leaves_in_a_source_does_not_matter(course):
+    source = course.notebook("source", "03_detach")
+    notebook = read(source)
+    notebook.metadata.kernelspec.display_name = "Python 3.12 (class)"
+    for cell in notebook.cells:
+        cell.metadata.collapsed = False
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    write_text(dumps(notebook), source)
+    assert release(course, "03_detach").points == 12
+
+
+@pytest.mark.parametrize(
+    ("id", "change", "rule"),
+    [
+        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(points=3), "points"),
+        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(grade_id="detach-mean_loss-check"), "grade-id"),
+        ("snapshot-check", lambda cell: cell.update(source="print(1)"), "check-call"),
+        ("snapshot", lambda cell: cell.metadata.nbgrader.update(schema_version=4), "schema"),
+        (
+            "snapshot",
+            lambda cell: cell.update(source="def snapshot(x):\n    return x.detach().clone()"),
+            "solution-region",
+        ),
+    ],
+)
+def test_a_source_that_would_grade_wrongly_is_not_released(id, change, rule, course, capsys):
+    source, target = course.notebook("source", "03_detach"), course.notebook("release", "03_detach")
+    before = target.read_bytes()
+    notebook = read(source)
+    change(by_id(notebook, id))
+    write_text(dumps(notebook), source)
+    assert main(["release", "--course", str(course.root), "03_detach"]) == 1
+    said = capsys.readouterr().err
+    assert "03_detach is not released" in said and f"[{rule}]" in said
+    assert target.read_bytes() == before
+
+
+def test_a_release_that_would_show_a_solution_is_taken_back(course):
+    # A header that nbgrader puts before every notebook: no source shows it.
+    secret = max(secret_lines(read(course.notebook("source", "03_detach"))), key=len)
+    write_text(dumps(cells.notebook([cells.code(secret, "header")])), course.root / "source" / "header.ipynb")
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write('c.IncludeHeaderFooter.header = "source/header.ipynb"\n')
+    with pytest.raises(ValueError, match=r"shows a line of the solution"):
+        release(ClassFolder(course.root), "03_detach")
+    assert not course.notebook("release", "03_detach").exists()
+
+
+def test_graded_cells_cannot_change_once_there_are_submissions(course):
+    with course.gradebook() as gradebook:
+        gradebook.add_student("ada")
+        with gradebook.db.no_autoflush:
+            gradebook.add_submission("03_detach", "ada")
+    source = course.notebook("source", "03_detach")
+    notebook = read(source)
+    extra = cells.code("x = 1", "extra")
+    extra.metadata["nbgrader"] = dict(by_id(notebook, "setup").metadata.nbgrader, grade_id="detach-extra")
+    notebook.cells.append(extra)
+    write_text(dumps(notebook), source)
+    with pytest.raises(ValueError, match=r"Cannot add or remove cells .* because there are submissions"):
+        release(course, "03_detach")
+
+
+def test_an_assignment_that_is_not_there_is_refused_by_name(course, capsys):
+    for command, what in (("release", "source"), ("grade", "released"), ("export", "released")):
+        assert main([command, "--course", str(course.root), "04_volatile_history"]) == 1
+        said = capsys.readouterr().err
+        assert f"There is no {what} assignment 04_volatile_history." in said and "01_requires_grad" in said
+
+
+# --------------------------------------------------------------------------------------------------------------- seeds
+
+
+def test_a_seed_depends_on_course_and_student_alone():
+    assert seed_of("autograd-2027", "ada") == seed_of("autograd-2027", "ada") == 65469882
+    assert len({seed_of(course, name) for course in ("a", "b") for name in ("ada", "bob", "eve")}) == 6
+
+
+def test_a_class_of_three_hundred_shares_no_seed():
+    seeds = {seed_of("autograd-2027", f"student{number}") for number in range(300)}
+    assert len(seeds) == 300 and all(0 <= seed < SEEDS for seed in seeds)
+
+
+def test_seeds_are_listed_for_everybody_who_is_known(course, capsys, tmp_path):
+    with course.gradebook() as gradebook:
+        gradebook.add_student("enrolled")
+    hand_in(course, "handed,in", "03_detach")
+    assert main(["seeds", "--course", str(course.root), "--to", str(tmp_path / "seeds.csv")]) == 0
+    text = (tmp_path / "seeds.csv").read_text()
+    assert text == seeds_csv("autograd-2027", ["enrolled", "handed,in"])
+    assert text.splitlines()[0] == "student,seed" and text.splitlines()[2].startswith('"handed,in",')
+    assert main(["seeds", "--course", str(course.root)]) == 0
+    assert capsys.readouterr().out.endswith(text)
+
+
+def test_a_seed_makes_a_drill():
+    from course_utils import drill
+
+    seed = seed_of("autograd-2027", "ada")
+    assert drill("flags", seed=seed).code == drill("flags", seed=seed).code
+    assert drill("flags", seed=seed).code != drill("flags", seed=seed_of("autograd-2027", "bob")).code
+
+
+# --------------------------------------------------------------------------------------------------------- submissions
+
+
+def reading(course, student="ada"):
+    return course.submission("03_detach", student)
+
+
+def test_a_submission_is_the_file_as_it_lies_there(course):
+    path = put(course, "ada", "03_detach", b"anything", timestamp="2027-03-01 12:00:00 UTC")
+    assert reading(course) == Submission("ada", "03_detach", b"anything", (), "2027-03-01 12:00:00 UTC")
+    assert path.read_bytes() == b"anything"
+
+
+def test_a_renamed_notebook_is_found(course):
+    other = json.dumps(released(course, "05_no_grad")).encode()
+    put(course, "ada", "03_detach", other, name="scratch.ipynb")
+    hand_in(course, "ada", "03_detach", name="03_detach (1).ipynb")
+    found = reading(course)
+    assert found.content == json.dumps(released(course, "03_detach"), indent=1).encode()
+    assert found.remarks == ("There is no 03_detach.ipynb; 03_detach (1).ipynb was graded in its place.",)
+
+
+def test_of_several_renamed_notebooks_the_newest_counts(course):
+    for age, name in enumerate(("b.ipynb", "a.ipynb", "c.ipynb")):
+        path = hand_in(course, "ada", "03_detach", {"snapshot": f"# {name}"}, name=name)
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    assert b"# b.ipynb" in reading(course).content
+    assert "the newest of 3" in reading(course).remarks[0]
+
+
+def test_a_folder_without_a_notebook_is_no_content(course):
+    put(course, "ada", "03_detach", b"x = 1", name="answer.py")
+    assert reading(course).content is None
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "no rights"])
+def test_what_is_no_file_of_the_students_is_not_opened(kind, course, tmp_path):
+    path = course.notebook("submitted", "03_detach", "ada")
+    path.parent.mkdir(parents=True)
+    secret = tmp_path / "secret.ipynb"
+    secret.write_text("another student's work")
+    if kind == "link":
+        path.symlink_to(secret)
+    elif kind == "pipe":
+        os.mkfifo(path)  # opening it for reading would wait for ever
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_text("{}")
+        path.chmod(0)
+        if os.geteuid() == 0:
+            pytest.skip("root may read everything")
+    found = reading(course)
+    assert found.content == b""
+    assert "so it was not opened" in found.remarks[0]
+
+
+def test_a_link_in_place_of_the_timestamp_is_not_followed(course, tmp_path):
+    hand_in(course, "ada", "03_detach")
+    (tmp_path / "secret").write_text("secret")
+    course.notebook("submitted", "03_detach", "ada").with_name("timestamp.txt").symlink_to(tmp_path / "secret")
+    assert reading(course).timestamp == ""
+
+
+def test_a_file_beyond_all_measure_is_not_read_whole(tmp_path):
+    with open(tmp_path / "03_detach.ipynb", "wb") as file:
+        file.truncate(READ_BYTES * 3)  # a sparse file: takes no room
+    found = read_submission(tmp_path, student="ada", assignment="03_detach", mark='"detach-')
+    assert len(found.content) == READ_BYTES + 1
+
+
+# ------------------------------------------------------------------------------------------------------------- results
+
+
+def test_a_result_is_good_for_this_content_release_and_version_alone(monkeypatch):
+    one = Submission("ada", "03_detach", b"1")
+    key = key_of(one, "release")
+    assert key == key_of(Submission("bob", "03_detach", b"1", timestamp="later"), "release")
+    others = [Submission("ada", "03_detach", content) for content in (b"2", b"", None)]
+    renamed = Submission("ada", "03_detach", b"1", ("There is no ...",))
+    keys = {key, key_of(one, "another"), *(key_of(other, "release") for other in (*others, renamed))}
+    assert len(keys) == 6
+    monkeypatch.setattr("course_utils.classroom.kept.package_version", lambda: "9.9.9")
+    assert key_of(one, "release") not in keys
+
+
+def test_a_kept_result_comes_back_and_a_broken_file_does_not(course, tmp_path):
+    text = course.notebook("release", "03_detach").read_text()
+    report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
+    path = tmp_path / "reports" / "report.json"
+    keep(path, Kept("key", "2027-03-01", report))
+    assert kept(path) == Kept("key", "2027-03-01", report)
+    whole = path.read_text()
+    for broken in ("", whole[:-100], "[]", whole.replace('"format": 1', '"format": 99'), whole.replace("reviews", "x")):
+        path.write_text(broken)
+        assert kept(path) is None
+    assert kept(tmp_path / "none.json") is None
+
+
+# ---------------------------------------------------------------------------------------------------------------- lock
+
+
+def test_two_commands_do_not_work_in_one_course(course, capsys):
+    with only_one(course.root):
+        assert main(["grade", "--course", str(course.root)]) == 1
+        said = capsys.readouterr().err
+        assert f"process {os.getpid()}" in said and "one at a time" in said
+    with only_one(course.root):
+        pass
+
+
+def test_a_killed_command_leaves_no_lock(tmp_path):
+    program = (
+        "import os, signal, sys; from pathlib import Path; from course_utils.classroom.lock import only_one\n"
+        "with only_one(Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)
+    assert killed.returncode == -9
+    with only_one(tmp_path):
+        pass
+
+
+def test_answers_can_be_put_into_a_release(course):
+    # The helper that the other tests stand on.
+    notebook = answered(released(course, "03_detach"), {"snapshot": "x = 1"})
+    changed = [cell["id"] for cell in notebook["cells"] if cell["source"] == "x = 1"]
+    assert changed == ["snapshot"]

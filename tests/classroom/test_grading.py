@@ -1,0 +1,396 @@
+"""Grading with everything but a grader: what is graded when, what reaches the gradebook, what the teacher is shown."""
+
+import io
+import json
+import re
+import sqlite3
+from dataclasses import replace
+
+import pytest
+from nbgrader.api import MissingEntry
+
+from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.gradebook import Books
+from course_utils.classroom.grading import grade
+from course_utils.classroom.results import OUTCOMES, Report
+from course_utils.classroom.schedule import NotGraded
+from course_utils.classroom.table import NO_SUBMISSION, Row, cell, class_table, points
+from course_utils.classroom.tally import Tally
+from tests.classroom.hand_in import hand_in, put
+from tests.classroom.stand_in import Here, StandIn
+
+DETACH = "03_detach"
+
+
+def marks(course, student, assignment=DETACH):
+    """What the gradebook holds: exercise -> (automatic, by hand, whether a person has to look)."""
+    with course.gradebook() as gradebook:
+        grades = gradebook.find_submission(assignment, student).notebooks[0].grades
+        return {
+            grade.name.removeprefix("detach-").removesuffix("-check"): (
+                grade.auto_score,
+                grade.manual_score,
+                grade.needs_manual_grade,
+            )
+            for grade in grades
+        }
+
+
+def row(outcomes, student, assignment=DETACH):
+    (outcome,) = [outcome for outcome in outcomes if outcome.assignment == assignment]
+    (found,) = [found for found in outcome.rows if found.student == student]
+    return found
+
+
+# --------------------------------------------------------------------------------------------------- what reaches where
+
+
+def test_marks_reach_the_gradebook_as_nbgrader_would_enter_them(course, here):
+    answers = {
+        "snapshot": "# right",
+        "mean_loss": "# outcome: partial",
+        "truncated_bptt": "# outcome: raised",
+        "stop_gradient_round": "# outcome: review by hand",
+        "written": "Because of the graph.",
+    }
+    hand_in(course, "ada", DETACH, answers)
+    grade(course, [DETACH], here)
+    assert marks(course, "ada") == {
+        "snapshot": (1.0, None, False),
+        "predicted_edit": (0.0, None, False),
+        "mean_loss": (1.0, None, False),
+        "truncated_bptt": (0.0, None, False),
+        "stop_gradient_round": (None, None, True),  # withheld until a person has looked
+        "written": (None, None, True),
+    }
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(DETACH, "ada").score == 2.0
+
+
+def test_an_untouched_written_question_needs_nobody(course, here):
+    hand_in(course, "ada", DETACH)
+    grade(course, [DETACH], here)
+    assert marks(course, "ada")["written"] == (0.0, None, False)
+    with course.gradebook() as gradebook:
+        comment = gradebook.find_comment("detach-written", DETACH, DETACH, "ada")
+        assert comment.comment == "No response."
+
+
+def test_the_graded_notebook_lies_where_nbgrader_looks_for_it(course, here):
+    hand_in(course, "ada", DETACH, {"snapshot": "x = 1"}, timestamp="2027-03-01 12:00:00 UTC")
+    grade(course, [DETACH], here)
+    path = course.root / "autograded" / "ada" / DETACH / f"{DETACH}.ipynb"
+    cells = {cell["id"]: cell for cell in json.loads(path.read_text())["cells"]}
+    assert cells["snapshot"]["source"] == "x = 1"
+    assert "snapshot: 1 of 1 points" in cells["snapshot-check"]["outputs"][0]["data"]["text/html"]
+    assert path.stat().st_mode & 0o777 == 0o444
+    assert path.with_name("timestamp.txt").read_text() == "2027-03-01 12:00:00 UTC\n"
+    assert course.api.get_autograded_students(DETACH) == {"ada"}
+    assert course.api.get_submission(DETACH, "ada")["autograded"]
+
+
+def test_what_else_a_student_handed_in_goes_nowhere(course, here):
+    hand_in(course, "ada", DETACH)
+    put(course, "ada", DETACH, b"raise SystemExit", name="torch.py")
+    grade(course, [DETACH], here)
+    assert [path.name for path in (course.root / "autograded" / "ada" / DETACH).iterdir()] == [f"{DETACH}.ipynb"]
+
+
+def test_a_time_of_submission_is_kept_and_a_strange_one_is_told(course, here):
+    hand_in(course, "ada", DETACH, timestamp="2027-03-01 12:00:00 UTC")
+    hand_in(course, "eve", DETACH, timestamp="half past ten")
+    outcomes = grade(course, [DETACH], here)
+    with course.gradebook() as gradebook:
+        assert str(gradebook.find_submission(DETACH, "ada").timestamp) == "2027-03-01 12:00:00"
+        assert gradebook.find_submission(DETACH, "eve").timestamp is None
+    assert row(outcomes, "eve").remarks == (
+        "timestamp.txt does not hold a time but 'half past ten'; nobody knows whether it was late.",
+    )
+
+
+def test_late_work_loses_what_the_courses_own_plugin_says(course):
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
+    course = ClassFolder(course.root)
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
+    hand_in(course, "early", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 11:00:00 UTC")
+    hand_in(course, "late", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 13:30:00 UTC")
+    outcomes = grade(course, [DETACH], Here())
+    assert row(outcomes, "late").remarks == ("1.5 hours late, 1 points less.",)
+    assert row(outcomes, "early").remarks == ()
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(DETACH, "late").late_submission_penalty == 1.0
+        gradebook.grant_extension(DETACH, "late", hours=2)
+    outcomes = grade(course, [DETACH], Here())  # nothing is graded again, and yet the extension counts
+    assert row(outcomes, "late").remarks == ()
+    with course.gradebook() as gradebook:
+        assert not gradebook.find_submission(DETACH, "late").late_submission_penalty
+
+
+def test_a_mark_that_a_person_gave_outlives_grading_again(course, here):
+    hand_in(course, "ada", DETACH, {"stop_gradient_round": "# outcome: review by hand", "written": "Because."})
+    grade(course, [DETACH], here)
+    with course.gradebook() as gradebook:
+        for name, score in (("stop_gradient_round-check", 1.5), ("written", 2.0)):
+            found = gradebook.find_grade(f"detach-{name}", DETACH, DETACH, "ada")
+            found.manual_score, found.needs_manual_grade = score, False
+        gradebook.find_grade("detach-snapshot-check", DETACH, DETACH, "ada").extra_credit = 0.5
+        gradebook.db.commit()
+    grade(course, [DETACH], here)
+    assert marks(course, "ada")["written"] == (None, 2.0, False), "nothing changed, so nothing was entered"
+    grade(course, [DETACH], here, again=True)
+    assert marks(course, "ada")["stop_gradient_round"] == (None, 1.5, True)
+    assert marks(course, "ada")["written"] == (None, 2.0, True)
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(DETACH, "ada").score == 4.0
+
+
+def test_a_gradebook_that_does_not_know_a_graded_cell_is_left_as_it_was(course):
+    hand_in(course, "ada", DETACH)
+    text = course.notebook("release", DETACH).read_text()
+    report = StandIn().grade(text, text.encode(), student="ada", assignment=DETACH)
+    strange = replace(report.exercises[0], grade_id="detach-new-check")
+    with Books(course) as books, pytest.raises(ValueError, match="knows no graded cell detach-new-check"):
+        books.enter(replace(report, exercises=(*report.exercises, strange)), "")
+    with course.gradebook() as gradebook, pytest.raises(MissingEntry):
+        gradebook.find_submission(DETACH, "ada")
+
+
+def test_what_somebody_else_entered_meanwhile_is_no_obstacle(course):
+    text = course.notebook("release", DETACH).read_text()
+    report = StandIn().grade(text, text.encode(), student="ada", assignment=DETACH)
+    with Books(course) as books, course.gradebook() as other:
+        books.enter(replace(report, student="bob"), "")
+        other.add_student("ada")
+        with other.db.no_autoflush:
+            other.add_submission(DETACH, "ada")
+        books.enter(report, "")
+        books.enter(report, "")
+    assert marks(course, "ada") == marks(course, "bob")
+    assert marks(course, "ada")["snapshot"] == (0.0, None, False)
+
+
+def test_rows_are_those_that_nbgrader_makes(course, here):
+    hand_in(course, "ada", DETACH)
+    grade(course, [DETACH], here)
+    with course.gradebook() as gradebook:
+        gradebook.add_student("nbgraders")
+        with gradebook.db.no_autoflush:
+            gradebook.add_submission(DETACH, "nbgraders")
+        rows = []
+        for student in ("ada", "nbgraders"):
+            submission = gradebook.find_submission(DETACH, student)
+            (notebook,) = submission.notebooks
+            cells = sorted(item.cell_id for item in notebook.grades), sorted(item.cell_id for item in notebook.comments)
+            names = (submission.name, notebook.name, notebook.max_score, submission.max_score, notebook.flagged)
+            rows.append((cells, names, submission.extension, notebook.late_submission_penalty))
+        assert rows[0] == rows[1]
+
+
+def test_a_gradebook_that_is_busy_is_waited_for_and_then_told(course, here, monkeypatch):
+    hand_in(course, "ada", DETACH)
+    monkeypatch.setattr("course_utils.classroom.ledger.PATIENCE_SECONDS", 0.0)
+    other = sqlite3.connect(course.root / "gradebook.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(ValueError, match="The gradebook cannot be written"):
+            grade(course, [DETACH], here)
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    assert course.report(DETACH, "ada").exists()
+    grade(course, [DETACH], here)
+    assert here.graded == [("ada", DETACH)], "the result was kept, so it was not graded twice"
+    assert marks(course, "ada")["snapshot"][0] == 0.0
+
+
+# ------------------------------------------------------------------------------------------------------ what is graded
+
+
+def test_only_what_changed_is_graded_again(course, here):
+    for student in ("ada", "bob", "eve"):
+        hand_in(course, student, DETACH)
+    grade(course, [DETACH], here)
+    here.graded.clear()
+    hand_in(course, "bob", DETACH, {"snapshot": "x = 1"})
+    outcomes = grade(course, [DETACH], here)
+    assert here.graded == [("bob", DETACH)]
+    assert [(found.student, found.news) for found in outcomes[0].rows] == [
+        ("ada", False),
+        ("bob", True),
+        ("eve", False),
+    ]
+    grade(course, [DETACH], here)
+    assert here.graded == [("bob", DETACH)]
+    grade(course, [DETACH], here, again=True)
+    assert len(here.graded) == 4
+
+
+def test_another_release_grades_everything_again(course, here):
+    hand_in(course, "ada", DETACH)
+    grade(course, [DETACH], here)
+    release = course.notebook("release", DETACH)
+    release.write_text(release.read_text().replace("# Your answer here.", "# Your answer, please.", 1))
+    grade(course, [DETACH], here)
+    assert len(here.graded) == 2
+
+
+def test_a_result_without_a_sandbox_is_replaced_once_there_is_one(course):
+    hand_in(course, "ada", DETACH)
+    outcomes = grade(course, [DETACH], Here(sandbox=False))
+    assert "Not in a sandbox:\n  ada" in class_table(DETACH, outcomes[0].rows)
+    again = Here(sandbox=False)
+    grade(course, [DETACH], again)
+    assert again.graded == []
+    with_sandbox = Here()
+    outcomes = grade(course, [DETACH], with_sandbox)
+    assert with_sandbox.graded == [("ada", DETACH)]
+    assert "sandbox" not in class_table(DETACH, outcomes[0].rows)
+
+
+@pytest.mark.parametrize("lost", ["gradebook", "autograded", "one mark", "timestamp"])
+def test_what_was_lost_is_entered_again_without_grading(lost, course, here, released_course):
+    hand_in(course, "ada", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 12:00:00 UTC")
+    grade(course, [DETACH], here)
+    before = marks(course, "ada")
+    if lost == "gradebook":
+        (course.root / "gradebook.db").write_bytes((released_course / "gradebook.db").read_bytes())
+    elif lost == "autograded":
+        course.notebook("autograded", DETACH, "ada").unlink()
+    elif lost == "one mark":
+        with course.gradebook() as gradebook:
+            gradebook.find_grade("detach-snapshot-check", DETACH, DETACH, "ada").auto_score = None
+            gradebook.db.commit()
+    else:
+        hand_in(course, "ada", DETACH, {"snapshot": "x"}, timestamp="2027-03-02 12:00:00 UTC")
+    grade(course, [DETACH], here)
+    assert here.graded == [("ada", DETACH)]
+    assert marks(course, "ada") == before
+    assert course.notebook("autograded", DETACH, "ada").is_file()
+    with course.gradebook() as gradebook:
+        day = 2 if lost == "timestamp" else 1
+        assert gradebook.find_submission(DETACH, "ada").timestamp.day == day
+
+
+def test_only_the_students_named_are_graded(course, here):
+    for student in ("ada", "bob"):
+        hand_in(course, student, DETACH)
+    outcomes = grade(course, [DETACH], here, students=["bob"])
+    assert here.graded == [("bob", DETACH)]
+    assert [found.student for found in outcomes[0].rows] == ["bob"]
+
+
+def test_what_was_odd_about_a_file_is_kept_with_the_result(course, here):
+    hand_in(course, "ada", DETACH, name="lesson three.ipynb")
+    for _ in range(2):
+        outcomes = grade(course, [DETACH], here)
+        assert row(outcomes, "ada").report.repairs == (
+            f"There is no {DETACH}.ipynb; lesson three.ipynb was graded in its place.",
+        )
+
+
+def test_a_submission_without_a_result_is_told_and_tried_again(course):
+    class Half(Here):
+        def grade(self, work):
+            for submission, report in super().grade(work):
+                yield submission, NotGraded("KilledWorker: 5 died") if submission.student == "bob" else report
+
+    for student in ("ada", "bob"):
+        hand_in(course, student, DETACH)
+    outcomes = grade(course, [DETACH], Half())
+    assert not outcomes[0].complete
+    table = class_table(DETACH, outcomes[0].rows)
+    assert "Without a result:\n  bob: KilledWorker: 5 died" in table
+    outcomes = grade(course, [DETACH], Here())
+    assert outcomes[0].complete and row(outcomes, "bob").news and not row(outcomes, "ada").news
+
+
+# --------------------------------------------------------------------------------------------------------------- table
+
+
+def test_everybody_is_in_the_table_and_no_nought_stands_alone(course, here):
+    with course.gradebook() as gradebook:
+        gradebook.add_student("absent")
+    for outcome in OUTCOMES:
+        hand_in(course, outcome.replace(" ", "-"), DETACH, {"snapshot": f"# outcome: {outcome}"})
+    put(course, "broken", DETACH, b"{")
+    table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
+    lines = {line.split()[0]: line for line in table.splitlines() if line.strip()}
+    assert lines["absent"].endswith("no submission")
+    assert lines["broken"].count("0 unreadable") == 6
+    for outcome in OUTCOMES:
+        line = lines[outcome.replace(" ", "-")]
+        assert {"passed": "1 passed", "partial": "0.5 partial", "review by hand": "? by hand"}.get(
+            outcome, f"0 {outcome}"
+        ) in line
+    for line in table.splitlines():
+        assert "0" not in re.split(r"\s{2,}", line)[2:], line
+    assert f"{DETACH}: 10 graded (10 now, 0 unchanged), 1 without a submission" in table
+    assert "Outcomes: 1 passed, 1 partial, " in table
+
+
+def test_reviews_and_repairs_stand_below_by_name(course, here):
+    hand_in(course, "ada", DETACH, {"snapshot": "# look: cell snapshot walks frames"})
+    hand_in(course, "bob", DETACH, name="x.ipynb")
+    table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
+    assert "Look at these by hand:\n  ada: cell snapshot walks frames" in table
+    assert f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was graded in its place." in table
+
+
+def test_a_strange_name_cannot_tear_the_table(course, here):
+    hand_in(course, "x\x1b[31m" + "y" * 100, DETACH)
+    table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
+    assert "\x1b" not in table
+    assert len([line for line in table.splitlines() if "not attempted" in line]) == 2  # the line, and the counts
+
+
+def test_an_assignment_that_nobody_handed_in_takes_one_line():
+    rows = [Row(name, reason=NO_SUBMISSION) for name in ("ada", "bob")]
+    assert class_table(DETACH, rows) == f"{DETACH}: nobody of 2 handed it in"
+
+
+def test_points_are_never_rounded_up():
+    assert [points(value) for value in (2.0, 1.999, 0.5, 2 / 3, 0.29)] == ["2", "1.99", "0.5", "0.66", "0.29"]
+
+
+def test_withheld_points_are_shown_as_a_question(course, here):
+    hand_in(course, "ada", DETACH, {"snapshot": "# outcome: review by hand", "mean_loss": "x"})
+    found = row(grade(course, [DETACH], here), "ada")
+    assert cell(found.report.exercises[0]) == "? by hand"
+    (line,) = [line for line in class_table(DETACH, [found]).splitlines() if line.startswith("ada")]
+    assert line.split()[1] == "2+?"
+
+
+# --------------------------------------------------------------------------------------------------------------- tally
+
+
+def report_of(course, answers) -> Report:
+    path = hand_in(course, "ada", DETACH, answers)
+    return StandIn().grade(
+        course.notebook("release", DETACH).read_text(), path.read_bytes(), student="ada", assignment=DETACH
+    )
+
+
+def test_outside_a_terminal_progress_is_plain_lines(course, monkeypatch):
+    monkeypatch.setattr("course_utils.classroom.tally.EVERY_SECONDS", 0.0)
+    stream = io.StringIO()
+    good, odd = report_of(course, {}), report_of(course, {"snapshot": "# look: here"})
+    with Tally(4, stream) as tally:
+        for report in (good, odd, None):
+            tally.add(report)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("1 of 4 graded, about ") and lines[0].endswith(" left")
+    assert lines[2].endswith(" left: 1 to look at by hand, 1 without a result")
+    assert re.fullmatch(r"3 of 4 graded in \d+ s: 1 to look at by hand, 1 without a result", lines[3])
+
+
+def test_in_a_terminal_progress_is_a_bar(course):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    with Tally(1, stream) as tally:
+        tally.add(report_of(course, {"snapshot": "# look: here"}))
+    assert "1/1" in stream.getvalue() and "1 to look at by hand" in stream.getvalue()

@@ -1,0 +1,322 @@
+"""What a submission's code tries to do to its surroundings, and cannot.
+
+Every attempt is made by a cell that prints what came of it. Skipped where there is no bubblewrap; CI installs it.
+"""
+
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from course_utils.classroom import sandbox
+from course_utils.classroom.grader import Grader, Limits, SandboxMissing
+from tests.classroom.handed_in import Notebook, impatient, outcomes, released
+
+pytestmark = pytest.mark.skipif(
+    sandbox.missing() is not None, reason=f"no sandbox on this machine: {(sandbox.missing() or '').splitlines()[:1]}"
+)
+LIMITS = Limits(check_seconds=30.0, processes=16, file_bytes=2**20, output_bytes=20_000, memory_bytes=2**30)
+
+
+@pytest.fixture(scope="module")
+def grader():
+    with Grader(LIMITS) as grader:
+        yield grader
+
+
+def run(grader, *cells):
+    """What each of these added cells showed, and the report. One answer is right, so that there is something to run."""
+    notebook = Notebook().solve("snapshot")
+    for cell in reversed(cells):
+        notebook.add(cell, after="setup")
+    report = grader.grade(released(), notebook.bytes(), student="eve", assignment="03_detach")
+    shown = [cell["outputs"] for cell in json.loads(report.notebook)["cells"] if cell["id"].startswith("added")]
+    return ["".join(map(_text, outputs)) for outputs in shown], report
+
+
+def _text(output):
+    if output["output_type"] == "error":
+        return f"{output['ename']}: {output['evalue']}\n"
+    return output.get("text") or output["data"].get("text/plain", "")
+
+
+def attempt(code):
+    """A cell that tries something and prints the kind of error, or DONE."""
+    body = "\n".join(f"    {line}" for line in code.splitlines())
+    return f"try:\n{body}\n    print('DONE')\nexcept BaseException as error:\n    print(type(error).__name__)"
+
+
+def test_there_is_no_network(grader):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        cells = [
+            attempt(f"import socket\nsocket.create_connection(('127.0.0.1', {port}), timeout=2)"),
+            attempt("import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=2)"),
+            attempt("import socket\nsocket.getaddrinfo('pypi.org', 443)"),
+        ]
+        shown, report = run(grader, *cells)
+    assert shown == ["ConnectionRefusedError\n", "OSError\n", "gaierror\n"]
+    assert outcomes(report)["snapshot"] == "passed"
+    assert any("tried to use the network" in review for review in report.reviews)
+
+
+def test_nothing_of_the_teacher_s_can_be_read(grader, tmp_path):
+    secrets = [tmp_path / "gradebook.db", tmp_path / "submitted" / "ada" / "03_detach" / "03_detach.ipynb"]
+    for path in secrets:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret")
+    root = Path(__file__).resolve().parents[2]
+    secrets += [root / "notebooks" / "solutions" / "03_detach.ipynb", root / "tests" / "lessons" / "detach.py"]
+    secrets += [root / "course_utils" / "lessons" / "detach.py", Path("/etc/passwd"), Path("/etc/shadow")]
+    assert all(path.exists() for path in secrets)
+    shown, _ = run(grader, *(attempt(f"open({str(path)!r}).read()") for path in secrets))
+    assert shown == ["FileNotFoundError\n"] * len(secrets)
+
+
+def test_the_environment_is_clean(grader, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    shown, _ = run(grader, "import os\nprint('MY_TOKEN' in os.environ, os.path.expanduser('~'), os.getcwd())")
+    assert shown == ["False /home/student /home/student\n"]
+
+
+def test_nothing_outside_can_be_written(grader):
+    places = ["/", "/usr", "/etc", "/dev", "/proc/sys/kernel", "/home", sys.prefix, str(sandbox.PACKAGE)]
+    cell = f"""
+import os
+found = []
+for folder in {places!r}:
+    try:
+        with open(os.path.join(folder, "written"), "w"):
+            found.append(folder)
+    except OSError:
+        pass
+for setting in ("/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/1/oom_score_adj"):
+    try:
+        with open(setting, "w") as file:
+            file.write("1")
+        found.append(setting)
+    except OSError:
+        pass
+print(found)
+"""
+    shown, _ = run(grader, cell)
+    assert shown == ["[]\n"]
+    assert not (sandbox.PACKAGE / "written").exists()
+
+
+def test_there_are_no_rights_to_get_back(grader):
+    cells = [
+        "print([line.split()[1] for line in open('/proc/self/status') if line[:6] in ('CapEff', 'CapPrm', 'CapBnd')])",
+        "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('NoNewPrivs')])",
+        "import subprocess\nprint(subprocess.run(['unshare', '--user', 'true'], stderr=subprocess.DEVNULL).returncode)",
+        "print(subprocess.run(['mount', '-t', 'tmpfs', 'none', '/tmp'], stderr=subprocess.DEVNULL).returncode > 0)",
+    ]
+    shown, _ = run(grader, *cells)
+    assert shown == [f"{['0' * 16] * 3}\n", "['1']\n", "1\n", "True\n"]
+
+
+def test_nothing_can_be_left_in_the_kernel_s_keyrings(grader):
+    code = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); "
+    code += "print(libc.syscall({number}, b'user', b'left', b'answer', 6, -4), ctypes.get_errno(), libc.getpid() > 0)"
+    numbers = {"x86_64": (248, 250, 101, 310), "aarch64": (217, 219, 117, 270)}[platform.machine()]
+    cells = ["import subprocess, sys"]
+    for number in numbers:
+        command = ["-I", "-c", code.format(number=number)]
+        cells.append(
+            f"print(subprocess.run([sys.executable, *{command}], capture_output=True, text=True).stdout, end='')"
+        )
+    shown, _ = run(grader, *cells)
+    assert shown[1:] == ["-1 1 True\n"] * 4  # EPERM, and other calls go on
+
+
+def test_no_other_process_can_be_seen_or_signalled(grader):
+    cells = [
+        "import os\nprint([name for name in os.listdir('/proc') if name.isdigit()], os.getpid(), os.getppid())",
+        attempt("import os, signal\nos.kill(os.getppid() or 2, signal.SIGKILL)"),
+        attempt("import os, signal\nos.kill(-1, signal.SIGKILL)"),
+    ]
+    shown, report = run(grader, *cells)
+    assert shown == ["['1'] 1 0\n", "ProcessLookupError\n", "ProcessLookupError\n"]
+    assert outcomes(report)["snapshot"] == "passed"
+    assert any("sent a signal" in review for review in report.reviews)
+
+
+def test_a_fork_bomb_ends_itself_alone(grader):
+    bomb = "import subprocess\nsubprocess.run(['sh', '-c', 'bomb() { bomb | bomb & }; bomb; sleep 3'])"
+    _, report = run(grader, bomb)
+    assert outcomes(report)["snapshot"] == "passed"
+    assert any("more than 16 processes" in note for note in report.notes), report.notes
+
+
+def test_processes_cannot_be_forked_from_a_cell(grader):
+    shown, report = run(grader, attempt("import os\nos.fork()"))
+    assert shown == ["Refused\n"]
+    assert outcomes(report)["snapshot"] == "passed"
+
+
+def test_fifty_gigabytes_are_refused(grader):
+    cells = [attempt("import torch\ntorch.empty(50 * 2**30, dtype=torch.uint8)"), attempt("bytearray(50 * 2**30)")]
+    shown, report = run(grader, *cells)
+    assert shown == ["RuntimeError\n", "MemoryError\n"]
+    assert outcomes(report)["snapshot"] == "passed"
+
+
+def test_endless_output_is_cut_and_costs_the_cell_alone(grader):
+    with impatient(grader):
+        cells = ["while True:\n    print('x' * 1000)", "import os\nfor _ in range(100):\n    os.write(1, b'x' * 9)"]
+        shown, report = run(grader, *cells)
+    assert len(shown[0]) < LIMITS.output_bytes + 1000 and "more characters, which are not kept" in shown[0]
+    assert shown[1] == ""
+    assert outcomes(report)["snapshot"] == "passed"
+    assert len(report.notebook) < len(released()) + LIMITS.output_bytes + 10_000
+    assert any("was interrupted after 3 s" in note for note in report.notes)
+
+
+def test_files_have_a_limit(grader):
+    cells = [
+        attempt(f"with open('{folder}/large', 'wb') as file:\n    file.write(bytes(2**22))") for folder in ("/tmp", "~")
+    ]
+    shown, _ = run(grader, cells[0], cells[1].replace("~", "/dev/shm"))
+    assert shown == ["OSError\n", "OSError\n"]
+
+
+def test_nothing_outlives_its_submission(grader):
+    seconds = f"98765.{os.getpid()}"
+    started = f"import subprocess\nsubprocess.Popen(['setsid', 'sleep', '{seconds}'], start_new_session=True).pid > 0"
+    shown, report = run(grader, started)
+    assert shown == ["True"]
+    assert outcomes(report)["snapshot"] == "passed"
+    _await(lambda: not _running(seconds))
+
+
+def test_a_cell_that_cannot_be_interrupted_is_killed(grader):
+    stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass"
+    with impatient(grader):
+        _, report = run(grader, stubborn)
+    assert outcomes(report)["snapshot"] == "passed"
+    assert any("was left out: it ran for more than 3 s" in note for note in report.notes)
+
+
+def test_nothing_is_left_for_the_next_submission(grader):
+    leave = """
+import builtins, os, sys, torch
+left = []
+for folder in ("/tmp", "/dev/shm", os.path.expanduser("~"), "/run", "/var", "/home", "/"):
+    try:
+        open(os.path.join(folder, "left"), "w").write("answer")
+        left.append(folder)
+    except OSError:
+        pass
+builtins.left = torch.left = "answer"
+os.environ["LEFT"] = "answer"
+print(left)
+"""
+    look = """
+import builtins, os, torch
+places = [f"/{name}" for name in os.listdir("/") if name not in ("proc", "sys", "usr", "work", "root", "opt")]
+files = [os.path.join(root, name) for place in places for root, _, names in os.walk(place) for name in names]
+print([path for path in files if path.endswith("/left")])
+print(hasattr(builtins, "left"), hasattr(torch, "left"), "LEFT" in os.environ, os.listdir("/tmp"))
+"""
+    shown, _ = run(grader, leave)
+    assert shown == ["['/tmp', '/dev/shm', '/home/student']\n"]
+    shown, _ = run(grader, look)
+    assert shown == ["[]\nFalse False False []\n"]
+
+
+def test_ending_the_grader_ends_everything(tmp_path):
+    code = """
+import sys, time
+from course_utils.classroom.grader import Grader
+from tests.classroom.handed_in import Notebook, released
+with Grader() as grader:
+    print(grader._python._process.pid, flush=True)
+    slow = Notebook().solve("snapshot").add("import time\\ntime.sleep(600)", after="setup")
+    grader.grade(released(), slow.bytes(), student="eve", assignment="03_detach")
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+    with process:
+        sandbox_process = int(process.stdout.readline())
+        assert Path(f"/proc/{sandbox_process}").exists()
+        process.send_signal(signal.SIGKILL)
+    _await(lambda: not Path(f"/proc/{sandbox_process}").exists())
+
+
+def test_a_missing_bubblewrap_is_said_with_what_to_install(monkeypatch):
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    with pytest.raises(SandboxMissing) as caught, Grader():
+        pass
+    assert "apt install bubblewrap" in str(caught.value) and "dnf install bubblewrap" in str(caught.value)
+
+
+def test_a_refused_namespace_is_said_with_what_to_allow(monkeypatch):
+    monkeypatch.setattr(sandbox, "_command", lambda folders: ["sh", "-c", "echo setting up uid map >&2; exit 1", "--"])
+    assert "apparmor_restrict_unprivileged_userns" in sandbox.missing()
+
+
+def test_without_namespaces_of_its_own_every_submission_gets_a_fresh_python(monkeypatch):
+    command = sandbox._command
+
+    def without_rights(folders):
+        return [part for part in command(folders) if part not in ("--cap-add", "ALL")]
+
+    monkeypatch.setattr(sandbox, "_command", without_rights)
+    if os.geteuid() == 0:
+        monkeypatch.setattr(
+            sandbox, "_command", lambda folders: [*without_rights(folders)[:-1], "--cap-drop", "ALL", "--"]
+        )
+    with pytest.warns(UserWarning, match="a Python of its own"), Grader(LIMITS) as grader:
+        _, report = run(grader, "open('/tmp/left', 'w').close()\nimport os\nos._exit(1)")
+        assert report.sandbox == "bubblewrap"
+        assert outcomes(report)["snapshot"] == "passed"
+
+
+def test_packages_below_a_folder_that_is_emptied_stay_in_sight(monkeypatch):
+    # A virtual environment in /tmp, as CI makes one.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        (Path(folder) / "packages").mkdir()
+        (Path(folder) / "packages" / "lately.py").write_text("value = 7")
+        (Path(folder) / "secret").write_text("no")
+        folders = (*sandbox._python_folders(), f"{folder}/packages")
+        monkeypatch.setattr(sandbox, "_python_folders", lambda: folders)
+        with Grader(LIMITS) as grader:
+            cells = [f"import sys\nsys.path.append('{folder}/packages')\nimport lately\nprint(lately.value)"]
+            cells += [attempt(f"open('{folder}/secret')"), attempt(f"open('{folder}/packages/x', 'w')")]
+            shown, _ = run(grader, *cells, "import os\nprint(os.listdir('/tmp'), open('/tmp/x', 'w').close())")
+    assert shown[:3] == ["7\n", "FileNotFoundError\n", "OSError\n"]
+    assert shown[3] == f"{[Path(folder).name]} None\n"
+
+
+def test_without_a_sandbox_it_is_warned_of_and_recorded():
+    with pytest.warns(UserWarning, match="without a sandbox"), Grader(LIMITS, sandbox=False) as grader:
+        shown, report = run(grader, "print(1)")
+    assert report.sandbox == "none"
+    assert shown == ["1\n"] and outcomes(report)["snapshot"] == "passed"
+
+
+def _running(word):
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.append(word.encode() in (entry / "cmdline").read_bytes())
+            except OSError:  # it has just ended
+                continue
+    return any(found)
+
+
+def _await(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it is still there"
+        time.sleep(0.05)

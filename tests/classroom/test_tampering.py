@@ -1,0 +1,380 @@
+"""Submissions that want points which they have not earned, and honest ones that must not be taken for them."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from course_utils import Lesson
+from course_utils.catalogue import LESSONS
+from course_utils.classroom import sandbox
+from course_utils.classroom.grader import Grader, Limits
+from course_utils.classroom.outcomes import judged
+from course_utils.classroom.released import read_released
+from course_utils.classroom.signs import signs
+from tests.classroom.handed_in import Notebook, outcomes, points, released, solutions
+
+pytestmark = pytest.mark.skipif(
+    sandbox.missing() is not None, reason=f"no sandbox on this machine: {(sandbox.missing() or '').splitlines()[:1]}"
+)
+WRONG = {
+    "snapshot": "def snapshot(x):\n    return x",
+    "predicted_edit": "predicted_edit = dict.fromkeys(['detach_edit', 'data_edit'], 'right gradient')",
+    "mean_loss": "def mean_loss(model, loss_fn, batches):\n    return 0",
+    "truncated_bptt": "def truncated_bptt(cell, inputs, state, window):\n    return [], state",
+    "stop_gradient_round": "def stop_gradient_round(x):\n    return x",
+}
+
+
+@pytest.fixture(scope="module")
+def grader():
+    with Grader(Limits(check_seconds=15.0)) as grader:
+        yield grader
+
+
+def grade(grader, notebook):
+    return grader.grade(released(), notebook.bytes(), student="eve", assignment="03_detach")
+
+
+# What a cell replaces before the answers are judged, and what the teacher is told.
+
+CELLS = {
+    "lesson, Lesson and check": (
+        """
+class Fake:
+    def check(self, *_):
+        return 9.0
+lesson = Fake()
+import course_utils, course_utils.exercise
+course_utils.Lesson = Fake
+course_utils.exercise.Lesson.check = lambda *_: 9.0
+""",
+        "course_utils.Lesson",
+    ),
+    "what judges": (
+        """
+import course_utils.judge, course_utils.trial, course_utils.lessons.detach as detach, course_utils.score as score
+course_utils.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
+course_utils.trial.Missed.__init__ = lambda *_, **__: None
+score.Claim.__init__ = score.Score.__new__ = lambda *_, **__: None
+for exercise in detach.EXERCISES:
+    exercise.points = 0.0
+    exercise.rules = lambda answer: []
+""",
+        "the parts of the course that judge",
+    ),
+    "torch": (
+        """
+import math, torch
+torch.equal = torch.allclose = math.isclose = lambda *_, **__: True
+torch.Tensor.__eq__ = lambda *_: True
+torch.Tensor.requires_grad = False
+torch.Tensor.data_ptr = lambda self: id(self)
+""",
+        "torch.Tensor.data_ptr, torch.Tensor.requires_grad",
+    ),
+    "an operation inside torch": (
+        "import torch\nlibrary = torch.library.Library('aten', 'IMPL')\nlibrary.impl('equal', lambda *_: True, 'CPU')",
+        "torch's own operation aten/equal/CPU",
+    ),
+    "builtins": ("import builtins\nbuiltins.all = builtins.any = lambda _: True", "builtins.all"),
+    "the code of a function": (
+        "import torch\ntorch.allclose, f = torch.testing.assert_close, lambda *_, **__: None\n"
+        "try:\n    torch.testing.assert_close.__code__ = f.__code__\nexcept RuntimeError as error:\n    print(error)",
+        "replaced the code of a function that is not its own",
+    ),
+    "the table of modules": (
+        "import sys, types\nsys.modules['torch'] = sys.modules['course_utils.judge'] = types.ModuleType('torch')",
+        "sys.modules['torch']",
+    ),
+    "hooks on all modules": (
+        "from torch.nn.modules.module import register_module_forward_hook as hook\nhook(lambda *_: 0)",
+        "torch.nn's global forward hooks",
+    ),
+    "a thread that goes on replacing": (
+        """
+import threading, time, torch
+def run():
+    while True:
+        torch.equal = lambda *_: True
+        time.sleep(0.0001)
+threading.Thread(target=run, daemon=True).start()
+time.sleep(0.01)
+""",
+        "torch.equal",
+    ),
+    "what happens at a fork and at the end": (
+        "import atexit, os, torch\natexit.register(lambda: print(9.0))\n"
+        "os.register_at_fork(after_in_child=lambda: setattr(torch, 'equal', lambda *_: True))",
+        "torch.equal",
+    ),
+    "audit hooks, tracing and signals": (
+        """
+import signal, sys, threading
+for ask in (sys.addaudithook, sys.settrace, sys.setprofile):
+    try:
+        ask(lambda *_: None)
+    except RuntimeError as error:
+        print(error)
+threading.settrace(lambda *_: None)
+signal.signal(signal.SIGALRM, lambda number, frame: frame.f_back)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+""",
+        "wanted to trace every line that runs",
+    ),
+    "code under somebody else's name": (
+        "import typing\ntry:\n    exec(compile('import sys\\nsys._getframe(1)', typing.__file__, 'exec'))\n"
+        "except RuntimeError as error:\n    print(error)",
+        "compiled code under the name of somebody else's file",
+    ),
+    "the grader's channel": (
+        "import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n"
+        "    except OSError:\n        pass",
+        "it wrote into the grader's own channel",
+    ),
+}
+
+
+@pytest.mark.parametrize(("cell", "said"), CELLS.values(), ids=CELLS)
+def test_what_a_cell_replaces_earns_nothing_and_is_reported(grader, cell, said):
+    report = grade(grader, Notebook().write(**WRONG).add(cell, after="setup"))
+    assert set(points(report).values()) == {0.0}
+    assert any(said in review for review in report.reviews), report.reviews
+
+
+def test_printing_and_displaying_numbers_earns_nothing(grader):
+    notebook = Notebook().write(**WRONG).add("print('2.0')\ndisplay(2.0)\n2.0", after="mean_loss")
+    notebook.cell("snapshot-check")["source"] = "1.0"
+    notebook.cell("snapshot-check")["metadata"]["nbgrader"]["points"] = 50
+    report = grade(grader, notebook)
+    assert set(points(report).values()) == {0.0}
+    assert [result.possible for result in report.exercises] == [1, 2, 2, 3, 2, 2]
+
+
+def test_an_input_transformer_cannot_pass_for_an_answer(grader):
+    cell = "get_ipython().input_transformers_post.append(lambda lines: ['pass\\n'])"
+    report = grade(grader, Notebook().write(**WRONG).add(cell, after="setup"))
+    assert set(points(report).values()) == {0.0}
+    assert any("input transformers" in review for review in report.reviews)
+
+
+def test_answers_that_look_into_their_check_are_withheld_or_refused(grader):
+    right = solutions()
+    notebook = Notebook().write(
+        # Right all the same, so that there are points to withhold.
+        snapshot=f"import sys\n{right['snapshot']}\nplain = snapshot\ndef snapshot(x):\n    try:\n"
+        "        sys._getframe()\n    except RuntimeError:\n        pass\n    return plain(x)",
+        stop_gradient_round="import inspect\ndef stop_gradient_round(x):\n    try:\n        inspect.stack()\n"
+        "    except RuntimeError:\n        pass\n    return x - (x - x.round()).detach()",
+        mean_loss="import gc\ndef mean_loss(model, loss_fn, batches):\n    return gc.get_objects()",
+        truncated_bptt="def truncated_bptt(cell, inputs, state, window):\n    try:\n        1 / 0\n"
+        "    except ZeroDivisionError as error:\n        return error.__traceback__.tb_frame",
+        predicted_edit="predicted_edit = lesson.exercises['predicted_edit'].truth(None)",
+    )
+    report = grade(grader, notebook)
+    assert outcomes(report) == {
+        "snapshot": "review by hand",
+        "predicted_edit": "raised",
+        "mean_loss": "raised",
+        "truncated_bptt": "raised",
+        "stop_gradient_round": "review by hand",
+        "detach-written": "not attempted",
+    }
+    assert set(points(report).values()) == {0.0}
+    said = {result.exercise: result.said for result in report.exercises}
+    assert said["snapshot"] == "1 of 1 points" and said["stop_gradient_round"] == "2 of 2 points"
+    reviews = "\n".join(report.reviews)
+    assert "In the check of `snapshot`: the code looked at the frames of its callers." in reviews
+    assert "In the check of `mean_loss`: the code asked the garbage collector for all objects." in reviews
+    assert "In the answer `predicted_edit`: the code reaches for the exercises' own checks" in reviews
+
+
+def test_answers_that_replace_things_while_they_are_judged_earn_nothing(grader):
+    notebook = Notebook().write(
+        # Put together, so that no look at the text sees it.
+        snapshot="import importlib\ndef snapshot(x):\n"
+        "    judge = importlib.import_module('course_' + 'utils.ju' + 'dge')\n"
+        "    judge._claim = judge._earned = lambda *_: (1.0, 'passed')\n    return x",
+        mean_loss="import torch\ndef mean_loss(model, loss_fn, batches):\n"
+        "    torch.equal = torch.allclose = lambda *_, **__: True\n    return torch.zeros(())",
+        truncated_bptt="import threading, time\ndef truncated_bptt(cell, inputs, state, window):\n"
+        "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        + solutions()["truncated_bptt"].partition("\n")[2],
+        stop_gradient_round="""
+import torch
+class Equal(torch.Tensor):
+    def __eq__(self, other):
+        return torch.tensor(True)
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return torch.tensor(True)
+def stop_gradient_round(x):
+    return torch.Tensor._make_subclass(Equal, x)
+""",
+        predicted_edit="""
+class Equal(str):
+    def __eq__(self, other):
+        return True
+    def __hash__(self):
+        return 0
+    def strip(self):
+        return self
+    def casefold(self):
+        return self
+predicted_edit = {key: Equal("x") for key in ("detach_edit", "data_edit", "clone_edit", "detach_clone_edit")}
+""",
+    )
+    report = grade(grader, notebook)
+    assert outcomes(report) == {
+        "snapshot": "wrong",
+        "predicted_edit": "wrong",
+        "mean_loss": "wrong",
+        "truncated_bptt": "review by hand",
+        "stop_gradient_round": "wrong",
+        "detach-written": "not attempted",
+    }
+    assert set(points(report).values()) == {0.0}
+    assert any("left threads running" in review for review in report.reviews)
+
+
+def test_memory_and_processes_are_out_of_an_answer_s_reach(grader):
+    notebook = Notebook().write(
+        snapshot="import ctypes\ndef snapshot(x):\n    return ctypes.string_at(id(x), 8)",
+        mean_loss="def mean_loss(model, loss_fn, batches):\n    return open('/proc/self/mem', 'rb')",
+        truncated_bptt="import os\ndef truncated_bptt(cell, inputs, state, window):\n"
+        "    if not os.fork():\n        os._exit(0)",
+        stop_gradient_round="import os\ndef stop_gradient_round(x):\n    for fd in range(3, 64):\n        try:\n"
+        "            os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n        except OSError:\n            pass\n    return x",
+    )
+    report = grade(grader, notebook)
+    assert outcomes(report) | {"predicted_edit": ""} == {
+        "snapshot": "raised",
+        "predicted_edit": "",
+        "mean_loss": "raised",
+        "truncated_bptt": "raised",
+        "stop_gradient_round": "killed",
+        "detach-written": "not attempted",
+    }
+    reviews = "\n".join(report.reviews)
+    for sign in ("used ctypes", "opened /proc/self/mem", "started a process", "wrote into the grader's own channel"):
+        assert sign in reviews
+
+
+def test_a_sign_in_an_added_cell_withholds_what_comes_after_it(grader):
+    notebook = Notebook().solve("snapshot", "mean_loss").add("inside = (lambda: 0).__globals__", after="edits")
+    report = grade(grader, notebook)
+    assert outcomes(report)["snapshot"] == "passed"
+    assert outcomes(report)["mean_loss"] == "review by hand"
+    assert "looks at this answer before its points are entered" in report.exercises[2].text
+
+
+def test_a_result_that_no_check_gives_is_refused():
+    cell = next(cell for cell in read_released(released()).cells if cell.exercise == "snapshot")
+    claim = {"text": "holds", "held": True, "diagnosis": "", "misconception": "", "next_step": "", "details": []}
+    claim |= {"weight": 1.0, "judged": True}
+    result = {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [claim], "notes": [], "output": ""}
+    assert judged(cell, result, 0.0).earned == 1.0
+    for change in (
+        {"earned": 9.0},
+        {"earned": float("nan")},
+        {"status": "won"},
+        {"claims": [claim | {"held": False}]},
+        {"claims": 3},
+        {"claims": [{}]},
+        {"notes": [3]},
+        {"status": "partial"},
+        {"output": None},
+    ):
+        assert judged(cell, result | change, 0.0) is None, change
+
+
+# Honest code is left in peace.
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import gc\ngc.collect()\ngc.disable()\ngc.enable()",
+        "import inspect\ninspect.signature(print)\ninspect.getsource(inspect)",
+        "import weakref, sys, time, warnings, functools\nsys.getrefcount(3)\ntime.time()\nwarnings.warn('x')",
+        "import threading\nthreading.Thread(target=print).start()",
+        "from course_utils import Lesson, progress\nlesson.check('snapshot', print)\nlesson.hint('snapshot')",
+        "model.exercises = truth = None\nimport importlib, operator, types, dis, ast, copy, pickle",
+        "tensor.grad_fn.next_functions\ntensor._version\ntorch._C",
+    ],
+)
+def test_honest_code_shows_no_signs(source):
+    assert signs(source) == []
+
+
+def test_an_honest_curious_student_loses_nothing(grader):
+    cells = """
+import gc, inspect, logging, sys, traceback, warnings, weakref, functools, time, copy, collections, dataclasses
+gc.collect()
+print(inspect.signature(snapshot), inspect.getsource(snapshot))
+try:
+    1 / 0
+except ZeroDivisionError:
+    traceback.print_exc()
+    logging.getLogger().warning("seen")
+warnings.warn("look out")
+Point = collections.namedtuple("Point", "x y")
+@dataclasses.dataclass
+class Pair:
+    x: int = sys.getrefcount(snapshot)
+copy.deepcopy(Pair())
+functools.lru_cache(snapshot)
+weakref.ref(snapshot)
+%time snapshot(torch.ones(2))
+!echo hello
+"""
+    report = grade(grader, Notebook().solve().add(cells, after="snapshot"))
+    assert {name: outcome for name, outcome in outcomes(report).items() if outcome != "passed"} == {
+        "detach-written": "not attempted"
+    }
+    assert report.reviews == ()
+
+
+def all_right_answers(lesson):
+    """A released notebook with a check for every right answer in tests/lessons, and the notebook with these answers."""
+    module = importlib.import_module(f"tests.lessons.{lesson}")
+    setup = next(cell for cell in Notebook(_file(lesson)).cells if cell["id"] == "setup")
+    common = (
+        Path(module.__file__)
+        .read_text(encoding="utf-8")
+        .replace(
+            "from tests.lessons.answers import Right, Wrong",
+            'from collections import namedtuple\nRight = namedtuple("Right", "exercise name answer")\n'
+            "Wrong = lambda *_, **__: None",
+        )
+    )
+    notebook = json.loads(released(_file(lesson)))
+    blank, given = [setup], [setup]
+    for place, right in enumerate(module.RIGHT):
+        points = Lesson(lesson).exercises[right.exercise].points
+        kinds = {"answer": {"solution": True, "grade": False}, "check": {"solution": False, "grade": True}}
+        for kind, flags in kinds.items():
+            name = f"{kind}-{place}"
+            grading = {"grade_id": name, "locked": kind == "check", "points": points, "schema_version": 3} | flags
+            cell = {"cell_type": "code", "id": name, "metadata": {"nbgrader": grading}, "outputs": []}
+            check = f'lesson.check("{right.exercise}", answer_{place})'
+            blank.append(cell | {"source": f"answer_{place} = None" if kind == "answer" else check})
+            given.append(cell | {"source": f"answer_{place} = RIGHT[{place}].answer" if kind == "answer" else check})
+    own = {"cell_type": "code", "id": "own", "metadata": {}, "source": common, "outputs": []}
+    given.insert(1, own)
+    return json.dumps(notebook | {"cells": blank}), json.dumps(notebook | {"cells": given}).encode()
+
+
+def _file(lesson):
+    return next(info.notebook for info in LESSONS if info.name == lesson)
+
+
+@pytest.mark.parametrize("lesson", [info.name for info in LESSONS if info.points])
+def test_every_right_answer_passes_and_shows_no_sign(grader, lesson):
+    blank, given = all_right_answers(lesson)
+    report = grader.grade(blank, given, student="ada", assignment=lesson)
+    assert len(report.exercises) > 3
+    assert [result.text for result in report.exercises if result.outcome != "passed"] == []
+    assert report.reviews == ()
+    assert [result.earned for result in report.exercises] == [result.possible for result in report.exercises]

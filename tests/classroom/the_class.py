@@ -1,0 +1,307 @@
+"""A class of students in three lessons: what each handed in, and what it must come to (``STUDENTS``).
+
+The honest ones answer with ``tests/lessons``; what a notebook went through follows what JupyterLab does; the others are
+what goes wrong in every class and what a clever student tries.
+"""
+
+import ast
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from course_utils import Lesson
+from tests.classroom.handed_in import Notebook, released
+
+LESSONS = {"01_requires_grad": "requires_grad", "03_detach": "detach", "05_no_grad": "no_grad"}
+DETACH = "03_detach"
+ANSWER = "Because the log keeps the graph."
+PASSED = "passed"
+
+
+@dataclass(frozen=True)
+class Student:
+    """One submission and what must come of it.
+
+    Attributes:
+        name: the student's id, which says what is special about them.
+        content: the file; None: a folder without a notebook.
+        expected: exercise -> (outcome, points earned); those left out pass with all their points.
+        review: whether the teacher must be told to look.
+        assignment: the lesson.
+        file: the notebook's name where it is not the assignment's.
+        extra: other files beside it.
+        link: the file is a link to this place instead.
+    """
+
+    name: str
+    content: bytes | None
+    expected: dict[str, tuple[str, float]] = field(default_factory=dict)
+    review: bool = False
+    assignment: str = DETACH
+    file: str = ""
+    extra: dict[str, bytes] = field(default_factory=dict)
+    link: str = ""
+
+    @property
+    def topic(self) -> str:
+        return LESSONS[self.assignment]
+
+    def outcomes(self) -> dict[str, tuple[str, float]]:
+        """What must come of every exercise that is judged automatically."""
+        return {name: self.expected.get(name, (PASSED, points)) for name, points in exercises(self.assignment).items()}
+
+
+@cache
+def exercises(assignment: str) -> dict[str, float]:
+    return {name: float(item.points) for name, item in Lesson(LESSONS[assignment]).exercises.items()}
+
+
+def everything(outcome: str, assignment: str = DETACH) -> dict[str, tuple[str, float]]:
+    return {name: (outcome, 0.0) for name in exercises(assignment)}
+
+
+# -------------------------------------------------------------------------------------------------------------- honest
+
+
+@cache
+def answers_of(topic: str) -> tuple[str, list[tuple[str, str, str, str, Any]]]:
+    """The answers in ``tests/lessons`` as source.
+
+    Returns:
+        What they have in common, for a helper cell; and (kind, exercise, label, expression, the object itself) of each.
+    """
+    module = importlib.import_module(f"tests.lessons.{topic}")
+    text = Path(module.__file__).read_text(encoding="utf-8")
+    common, found = [], []
+    for node in ast.parse(text).body:
+        target = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+        if target in ("RIGHT", "WRONG"):
+            for call, row in zip(node.value.elts, getattr(module, target), strict=True):
+                label = getattr(row, "label", None) or row.name
+                expression = ast.get_source_segment(text, call.args[2])
+                found.append((target, row.exercise, label, expression, row.answer))
+        elif not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests")):
+            decorators = getattr(node, "decorator_list", [])
+            begin = min([node.lineno, *(one.lineno for one in decorators)])
+            common.append("\n".join(text.splitlines()[begin - 1 : node.end_lineno]))
+    return "\n\n\n".join(common[1:]), found  # without the docstring
+
+
+def notebook_with(assignment: str, chosen: dict[str, str]) -> Notebook:
+    """A solved notebook in which some answers are these expressions, with a helper cell for what they need."""
+    common, _ = answers_of(LESSONS[assignment])
+    notebook = Notebook(assignment).solve()
+    notebook.add(common, after="setup")
+    notebook.write(**{name: f"{name} = {expression}" for name, expression in chosen.items()})
+    notebook.cell("written")["source"] = ANSWER
+    return notebook
+
+
+def judged(topic: str, exercise: str, answer: Any) -> tuple[str, float]:
+    """What the lesson's own check says of an answer, without any classroom."""
+    score = Lesson(topic).check(exercise, answer)
+    return {"error": "raised"}.get(score.status, score.status if score else "wrong"), float(score)
+
+
+def honest(assignment: str, kind: str, count: int) -> list[Student]:
+    """Students with answers of a kind: the first takes the first answer of every exercise, and so on."""
+    topic = LESSONS[assignment]
+    rows: dict[str, list[tuple[str, Any]]] = {}
+    for target, exercise, _, expression, answer in answers_of(topic)[1]:
+        if target == kind:
+            rows.setdefault(exercise, []).append((expression, answer))
+    students = []
+    for number in range(count):
+        chosen = {name: those[number * len(those) // count % len(those)] for name, those in rows.items()}
+        content = notebook_with(assignment, {name: expression for name, (expression, _) in chosen.items()}).bytes()
+        expected = {name: judged(topic, name, answer) for name, (_, answer) in chosen.items()}
+        students.append(Student(f"{topic}-{kind.lower()}-{number}", content, expected, assignment=assignment))
+    return students
+
+
+def lesson_of_honest_students(assignment: str) -> list[Student]:
+    topic = LESSONS[assignment]
+    half = dict(list(exercises(assignment).items())[::2])
+    partly = Notebook(assignment).solve(*half)
+    blank = everything("not attempted", assignment)
+    rest = {name: ("not attempted", 0.0) for name in exercises(assignment) if name not in half}
+    return [
+        Student(f"{topic}-solved", Notebook(assignment).solve().bytes(), assignment=assignment),
+        Student(f"{topic}-blank", released(assignment).encode(), blank, assignment=assignment),
+        Student(f"{topic}-partly", partly.bytes(), rest, assignment=assignment),
+        *honest(assignment, "RIGHT", 1),
+        *honest(assignment, "WRONG", 3),
+    ]
+
+
+# ------------------------------------------------------------------------------------- what happens to honest notebooks
+
+
+def solved() -> Notebook:
+    return Notebook().solve()
+
+
+def changed(change: Callable[[Notebook], Any]) -> bytes:
+    notebook = solved()
+    change(notebook)
+    return notebook.bytes()
+
+
+def answer(name: str, source: str, outcome: str = PASSED, *, review: bool = False) -> Student:
+    """A solved notebook with another answer to ``snapshot``."""
+    content = changed(lambda notebook: notebook.write(snapshot=source))
+    return Student(name, content, {} if outcome == PASSED else {"snapshot": (outcome, 0.0)}, review)
+
+
+def _unmarked(notebook: Notebook) -> None:
+    for cell in notebook.cells:
+        cell["metadata"] = {}
+
+
+def _metadata(name: str, **values: Any) -> Callable[[Notebook], None]:
+    return lambda notebook: notebook.cell(name)["metadata"]["nbgrader"].update(values)
+
+
+def _without_grade_id(notebook: Notebook) -> None:
+    del notebook.cell("snapshot")["metadata"]["nbgrader"]["grade_id"]
+
+
+def _retyped(notebook: Notebook) -> None:
+    cell = notebook.cell("snapshot")
+    cell["cell_type"] = "markdown"
+    cell.pop("outputs", None), cell.pop("execution_count", None)
+
+
+RIGHT = "def snapshot(x):\n    return x.detach().clone()"
+UNFINISHED = "def snapshot(x):\n    pass"
+BY_HELPER = "def snapshot(x):\n    return cut(x).clone()"
+WARNS = "def snapshot(x):\n    warnings.warn('again')\n    return x.detach().clone()"
+TWO_STEPS = "cut = torch.Tensor.detach\n\ndef snapshot(x):\n    return cut(x).clone()"
+SNAPSHOT_GONE = {"snapshot": ("not attempted", 0.0)}
+
+UNLUCKY = [
+    Student("check-deleted", changed(lambda n: n.remove("snapshot-check"))),
+    Student("check-edited", changed(lambda n: n.cell("snapshot-check").update(source="1.0"))),
+    Student("answer-deleted", changed(lambda n: n.remove("snapshot")), SNAPSHOT_GONE),
+    Student("answer-retyped", changed(_retyped)),
+    Student("answer-copied", changed(lambda n: n.paste("snapshot", after="snapshot", source=UNFINISHED))),
+    Student("check-copied", changed(lambda n: n.paste("snapshot-check", after="snapshot-check"))),
+    Student("answer-split", changed(lambda n: n.write(snapshot=TWO_STEPS).split("snapshot", at="def snapshot"))),
+    Student("answer-and-check-merged", changed(lambda n: n.merge("snapshot", "snapshot-check", active="snapshot"))),
+    Student("answer-moved", changed(lambda n: n.move("snapshot", after="written"))),
+    Student("metadata-removed", changed(_unmarked)),
+    Student("grade-id-removed", changed(_without_grade_id)),
+    Student("flags-changed", changed(_metadata("snapshot-check", grade=False, locked=False))),
+    Student("schema-4", changed(_metadata("snapshot", schema_version=4))),
+    Student("points-raised", changed(_metadata("snapshot-check", points=100))),
+    Student("kernelspec-unknown", changed(lambda n: n.data["metadata"]["kernelspec"].update(name="julia"))),
+    Student("notebook-metadata-gone", changed(lambda n: n.data.update(metadata={}))),
+    Student("renamed", changed(lambda n: n), file="detach final (2).ipynb"),
+    Student("torch-py-beside", changed(lambda n: n), extra={"torch.py": b"raise SystemExit(1)"}),
+    Student("torch-rebound", changed(lambda n: n.add("torch = 3", "snapshot"))),
+    Student("helper-cell", changed(lambda n: n.add("cut = torch.Tensor.detach", "setup").write(snapshot=BY_HELPER))),
+    answer("warns", f"import warnings\nwarnings.warn('careful')\n{WARNS}"),
+    answer("grad-mode-off", f"torch.set_grad_enabled(False)\n{RIGHT}"),
+    answer("asks-for-input", "snapshot = input()", "raised"),
+    answer("answer-raises", "def snapshot(x):\n    return x.nope", "raised"),
+    answer("syntax-error", "def snapshot(x:\n    return x", "raised"),
+]
+
+# ------------------------------------------------------------------------------------------- what ends, or will not end
+
+FOR_EVER = "while True:\n    pass"
+IN_FUNCTION = "def snapshot(x):\n    while True:\n        pass"
+DEAF = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{FOR_EVER}"
+KILLS = "import os\ndef snapshot(x):\n    os.kill(os.getpid(), 9)"
+
+ENDLESS = [
+    answer("loops-in-function", IN_FUNCTION, "timed out"),
+    answer("loops-in-cell", FOR_EVER, "timed out"),
+    answer("loops-deaf-to-signals", DEAF, "timed out"),
+    answer("prints-without-end", "while True:\n    print('x' * 10000)", "killed or timed out"),
+    Student("prints-100-mb", changed(lambda n: n.add("print('x' * 100_000_000)", "snapshot"))),
+    answer("exits", "import os\nos._exit(0)", "killed"),
+    answer("quits", "def snapshot(x):\n    quit()", "raised"),
+    answer("kills-itself", KILLS, "killed", review=True),
+    answer("takes-50-gb", "def snapshot(x):\n    return bytearray(50 * 2**30)", "raised"),
+    answer("forks-without-end", "import os\nwhile True:\n    os.fork()", "raised", review=True),
+]
+
+# ---------------------------------------------------------------------------------------------------------- tampering
+
+
+def cheat(name: str, source: str, expected: tuple[str, float] = ("wrong", 0.0), review: bool = True) -> Student:
+    """A blank notebook in which one cell tries to earn the points of ``snapshot``."""
+    return Student(
+        name, Notebook().write(snapshot=source).bytes(), everything("not attempted") | {"snapshot": expected}, review
+    )
+
+
+THREAD = """
+import threading, time
+
+def write():
+    while True:
+        time.sleep(0.1)
+        print(1.0)
+
+threading.Thread(target=write, daemon=True).start()
+"""
+STUB = "def snapshot(x):\n    return x"
+EQUAL = """
+class Equal(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return True
+
+def snapshot(x):
+    return x.as_subclass(Equal)
+"""
+
+CHEATS = [
+    cheat("rebinds-lesson", f"class lesson:\n    check = staticmethod(lambda *a: 1.0)\n{STUB}", review=False),
+    cheat("rebinds-check", f"lesson.check = lambda *a: 1.0\n{STUB}", review=False),
+    cheat("patches-lesson-class", f"from course_utils import Lesson\nLesson.check = lambda *a: 1.0\n{STUB}"),
+    cheat("patches-score", f"from course_utils import Score\nScore.__new__ = lambda *a, **k: 1.0\n{STUB}"),
+    cheat("patches-judge", f"import course_utils.judge as j\nj.judge = lambda *a: 1.0\n{STUB}"),
+    cheat("patches-torch", f"torch.allclose = torch.equal = lambda *a, **k: True\n{STUB}"),
+    cheat("equals-everything", EQUAL, review=False),
+    cheat("input-transformer", f"get_ipython().input_transformers_cleanup.append(lambda lines: ['1.0'])\n{STUB}"),
+    cheat("sys-modules", f"import sys, types\nsys.modules['course_utils.judge'] = types.ModuleType('judge')\n{STUB}"),
+    cheat("atexit", f"import atexit\natexit.register(lambda: print(1.0))\n{STUB}", review=False),
+    cheat("thread", f"{THREAD}\n{STUB}", review=False),
+    cheat("prints-numbers", f"print(1.0)\nfrom IPython.display import display\ndisplay(1.0)\n{STUB}", review=False),
+    cheat("walks-frames", f"import sys\nframe = sys._getframe()\n{STUB}", ("raised", 0.0)),
+    cheat("walks-the-heap", f"import gc\nfound = gc.get_objects()\n{STUB}", ("raised", 0.0)),
+]  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------------- unreadable
+
+UNREADABLE = [
+    Student(name, content, everything("unreadable"))
+    for name, content in {
+        "not-json": b"{",
+        "empty-file": b"",
+        "not-a-notebook": b"[1, 2]",
+        "truncated": solved().bytes()[:-2000],
+        "nbformat-3": json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}).encode(),
+        "nested-deeply": b"[" * 200_000,
+        "not-text": bytes(range(256)) * 100,
+        "too-large": b'{"cells": [' + b" " * (65 * 2**20),
+    }.items()
+] + [
+    Student("no-notebook", None, everything("unreadable"), extra={"notes.txt": b"I could not upload it."}),
+    Student("a-link", None, everything("unreadable"), link="../../detach-solved/03_detach/03_detach.ipynb"),
+]
+
+STUDENTS = [
+    *(student for assignment in LESSONS for student in lesson_of_honest_students(assignment)),
+    *UNLUCKY,
+    *ENDLESS,
+    *CHEATS,
+    *UNREADABLE,
+]
