@@ -7,8 +7,9 @@ Submissions are real: lesson 03, the course's own answers, other right ones, wro
 after the other. nbgrader and this take turns on the same ones in the same run. "a submission" is the time between two
 results, read from when their files were written, the same for both: from the first to the last, divided by their number
 less one. It leaves the start out, so whole runs, start included, stand beside it, per submission and with their sizes.
-Memory is the proportional set size of the command with all its children, so that what forks share counts once. The
-sandbox is on. Run it on an idle machine: what else runs falls on both, but not evenly.
+Memory is the proportional set size of the command with all its children, so that what forks share counts once; over
+TCP it is the command's alone, since the workers are nobody's children. The sandbox is on. Run it on an idle machine:
+what else runs falls on both, but not evenly.
 """
 
 from __future__ import annotations
