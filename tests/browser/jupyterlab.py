@@ -36,6 +36,8 @@ WAIT_MILLISECONDS = 15_000  # for anything that the page does at once when the m
 RUN_MILLISECONDS = 60_000  # a whole lesson, its kernel just started, on a machine with other things to do
 THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
 expect.set_options(timeout=WAIT_MILLISECONDS)
+LEAST_CONTRAST = 4.5  # WCAG 2.2, success criterion 1.4.3
+CARDS = ".jp-RenderedHTML.jp-OutputArea-output"
 ERRORS = ".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']"
 # The three states in which a run of all cells can be found. Prompts are "[ ]:", "[*]:" and "[7]:".
 RUN_STATE = """([errors, inOrder]) => {
@@ -328,3 +330,10 @@ class Lab:
         finally:
             self.page.set_viewport_size(WINDOW)
             frame.evaluate("(frame, top) => { frame.scrollTop = top; }", before)
+
+
+def assert_readable(lab, texts):
+    """Every text of every card stands out from its ground, and there are at least so many texts."""
+    contrasts = lab.contrasts(CARDS)
+    assert len(contrasts) >= texts
+    assert [found for found in contrasts if found[0] < LEAST_CONTRAST] == []

@@ -8,12 +8,10 @@ from playwright.sync_api import expect
 
 from course_utils import Lesson
 from course_utils.authoring import cells
-from tests.browser.jupyterlab import DETACH, NOTEBOOKS, THEMES
+from tests.browser.jupyterlab import CARDS, DETACH, NOTEBOOKS, THEMES, assert_readable
 
 pytestmark = pytest.mark.browser
 
-LEAST_CONTRAST = 4.5  # WCAG 2.2, success criterion 1.4.3
-CARDS = ".jp-RenderedHTML.jp-OutputArea-output"
 WRONG = "def snapshot(x):\n    return x.detach()"
 RIGHT = "def snapshot(x):\n    return x.detach().clone()"
 MISCONCEPTION = Lesson("detach").exercises["snapshot"].misconceptions["alias"].name
@@ -40,13 +38,6 @@ GALLERY = cells.notebook(
         cells.code("progress()", "progress"),
     ]
 )
-
-
-def assert_readable(lab, texts):
-    """Every text of every card stands out from its ground, and there are at least so many texts."""
-    contrasts = lab.contrasts(CARDS)
-    assert len(contrasts) >= texts
-    assert [found for found in contrasts if found[0] < LEAST_CONTRAST] == []
 
 
 def test_run_all_on_an_untouched_lesson_stops_nowhere_and_gives_nothing_away(untouched):
@@ -164,18 +155,3 @@ def test_cards_from_somebody_else_s_computer_say_and_look_the_same(open_notebook
     assert [text.split() for text in shown.all_text_contents()] == [text.split() for text in said]
     lab.picture("untrusted")
     assert_readable(lab, texts=30)
-
-
-# Lesson 03 is looked at above, in every way; the others are run and read once each.
-OTHERS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if path != DETACH]
-
-
-@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
-def test_every_other_lesson_runs_to_its_end_and_can_be_read_on_the_dark_theme(open_notebook, path):
-    lab = open_notebook(path)
-    lab.run_all()
-    lab.picture("light")
-    assert lab.errors.count() == 0 and lab.failures == [] and lab.requests == []
-    lab.use_theme("JupyterLab Dark")
-    lab.picture("dark")
-    assert_readable(lab, texts=10)
