@@ -233,7 +233,8 @@ def _quieten() -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
-    threading._trace_hook = threading._profile_hook = None  # type: ignore[attr-defined]
+    # What threading.settrace and setprofile left for new threads, and these two calls themselves may be a student's.
+    threading._trace_hook = threading._profile_hook = None  # type: ignore[attr-defined]  # not in Python's stubs
     gc.callbacks.clear()
     if _BUSY.locked():  # a thread of the student's held it when this process was forked
         _BUSY.release()

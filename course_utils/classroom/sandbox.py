@@ -140,17 +140,18 @@ def _environment(sandbox: bool) -> dict[str, str]:
     one = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
     home = HOME if sandbox else os.environ.get("HOME", "/")
+    # The sandbox's own /tmp, an empty folder in memory; without a sandbox, libraries use their usual folders.
+    folders = {"IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"} if sandbox else {}
     return {
         **kept,
         **one,
+        **folders,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
         "USER": "student",
         "LOGNAME": "student",
         "LANG": "C.UTF-8",
         "TMPDIR": "/tmp" if sandbox else os.environ.get("TMPDIR", "/tmp"),
-        "IPYTHONDIR": "/tmp/ipython",
-        "MPLCONFIGDIR": "/tmp/matplotlib",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "CUDA_VISIBLE_DEVICES": "",  # no GPU: it has no namespace, and its driver does not survive a fork
         "COURSE_UTILS_PROGRESS": "off",
