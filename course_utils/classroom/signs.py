@@ -33,7 +33,7 @@ _MODULES = {
     "cffi": "the interpreter's memory",
 }
 # The parts of the package that judge; everything else may be imported.
-_JUDGING = ("capture", "classroom", "exercise", "judge", "lessons", "score", "state", "trial")
+_JUDGING = ("capture", "classroom", "common_claims", "exercise", "judge", "lessons", "score", "state", "trial")
 _TEXTS = {
     "/proc/": "the files of the kernel about processes",
     "__globals__": "the inside of functions",

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.common_claims import Unlucky
 from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial
 from course_utils.memory import MemoryTracker
 from course_utils.text import format_bytes
@@ -403,10 +404,6 @@ def _(trial: Trial) -> None:
         )
 
 
-class _Unlucky(Exception):
-    """What a batch raises in a check."""
-
-
 @mean_loss.claim("raises ValueError for no batches, and lets every other error through", weight=1)
 def _(trial: Trial) -> None:
     model = _regressor(trial)
@@ -421,12 +418,12 @@ def _(trial: Trial) -> None:
 
     def unlucky() -> Iterator[tuple[Tensor, Tensor]]:
         yield from _batches(trial, [4])
-        raise _Unlucky("this batch cannot be read")
+        raise Unlucky("this batch cannot be read")
 
     try:
         trial.call(model, _squared_error, unlucky(), show="mean_loss(model, loss_fn, batches that raise)")
     except AnswerRaised as raised:
-        if not isinstance(raised.error, _Unlucky):
+        if not isinstance(raised.error, Unlucky):
             raise Missed(expected="the error of the batch", got=f"{type(raised.error).__name__}") from None
     else:
         raise Missed("swallowed", expected="the error of the batch", got="no error")

@@ -9,23 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.common_claims import Unlucky, same
 from course_utils.exercise import Exercise, Misconception, Missed, Trial
 from course_utils.state import hook_count
 from course_utils.text import format_bytes
 from course_utils.trial import AnswerRaised
 
 # ----------------------------------------------------------------------------------- what several exercises look at
-
-
-class _Unlucky(Exception):
-    """What a block or a model raises in a check."""
-
-
-def _same(got: Tensor, expected: Tensor) -> bool:
-    # 1e-5: an answer may go through float32 on its way.
-    if got.shape != expected.shape:
-        return False
-    return torch.allclose(got.detach().double(), expected.detach().double(), rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 def _exactly(got: Tensor, expected: Tensor) -> bool:
@@ -282,9 +272,9 @@ def _expect_entries(
     trial: Trial, features: Any, wanted: Mapping[str, Tensor], key: str, keys: Iterable[tuple[str, Tensor]] = ()
 ) -> None:
     for name, got in _entries(trial, features, wanted).items():
-        if not _same(got, wanted[name]):
+        if not same(got, wanted[name]):
             shown = f"the output of {name!r}, {_numbers(wanted[name])}"
-            reading = next((other for other, value in keys if _same(got, value)), key)
+            reading = next((other for other, value in keys if same(got, value)), key)
             raise Missed(reading, expected=shown, got=_numbers(got))
 
 
@@ -380,11 +370,11 @@ def _(trial: Trial) -> None:
             raise Missed("mode", expected=f"the grad mode {enabled} in the block", got=f"{mode}")
         if used != flags:
             raise Missed("flags", expected="training flags as the caller has them", got="other ones in the block")
-        if not _same(y, plain):
+        if not same(y, plain):
             raise Missed("replaced", expected="the model's output as without hooks", got="another one")
         if enabled:
             missing = gradients is None or any(gradient is None for gradient in gradients)
-            if missing or not all(map(_same, gradients, expected)):
+            if missing or not all(map(same, gradients, expected)):
                 got = "none for some layers" if missing else "other ones"
                 raise Missed("replaced", expected="the gradients as without hooks", got=got)
 
@@ -437,14 +427,14 @@ def _(trial: Trial) -> None:
     model(2 * x + 1)
     _expect_entries(trial, session.features, kept, "left on")
 
-    error = _Unlucky("this block ends early")
+    error = Unlucky("this block ends early")
 
     def unlucky(model: nn.Module, x: Tensor) -> None:
         model(x)
         raise error
 
     cases = (
-        (_Unlucky, "block", unlucky, x),
+        (Unlucky, "block", unlucky, x),
         (RuntimeError, "model", lambda model, x: model(x), trial.randn(4, 2)),
     )
     for kind, who, body, given in cases:
@@ -786,9 +776,9 @@ def _(trial: Trial) -> None:
     model = _layers(trial)
     _sizes(trial, model, trial.randn(4, 3))
     _expect_hooks(model, 0, "left on")
-    for kind, given in ((RuntimeError, trial.randn(4, 2)), (_Unlucky, trial.randn(4, 3))):
+    for kind, given in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
         model = _layers(trial)
-        if kind is _Unlucky:
+        if kind is Unlucky:
             model.append(_Raises())
         _expect_error(
             kind, lambda model=model, given=given: _sizes(trial, model, given, "model, x that raises"), "model"
@@ -800,7 +790,7 @@ def _(trial: Trial) -> None:
 
 class _Raises(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        raise _Unlucky("this layer cannot go on")
+        raise Unlucky("this layer cannot go on")
 
 
 @activation_bytes.claim("leaves the training flags and the hooks of others as they were")
@@ -1006,7 +996,7 @@ def _(trial: Trial) -> None:
             if got.shape != wanted.shape:
                 key = "dropped" if got.shape[1:2] == (count - len(channels),) else ""
                 raise Missed(key, expected=f"shape {tuple(wanted.shape)}", got=f"shape {tuple(got.shape)}")
-            if _same(got, wanted):
+            if same(got, wanted):
                 continue
             readings = (
                 ("once" if number else "not returned", y),
@@ -1015,7 +1005,7 @@ def _(trial: Trial) -> None:
                 ("dim", _zeroed(y, channels, 0)),
                 ("dim", _zeroed(y, channels, -1)),
             )
-            key = next((key for key, value in readings if _same(got, value)), "")
+            key = next((key for key, value in readings if same(got, value)), "")
             zeros = [index for index in range(count) if not bool(got[:, index].any())]
             raise Missed(key, expected=f"zeros in the channels {sorted(channels)} alone", got=f"zeros in {zeros}")
 
@@ -1038,7 +1028,7 @@ def _(trial: Trial) -> None:
         wanted = _zeroed(x, channels)
         if not bool((got[:, channels] == 0).all()):
             raise Missed("times zero", expected=f"0 in channel {channels[0]}", got=_numbers(got[:3, channels[0]]))
-        if not _same(got, wanted):
+        if not same(got, wanted):
             raise Missed("cleaned", expected=f"channel {others[0]} as it was, inf and NaN too", got="other values")
 
 
@@ -1061,7 +1051,7 @@ def _(trial: Trial) -> None:
             raise Missed("in place", expected="the module's input as it was", got="zeros in it")
         if not _exactly(output, as_it_was):
             raise Missed("in place", expected="the module's own output tensor as it was", got="zeros in it")
-        if not _same(got, _zeroed(as_it_was, channels)):
+        if not same(got, _zeroed(as_it_was, channels)):
             raise Missed(expected="zeros in the listed channels", got="other values")
 
 
@@ -1090,7 +1080,7 @@ def _(trial: Trial) -> None:
                 gradient, wanted = gradient[others], wanted[others]
             else:
                 gradient, wanted = gradient[:, others], wanted[:, others]
-            if not _same(gradient, wanted):
+            if not same(gradient, wanted):
                 key = "detached" if not bool(gradient.any()) else ""
                 raise Missed(key, expected=_numbers(wanted), got=_numbers(gradient))
 
@@ -1109,9 +1099,9 @@ def _(trial: Trial) -> None:
         return on, module(x)
 
     on, off = _ablating(trial, module, channels, undone, x, "handle.remove(); module(x)")
-    if not _same(off, plain):
+    if not same(off, plain):
         raise Missed("no undo", expected="the module's own output after remove()", got=_numbers(off))
-    if not _same(on, _zeroed(plain, channels)):
+    if not same(on, _zeroed(plain, channels)):
         raise Missed(expected="zeros before remove()", got=_numbers(on))
 
     seen: list[int] = []
@@ -1130,11 +1120,11 @@ def _(trial: Trial) -> None:
         return before, after
 
     before, after = _ablating(trial, module, single, stacked, x, "a second ablate; remove() of the first")
-    if not _same(before, _zeroed(plain, single + both)):
+    if not same(before, _zeroed(plain, single + both)):
         raise Missed("cleared others", expected="both ablations at work", got="not both of them")
-    if not _same(after, _zeroed(plain, both)) or seen != [1, 2]:
+    if not same(after, _zeroed(plain, both)) or seen != [1, 2]:
         raise Missed("cleared others", expected="the second ablation and two hooks of others", got="not all of them")
-    if not _same(module(x), plain):
+    if not same(module(x), plain):
         raise Missed("no undo", expected="the module's own output after both are removed", got="zeros in it")
 
 
@@ -1405,8 +1395,8 @@ def _(trial: Trial) -> None:
             raise Missed("image size", expected=f"shape {tuple(cam.map.shape)}", got=f"shape {tuple(got.shape)}")
         if got.shape != cam.map.shape:
             raise Missed(expected=f"shape {tuple(cam.map.shape)}", got=f"shape {tuple(got.shape)}")
-        if not _same(got, cam.map):
-            key = next((key for key, value in cam.readings() if _same(got, value)), "")
+        if not same(got, cam.map):
+            key = next((key for key, value in cam.readings() if same(got, value)), "")
             raise Missed(key, **_differing(got, cam.map))
 
 
@@ -1425,7 +1415,7 @@ def _(trial: Trial) -> None:
     for layer in ("features.2", "features.0", "features.3"):
         model, x, index, cam = _mapped(trial, layer, inplace=True)
         got = _map(trial, model, layer, x, index, "model with ReLU(inplace=True)")
-        if not _same(got, cam.map):
+        if not same(got, cam.map):
             key = "in place" if layer != "features.3" else ""
             raise Missed(key, **_differing(got, cam.map))
 
@@ -1460,7 +1450,7 @@ def _(trial: Trial) -> None:
         got = _map(trial, model, layer, x, index, "frozen model")
         if [parameter.requires_grad for parameter in model.parameters()] != flags or x.requires_grad:
             raise Missed("flags", expected="requires_grad of model and x as before", got="other flags")
-        if not _same(got, cam.map):
+        if not same(got, cam.map):
             key = "in place" if inplace else ""
             raise Missed(key, **_differing(got, cam.map))
 
@@ -1477,10 +1467,10 @@ def _(trial: Trial) -> None:
     model(_images(trial))
     if seen != [1]:
         raise Missed("cleared others", expected="the hook of another called once", got=f"{len(seen)} times")
-    cases = ((RuntimeError, trial.randn(2, 2, _HEIGHT + 1, _WIDTH)), (_Unlucky, _images(trial)))
+    cases = ((RuntimeError, trial.randn(2, 2, _HEIGHT + 1, _WIDTH)), (Unlucky, _images(trial)))
     for kind, x in cases:
         model = _image_model(trial, inplace=False)
-        if kind is _Unlucky:
+        if kind is Unlucky:
             model.head.insert(1, _Raises())
         show = "model that raises behind the layer"
         _expect_error(kind, lambda model=model, x=x, show=show: _map(trial, model, "features.2", x, 1, show), "model")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.common_claims import Turn, Unlucky
 from course_utils.data import soft_histogram
 from course_utils.exercise import Exercise, Misconception, Missed, Trial
 from course_utils.memory import MemoryTracker
@@ -19,17 +20,6 @@ from course_utils.trial import AnswerRaised
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 # ------------------------------------------------------------------------------- what several exercises look at: values
-
-
-class _Turn(nn.Module):
-    """Tells the modes apart without a random number: in training mode the columns are turned by one place."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.roll(1, dims=-1) if self.training else x
-
-
-class _Unlucky(Exception):
-    """What a batch raises in a check."""
 
 
 def _squared_error(prediction: Tensor, target: Tensor) -> Tensor:
@@ -45,7 +35,7 @@ def _awkward_model(trial: Trial) -> nn.Sequential:
     """A frozen layer, a weight that two layers share, and modes that differ: batch norm in eval mode, the rest not."""
     first, again = nn.Linear(3, 3), nn.Linear(3, 3)
     norm = nn.BatchNorm1d(3)
-    model = nn.Sequential(first, norm, _Turn(), nn.Linear(3, 3), nn.Tanh(), again, nn.Linear(3, 2)).double()
+    model = nn.Sequential(first, norm, Turn(), nn.Linear(3, 3), nn.Tanh(), again, nn.Linear(3, 2)).double()
     again.weight = first.weight
     trial.fill(model)
     with torch.no_grad():
@@ -1462,7 +1452,7 @@ def _histogram_guesses(
 
 @histogram_gradient.claim("is the exact gradient of chi2 over all batches", weight=3, gate=True)
 def _(trial: Trial) -> None:
-    layers = [nn.Linear(3, 3), _Turn(), nn.Tanh(), nn.Linear(3, 3), _Turn().eval(), nn.Tanh(), nn.Linear(3, 2)]
+    layers = [nn.Linear(3, 3), Turn(), nn.Tanh(), nn.Linear(3, 3), Turn().eval(), nn.Tanh(), nn.Linear(3, 2)]
     deep = nn.Sequential(*layers).double()
     deep[3].weight = deep[0].weight
     cases = (
@@ -1517,14 +1507,14 @@ def _(trial: Trial) -> None:
             calls.append(1)
             # The second batch of whatever pass records.
             if torch.is_grad_enabled() and len(calls) > 4:
-                raise _Unlucky("this batch cannot be used")
+                raise Unlucky("this batch cannot be used")
 
         handle = model[0].register_forward_pre_hook(raises) if unlucky else None
         show = "model that raises" if unlucky else "model with some gradients"
         try:
             _asked(trial, model, batches, target, bins, show=show)
         except AnswerRaised as raised:
-            if not isinstance(raised.error, _Unlucky):
+            if not isinstance(raised.error, Unlucky):
                 raise
         finally:
             if handle is not None:

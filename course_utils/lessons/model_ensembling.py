@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_utils.common_claims import same
 from course_utils.exercise import Exercise, Misconception, Missed, Trial
 from course_utils.text import describe
 from course_utils.trial import AnswerRaised
@@ -126,13 +127,6 @@ def _with_state_of_first(models: Sequence[nn.Module], *, parameters: bool, buffe
     return copies
 
 
-def _same(got: Tensor, expected: Tensor) -> bool:
-    # 1e-5: an answer may go through float32 on its way.
-    if got.shape != expected.shape:
-        return False
-    return torch.allclose(got.detach().double(), expected.detach().double(), rtol=1e-5, atol=1e-7)
-
-
 def _apart(trial: Trial, low: int, high: int, *others: int) -> int:
     """An integer from ``low`` to ``high`` that is none of the others, so that shapes tell dimensions apart."""
     while True:
@@ -236,16 +230,16 @@ def _prediction_key(got: Tensor, expected: Tensor) -> str:
     """Which misconception a wrong result of model predictions shows, or ""."""
     models, batch, classes = expected.shape
     probabilities = expected.softmax(-1)
-    if _same(got.transpose(0, 1) if got.dim() > 1 else got, expected) or _same(got, expected.flatten(0, 1)):
+    if same(got.transpose(0, 1) if got.dim() > 1 else got, expected) or same(got, expected.flatten(0, 1)):
         return "order"
     if got.dim() > 1 and got.numel() == expected.numel() and got.shape != expected.shape:
         return "order"
-    if any(_same(got, value) for value in (expected.mean(0), expected.sum(0), probabilities.mean(0))):
+    if any(same(got, value) for value in (expected.mean(0), expected.sum(0), probabilities.mean(0))):
         return "averaged"
-    if got.shape == (models, batch) or any(_same(got, f(expected, -1)) for f in (F.softmax, F.log_softmax)):
+    if got.shape == (models, batch) or any(same(got, f(expected, -1)) for f in (F.softmax, F.log_softmax)):
         return "scores"
     if got.shape == (batch, classes):
-        return "first model" if _same(got, expected[0]) else "averaged"
+        return "first model" if same(got, expected[0]) else "averaged"
     return ""
 
 
@@ -259,12 +253,12 @@ def _expect_predictions(
     if got.shape != expected.shape:
         found = key or _prediction_key(got, expected)
         raise Missed(found, expected=f"shape (models {count}, batch {batch}, classes {classes})", got=_shape(got))
-    if not _same(got, expected):
+    if not same(got, expected):
         one = _outputs(_with_state_of_first(models, parameters=True, buffers=True), xs, tally)
         part = _outputs(_with_state_of_first(models, parameters=True, buffers=False), xs, tally)
-        found = "first model" if count > 1 and (_same(got, one) or _same(got, part)) else ""
+        found = "first model" if count > 1 and (same(got, one) or same(got, part)) else ""
         found = found or key or _prediction_key(got, expected)
-        wrong = [i for i in range(count) if not _same(got[i], expected[i])]
+        wrong = [i for i in range(count) if not same(got[i], expected[i])]
         raise Missed(found, expected="each model's own outputs", got=f"other values for model {_numbers(wrong)}")
     return got
 
@@ -353,7 +347,7 @@ def _(trial: Trial) -> None:
     result = _predict(trial, models, x)
     expected = _outputs(models, [x] * count, tally)
     rows = torch.stack([expected[i, i] for i in range(count)])
-    one_row_each = isinstance(result, Tensor) and _same(result, rows)
+    one_row_each = isinstance(result, Tensor) and same(result, rows)
     _expect_predictions(result, models, [x] * count, tally, trial, "in_dims" if one_row_each else "")
     _expect_passes(tally, 1, "loop")
 
@@ -380,14 +374,14 @@ def _expect_own_buffers(trial: Trial, call: Callable[..., Any], *, shared_x: boo
         xs = [x] * count if shared_x else list(x)
         got = trial.tensor(call(trial, models, x, what))
         expected = _outputs(models, xs, tally)
-        if _same(got, expected):
+        if same(got, expected):
             continue
         trained = [copy.deepcopy(model).train() for model in models]
         one_state = _outputs(_with_state_of_first(models, parameters=False, buffers=True), xs, tally)
-        if _same(got, _outputs(trained, xs, tally)):
+        if same(got, _outputs(trained, xs, tally)):
             key = key and "modes"
         elif not key:
-            key = "state dict" if _same(got, one_state) else "buffers"
+            key = "state dict" if same(got, one_state) else "buffers"
         told = "the outputs with each model's own buffers"
         raise Missed(key, expected=told, got="other values" if got.shape == expected.shape else _shape(got))
 
@@ -454,9 +448,9 @@ def _each_key(result: Any, models: Sequence[nn.Module], xs: Tensor, tally: _Tall
         and count > 1
     ):
         return "all on all"
-    if count > 1 and _same(result, _outputs(models, [xs[0]] * count, tally)):
+    if count > 1 and same(result, _outputs(models, [xs[0]] * count, tally)):
         return "first batch"
-    if count == batch and _same(result, _outputs(models, list(xs.transpose(0, 1)), tally)):
+    if count == batch and same(result, _outputs(models, list(xs.transpose(0, 1)), tally)):
         return "rows"
     return ""
 
@@ -629,7 +623,7 @@ def _expect_named(
     if wrong_shape is not None:
         wanted, found = tuple(expected[wrong_shape].shape), tuple(got[wrong_shape].shape)
         raise Missed(key_of(got), expected=f"shape {wanted} for {wrong_shape}", got=f"shape {found}")
-    wrong = next((name for name in expected if not _same(got[name], expected[name])), None)
+    wrong = next((name for name in expected if not same(got[name], expected[name])), None)
     if wrong is not None:
         raise Missed(key_of(got), expected=f"{wrong}: {_first(expected[wrong])}", got=_first(got[wrong]))
     return got
@@ -647,11 +641,11 @@ def _gradient_key(expected: Mapping[str, Tensor]) -> Callable[[dict[str, Tensor]
             return "summed"
         if all(not got[name].any() for name in expected):
             return "own weights"
-        if all(_same(got[name] * batch, value) for name, value in expected.items()):
+        if all(same(got[name] * batch, value) for name, value in expected.items()):
             return "scaled"
-        if batch > 1 and all(_same(got[name], value.sum(0).expand_as(value)) for name, value in expected.items()):
+        if batch > 1 and all(same(got[name], value.sum(0).expand_as(value)) for name, value in expected.items()):
             return "summed"
-        if batch > 1 and all(_same(got[name], value.mean(0).expand_as(value)) for name, value in expected.items()):
+        if batch > 1 and all(same(got[name], value.mean(0).expand_as(value)) for name, value in expected.items()):
             return "summed"
         return ""
 
@@ -894,7 +888,7 @@ def _alone(
 
 
 def _all_same(got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> bool:
-    return all(name in got and _same(got[name], value) for name, value in expected.items())
+    return all(name in got and same(got[name], value) for name, value in expected.items())
 
 
 def _is_multiple(these: Mapping[str, Tensor], those: Mapping[str, Tensor]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.common_claims import Turn, Unlucky, expect_training_flags, flag_words, same, training_flags
 from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial
 from course_utils.trial import AnswerRaised
 
@@ -129,17 +130,6 @@ predicted_modes = Predict(
 # ----------------------------------------------------------------------------- what several exercises look at: modes
 
 
-class _Turn(nn.Module):
-    """Tells the modes apart without a random number: in training mode the columns are turned by one place."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.roll(1, dims=-1) if self.training else x
-
-
-class _Unlucky(Exception):
-    """What a batch raises in a check."""
-
-
 def _plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
     """A model that does the same in both modes. Takes three columns."""
     return trial.fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, outputs)).double())
@@ -148,7 +138,7 @@ def _plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
 def _moody_model(trial: Trial, training: bool, other: int, outputs: int = 5) -> nn.Sequential:
     """A model whose values tell the modes apart; its submodule number ``other`` is in another mode than the rest."""
     norm = nn.BatchNorm1d(8)
-    head = nn.Sequential(nn.Linear(8, outputs), _Turn())
+    head = nn.Sequential(nn.Linear(8, outputs), Turn())
     model = trial.fill(nn.Sequential(nn.Linear(3, 8), norm, nn.Tanh(), head).double())
     with torch.no_grad():
         norm.running_mean.copy_(trial.randn(8))
@@ -163,31 +153,9 @@ def _in_eval_mode(model: nn.Module, x: Tensor) -> Tensor:
         return copy.deepcopy(model).eval()(x.detach())
 
 
-def _training_flags(model: nn.Module) -> list[bool]:
-    return [module.training for module in model.modules()]
-
-
 def _call(trial: Trial, model: nn.Module, *args: Any, show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
     return trial.call(model, *args, watch_training=False, show=show)
-
-
-def _same(got: Tensor, expected: Tensor) -> bool:
-    # 1e-5: an answer may go through float32 on its way.
-    if got.shape != expected.shape:
-        return False
-    return torch.allclose(got.detach().double(), expected.detach().double(), rtol=1e-5, atol=1e-6)
-
-
-def _expect_flags(model: nn.Module, before: list[bool], key: str = "") -> None:
-    after = _training_flags(model)
-    if after != before:
-        key = key or ("left in eval" if not any(after) else "one flag")
-        raise Missed(key, expected=f"training flags {_words(before)}", got=_words(after))
-
-
-def _words(flags: list[bool]) -> str:
-    return " ".join("train" if flag else "eval" for flag in flags)
 
 
 def _expect_grad_mode(trial: Trial, key: str, expected: bool) -> None:
@@ -396,28 +364,28 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 3), (True, 2)):
         model = _moody_model(trial, training, other)
-        before = _training_flags(model)
+        before = training_flags(model)
         batches, _right = _labelled(trial, model, 4, 3)
         _share(trial, model, batches, "model, 2 batches")
-        _expect_flags(model, before)
+        expect_training_flags(model, before)
 
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
-    for kind, (training, other) in ((_Unlucky, (True, 1)), (RuntimeError, (False, 3))):
+    for kind, (training, other) in ((Unlucky, (True, 1)), (RuntimeError, (False, 3))):
         model = _moody_model(trial, training, other)
-        before = _training_flags(model)
+        before = training_flags(model)
         batches, _right = _labelled(trial, model, 4)
         given: Iterable = [*batches, (trial.randn(4, 2), batches[0][1])] if kind is RuntimeError else _unlucky(batches)
         show = f"evaluate(model, batches), the {'model' if kind is RuntimeError else 'source'} raises"
         _expect_error(trial, kind, lambda model=model, given=given, show=show: _call(trial, model, given, show=show))
-        _expect_flags(model, before, "only without error")
+        expect_training_flags(model, before, "only without error")
         _expect_grad_mode(trial, "only without error", True)
 
 
 def _unlucky(batches: Iterable) -> Iterator:
     yield from batches
-    raise _Unlucky("this batch cannot be read")
+    raise Unlucky("this batch cannot be read")
 
 
 def _expect_error(trial: Trial, kind: type[Exception], call: Callable[[], Any]) -> None:
@@ -574,10 +542,10 @@ def _averages(target: nn.Module, online: nn.Module, decay: float) -> dict[str, T
 
 
 def _update(trial: Trial, target: nn.Module, online: nn.Module, decay: float) -> None:
-    flags = _training_flags(target)
+    flags = training_flags(target)
     show = f"ema_update(target, online, decay={decay:.3f})"
     trial.call(target, online, decay, may_change=(target,), show=show)
-    if _training_flags(target) != flags:
+    if training_flags(target) != flags:
         trial.effects.append("changed the training mode of target")
 
 
@@ -595,18 +563,18 @@ def _(trial: Trial) -> None:
         after = _tensors(target)
         if after.keys() != expected.keys():
             raise Missed(expected="the same parameters as before", got="others")
-        if all(_same(after[name], value) for name, value in expected.items()):
+        if all(same(after[name], value) for name, value in expected.items()):
             continue
-        if all(_same(after[name], value) for name, value in swapped.items()):
+        if all(same(after[name], value) for name, value in swapped.items()):
             key = "swapped"
-        elif all(_same(after[name], value) for name, value in _tensors(online).items()):
+        elif all(same(after[name], value) for name, value in _tensors(online).items()):
             key = "copied"
         else:
             key = ""
         still = all(torch.equal(after[name], value) for name, value in _tensors(before).items())
         if still:
             key = key or "elsewhere"
-        name = next(name for name, value in expected.items() if not _same(after[name], value))
+        name = next(name for name, value in expected.items() if not same(after[name], value))
         shown = "the old values" if still else f"{after[name].flatten()[0].item():.6f}"
         raise Missed(key, expected=f"{expected[name].flatten()[0].item():.6f} at the start of {name}", got=shown)
 
@@ -630,7 +598,7 @@ def _(trial: Trial) -> None:
                 raise Missed("flags", expected=f"requires_grad {flag} at {name}", got=str(not flag))
             if parameter.grad is None or not torch.equal(parameter.grad, grad):
                 raise Missed(expected=f"the old .grad of {name}", got="another one")
-            if not _same(parameter, expected[name]):
+            if not same(parameter, expected[name]):
                 raise Missed(expected=f"the average at {name}", got="other values")
 
 
@@ -648,7 +616,7 @@ def _(trial: Trial) -> None:
             raise Missed("new storage", expected=f"{name} to be the same tensor", got="another one in its place")
         if now[name].data_ptr() != alias.data_ptr():
             raise Missed("new storage", expected=f"{name} on the same memory", got="other memory")
-        if name in expected and not _same(alias, expected[name]):
+        if name in expected and not same(alias, expected[name]):
             raise Missed("new storage", expected=f"the update in the memory of {name}", got="the old values there")
 
 
@@ -667,7 +635,7 @@ def _(trial: Trial) -> None:
             got, wanted = after[name], expected[name]
             if got.dtype != wanted.dtype:
                 raise Missed("integers", expected=f"{name} as {wanted.dtype}", got=str(got.dtype))
-            if _same(got, wanted):
+            if same(got, wanted):
                 continue
             if name.endswith("cache"):
                 key = "state_dict"
@@ -700,9 +668,9 @@ def _(trial: Trial) -> None:
     _update(trial, target, online, decay)
     parameters = dict(target.named_parameters())
     for name, tensor in _tensors(target).items():
-        if _same(tensor, expected[name]):
+        if same(tensor, expected[name]):
             continue
-        if _same(tensor, twice.get(name, expected[name])):
+        if same(tensor, twice.get(name, expected[name])):
             raise Missed("twice", expected=f"one update of {name}, which two layers share", got="two updates")
         if name in parameters:  # buffers that were left out have a claim of their own
             raise Missed(expected=f"one update of {name}, which two layers share", got="other values")
@@ -812,7 +780,7 @@ def _(trial: Trial) -> None:
         if len(items) != len(wanted):
             raise Missed(expected=f"{len(wanted)} items", got=f"{len(items)} items")
         for got, output in zip(items, wanted, strict=True):
-            if not _same(trial.tensor(got, shape=output.shape), output):
+            if not same(trial.tensor(got, shape=output.shape), output):
                 raise Missed(expected="the model's outputs, batch by batch", got="other values")
 
 
@@ -920,36 +888,36 @@ def _(trial: Trial) -> None:
 @stream_predictions.claim("leaves the training flags alone", weight=1)
 def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 3)):
-        head = nn.Sequential(nn.Linear(8, 4), _Turn())
-        model = trial.fill(nn.Sequential(nn.Linear(3, 8), _Turn(), nn.Tanh(), head).double()).train(training)
+        head = nn.Sequential(nn.Linear(8, 4), Turn())
+        model = trial.fill(nn.Sequential(nn.Linear(3, 8), Turn(), nn.Tanh(), head).double()).train(training)
         model[other].training = not training
-        before = _training_flags(model)
+        before = training_flags(model)
         batches = [trial.randn(3, 3) for _ in range(3)]
         with torch.no_grad():
             expected = [model(x) for x in batches]
 
         def drive(model: nn.Module = model, batches: list[Tensor] = batches) -> list[tuple[Tensor, list[bool]]]:
-            return [(y, _training_flags(model)) for y in trial.answer(model, iter(batches))]
+            return [(y, training_flags(model)) for y in trial.answer(model, iter(batches))]
 
-        show = f"stream_predictions(model in {_words([training])} mode, 3 batches)"
+        show = f"stream_predictions(model in {flag_words([training])} mode, 3 batches)"
         for (got, flags), wanted in zip(trial.run(drive, called=show), expected, strict=True):
             if flags != before:
                 raise Missed(
-                    "eval", expected=f"training flags {_words(before)} in the caller's loop", got=_words(flags)
+                    "eval", expected=f"training flags {flag_words(before)} in the caller's loop", got=flag_words(flags)
                 )
-            if not _same(trial.tensor(got), wanted):
+            if not same(trial.tensor(got), wanted):
                 raise Missed("eval", expected="outputs in the modes that the model is in", got="other values")
-        if _training_flags(model) != before:
-            raise Missed("eval", expected=f"training flags {_words(before)}", got=_words(_training_flags(model)))
+        if training_flags(model) != before:
+            raise Missed("eval", expected=f"training flags {flag_words(before)}", got=flag_words(training_flags(model)))
 
 
 @stream_predictions.claim("lets errors through, with the caller's mode put back", weight=0.5)
 def _(trial: Trial) -> None:
-    for kind in (_Unlucky, RuntimeError):
+    for kind in (Unlucky, RuntimeError):
         model = _plain_model(trial)
         batches = [trial.randn(2, 3)]
-        given = _unlucky(batches) if kind is _Unlucky else iter([*batches, trial.randn(2, 2), *batches])
-        who = "source" if kind is _Unlucky else "model"
+        given = _unlucky(batches) if kind is Unlucky else iter([*batches, trial.randn(2, 2), *batches])
+        who = "source" if kind is Unlucky else "model"
         seen: list[bool] = []
 
         def drive(model: nn.Module = model, given: Iterable = given, seen: list[bool] = seen) -> None:
@@ -1018,7 +986,7 @@ def _(trial: Trial) -> None:
     for ending in ((), (nn.Unflatten(1, (2, 3)),)):
         backbone = _plain_model(trial, 6).extend(ending)
         x = trial.randn(trial.integer(1, 6), 3)
-        if not _same(_features(trial, backbone, x), _in_eval_mode(backbone, x)):
+        if not same(_features(trial, backbone, x), _in_eval_mode(backbone, x)):
             raise Missed(expected="the backbone's output", got="other values")
 
 
@@ -1047,7 +1015,7 @@ def _(trial: Trial) -> None:
             raise Missed("inference", expected="an ordinary tensor", got="an inference tensor")
         (features @ weight).sum().backward()
         wanted = _in_eval_mode(backbone, x).sum(0).unsqueeze(1).expand(5, 2)
-        if weight.grad is None or not _same(weight.grad, wanted):
+        if weight.grad is None or not same(weight.grad, wanted):
             raise Missed(expected="the head's gradient", got="another one")
         _expect_grad_mode(trial, "grad mode", enabled)
 
@@ -1059,7 +1027,7 @@ def _(trial: Trial) -> None:
         x = trial.randn(5, 3)
         before = [buffer.clone() for buffer in backbone.buffers()]
         expected = _in_eval_mode(backbone, x)
-        if not _same(_features(trial, backbone, x, "backbone in training mode, x"), expected):
+        if not same(_features(trial, backbone, x, "backbone in training mode, x"), expected):
             raise Missed("no eval", expected="the values of eval mode", got="other values")
         if not all(torch.equal(*pair) for pair in zip(backbone.buffers(), before, strict=True)):
             raise Missed("no eval", expected="batch norm's statistics as before", got="they have moved")
@@ -1069,16 +1037,16 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 3), (True, 2)):
         backbone = _moody_model(trial, training, other)
-        before = _training_flags(backbone)
+        before = training_flags(backbone)
         _features(trial, backbone, trial.randn(4, 3))
-        _expect_flags(backbone, before)
+        expect_training_flags(backbone, before)
     for training, other in ((True, 1), (False, 3)):
         backbone = _moody_model(trial, training, other)
-        before = _training_flags(backbone)
+        before = training_flags(backbone)
         show = "frozen_features(backbone, x of a wrong width)"
         bad = trial.randn(4, 2)
         _expect_error(trial, RuntimeError, lambda b=backbone, bad=bad, show=show: _call(trial, b, bad, show=show))
-        _expect_flags(backbone, before, "only without error")
+        expect_training_flags(backbone, before, "only without error")
         _expect_grad_mode(trial, "only without error", True)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.common_claims import Unlucky, expect_training_flags, same, training_flags
 from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial, normal_value
 from course_utils.memory import MemoryTracker
 from course_utils.text import format_bytes
@@ -199,10 +200,6 @@ def _(trial: Trial) -> None:
 # ------------------------------------------------------------------------------------------- models in several modes
 
 
-class _Unlucky(Exception):
-    """What a batch raises in a check."""
-
-
 def _device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -231,10 +228,6 @@ def _moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
     return model
 
 
-def _modes(model: nn.Module) -> list[bool]:
-    return [module.training for module in model.modules()]
-
-
 def _expected(model: nn.Module, batches: Iterable[Tensor]) -> list[Tensor]:
     with torch.no_grad():
         twin = copy.deepcopy(model).eval()
@@ -250,46 +243,30 @@ def _call(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str) 
     return trial.call(model, batches, watch_training=False, show=f"{trial.name}({show})")
 
 
-def _same(got: Tensor, expected: Tensor) -> bool:
-    # 1e-5: an answer may go through float32 on its way.
-    return got.shape == expected.shape and torch.allclose(got.detach().double(), expected, rtol=1e-5, atol=1e-6)
-
-
-def _expect_modes(model: nn.Module, before: list[bool], key: str = "") -> None:
-    after = _modes(model)
-    if after != before:
-        key = key or ("left in eval" if not any(after) else "one flag")
-        raise Missed(key, expected=f"training flags {_ticks(before)}", got=_ticks(after))
-
-
-def _ticks(modes: list[bool]) -> str:
-    return " ".join("train" if mode else "eval" for mode in modes)
-
-
 def _expect_modes_after_errors(trial: Trial) -> None:
     """The submodules' flags are put back, and the error goes through, where a batch raises."""
 
     def unlucky() -> Iterator[Tensor]:
         yield from _batches(trial, 4)
-        raise _Unlucky("this batch cannot be read")
+        raise Unlucky("this batch cannot be read")
 
     wrong_width = [*_batches(trial, 4), trial.randn(4, 2)]
     cases = (
-        (unlucky(), _Unlucky, "the second batch raises", (True, 1)),
+        (unlucky(), Unlucky, "the second batch raises", (True, 1)),
         (wrong_width, RuntimeError, "the model raises at the second batch", (False, 2)),
     )
     for batches, kind, show, moods in cases:
         model = _moody_model(trial, *moods)
-        before = _modes(model)
+        before = training_flags(model)
         try:
             _call(trial, model, batches, f"model, batches: {show}")
         except AnswerRaised as raised:
             if not isinstance(raised.error, kind):
-                expected = "the error of the batch" if kind is _Unlucky else "the error of the model"
+                expected = "the error of the batch" if kind is Unlucky else "the error of the model"
                 raise Missed(expected=expected, got=type(raised.error).__name__) from None
         else:
             raise Missed("swallowed", expected="the error goes through to the caller", got="no error")
-        _expect_modes(model, before, "only without error")
+        expect_training_flags(model, before, "only without error")
 
 
 _SHARED_MISCONCEPTIONS = {
@@ -407,7 +384,7 @@ def _(trial: Trial) -> None:
         for got, wanted in zip(_outputs(trial, model, given, len(batches)), expected, strict=True):
             if got.shape != wanted.shape:
                 raise Missed(expected=f"an output of shape {tuple(wanted.shape)}", got=f"shape {tuple(got.shape)}")
-            if not _same(got.cpu(), wanted):
+            if not same(got.cpu(), wanted):
                 raise Missed(expected="the model's outputs, batch by batch", got="other values")
 
 
@@ -455,7 +432,7 @@ def _(trial: Trial) -> None:
         batches = _batches(trial, 5, 3)
         expected = _expected(model, batches)
         for got, wanted in zip(_outputs(trial, model, iter(batches), 2), expected, strict=True):
-            if not _same(got.cpu(), wanted):
+            if not same(got.cpu(), wanted):
                 raise Missed("no eval", expected="the values of eval mode", got="other values")
 
 
@@ -463,9 +440,9 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 2), (True, 3)):
         model = _moody_model(trial, training, other)
-        before = _modes(model)
+        before = training_flags(model)
         _outputs(trial, model, _batches(trial, 4, 3), 2)
-        _expect_modes(model, before)
+        expect_training_flags(model, before)
 
 
 @port_evaluation.claim("puts back flags and grad mode where a batch raises, and lets the error through")
@@ -593,7 +570,7 @@ def _(trial: Trial) -> None:
         wanted = _mean(outputs)
         for given in (batches, iter(batches)):
             got = _mean_output(trial, model, given, "model, batches of different size").cpu()
-            if _same(got, wanted):
+            if same(got, wanted):
                 continue
             means = torch.stack([output.mean(0) for output in outputs])
             guesses = (
@@ -607,7 +584,7 @@ def _(trial: Trial) -> None:
                 ("last", outputs[-1]),
                 ("one number", torch.cat(outputs).mean()),
             )
-            key = next((key for key, value in guesses if _same(got, value)), "")
+            key = next((key for key, value in guesses if same(got, value)), "")
             if got.shape != wanted.shape:
                 shapes = {"expected": f"shape {tuple(wanted.shape)}", "got": f"shape {tuple(got.shape)}"}
                 raise Missed(key or ("one number" if not got.dim() else ""), **shapes)
@@ -735,7 +712,7 @@ def _(trial: Trial) -> None:
         model = _moody_model(trial, training, other)
         batches = _batches(trial, 5, 3)
         wanted = _mean(_expected(model, batches))
-        if not _same(_mean_output(trial, model, iter(batches), "model in training mode, 2 batches").cpu(), wanted):
+        if not same(_mean_output(trial, model, iter(batches), "model in training mode, 2 batches").cpu(), wanted):
             raise Missed("no eval", expected="the mean in eval mode", got="another mean")
 
 
@@ -743,15 +720,15 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for training, other in ((True, 1), (False, 2), (True, 3)):
         model = _moody_model(trial, training, other)
-        before = _modes(model)
+        before = training_flags(model)
         _mean_output(trial, model, _batches(trial, 4, 3), "model, 2 batches")
-        _expect_modes(model, before)
+        expect_training_flags(model, before)
     _expect_modes_after_errors(trial)
     model = _moody_model(trial, True, 1)
-    before = _modes(model)
+    before = training_flags(model)
     with contextlib.suppress(AnswerRaised):  # which error it is has a claim of its own
         _call(trial, model, [], "model, []")
-    _expect_modes(model, before, "only without error")
+    expect_training_flags(model, before, "only without error")
 
 
 # -------------------------------------------------------------------------------------------------- predicted_growth
