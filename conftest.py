@@ -11,6 +11,7 @@ What nbval compares of a solution notebook is listed in ``course_utils/authoring
 import os
 import queue
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,12 +22,17 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 POLL_SECONDS = 0.5
 OUTPUT_SECONDS = 30  # nbval waits 5 s for outputs that lag behind a cell, too few on a machine with other work to do
+BROWSER_TEST = 150  # one takes as long as so many others
 _scratch = pytest.StashKey[TemporaryDirectory]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_scratch] = TemporaryDirectory(prefix="notebooks-", ignore_cleanup_errors=True)
-    if not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        # Before torch is imported. Workers that each start a thread for every core wait for one another: the proofs of
+        # one lesson took 84 s so on two cores, and 42 s with this.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    else:
         _fill_font_cache()
 
 
@@ -50,6 +56,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A file is one worker's. Long ones first, or the last worker runs alone while the others have nothing left.
+    sizes: Counter[Path] = Counter()
+    for item in items:
+        sizes[item.path] += BROWSER_TEST if item.get_closest_marker("browser") else 1
+    items.sort(key=lambda item: -sizes[item.path])
     needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
     if needs_gpu:
         import torch

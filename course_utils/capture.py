@@ -7,6 +7,7 @@ file descriptors, IPython's ``display``. Imports nothing of the course.
 
 import builtins
 import contextlib
+import io
 import os
 import sys
 import threading
@@ -15,12 +16,13 @@ from typing import Any
 LIMIT = 2000  # characters of an answer's output that are kept; a card is for reading
 
 
-class _Text:
+class _Text(io.TextIOBase):
     """A stream that keeps the first ``LIMIT`` characters and counts the rest."""
 
-    encoding, errors, closed = "utf-8", "replace", False
+    encoding, errors = "utf-8", "replace"
 
     def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.Lock()
         self._kept: list[str] = []
         self._room = LIMIT
@@ -35,15 +37,8 @@ class _Text:
                 self._room -= len(text)
         return len(text)
 
-    def writelines(self, lines: Any) -> None:
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        pass
-
-    def isatty(self) -> bool:
-        return False
+    def close(self) -> None:
+        """Nothing: an answer that closes its stdout would silence everyone after it."""
 
     def writable(self) -> bool:
         return True

@@ -3,8 +3,14 @@
 Imports nothing of the course.
 """
 
+import importlib.util
+import os
+
+import numpy
 import torch
 from torch import Tensor
+
+_DIGITS = os.path.join("datasets", "data", "digits.csv.gz")  # below scikit-learn's own folder
 
 
 def handwritten_digits(test_share: float = 0.25) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -20,16 +26,26 @@ def handwritten_digits(test_share: float = 0.25) -> tuple[Tensor, Tensor, Tensor
     Source:
         https://scikit-learn.org/stable/modules/generated/sklearn.datasets.load_digits.html
     """
+    rows = torch.from_numpy(_digits())
+    images, labels = rows[:, :64].div(16).float().view(-1, 1, 8, 8), rows[:, 64].long()
+    test = torch.zeros(len(labels), dtype=torch.bool)
+    for digit in range(10):
+        of_it = (labels == digit).nonzero().squeeze(1)
+        test[of_it[: round(len(of_it) * test_share)]] = True
+    return images[~test], labels[~test], images[test], labels[test]
+
+
+def _digits() -> numpy.ndarray:
+    """One digit a row: 64 pixels from 0 to 16 and the class, float64, shape (1797, 65)."""
+    found = importlib.util.find_spec("sklearn")  # imports nothing
+    path = os.path.join(os.path.dirname(found.origin), _DIGITS) if found and found.origin else ""
+    if os.path.exists(path):
+        return numpy.loadtxt(path, delimiter=",")
+    # Another release may keep them elsewhere. Not at once, because importing this takes most of a second.
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    images = torch.from_numpy(digits.images).float().div(16).unsqueeze(1)
-    labels = torch.from_numpy(digits.target).long()
-    test = torch.zeros(len(labels), dtype=torch.bool)
-    for digit in range(10):
-        rows = (labels == digit).nonzero().squeeze(1)
-        test[rows[: round(len(rows) * test_share)]] = True
-    return images[~test], labels[~test], images[test], labels[test]
+    return numpy.column_stack([digits.data, digits.target])
 
 
 def soft_histogram(values: Tensor, bins: Tensor) -> Tensor:

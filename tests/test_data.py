@@ -1,7 +1,10 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
-from course_utils import handwritten_digits, soft_histogram
+from course_utils import data, handwritten_digits, soft_histogram
 
 
 def test_digits_are_split_evenly_without_overlap_and_always_the_same():
@@ -12,6 +15,18 @@ def test_digits_are_split_evenly_without_overlap_and_always_the_same():
     assert (share - 0.25).abs().max() < 0.01
     again = handwritten_digits()
     assert all(torch.equal(a, b) for a, b in zip((train, train_labels, test, test_labels), again, strict=True))
+
+
+def test_the_digits_are_those_that_scikit_learn_gives(monkeypatch):
+    mine = handwritten_digits()
+    monkeypatch.setattr(data, "_DIGITS", "moved in some later release")
+    assert all(torch.equal(a, b) for a, b in zip(mine, handwritten_digits(), strict=True))
+
+
+def test_the_digits_do_not_import_scikit_learn():
+    code = "import sys, course_utils; course_utils.handwritten_digits(); print('sklearn' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 def test_a_value_on_a_centre_counts_one_there():

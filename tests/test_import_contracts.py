@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
+
+from course_utils.classroom.zygote import JUDGES, NOT_LEARNERS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,3 +34,20 @@ def test_an_import_against_the_direction_is_refused(tmp_path: Path, module: str,
     result = subprocess.run([command, "--no-cache"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     broken = [printed for printed in result.stdout.splitlines() if " BROKEN" in printed]
     assert result.returncode != 0 and len(broken) == 1 and contract in broken[0], result.stdout
+
+
+def test_what_judges_is_all_loaded_anew_for_a_student() -> None:
+    """A module that held on to the first set of what judges would hand it to a student's code."""
+    graph = grimp.build_graph("course_utils", exclude_type_checking_imports=True)
+    loaded_anew = tuple(f"course_utils.{name}" for name in JUDGES)
+    not_learners = tuple(f"course_utils.{name}" for name in NOT_LEARNERS)
+    judges = {module for module in graph.modules if module.startswith(loaded_anew)}
+    assert len(judges) > 20
+    # The package itself is mended by hand: its three names are set to the second set's.
+    holders = {
+        module
+        for judge in judges
+        for module in graph.find_modules_that_directly_import(judge)
+        if not module.startswith((*loaded_anew, *not_learners)) and module != "course_utils"
+    }
+    assert holders == set()

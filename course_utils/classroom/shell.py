@@ -5,6 +5,7 @@ Nothing here is secret: a student's code can reach every object of the shell. Im
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 import threading
@@ -105,12 +106,13 @@ class Outputs:
         return ""
 
 
-class Stream:
+class Stream(io.TextIOBase):
     """What stands in for ``sys.stdout`` and ``sys.stderr``."""
 
-    encoding, errors, closed, newlines = "utf-8", "replace", False, None
+    encoding, errors = "utf-8", "replace"
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
         self.outputs: Outputs | None = None
 
@@ -120,21 +122,11 @@ class Stream:
             self.outputs.write(self.name, text)
         return len(text)
 
-    def writelines(self, lines: Any) -> None:
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        pass
-
-    def isatty(self) -> bool:
-        return False
+    def close(self) -> None:
+        """Nothing: a cell that closes its stdout would silence the cells after it."""
 
     def writable(self) -> bool:
         return True
-
-    def readable(self) -> bool:
-        return False
 
 
 class _Publisher(DisplayPublisher):

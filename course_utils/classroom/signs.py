@@ -32,8 +32,8 @@ _MODULES = {
     "_ctypes": "the interpreter's memory",
     "cffi": "the interpreter's memory",
 }
-# The parts of the package that judge; everything else may be imported.
-_JUDGING = ("capture", "classroom", "common_claims", "exercise", "judge", "lessons", "score", "state", "trial")
+# The parts of the package that judge. Whatever imports one of them is one; everything else may be imported.
+JUDGING = ("capture", "classroom", "common_claims", "exercise", "judge", "lessons", "score", "state", "trial")
 _TEXTS = {
     "/proc/": "the files of the kernel about processes",
     "__globals__": "the inside of functions",
@@ -97,6 +97,6 @@ def _module(name: str) -> list[tuple[str, str]]:
     if name.partition(".")[0] in _MODULES:
         return [(_MODULES[name.partition(".")[0]], name)]
     parts = name.split(".")
-    if parts[0] == "course_utils" and len(parts) > 1 and parts[1] in _JUDGING:
+    if parts[0] == "course_utils" and len(parts) > 1 and parts[1] in JUDGING:
         return [("the parts of the course that judge", name)]
     return []

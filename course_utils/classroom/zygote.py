@@ -21,6 +21,7 @@ from course_utils.classroom import jail
 from course_utils.classroom.guard import guard
 from course_utils.classroom.integrity import Picture
 from course_utils.classroom.protocol import Broken, Channel, Closed
+from course_utils.classroom.signs import JUDGING
 
 # What lessons, checks and answers import when they are first used; each would cost every submission its time.
 PRELOADED = (
@@ -65,9 +66,9 @@ GUARDED = (
 )
 PACKAGE = "course_utils"
 # What decides what an answer earns, and the drills, which use it.
-JUDGES = ("capture", "drills", "exercise", "judge", "lessons", "score", "state", "trial")
+JUDGES = (*JUDGING, "drills")
 NOT_LEARNERS = ("authoring", "classroom", "lab", "workspace", "__main__")
-JUDGING = ("runner", "integrity", "images", "protocol", "audit")
+OWN_JUDGING = ("runner", "integrity", "images", "protocol", "audit")
 
 
 def main(control: int, roots: list[str], sandboxed: bool) -> None:
@@ -155,7 +156,7 @@ class _Warm:
         package = sys.modules[PACKAGE]
         for name in list(sys.modules):
             parts = name.split(".")
-            if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in (*JUDGES, "classroom"):
+            if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in JUDGES:
                 del sys.modules[name]
                 if len(parts) == 2:
                     vars(package).pop(parts[1], None)
@@ -174,7 +175,7 @@ class _Warm:
         own = {
             name: sys.modules[name]
             for name in watched
-            if not name.startswith(f"{PACKAGE}.classroom") or name.rpartition(".")[2] in JUDGING
+            if not name.startswith(f"{PACKAGE}.classroom") or name.rpartition(".")[2] in OWN_JUDGING
         }
         # Torch's first: what both hold is called by torch's name in reports.
         return {name: sys.modules[name] for name in GUARDED if name in sys.modules} | own
