@@ -10,6 +10,9 @@ less one. It leaves the start out, so whole runs, start included, stand beside i
 Memory is the proportional set size of the command with all its children, so that what forks share counts once; over
 TCP it is the command's alone, since the workers are nobody's children. The sandbox is on. Run it on an idle machine:
 what else runs falls on both, but not evenly.
+
+Where ``otter`` is on the PATH (otter-grader in an environment that also sees this one's packages), its ``otter run``
+grades a few of the same submissions in the same run.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from benchmarks import otter
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPTS = Path(sys.executable).parent
@@ -249,7 +254,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unchanged = run(classroom("grade"), graded, ours[-1].size)
         show("grade again, nothing changed", unchanged)
         whole, beyond = overhead(graded)
-    return verdict(plain, ours, over_tcp, whole, beyond)
+        other = seconds_with_otter(fresh(Path(scratch), prepared, min(options.plain)), Path(scratch))
+    return verdict(plain, ours, over_tcp, whole, beyond, other)
+
+
+def seconds_with_otter(course: Path, scratch: Path) -> float | None:
+    """Seconds a submission that otter-grader takes for those of a course folder; None where it is not installed."""
+    program = otter.found()
+    if program is None:
+        return None
+    folder = scratch / "otter"
+    folder.mkdir()
+    seconds = otter.seconds_each(program, "detach", sorted(course.glob("submitted/*/*/*.ipynb")), folder)
+    print(f"otter run: {seconds:.2f} s a submission")
+    return seconds
 
 
 def show(name: str, run: Run) -> None:
@@ -258,7 +276,14 @@ def show(name: str, run: Run) -> None:
     )
 
 
-def verdict(plain: Sequence[Run], ours: Sequence[Run], over_tcp: Sequence[Run], whole: float, beyond: float) -> int:
+def verdict(
+    plain: Sequence[Run],
+    ours: Sequence[Run],
+    over_tcp: Sequence[Run],
+    whole: float,
+    beyond: float,
+    with_otter: float | None = None,
+) -> int:
     """Prints what it comes to; returns 1 where a target was missed, or could not be measured."""
     ratio = _ratio(each(plain), each(ours))
     flat = _ratio(each(ours), each([min(ours, key=lambda run: run.size)]))
@@ -285,7 +310,10 @@ def verdict(plain: Sequence[Run], ours: Sequence[Run], over_tcp: Sequence[Run], 
         for other in ours:
             if one.size == other.size:
                 print(f"{f'ratio of whole runs of {one.size}, start included':45} {one.seconds / other.seconds:8.2f}")
-    print("otter-grader is not in the table: it grades in a Docker image that it builds from the network.")
+    if with_otter is None:
+        print("otter-grader is not installed here: no ratio to it.")
+    elif (ratio := _ratio(with_otter, each(ours))) is not None:
+        print(f"{'ratio to otter run, a submission':45} {ratio:8.2f}")
     return int(not all(reached for *_, reached in rows))
 
 

@@ -26,6 +26,8 @@ from course_utils.state import LeftBehind, Names, Objects, Settings
 from course_utils.text import describe
 
 SLOW_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
+_STOP_SECONDS, _STOP_AGAIN_SECONDS = 1.0, 0.05  # how long an answer is asked to stop, and how often
 
 _clock = time.perf_counter
 # macOS gives a thread 512 KiB of stack, too little for a deep recursion that the main thread would survive.
@@ -284,21 +286,26 @@ def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callabl
         except BaseException as error:
             outcome.error = error
         finally:
-            done.set()
+            running.release()
 
-    # An event and not Thread.join: a join that is interrupted takes the running thread for a stopped one (bpo-45274).
-    done = threading.Event()
-    with _stack_size(_STACK_BYTES):
-        thread = threading.Thread(target=work, name=f"check {name}", daemon=True)
-        thread.start()
-    started = _clock()
+    # A bare lock, which the thread gives back at its end. Not Thread.join: a join that is interrupted takes the running
+    # thread for a stopped one (bpo-45274). Not an Event: ``Stopped`` can be raised in the middle of ``Event.set``, and
+    # then nobody ever gives back the lock inside the Event.
+    running = threading.Lock()
+    running.acquire()
+    thread = threading.Thread(target=work, name=f"check {name}", daemon=True)
     try:
-        if not done.wait(timeout=SLOW_SECONDS):
-            on_slow(outcome.trial.called or name, _clock() - started)
-            done.wait()
+        with _stack_size(_STACK_BYTES):
+            thread.start()
+        started, told = _clock(), False
+        # A signal that comes just before a wait begins is noticed when it ends: so it is never long.
+        while not running.acquire(timeout=_LOOK_SECONDS):
+            if not told and _clock() - started > SLOW_SECONDS:
+                on_slow(outcome.trial.called or name, _clock() - started)
+                told = True
         thread.join()
     except BaseException:
-        _stop(thread, done)
+        _stop(thread, running)
         raise
     return outcome
 
@@ -322,11 +329,12 @@ def _stack_size(nbytes: int) -> Any:
         threading.stack_size(before)
 
 
-def _stop(thread: threading.Thread, done: threading.Event, attempts: int = 20) -> None:
+def _stop(thread: threading.Thread, running: threading.Lock) -> None:
     """Raises ``Stopped`` in the thread until it ends. A call into C cannot be stopped; it is left to end by itself."""
-    for _ in range(attempts):
+    deadline = _clock() + _STOP_SECONDS
+    while _clock() < deadline and (thread.ident is None or thread.is_alive()):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
-        if done.wait(timeout=0.05):
+        if running.acquire(timeout=_STOP_AGAIN_SECONDS):
             thread.join(timeout=1.0)
             return
 

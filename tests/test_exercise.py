@@ -382,6 +382,39 @@ def test_a_real_interrupt_stops_the_check_and_the_answer():
     assert "passed" in out
 
 
+HAMMERED = """
+import faulthandler, os, signal, threading, time
+from course_utils import trial
+
+# What is seldom otherwise: the request to stop arrives again and again, also while the thread is ending.
+trial._STOP_AGAIN_SECONDS = 0.0
+threading.excepthook = lambda arguments: None
+faulthandler.dump_traceback_later(60, exit=True)
+
+def answer(trial):
+    busy.set()
+    while True:
+        pass
+
+def interrupt():
+    busy.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+for number in range(100):
+    busy = threading.Event()
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        trial.run(answer, None, "endless", print)
+    except KeyboardInterrupt:
+        pass
+print("stopped", number + 1)
+"""
+
+
+def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_something():
+    assert run_script(HAMMERED).stdout.strip() == "stopped 100"
+
+
 def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, capsys):
     monkeypatch.setattr("course_utils.trial.SLOW_SECONDS", 0.2)
     monkeypatch.setattr("course_utils.judge.SLOW_SECONDS", 0.2)

@@ -262,7 +262,39 @@ def snapshot(x):
     return x.as_subclass(Equal)
 """
 
+# Right answers, so that there are points to withhold until the teacher has looked.
+LOOKS = f"""
+import sys
+{RIGHT}
+plain = snapshot
+
+def snapshot(x):
+    try:
+        sys._getframe()
+    except RuntimeError:
+        pass
+    return plain(x)
+"""
+LEAVES_THREAD = """
+import threading, time
+
+def snapshot(x):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    return x.detach().clone()
+"""
+SWAPS = """
+import torch
+
+def snapshot(x):
+    torch.equal = lambda *_: True
+    return x.detach().clone()
+"""
+
 CHEATS = [
+    answer("right-and-looks-at-frames", LOOKS, "review by hand", review=True),
+    answer("right-and-leaves-a-thread", LEAVES_THREAD, "review by hand", review=True),
+    # Put back on the spot, and said on the card: it costs the claim that nothing else is changed.
+    Student("right-and-swaps-torch", changed(lambda n: n.write(snapshot=SWAPS)), {"snapshot": ("partial", 0.8)}),
     cheat("rebinds-lesson", f"class lesson:\n    check = staticmethod(lambda *a: 1.0)\n{STUB}", review=False),
     cheat("rebinds-check", f"lesson.check = lambda *a: 1.0\n{STUB}", review=False),
     cheat("patches-lesson-class", f"from course_utils import Lesson\nLesson.check = lambda *a: 1.0\n{STUB}"),
