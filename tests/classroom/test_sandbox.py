@@ -284,6 +284,29 @@ def test_without_namespaces_of_its_own_every_submission_gets_a_fresh_python(monk
         assert outcomes(report)["snapshot"] == "passed"
 
 
+ORDINARY = """
+import os
+from course_utils.classroom.grader import Grader, Limits
+from tests.classroom.handed_in import Notebook, outcomes, released
+
+assert os.geteuid() == 1000
+with Grader(Limits(check_seconds=30.0)) as grader:
+    content = Notebook().solve("snapshot").bytes()
+    for _ in range(2):
+        report = grader.grade(released(), content, student="ada", assignment="03_detach")
+        print(outcomes(report)["snapshot"])
+"""
+
+
+def test_an_ordinary_user_needs_no_fresh_python_for_every_submission():
+    # In a user namespace even root is one, as far as the kernel's rights go.
+    become = ["bwrap", "--unshare-user", "--uid", "1000", "--gid", "1000", "--dev-bind", "/", "/", "--"]
+    # The warning that tells of a fresh Python is an error here.
+    python = [sys.executable, "-W", "error::UserWarning", "-c", ORDINARY]
+    result = subprocess.run([*become, *python], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert result.stdout.split() == ["passed", "passed"], result.stderr
+
+
 def test_packages_below_a_folder_that_is_emptied_stay_in_sight(monkeypatch):
     # A virtual environment in /tmp, as CI makes one.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
