@@ -8,6 +8,7 @@ from course_utils.authoring.problems import Cell, Page, Problem
 from course_utils.authoring.rules_structure import BEGIN, END
 
 MAX_CODE_LINES = 25
+MAX_CODE_COLUMNS = 106  # what JupyterLab shows of a line in a window 1280 pixels wide
 COURSE_MAGICS = frozenset({"memory"})  # cell magics that course_utils brings along
 # Tags and comments that make nbval compare less; on a graded cell they would hide that a solution stopped scoring.
 HIDING_TAGS = ("nbval-ignore-output", "nbval-raises-exception", "nbval-skip", "raises-exception")
@@ -57,6 +58,10 @@ def code_reads(page: Page) -> Iterator[Problem]:
         if len(lines) > MAX_CODE_LINES:
             what = f"The cell has {len(lines)} lines of code; {MAX_CODE_LINES} is the most a reader can hold."
             yield page.problem("length", what, "split the cell, or move the helper into course_utils.", cell)
+        for line in lines:
+            if len(line) > MAX_CODE_COLUMNS:
+                what = f"A line has {len(line)} characters; a laptop's screen shows {MAX_CODE_COLUMNS}: {line.strip()}"
+                yield page.problem("width", what, "break the line.", cell)
         if cell.tree is None:
             yield page.problem("syntax", "The cell is not Python.", "mend the syntax.", cell)
             continue
