@@ -104,7 +104,7 @@ CELL_CASES = {
         lambda cell: cell.update(source="# NBVAL_IGNORE_OUTPUT\n" + cell.source),
     ),
     "26 lines": ("length", "case", source("\n".join(["x = 1"] * 26))),
-    "a line of 107 characters": ("width", "case", source("x = " + "1" * 103)),
+    "a line of 107 characters": ("width", "case", source("x = 1\ny = " + "1" * 103)),
     "not Python": ("syntax", "case", source("def f(:\n    pass")),
     "unknown line magic": ("magic", "case", source("%tiem draw()")),
     "unknown magic inside an assignment": ("magic", "case", source("x = %tiem draw()")),
