@@ -65,8 +65,10 @@ def release(course: ClassFolder, assignment: str) -> Released:
         raise ValueError(
             explain(
                 f"nbgrader could not release {assignment}: {_last_words(result)}",
-                "a source whose graded cells are the same as before, once there are submissions.",
-                try_this=f"put {source} back as it was, or make an assignment of another name from the new one.",
+                "that nbgrader can open its gradebook, and, once there are submissions, that the graded cells of the "
+                "source are the same as before.",
+                try_this=f"mend what it names; or put {source} back as it was, or make an assignment of another name "
+                "from the new one.",
             )
         )
     try:
