@@ -73,8 +73,7 @@ class _Warden:
         self._secret = secrets.token_bytes(32)
         mine, theirs = pair()
         reports, their_reports = pair()
-        with jail.new_numbering() if nested else contextlib.nullcontext():
-            self.process = os.fork()
+        self.process = jail.fork_numbered() if nested else os.fork()
         if self.process == 0:
             try:
                 _become_student(theirs.fileno(), their_reports.fileno(), bounds, nested, keep)

@@ -11,7 +11,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,14 +57,19 @@ def _call(name: str, *arguments: object) -> None:
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
-def can_nest() -> bool:
-    """Whether this process may make further namespaces; tried in a child, so that nothing changes here."""
+def can_nest(leading: bool = False) -> bool:
+    """Whether this process may make further namespaces, at once or once it leads; tried where nothing changes here.
+
+    Args:
+        leading: whether to try it after ``lead``.
+    """
     child = os.fork()
     if child == 0:
         try:
+            if leading:
+                lead()
             for _ in range(2):  # what works once must work again
-                with new_numbering():
-                    inner = os.fork()
+                inner = fork_numbered()
                 if inner == 0:
                     enter(2**20)
                     os._exit(0)
@@ -76,9 +81,29 @@ def can_nest() -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-@contextlib.contextmanager
-def new_numbering() -> Iterator[None]:
-    """A process forked inside is the first of a numbering of its own: it sees no process that is not below it.
+def lead() -> None:
+    """Goes on in a child, the first of a numbering that belongs to this process's own user namespace.
+
+    bubblewrap gives an ordinary user two user namespaces, one inside the other. The numbering of processes belongs to
+    the outer, this process to the inner, and so it could not take the numbering up again (``fork_numbered``). This
+    process itself waits, and ends as the child ends.
+
+    Raises:
+        OSError: the kernel refuses; then nothing that this process forks will run.
+    """
+    _call("unshare", _CLONE_NEWNS | _CLONE_NEWPID)
+    child = os.fork()
+    if child:
+        os._exit(abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+    die_with_parent()
+    _mount_own_proc()
+
+
+def fork_numbered() -> int:
+    """Forks a child that is the first of a numbering of its own: it sees no process that is not below it.
+
+    Returns:
+        The child's number here; 0 in the child.
 
     Raises:
         OSError: the kernel refuses.
@@ -86,10 +111,15 @@ def new_numbering() -> Iterator[None]:
     own = os.open("/proc/self/ns/pid", os.O_RDONLY)
     try:
         _call("unshare", _CLONE_NEWPID)
-        parent = os.getpid()
-        yield
-        if os.getpid() == parent:
-            _call("setns", own, _CLONE_NEWPID)
+        child = os.fork()
+        if child:
+            try:
+                _call("setns", own, _CLONE_NEWPID)
+            except OSError:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                raise
+        return child
     finally:
         os.close(own)
 
@@ -106,12 +136,7 @@ def enter(folder_bytes: int, keep: Sequence[str] = ()) -> None:
         OSError: the kernel refuses.
     """
     _call("unshare", _CLONE_NEWNS | _CLONE_NEWIPC)
-    _mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE)
-    for covered in ("sys", "sysrq-trigger", "irq", "bus"):
-        # bubblewrap covers these for root; a fresh /proc is refused while parts of the old one are covered.
-        with contextlib.suppress(OSError):
-            _call("umount2", f"/proc/{covered}".encode(), _MNT_DETACH)
-    _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _mount_own_proc()
     for setting, value in (("user/max_user_namespaces", "0"), ("kernel/pid_max", "400")):
         # The second needs Linux 6.14, where each numbering of processes has a limit of its own.
         with contextlib.suppress(OSError):
@@ -129,6 +154,15 @@ def enter(folder_bytes: int, keep: Sequence[str] = ()) -> None:
             os.close(descriptor)
     for name in _folders_to_hide():
         _mount(b"tmpfs", name.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_RDONLY, b"size=4k")
+
+
+def _mount_own_proc() -> None:
+    _mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE)
+    for covered in ("sys", "sysrq-trigger", "irq", "bus"):
+        # bubblewrap covers these for root; a fresh /proc is refused while parts of the old one are covered.
+        with contextlib.suppress(OSError):
+            _call("umount2", f"/proc/{covered}".encode(), _MNT_DETACH)
+    _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
 
 
 def _folders_to_hide() -> list[str]:

@@ -102,9 +102,6 @@ def start(control: int, sandbox: bool) -> subprocess.Popen[bytes]:
 
 def _command(folders: tuple[str, ...]) -> list[str]:
     command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--new-session", "--cap-add", "ALL"]
-    # For an ordinary user bubblewrap would else make a second user namespace inside the first, from which the numbering
-    # of processes, which belongs to the first, could not be taken up again (``jail.new_numbering``).
-    command += ["--uid", "0", "--gid", "0"]
     for folder in _SYSTEM_FOLDERS:
         path = Path(folder)
         if path.is_symlink():

@@ -80,8 +80,11 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
         sandboxed: whether this runs inside bubblewrap.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader, which then ends this process
-    warm = _Warm(tuple(roots))
     nested = sandboxed and jail.can_nest()
+    if sandboxed and not nested and jail.can_nest(leading=True):
+        jail.lead()
+        nested = True
+    warm = _Warm(tuple(roots))
     if not nested:
         jail.adopt_orphans()
     end = socket.socket(fileno=control)

@@ -1,6 +1,6 @@
 """Ratios over two quantities, one cell for each pair, coloured by how far from 1 they are (``plot_heat_map``).
 
-Imports ``style``, ``errors``, and matplotlib when the figure is drawn.
+Imports ``labels``, ``style``, ``errors``, and matplotlib when the figure is drawn.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from course_utils.draw.labels import sentence
 from course_utils.draw.style import (
     BLUE,
     PAPER,
@@ -189,7 +190,7 @@ def _in_words(
     below: str,
     above: str,
 ) -> str:
-    sentences = [f"{title}{'' if title.endswith('?') else '.'} Down: {rows[0]}. Right: {columns[0]}."]
+    sentences = [f"{sentence(title)} Down: {rows[0]}. Right: {columns[0]}."]
     sentences.append(f"Below 1: {below}; above 1: {above}.")
     for name, row in zip(rows[1], ratios, strict=True):
         cells = [f"{written(ratio)} at {value}" for ratio, value in zip(row, columns[1], strict=True)]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from course_utils.draw.labels import wrapped
+from course_utils.draw.labels import sentence, wrapped
 from course_utils.draw.style import INK, ORANGE, PAPER, RULE, SKY, YELLOW, Drawing, new_figure, style, text_width
 from course_utils.errors import explain
 from course_utils.text import describe
@@ -146,7 +146,7 @@ def _flat(phases: Mapping[str, Sequence[tuple[str, str]]]) -> list[tuple[str, st
 
 
 def _in_words(phases: Mapping[str, Sequence[tuple[str, str]]], title: str) -> str:
-    sentences, number = [f"{title}{'' if title.endswith('?') else '.'}"], 0
+    sentences, number = [sentence(title)], 0
     for phase, pairs in phases.items():
         parts = []
         for kind, where in pairs:

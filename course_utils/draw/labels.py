@@ -1,4 +1,5 @@
-"""Text that has to fit: shortened in the middle (``shortened``), or broken into lines (``wrapped``).
+"""Text in figures: a title as a sentence (``sentence``), and text that has to fit, shortened in the middle
+(``shortened``) or broken into lines (``wrapped``).
 
 How wide a text is, the caller says, so that the same decisions hold for any font. Imports nothing of the course.
 """
@@ -12,6 +13,11 @@ ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 # After a dot, underscore, blank or comma, and before the capital of the next word: MaxPool|2D|With|Indices.
 _BREAKS = re.compile(r"(?<=[._ ,/:-])(?=[^._ ,/:-])|(?<=[a-zA-Z0-9])(?=[A-Z][a-z])")
+
+
+def sentence(title: str) -> str:
+    """A title as a sentence: with a full stop, unless it asks."""
+    return title if title.endswith("?") else f"{title}."
 
 
 def shortened(text: str, limit: float, width: Width) -> str:

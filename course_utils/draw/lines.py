@@ -1,4 +1,6 @@
-"""Lines over steps, sizes or batches, each named at its end (``plot_lines``). Imports ``style`` and ``text``."""
+"""Lines over steps, sizes or batches, each named at its end (``plot_lines``). Imports ``labels``, ``style``, ``errors``
+and ``text``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from course_utils.draw.labels import sentence
 from course_utils.draw.style import (
     BLUE,
     GREEN,
@@ -104,7 +107,7 @@ def plot_lines(
         ax.spines[["top", "right"]].set_visible(False)
         _set_ticks(ax, in_bytes)
         _write_names(ax, ends, figure.dpi / 72)
-    return Drawing(figure, ax, _in_words(lines, x, y, title, at, in_bytes), own=own)
+    return Drawing(figure, ax, f"{sentence(title)} {lines_in_words(lines, x, y, at)}", own=own)
 
 
 def _check(lines: Mapping[str, Sequence[float]], at: Sequence[float] | None) -> None:
@@ -181,15 +184,16 @@ def _write_names(ax: Axes, ends: Mapping[str, tuple[float, float, Any]], scale: 
         )
 
 
-def _in_words(
-    lines: Mapping[str, Sequence[float]], x: str, y: str, title: str, at: Sequence[float] | None, in_bytes: bool
-) -> str:
+def lines_in_words(lines: Mapping[str, Sequence[float]], x: str, y: str, at: Sequence[float] | None) -> str:
+    """What the lines show, in words, without the figure's title; the arguments are those of ``plot_lines``."""
+    in_bytes = "byte" in y.casefold()
+
     def number(value: float) -> str:
         return format_bytes(int(value)) if in_bytes else f"{value:.4g}"
 
     longest = max(len(values) for values in lines.values())
     first, last = (at[0], at[-1]) if at is not None else (1, longest)
-    sentences = [f"{title}{'' if title.endswith('?') else '.'} Up: {y}. Right: {x}, from {first:g} to {last:g}."]
+    sentences = [f"Up: {y}. Right: {x}, from {first:g} to {last:g}."]
     for name, values in lines.items():
         low, high = min(values), max(values)
         if low == high:

@@ -1,7 +1,7 @@
 """Bars for measurements of several kinds, one panel each, so that they can be read across (``plot_panels``).
 
 ``plot_bars`` draws what ``compare`` returned; this draws it beside what ``compare`` does not measure, such as accuracy.
-Imports ``course_utils.draw.bars``, ``figures`` and ``style``, ``compare``, ``errors`` and ``text``.
+Imports ``course_utils.draw.bars``, ``figures``, ``labels`` and ``style``, ``compare``, ``errors`` and ``text``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from course_utils.compare import format_count
 from course_utils.draw.bars import Panel, bars_size, draw_bars
 from course_utils.draw.figures import _fitted
+from course_utils.draw.labels import sentence
 from course_utils.draw.style import Drawing, root_figure, style
 from course_utils.errors import explain
 from course_utils.text import format_bytes
@@ -54,7 +55,7 @@ def plot_panels(
     with style():
         drawing_ax, own = _fitted(ax, *bars_size(names, drawn, note))[:2]
         draw_bars(drawing_ax, names, drawn, title, note)
-    sentences = [title if title.endswith("?") else f"{title}."]
+    sentences = [sentence(title)]
     for panel in drawn:
         pairs = [f"{name} {words}" for name, words in zip(names, panel.words, strict=True)]
         sentences.append(f"{panel.name}: {', '.join(pairs)}.")

@@ -1,6 +1,6 @@
 """What one quantity costs in another: panels over the same x axis, one under the other (``plot_trade``).
 
-Imports ``lines`` and ``style``, and matplotlib when the figure is drawn.
+Imports ``labels``, ``lines`` and ``style``, and matplotlib when the figure is drawn.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_utils.draw.lines import plot_lines
+from course_utils.draw.labels import sentence
+from course_utils.draw.lines import lines_in_words, plot_lines
 from course_utils.draw.style import Drawing, new_figure, style, text_width
 from course_utils.errors import explain
 
@@ -57,12 +58,13 @@ from 1 to 2. measured: from 1 to 1.2.
         height = _TOP + len(panels) * _PANEL + (len(panels) - 1) * _GAP + _BOTTOM
         figure: Any = new_figure(_WIDTH, height)
         axes = []
-        words = []
+        words = [sentence(title)]
         for number, (y, lines) in enumerate(panels.items()):
             bottom = height - _TOP - (number + 1) * _PANEL - number * _GAP
             place = (_LEFT / _WIDTH, bottom / height, (_WIDTH - _LEFT - right) / _WIDTH, _PANEL / height)
             ax = figure.add_axes(place)
-            words.append(plot_lines(lines, x=x, y=y, title=title, at=at, ax=ax).description)
+            plot_lines(lines, x=x, y=y, title=title, at=at, ax=ax)
+            words.append(lines_in_words(lines, x, y, at))
             axes.append(ax)
         for ax in axes:
             _set_x(ax, at, doubling)
@@ -71,10 +73,8 @@ from 1 to 2. measured: from 1 to 1.2.
         for ax in axes[:-1]:
             ax.set_xlabel("")
             ax.tick_params(labelbottom=False)
-    # Each panel has brought its own words along, with the title in front; the figure's are these, once.
-    lead = len(title) + (1 if title.endswith("?") else 2)
-    figure._course_words = ()
-    return Drawing(figure, axes[0], " ".join([words[0], *(text[lead:] for text in words[1:])]), own=True)
+    figure._course_words = ()  # each panel has brought its own words along; the figure's are these, once
+    return Drawing(figure, axes[0], " ".join(words), own=True)
 
 
 def _set_x(ax: Any, at: Sequence[float], doubling: bool) -> None:

@@ -307,6 +307,35 @@ def test_an_ordinary_user_needs_no_fresh_python_for_every_submission():
     assert result.stdout.split() == ["passed", "passed"], result.stderr
 
 
+READS_ITSELF = """
+import os, sys
+from course_utils.classroom import jail
+
+if not jail.can_nest():
+    jail.lead()
+if jail.fork_numbered() == 0:
+    jail.enter(2**20)
+    jail.restrict(jail.Bounds(cpu_seconds=10, memory_bytes=2**30, processes=16, file_bytes=2**20))
+    try:
+        os.open("/proc/self/mem", os.O_RDONLY)
+        print("opened")
+    except OSError as error:
+        print(type(error).__name__)
+    sys.stdout.flush()
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the kernel has no such wall for root; docs/classroom.md says so")
+def test_the_kernel_keeps_a_process_from_its_own_memory_file_where_no_audit_looks():
+    folders = (*sandbox._python_folders(), str(sandbox.PACKAGE))
+    code = f"import sys; sys.path.append({str(sandbox.PACKAGE.parent)!r})\n{READS_ITSELF}"
+    command = [*sandbox._command(folders)[:-1], "--chdir", "/", "--", sys.executable, "-I", "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.stdout == "PermissionError\n", result.stderr
+
+
 def test_packages_below_a_folder_that_is_emptied_stay_in_sight(monkeypatch):
     # A virtual environment in /tmp, as CI makes one.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
