@@ -339,9 +339,17 @@ def test_input_is_refused_with_a_reason():
     assert "input() is not available" in shown(check(lambda x: input("?")))
 
 
+# Whoever started the tests may ignore SIGINT or block it, and a program inherits that.
+HEEDS_SIGINT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+"""
+
+
 def run_script(source):
     environment = os.environ | {"COURSE_UTILS_PROGRESS": "off"}
-    command = [sys.executable, "-c", textwrap.dedent(source)]
+    command = [sys.executable, "-c", HEEDS_SIGINT + textwrap.dedent(source)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
 
 
