@@ -104,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.measure:
         try:
+            importlib.import_module("torch")
             imported = _seconds(lambda: importlib.import_module("torch._dynamo"))
             rows = measure(options.measure, options.calls)
         except Exception as error:  # whatever it is, the process that asked prints it
