@@ -50,12 +50,9 @@ def _fill_font_cache() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """No workers where the command line names one file: starting them takes longer than they save.
-
-    Else one more than there are cores: tests in the browser, of the sandbox and of pip wait for a third of their time.
-    """
+    """No workers where the command line names one file: starting them takes longer than they save."""
     files = {argument.split("::")[0] for argument in config.args}
-    return 0 if len(files) == 1 and Path(files.pop()).is_file() else (os.cpu_count() or 1) + 1
+    return 0 if len(files) == 1 and Path(files.pop()).is_file() else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
