@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
 import torch
 
 from course_utils import catalogue, solutions
@@ -84,18 +85,17 @@ def normal_value(value: Any) -> Any:
     Raises:
         TypeError: nothing of the kind; the message says what is expected.
     """
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
+    kind = type(value)  # and not `isinstance`, which asks the value itself
+    if issubclass(kind, (numpy.generic, numpy.ndarray)) or (issubclass(kind, torch.Tensor) and value.numel() == 1):
         value = value.item()
-    if isinstance(value, str):
+        kind = type(value)
+    if issubclass(kind, str):
         return value.strip().casefold()
-    if isinstance(value, (tuple, list)):
+    if issubclass(kind, (tuple, list)):
         return tuple(normal_value(item) for item in value)
-    item = getattr(value, "item", None)
-    if item is not None and type(value).__module__ == "numpy":
-        value = item()
-    if isinstance(value, bool) or (isinstance(value, (int, float)) and value in (0, 1)):
+    if kind is bool or (issubclass(kind, (int, float)) and value in (0, 1)):
         return bool(value)
-    if isinstance(value, (int, float)) and float(value).is_integer():
+    if issubclass(kind, int) or (issubclass(kind, float) and value.is_integer()):
         return int(value)
     raise TypeError("True or False, a whole number, or a text in quotes")
 
@@ -129,7 +129,7 @@ class Predict:
     watches_side_effects: bool = False
 
     def rules(self, answer: Any) -> Sequence[Rule]:
-        if not isinstance(answer, Mapping):
+        if type(answer) is not dict:
             return [Rule("is a dict with one value a key", self._refuse, 1.0, gate=True)]
         found: dict[str, Any] = {}
 
@@ -142,13 +142,13 @@ class Predict:
         return [Rule(f"`{key}`", self._judge(key, answer, truth), 1.0, gate=False) for key in self.keys]
 
     def is_stub(self, answer: Any) -> bool:
-        if isinstance(answer, Mapping):
+        if type(answer) is dict:
             return all(_is_no_answer(value) for key, value in answer.items() if key in self.keys)
         # A set with ... in it is what a dict literal without keys leaves.
-        return is_blank(answer) or answer == {...}
+        return is_blank(answer) or (type(answer) is set and all(item is ... for item in answer))
 
     def notes(self, answer: Any) -> Iterable[str]:
-        if isinstance(answer, Mapping):
+        if type(answer) is dict:
             extra = [describe(key, 30) for key in answer if key not in self.keys]
             if extra:
                 yield "Ignored, since the exercise does not ask for it: " + ", ".join(extra[:6]) + "."
@@ -156,7 +156,7 @@ class Predict:
     def _refuse(self, trial: Trial) -> None:
         raise Missed(expected="a dict with the keys " + ", ".join(self.keys), got=describe(trial.answer))
 
-    def _judge(self, key: str, answer: Mapping, truth: Callable[[Trial], Mapping[str, Any]]) -> Callable[[Trial], None]:
+    def _judge(self, key: str, answer: dict, truth: Callable[[Trial], Mapping[str, Any]]) -> Callable[[Trial], None]:
         def judge_key(trial: Trial) -> None:
             right = self.normal(truth(trial)[key])
             given = answer.get(key, ...)

@@ -3,12 +3,13 @@
 Imports trial, capture and state, and the leaf modules.
 """
 
+import contextlib
 import dis
 import inspect
 import math
 import threading
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,8 +17,8 @@ import torch
 
 from course_utils.capture import Capture
 from course_utils.score import Claim, Score, Status
-from course_utils.state import LeftBehind, Names, RandomState, put
-from course_utils.trial import SLOW_SECONDS, AnswerRaised, Missed, NotAttempted, Outcome, Trial, run
+from course_utils.state import Names, RandomState, put, threads_left
+from course_utils.trial import SLOW_SECONDS, NotAttempted, Outcome, Trial, run
 
 # What torch's names stood for before any answer was run.
 _PRISTINE = Names()
@@ -79,7 +80,11 @@ class Rule:
 
 
 class Judged(Protocol):
-    """What ``judge`` needs to know of an exercise."""
+    """What ``judge`` needs to know of an exercise.
+
+    The methods get the answer as ``Trial.run`` returns things: a dict of predictions is Python's own in all its parts.
+    What they raise is taken for the answer's.
+    """
 
     name: str
     points: float
@@ -96,8 +101,8 @@ class Judged(Protocol):
 def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
     """Runs every claim of an exercise on an answer.
 
-    The answer can raise, warn, print, change settings, leave hooks and threads behind or replace functions of torch:
-    the score says so, the state is put back, and nothing is raised.
+    The answer can raise, warn, print, change settings, leave hooks and threads behind or replace functions of torch,
+    and all its methods and attributes can raise: the score says so, the state is put back, and nothing is raised.
 
     Args:
         exercise: what to judge by.
@@ -108,92 +113,94 @@ def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
         The score.
 
     Raises:
-        RuntimeError: called from inside an answer that is being checked.
+        RuntimeError: called from inside an answer that is being checked; or the machine gives no thread to judge in.
+        MemoryError: there is too little memory for one.
         KeyboardInterrupt: the learner interrupted the check.
     """
     if not _BUSY.acquire(blocking=False):
         raise RuntimeError("A check is already running; an answer cannot start another one.")
     try:
-        if exercise.is_stub(answer):
-            return _score(exercise, lesson, 0.0, "not attempted")
-        random, replaced, threads = RandomState(), _PRISTINE.restore(), torch.get_num_threads()
-        # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
-        torch.set_num_threads(1)
-        torch.seed()  # so that no seed which an answer sets can be the one that was there
         capture = Capture()
-        try:
-            with capture:
-                outcomes = _outcomes(exercise, answer, capture)
-        finally:
-            torch.set_num_threads(threads)
-            for _, space, name, value in replaced:
-                put(space, name, value)
-            random.restore()
+        with _surroundings() as replaced, capture:
+            notes, outcomes = _outcomes(exercise, answer, capture)
+            left = threads_left([threads for _, outcome in outcomes if outcome for threads in outcome.threads])
     finally:
         _BUSY.release()
-    if _untouched(outcomes):
+    if _is_untouched(outcomes):
         return _score(exercise, lesson, 0.0, "not attempted", output=capture.text())
     claims = [_claim(exercise, rule, outcome) for rule, outcome in outcomes]
-    effects = _unique(effect for _, outcome in outcomes if outcome for effect in outcome.trial.effects)
+    effects = _unique([*(effect for _, outcome in outcomes if outcome for effect in outcome.effects), *left])
+    notes = [f"`{label}` had been replaced; torch's own was used to judge." for label in replaced] + notes
     if exercise.watches_side_effects:
         claims.append(_tidy_claim(exercise, claims, effects))
-    notes = [f"`{label}` had been replaced; torch's own was used to judge." for label, *_ in replaced]
-    seconds = max((outcome.trial.seconds for _, outcome in outcomes if outcome), default=0.0)
+    else:
+        notes += [f"Your answer {effect}." for effect in left]
+    seconds = max((outcome.seconds for _, outcome in outcomes if outcome), default=0.0)
     if seconds > SLOW_SECONDS:
         notes.append(f"One call of your answer took {seconds:.1f} s; the exercise needs far less.")
     warned = _unique(line for _, outcome in outcomes if outcome for line in outcome.warned)
     output = "\n".join(part for part in (capture.text(), *warned[:8]) if part)
-    notes.extend(exercise.notes(answer))
     return _score(exercise, lesson, *_earned(exercise, claims, outcomes), tuple(claims), tuple(notes), output)
 
 
-def _outcomes(exercise: Judged, answer: Any, capture: Capture) -> list[tuple[Rule, Outcome | None]]:
-    def on_slow(call: str, seconds: float) -> None:
-        # The capture must not swallow this: it is for the learner who is waiting.
-        print(f"{call} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.", file=capture.stdout)
-        capture.stdout.flush()
+@contextlib.contextmanager
+def _surroundings() -> Iterator[list[str]]:
+    """What claims run in, and puts back what was there. Gives the names of torch that had been replaced."""
+    random, replaced, threads = RandomState(), _PRISTINE.restore(), torch.get_num_threads()
+    try:
+        # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
+        torch.set_num_threads(1)
+        torch.seed()  # so that no seed which an answer sets can be the one that was there
+        yield [label for label, *_ in replaced]
+    finally:
+        torch.set_num_threads(threads)
+        for _, space, name, value in replaced:
+            put(space, name, value)
+        random.restore()
 
+
+def _outcomes(exercise: Judged, answer: Any, capture: Capture) -> tuple[list[str], list[tuple[Rule, Outcome | None]]]:
+    """The notes on an answer, and each rule with what became of it, None where it was not judged."""
+
+    def on_slow(call: str, seconds: float) -> None:
+        text = f"{call} has been running for {seconds:.0f} s. To stop it, interrupt the kernel."
+        with contextlib.suppress(OSError, ValueError):  # the stream may be closed
+            # The capture must not swallow this: it is for the learner who is waiting.
+            print(text, file=capture.stdout, flush=True)
+
+    rules: list[Rule] = []
+    notes: list[str] = []
+
+    def read(trial: Trial) -> None:
+        nonlocal answer
+        answer = trial.run(lambda: trial.answer, called="")
+        if exercise.is_stub(answer):
+            raise NotAttempted
+        rules.extend(exercise.rules(answer))
+        notes.extend(exercise.notes(answer))
+
+    reading = run(read, answer, exercise.name, on_slow)
+    if reading.kind != "held":
+        return [], [(Rule("can be read", read, 1.0, gate=True), reading)]
     outcomes: list[tuple[Rule, Outcome | None]] = []
     closed = False
-    for rule in exercise.rules(answer):
+    for rule in rules:
         outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow)
         outcomes.append((rule, outcome))
-        if outcome and outcome.error is not None and (rule.gate or isinstance(outcome.error, NotAttempted)):
-            closed = True
-    return outcomes
+        closed = outcome is None or (outcome.kind != "held" and (rule.gate or outcome.kind == "not attempted"))
+    return notes, outcomes
 
 
-def _untouched(outcomes: Sequence[tuple[Rule, Outcome | None]]) -> bool:
+def _is_untouched(outcomes: Sequence[tuple[Rule, Outcome | None]]) -> bool:
     """The stub raised before anything held."""
-    for _, outcome in outcomes:
-        if outcome is not None and outcome.error is None:
-            return False
-        if outcome is not None and isinstance(outcome.error, NotAttempted):
-            return True
-    return False
+    kinds = [outcome.kind for _, outcome in outcomes if outcome]
+    return "not attempted" in kinds and "held" not in kinds[: kinds.index("not attempted")]
 
 
 def _claim(exercise: Judged, rule: Rule, outcome: Outcome | None) -> Claim:
-    if outcome is None:
-        return Claim(rule.text, False, weight=rule.weight, judged=False)
-    error, trial = outcome.error, outcome.trial
-    if error is None:
-        return Claim(rule.text, True, weight=rule.weight)
-    called = (("called", trial.called),) if trial.called else ()
-    misconception = ""
-    if isinstance(error, Missed):
-        misconception, details = error.misconception, error.details
-    elif isinstance(error, AnswerRaised):
-        raised = f"{type(error.error).__name__}: {_message(error.error)}".rstrip(": ")
-        details = (("raised", raised),) + ((("in", error.where),) if error.where else ())
-        misconception = _match(exercise.raises, raised)
-    elif isinstance(error, LeftBehind):
-        misconception, details = "side effect", (("found", f"the answer {error}"),)
-    elif isinstance(error, NotAttempted):
-        details = (("raised", "NotImplementedError: this case is not written yet"),)
-    else:
-        # The claim's own code could not make sense of the result: say so, never hide it.
-        details = (("could not be judged", f"{type(error).__name__}: {_message(error)}"),)
+    if outcome is None or outcome.kind == "held":
+        return Claim(rule.text, outcome is not None, weight=rule.weight, judged=outcome is not None)
+    misconception = outcome.misconception or _match(exercise.raises, outcome.raised)
     known = _known(exercise, misconception) if misconception else None
     return Claim(
         rule.text,
@@ -201,17 +208,9 @@ def _claim(exercise: Judged, rule: Rule, outcome: Outcome | None) -> Claim:
         diagnosis=known.explanation if known else "",
         misconception=known.name if known else "",
         next_step=known.next_step if known else "",
-        details=called + details,
+        details=((("called", outcome.called),) if outcome.called else ()) + outcome.details,
         weight=rule.weight,
     )
-
-
-def _message(error: BaseException, limit: int = 200) -> str:
-    try:
-        text = str(error).strip().split("\n")[0]
-    except Exception as second:  # an exception class of the learner's own whose __str__ fails
-        return f"<its message raises {type(second).__name__}>"
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
@@ -242,7 +241,7 @@ def _earned(
     share = sum(claim.weight for claim in claims if claim.held) / total
     # Rounded down, and never full: only an answer for which every claim holds gets all points.
     earned = min(math.floor(exercise.points * share * 100) / 100, max(exercise.points - 0.01, 0.0))
-    raised = any(outcome and isinstance(outcome.error, AnswerRaised) for _, outcome in outcomes)
+    raised = any(outcome and outcome.kind == "raised" for _, outcome in outcomes)
     return earned, "error" if raised and earned == 0 else "partial"
 
 
@@ -275,11 +274,13 @@ def is_blank(answer: Any) -> bool:
     """Whether an answer is an untouched stub: None, ``...``, a function that does nothing, a class without a body."""
     if answer is None or answer is ...:
         return True
-    if inspect.isclass(answer):
+    if issubclass(type(answer), type):
         methods = (staticmethod, classmethod, types.FunctionType)
-        return not any(isinstance(value, methods) for value in vars(answer).values())
-    function = inspect.unwrap(answer) if callable(answer) else None
-    code = getattr(function, "__code__", None)
+        return not any(issubclass(type(value), methods) for value in vars(answer).values())
+    try:
+        code = getattr(inspect.unwrap(answer), "__code__", None) if callable(answer) else None
+    except Exception:  # it answers for its attributes itself, so it was written
+        return False
     if not isinstance(code, types.CodeType) or code.co_flags & inspect.CO_GENERATOR:
         return False
     body = [step for step in dis.get_instructions(code) if step.opname not in ("RESUME", "NOP", "CACHE")]

@@ -1,20 +1,23 @@
-"""What an answer must leave as it was: settings of the process (``Settings``), names in torch (``Names``), and the
-objects that it was given (``Objects``).
+"""What an answer must leave as it was: settings of the process (``Settings``), names in torch (``Names``), the objects
+that it was given (``Objects``); and the threads that it has started (``threads_left``).
 
 Each class takes a picture when it is made; ``restore()`` (``differences()`` for objects) says in plain words what has
 changed since, and puts back what can be put back. Imports only leaf modules.
 """
 
 import builtins
+import contextlib
 import gc
 import math
 import os
 import random
 import sys
 import threading
+import time
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import torch
@@ -22,10 +25,15 @@ from torch import nn
 from torch.nn.modules import module as nn_module
 from torch.utils import _python_dispatch
 
-# Bound now, before any answer can replace them.
+# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _equal = torch.equal
 _get_function_modes = torch.overrides._get_current_function_mode_stack
 _get_dispatch_modes = _python_dispatch._get_current_dispatch_mode_stack
+_get_random, _set_random = random.getstate, random.setstate
+_sleep = time.sleep
+
+_NAPS, _NAP_SECONDS = 50, 0.01
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,18 @@ def _get_autocast(get: Callable[[str], bool] = torch.is_autocast_enabled) -> boo
     return get("cpu")
 
 
+def _get_folder() -> str | None:
+    with contextlib.suppress(OSError):  # the folder may have been deleted, with a temporary one for example
+        return os.getcwd()
+    return None
+
+
+def _put_folder(folder: str | None) -> None:
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+
+
 _SETTINGS = (
     _Setting("the grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
     _Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
@@ -60,7 +80,7 @@ _SETTINGS = (
     _Setting("autocast", _get_autocast, _put_autocast),
     _Setting("the garbage collector's switch", gc.isenabled, _put_garbage_collector),
     _Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-    _Setting("the working directory", os.getcwd, os.chdir),
+    _Setting("the working directory", _get_folder, _put_folder),
 )
 
 _GLOBAL_HOOKS = tuple(
@@ -78,7 +98,6 @@ class Settings:
     def __init__(self) -> None:
         self._values = [setting.get() for setting in _SETTINGS]
         self._seed = torch.initial_seed()
-        self._threads = set(threading.enumerate())
         self._hooks = {name: dict(vars(nn_module)[name]) for name in _GLOBAL_HOOKS}
         self._modes = self._mode_stacks()
 
@@ -106,7 +125,6 @@ class Settings:
             changed.append("seeded the random number generator")
             torch.seed()
         changed += self._restore_hooks()
-        changed += self._threads_left()
         inference, function_modes, dispatch_modes = self._mode_stacks()
         if inference and not self._modes[0]:
             raise LeftBehind("left inference mode switched on")
@@ -124,12 +142,31 @@ class Settings:
                 now.update(before)
         return [f"left {_count(left, 'global module hook')}"] if left else []
 
-    def _threads_left(self) -> list[str]:
-        new = [thread for thread in threading.enumerate() if thread not in self._threads]
-        for thread in new:
-            thread.join(timeout=0.2)
-        alive = sum(thread.is_alive() for thread in new)
-        return [f"left {_count(alive, 'thread')} running"] if alive else []
+
+def running_threads() -> frozenset[int]:
+    """The identifiers of the threads that run Python code, but for those that a library keeps for itself.
+
+    Not the threads of ``threading.enumerate()``: one that C code has started stays in there when it has ended.
+    """
+    kept = {t.ident for t in threading.enumerate() if type(t).__module__ not in ("threading", "__main__")}
+    return frozenset(sys._current_frames().keys() - kept)
+
+
+def threads_left(calls: Sequence[Set[int]]) -> list[str]:
+    """What there is to say of threads that were left running, after a while in which they may end.
+
+    The while is a number of naps: where much else is running and a thread needs longer to end, so does a nap.
+
+    Args:
+        calls: for each call, the threads that were new when it returned.
+    """
+    for _ in range(_NAPS):
+        running = running_threads()
+        if not any(threads & running for threads in calls):
+            return []
+        _sleep(_NAP_SECONDS)
+    counts = sorted({len(threads & running) for threads in calls} - {0})
+    return [f"left {_count(count, 'thread')} running" for count in counts]
 
 
 class RandomState:
@@ -138,14 +175,14 @@ class RandomState:
     def __init__(self) -> None:
         self._torch = torch.get_rng_state()
         self._seed = torch.initial_seed()
-        self._python = random.getstate()
+        self._python = _get_random()
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
         numpy = sys.modules.get("numpy")
         self._numpy = numpy.random.get_state() if numpy else None
 
     def restore(self) -> None:
         torch.set_rng_state(self._torch)  # brings the initial seed back too: it is part of the state
-        random.setstate(self._python)
+        _set_random(self._python)
         if self._cuda is not None:
             torch.cuda.set_rng_state_all(self._cuda)
         if self._numpy is not None:
@@ -199,12 +236,14 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self._spaces = {name: (space, dict(vars(space))) for name, space in _watched().items()}
+        self._spaces = {name: (space, vars(space).copy()) for name, space in _watched().items()}
 
     def changes(self) -> Iterator[tuple[str, Any, str, Any]]:
         """Yields (full name, namespace, name, the object it stood for, or ``...`` for a new name)."""
         for label, (space, before) in self._spaces.items():
             now = vars(space)
+            if list(now) == list(before) and all(map(is_, now.values(), before.values())):
+                continue  # by far the most frequent, and the loop below takes twice as long
             for name, value in before.items():
                 replaced = now.get(name, ...) is not value
                 if replaced and name in _WRAPPED_BY_TORCH and _wrapped_by_torch(now.get(name), value):
@@ -232,9 +271,10 @@ class Names:
 
 def _wrapped_by_torch(now: Any, before: Any) -> bool:
     """Whether torch itself put a wrapper round a function of its own."""
-    code = getattr(now, "__code__", None)
-    by_torch = isinstance(code, types.CodeType) and code.co_filename.startswith(os.path.dirname(torch.__file__))
-    return by_torch and getattr(now, "__wrapped__", None) is before
+    if type(now) is not types.FunctionType:
+        return False
+    by_torch = now.__code__.co_filename.startswith(os.path.dirname(torch.__file__))
+    return by_torch and vars(now).get("__wrapped__") is before
 
 
 def put(space: Any, name: str, value: Any) -> None:

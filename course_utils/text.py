@@ -1,10 +1,11 @@
-"""Short, plain text for things a learner looks at: bytes (``format_bytes``), tensors and other values (``describe``),
-rows in columns (``aligned``).
+"""Short, plain text for things a learner looks at: bytes (``format_bytes``), tensors and other values (``describe``,
+``class_name``), exceptions and warnings (``message_of``), rows in columns (``aligned``).
 
 Imports nothing of the course.
 """
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Number
 
 import torch
@@ -49,6 +50,16 @@ def dtype_name(dtype: torch.dtype) -> str:
     return _DTYPES.get(dtype, str(dtype).removeprefix("torch."))
 
 
+def plain_text(text: str) -> str:
+    """The text as Python's own ``str``, lone surrogates written out, so that every file can hold it."""
+    return str.__str__(text).encode("utf-8", "backslashreplace").decode()
+
+
+def class_name(value: object) -> str:
+    """The name of a value's class, whatever its metaclass says."""
+    return plain_text(type.__dict__["__name__"].__get__(type(value)))
+
+
 def describe(value: object, limit: int = 80) -> str:
     """One line that says what a value is, without its data when that would be long.
 
@@ -66,10 +77,25 @@ def describe(value: object, limit: int = 80) -> str:
         >>> describe(torch.ones(2, 3)), describe(torch.tensor(2.5)), describe([torch.ones(1), None])
         ('f32[2, 3]', 'f32[] 2.5', '[f32[1], None]')
     """
+    return _line(lambda: _describe(value, depth=0), f"{class_name(value)} whose repr", limit)
+
+
+def message_of(error: BaseException | str, limit: int = 200) -> str:
+    """What an exception or a warning says, in one line: ``ValueError: out of luck``. Never raises."""
+    said = _line(lambda: str(error).strip().partition("\n")[0], "its message", limit)
+    return f"{class_name(error)}: {said}" if said else class_name(error)
+
+
+def _line(say: Callable[[], str], what: str, limit: int) -> str:
     try:
-        text = _describe(value, depth=0)
-    except Exception as error:  # a hostile or broken __repr__: say so instead of failing with it
-        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+        text = plain_text(say())
+    except KeyboardInterrupt as error:
+        # A learner's own arrives in the main thread.
+        if threading.current_thread() is threading.main_thread():
+            raise
+        text = f"<{what} raises {class_name(error)}>"
+    except BaseException as error:  # a hostile or broken method: say so instead of failing with it
+        text = f"<{what} raises {class_name(error)}>"
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
 

@@ -1,7 +1,9 @@
 """What an answer prints, warns or displays stays out of the learner's cell, in a real kernel too."""
 
+import logging
 import subprocess
 import sys
+import textwrap
 
 import nbformat
 import pytest
@@ -10,9 +12,10 @@ from nbclient import NotebookClient
 from course_utils.capture import LIMIT, Capture
 
 SETUP = """
-import logging, os, subprocess, sys, threading, warnings
+import contextlib, faulthandler, io, logging, os, subprocess, sys, threading, warnings
+import ipywidgets
 import torch
-from IPython.display import HTML, display
+from IPython.display import HTML, clear_output, display
 from course_utils import Lesson
 lesson = Lesson("detach")
 log = logging.getLogger("answer")
@@ -29,6 +32,47 @@ ANSWERS = {
     "torch warning": "(x.double().requires_grad_() * 1).grad",
     "thread": 'thread = threading.Thread(target=print, args=("from a thread",)); thread.start(); thread.join()',
     "own stream": 'sys.stderr = sys.__stderr__; print("kept", file=sys.stderr)',
+    "first stream": 'print("to the first", file=sys.__stdout__)',
+    "rich": "from rich.progress import track; list(track(range(3)))",
+    "output widget": """
+        out = ipywidgets.Output()
+        display(out)
+        with out:
+            print("in the widget")
+            display(3.0)
+        out.clear_output(wait=True)""",
+    "output widget that shows an error": """
+        with ipywidgets.Output():
+            1 / 0""",
+    "interaction": "ipywidgets.interact(lambda n: print(n), n=3)",
+    "progress widget": """
+        bar = ipywidgets.IntProgress(max=3)
+        display(bar)
+        for bar.value in range(4):
+            pass""",
+    "display handle": "handle = display(4.0, display_id=True); handle.update(5.0); clear_output(wait=True)",
+    "display hook": """
+        messages = []
+        hook = lambda message: messages.append(message)
+        get_ipython().display_pub.register_hook(hook)
+        display(6.0)
+        assert get_ipython().display_pub.unregister_hook(hook)
+        assert [message["content"]["data"]["text/plain"] for message in messages] == ["6.0"]""",
+    "descriptor of the stream": 'os.write(sys.stdout.fileno(), b"three\\n"); faulthandler.enable(sys.stderr)',
+    "what a stream is asked": "assert sys.stdout.name and not sys.stdout.isatty(); sys.stdout.flush()",
+    "handler": """
+        handler = logging.StreamHandler()
+        log.addHandler(handler)
+        log.error("handled")
+        log.removeHandler(handler)""",
+    "redirected": """
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            print("elsewhere")
+        assert text.getvalue() == "elsewhere\\n" """,
+    "lone surrogate": "print(chr(0xD800))",
+    "as in a cell": """
+        for name in ("buffer", "reconfigure"):
+            assert not hasattr(sys.stdout, name)  # ipykernel's stream has none""",
 }
 
 
@@ -37,7 +81,8 @@ def outputs():
     """The outputs of each check cell, from one kernel."""
     cells = [nbformat.v4.new_code_cell(SETUP)]
     for source in ANSWERS.values():
-        answer = f"def answer(x):\n    {source}\n    return x.detach().clone()\n"
+        body = textwrap.indent(textwrap.dedent(source), "    ")
+        answer = f"def answer(x):\n{body}\n    return x.detach().clone()\n"
         cells.append(nbformat.v4.new_code_cell(answer + 'lesson.check("snapshot", answer)'))
     cells.append(nbformat.v4.new_code_cell('print("still here"); print("err", file=sys.stderr); display(1.0)'))
     notebook = nbformat.v4.new_notebook(cells=cells)
@@ -65,6 +110,13 @@ def test_a_check_cell_holds_the_card_alone(outputs, name):
         ("Python warning", "mind this"),
         ("torch warning", "not a leaf"),
         ("thread", "from a thread"),
+        ("first stream", "to the first"),
+        ("output widget", "in the widget"),
+        ("output widget that shows an error", "ZeroDivisionError"),
+        ("display handle", "5.0"),
+        ("descriptor of the stream", "three"),
+        ("handler", "handled"),
+        ("lone surrogate", "ud800"),
     ],
 )
 def test_the_card_shows_what_came_out(outputs, name, text):
@@ -89,6 +141,40 @@ def test_output_is_cut_at_the_limit_and_the_rest_is_counted():
     with Capture() as capture:
         print("x" * (LIMIT + 500))
     assert capture.text().startswith("x" * LIMIT) and "501 more characters" in capture.text()
+
+
+def test_a_stream_can_what_the_real_one_can(capfd):
+    with capfd.disabled(), Capture() as capture:
+        sys.stdout.buffer.write(b"bytes\n")
+        sys.stdout.reconfigure(line_buffering=False)
+        assert (sys.stdout.name, sys.stdout.fileno(), sys.stderr.fileno()) == ("<stdout>", 1, 2)
+        sys.stdout.writelines(["one\n", "two\n"])
+        subprocess.run(["echo", "from a child"], stdout=sys.stdout, check=True)
+        with pytest.raises(TypeError):
+            sys.stdout.write(b"bytes")
+    assert sorted(capture.text().split("\n")) == ["bytes", "from a child", "one", "two"]
+
+
+def test_a_handler_made_in_an_answer_goes_on_working_after_it(capsys):
+    with Capture() as capture:
+        handler = logging.StreamHandler()
+        handler.emit(logging.makeLogRecord({"msg": "inside"}))
+    handler.emit(logging.makeLogRecord({"msg": "after"}))
+    assert capture.text() == "inside" and capsys.readouterr().err == "after\n"
+
+
+def test_a_stream_without_a_descriptor_says_so_as_python_does():
+    script = """
+        import io, os
+        os.close(1)
+        from course_utils.capture import _Stream, _Text
+        try:
+            _Stream(_Text(), None, 1).fileno()
+        except io.UnsupportedOperation:
+            os._exit(0)
+        os._exit(1)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode == 0
 
 
 def test_an_exception_inside_puts_the_streams_back():

@@ -1,13 +1,15 @@
 """A check stays right, and leaves everything as it was, whatever an answer does."""
 
+import collections
 import gc
+import logging
 import os
 import random
 import subprocess
 import sys
 import textwrap
 import threading
-import time
+import types
 import warnings
 
 import numpy as np
@@ -15,10 +17,11 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils import Lesson
+from course_utils import Lesson, state
 from course_utils.exercise import Exercise, Misconception, Missed, Predict, normal_value
 from course_utils.judge import TIDY, is_blank, judge
 from course_utils.score import Score
+from course_utils.trial import Outcome, run
 
 
 def good(x):
@@ -53,15 +56,102 @@ def test_an_answer_that_raises_becomes_an_error_card_with_the_line_that_raised(e
     assert 'raise error("out of luck")' in shown(score)
 
 
-def test_an_exception_whose_text_raises_is_still_a_card():
-    class Rude(Exception):
-        def __str__(self):
-            raise RuntimeError("no text")
+ERRORS = [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit]
 
-    def answer(x):
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_exception_or_a_warning_whose_text_raises_is_still_a_card(error):
+    class Rude(UserWarning):
+        is_rude = True
+
+        def __str__(self):
+            if self.is_rude:
+                raise error("no text")
+            return "polite"
+
+        __repr__ = __str__
+
+    def raises(x):
         raise Rude
 
-    assert "Rude" in shown(check(answer))
+    def warns(x):
+        warning = Rude()
+        warning.is_rude = False  # Python asks for the text itself
+        warnings.warn(warning, stacklevel=1)
+        warning.is_rude = True
+        return good(x)
+
+    assert f"Rude: <its message raises {error.__name__}>" in shown(check(raises))
+    score = check(warns)
+    assert score.status == "passed" and "Rude" in score.output
+
+
+SPECIAL = {"eq", "ne", "hash", "iter", "len", "bool", "repr", "str", "format", "int", "float", "index", "contains"}
+SPECIAL |= {"getitem", "call", "next", "enter", "exit", "array", "dir", "lt", "gt"}
+NAMED = {"get", "items", "keys", "values", "strip", "casefold", "lower", "item", "detach", "numel", "clone", "tolist"}
+
+
+def rude(base, error, *arguments):
+    """An instance of a subclass of which every method, attribute and hook raises, those of its class included."""
+    is_rude = False
+
+    def refuse(*_, **__):
+        if is_rude:
+            raise error("none of your business")
+
+    def hooks(owner):
+        def hook(name):
+            return lambda self, *arguments: refuse() or getattr(owner, name)(self, *arguments)
+
+        return {name: hook(name) for name in ("__getattribute__", "__setattr__", "__hash__")}
+
+    asked = dict.fromkeys(("__eq__", "__instancecheck__", "__repr__"), refuse)
+    methods = {f"__{name}__": refuse for name in SPECIAL} | dict.fromkeys(NAMED, refuse)
+    Meta = type("Meta", (type(base),), asked | hooks(type(base)))
+    Rude = Meta("Rude", (base,), methods | hooks(base) | {"__class__": property(refuse)})
+    made = Rude(*arguments)
+    is_rude = True
+    return made
+
+
+BASES = [
+    (object, ()),
+    (dict, ({"up": True},)),
+    (collections.UserDict, ({"up": True},)),
+    (list, ([1],)),
+    (tuple, ((1,),)),
+    (str, ("error",)),
+    (int, (3,)),
+    (float, (3.0,)),
+    (ValueError, ("no",)),
+    (nn.Module, ()),
+    (torch.Tensor, (2,)),
+    (np.ndarray, (2,)),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(("base", "arguments"), BASES, ids=lambda value: getattr(value, "__name__", ""))
+def test_an_object_of_which_everything_raises_becomes_a_card(base, arguments, error):
+    hostile = rude(base, error, *arguments)
+
+    def raises(x):
+        raise hostile
+
+    scores = [check(answer) for answer in (hostile, lambda x: hostile, raises)]
+    scores.append(check(lambda *_: ([hostile], {"a": hostile}), "truncated_bptt"))
+    scores += [judge(PREDICT, answer, "lesson") for answer in (hostile, {"up": hostile, "pair": (hostile, [hostile])})]
+    for score in scores:
+        assert type(score) is Score and score < score.possible
+        assert str(score).encode() and score._repr_html_().encode()
+
+
+def test_a_class_of_which_everything_raises_becomes_a_card():
+    class Meta(type):
+        def __getattribute__(cls, name):
+            raise KeyboardInterrupt
+
+    assert float(check(Meta("Rude", (), {}))) == 0.0
 
 
 def test_endless_recursion_is_reported_as_such():
@@ -100,6 +190,110 @@ def test_a_tensor_that_says_yes_to_every_comparison_earns_nothing():
         return torch.zeros_like(x).as_subclass(Yes)
 
     assert float(check(answer)) == 0.0
+
+
+class Yes(torch.Tensor):
+    """Says yes to every comparison."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function in (torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose):
+            return True
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def test_a_class_that_says_it_is_torch_s_own_earns_nothing():
+    class Meta(type(torch.Tensor)):
+        __hash__ = type.__hash__
+
+        def __eq__(cls, other):
+            return True
+
+    class Sly(Yes, metaclass=Meta):
+        pass
+
+    assert float(check(lambda x: torch.zeros_like(x).as_subclass(Sly))) == 0.0
+
+
+def test_what_stands_before_the_methods_of_a_returned_tensor_is_not_asked():
+    def with_history(x):
+        y = x.clone()
+        y.detach = lambda: x.detach().clone()
+        y.untyped_storage = y.detach().untyped_storage
+        y.__dict__["requires_grad"] = False
+        return y
+
+    assert broken(check(with_history)) == ["has no history and is not flagged"]
+
+    def in_a_dict(model, loss_fn, x, y):
+        samples = {name: torch.zeros(len(x), *p.shape, dtype=p.dtype) for name, p in model.named_parameters()}
+        return {name: tensor.as_subclass(Yes) for name, tensor in samples.items()}
+
+    assert float(Lesson("model_ensembling").check("per_sample_gradients", in_a_dict)) == 0.0
+
+
+def test_what_an_answer_is_given_comes_back_with_torch_s_methods():
+    def turned_into_another_class(params, lr):
+        for parameter in params:
+            parameter.__class__ = Yes
+
+    def with_another_gradient(params, lr):
+        for parameter in params:
+            parameter.grad = torch.zeros_like(parameter).detach().as_subclass(Yes)
+
+    def without_parameters(module):
+        module.parameters = module.named_parameters = lambda *_, **__: iter(())
+        return module
+
+    def of_a_class_without_parameters(module):
+        class Empty(type(module)):
+            def parameters(self, *_, **__):
+                return iter(())
+
+            named_parameters = parameters
+
+        module.__class__ = Empty
+        return module
+
+    for answer in (turned_into_another_class, with_another_gradient):
+        assert float(Lesson("leaf_tensors").check("sgd_step", answer)) == 0.0
+    for answer in (without_parameters, of_a_class_without_parameters):
+        assert float(Lesson("requires_grad").check("freeze", answer)) == 0.0
+
+
+def returned(value):
+    """What a claim gets to see of it."""
+    seen = []
+    run(lambda trial: seen.append(trial.run(lambda: value, called="it")), None, "it", print)
+    return seen[0]
+
+
+def test_containers_texts_and_numbers_that_come_back_are_python_s_own():
+    class Text(str):
+        pass
+
+    class Items(list):
+        pass
+
+    class Entries(collections.UserDict):
+        pass
+
+    named = collections.namedtuple("named", "a b")
+    looped = [1]
+    looped.append(looped)
+    given = [Items([Text("a"), True, np.float64(2), np.int8(3)]), Entries({Text("k"): named(1, None)}), ..., looped]
+    found = returned(given)
+    assert found[:3] == [["a", True, 2.0, 3], {"k": (1, None)}, ...]
+    assert found[3][1] is found[3]
+    kinds = [type(value) for value in (found, *found, *found[0], *found[1], *found[1].values())]
+    assert kinds == [list, list, dict, type(...), list, str, bool, float, int, str, tuple]
+
+
+def test_tensors_and_modules_that_come_back_are_the_same_objects():
+    leaf, module = nn.Parameter(torch.ones(1)), nn.Linear(1, 1)
+    product = leaf * 2
+    product.retain_grad()
+    assert all(a is b for a, b in zip(returned([leaf, product, module]), [leaf, product, module], strict=True))
 
 
 def test_a_tensor_that_answers_for_its_operations_itself_earns_nothing():
@@ -162,8 +356,11 @@ def stop_collecting():
     gc.disable()
 
 
+END = threading.Event()
+
+
 def leave_thread():
-    threading.Thread(target=time.sleep, args=(1.5,), daemon=True).start()
+    threading.Thread(target=END.wait, daemon=True).start()
 
 
 def change_folder():
@@ -187,7 +384,7 @@ LEFT_BEHIND = {
 }
 
 
-def state():
+def picture():
     return {
         "grad mode": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
@@ -214,9 +411,11 @@ def test_what_an_answer_leaves_behind_is_reported_and_put_back(leave):
         leave()
         return copy
 
-    before = state()
+    before = picture()
+    END.clear()
     score = check(answer)
-    assert state() == before
+    END.set()
+    assert picture() == before
     assert broken(score) == [TIDY]
     assert LEFT_BEHIND[leave] in shown(score)
     assert 0 < score < score.possible
@@ -232,9 +431,9 @@ def test_a_mode_that_is_entered_and_never_left_ends_with_the_check(mode):
         entered[-1].__enter__()
         return x.clone()
 
-    before = state()
+    before = picture()
     score = check(answer)
-    assert state() == before
+    assert picture() == before
     assert score < score.possible
     assert check(good).status == "passed"
 
@@ -254,6 +453,128 @@ def test_a_dispatch_mode_that_is_left_on_ends_with_the_check():
     score = check(answer)
     assert "left a torch mode switched on" in shown(score)
     assert torch.ones(1).item() == 1.0
+    assert check(good).status == "passed"
+
+
+def napping(monkeypatch, then=lambda: None):
+    """The naps that a check takes to wait for threads; ``then`` is called in each."""
+    naps = []
+
+    def sleep(seconds):
+        naps.append(seconds)
+        then()
+
+    monkeypatch.setattr(state, "_sleep", sleep)
+    return naps
+
+
+def test_a_thread_that_lives_on_is_waited_for_once_a_check(monkeypatch):
+    naps, end = napping(monkeypatch), threading.Event()
+
+    def answer(x):
+        threading.Thread(target=end.wait, daemon=True).start()
+        return good(x)
+
+    score = check(answer)
+    end.set()
+    assert "left 1 thread running" in shown(score) and len(naps) == state._NAPS
+
+
+def test_a_thread_that_ends_a_little_later_is_nobody_s_business(monkeypatch):
+    end, threads = threading.Event(), []
+
+    def let_end():
+        end.set()
+        for thread in threads:
+            thread.join()
+
+    naps = napping(monkeypatch, let_end)
+
+    def answer(x):
+        logging.getLogger().isEnabledFor(0)
+        threads.append(threading.Thread(target=end.wait, daemon=True))
+        threads[-1].start()
+        return good(x)
+
+    assert check(answer).status == "passed" and len(naps) == 1
+
+
+def test_a_thread_that_a_library_keeps_for_itself_is_nobody_s_business(monkeypatch):
+    naps, end = napping(monkeypatch), threading.Event()
+    Monitor = type("Monitor", (threading.Thread,), {"__module__": "tqdm._monitor"})
+
+    def answer(x):
+        Monitor(target=end.wait, daemon=True).start()
+        return good(x)
+
+    score = check(answer)
+    end.set()
+    assert score.status == "passed" and not naps
+
+
+def test_a_folder_that_is_gone_does_no_harm(tmp_path):
+    def answer(x):
+        folder = tmp_path / str(len(visited))
+        visited.append(folder)
+        folder.mkdir()
+        os.chdir(folder)
+        folder.rmdir()
+        return good(x)
+
+    visited, before = [], os.getcwd()
+    assert broken(check(answer)) == [TIDY] and os.getcwd() == before
+    try:
+        answer(torch.ones(1))
+        assert check(good).status == "passed"
+    finally:
+        os.chdir(before)
+
+
+def test_an_answer_finds_nothing_of_the_judge_in_its_threads():
+    def answer(x):
+        for thread in threading.enumerate():
+            target = getattr(thread, "_target", None)
+            cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
+            found.extend([*getattr(thread, "_args", ()), *cells])
+        return good(x)
+
+    found = []
+    assert check(answer).status == "passed"
+    assert all(value == [] for value in found)
+
+
+def test_an_outcome_is_made_of_plain_data():
+    def claim(trial):
+        trial.effects.append(type("Text", (str,), {})("did it"))
+        raise Missed("key", expected=type("Text", (str,), {})("this"))
+
+    outcome = run(claim, None, "it", print)
+    assert type(outcome) is Outcome and outcome.kind == "missed" and outcome.details == (("expected", "this"),)
+    assert {type(outcome.details[0][1]), type(outcome.effects[0])} == {str}
+
+    def spoil(trial):
+        trial.effects = trial.threads = None
+
+    assert run(spoil, None, "it", print).kind == "broken"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+@pytest.mark.parametrize("refused", ["check", "capture"])
+def test_a_machine_without_threads_is_not_taken_for_a_wrong_answer(monkeypatch, error, refused):
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name.startswith(refused):
+            raise error
+        start(thread)
+
+    before, descriptors = picture(), sorted(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(type(error)):
+            check(good)
+    assert picture() == before
+    assert not descriptors or sorted(os.listdir("/proc/self/fd")) == descriptors
     assert check(good).status == "passed"
 
 
@@ -284,6 +605,19 @@ def test_a_function_that_was_replaced_before_the_check_is_not_used_to_judge(monk
     assert float(score) == 0.0
     assert torch.equal is fake, "the learner's own patch is put back"
     assert any("torch.equal" in note for note in score.notes)
+
+
+def test_a_built_in_function_that_was_replaced_hides_nothing():
+    def answer(x):
+        __builtins__["callable"] = lambda value: False
+        __builtins__["all"] = lambda *_: True
+        torch.equal = torch.allclose = lambda *_, **__: True
+        return torch.zeros_like(x)
+
+    before = picture()
+    score = check(answer)
+    assert float(score) == 0.0 and picture() == before
+    assert callable(answer) and not all([False])
 
 
 def test_an_answer_cannot_start_another_check():
@@ -335,6 +669,15 @@ def test_megabytes_of_output_are_cut():
     assert len(score.output) < 3000 and "more characters" in score.output
 
 
+def test_what_no_file_can_hold_is_written_out():
+    def answer(x):
+        print("\ud800")
+        return good(x)
+
+    assert b"\\ud800" in check(answer).output.encode()
+    assert "\\udfff" in shown(check(lambda x: exec("raise ValueError('\udfff')")))
+
+
 def test_input_is_refused_with_a_reason():
     assert "input() is not available" in shown(check(lambda x: input("?")))
 
@@ -375,7 +718,7 @@ started = threading.Event()
 threading.Thread(target=interrupt, daemon=True).start()
 lesson = Lesson("detach")
 try:
-    lesson.check("snapshot", answer)
+    CHECK
 except KeyboardInterrupt:
     print("interrupted")
 print("still checking:", checking())
@@ -383,8 +726,19 @@ print(lesson.check("snapshot", lambda x: x.detach().clone()).status)
 """
 
 
-def test_a_real_interrupt_stops_the_check_and_the_answer():
-    out = run_script(ENDLESS).stdout
+ENDLESS_DICT = """
+class Endless(dict):
+    def get(self, key):
+        answer(key)
+
+lesson.check("predicted_edit", Endless(detach_edit="error"))
+"""
+
+
+@pytest.mark.parametrize("checked", ['lesson.check("snapshot", answer)', ENDLESS_DICT], ids=["function", "dict"])
+def test_a_real_interrupt_stops_the_check_and_the_answer(checked):
+    assert ENDLESS.count("    CHECK") == 1
+    out = run_script(ENDLESS.replace("    CHECK", textwrap.indent(checked, "    "))).stdout
     assert "interrupted" in out
     assert "still checking: []" in out
     assert "passed" in out
@@ -563,6 +917,64 @@ def test_predictions_without_an_answer_are_not_attempted(answer):
 def test_predictions_that_are_no_dict_become_a_card(answer):
     score = judge(PREDICT, answer, "lesson")
     assert float(score) == 0.0 and broken(score)
+
+
+class Entries(collections.UserDict):
+    """A mapping, and no dict."""
+
+
+MAPPINGS = [dict, collections.OrderedDict, collections.Counter, Entries, types.MappingProxyType]
+
+
+@pytest.mark.parametrize("kind", MAPPINGS, ids=lambda kind: kind.__name__)
+def test_predictions_can_be_in_any_mapping(kind):
+    answer = kind({"up": True, "count": 3, np.str_("word"): "error", "pair": (1, "none")})
+    assert judge(PREDICT, answer, "lesson").status == "passed"
+
+
+def test_predictions_that_compare_themselves_earn_nothing():
+    def agree(*_):
+        return True
+
+    def no(*_):
+        return False
+
+    lies = dict.fromkeys(("__eq__", "__lt__", "__le__", "__gt__", "__ge__"), agree) | {"__ne__": no}
+
+    def lying(base, value):
+        same = dict.fromkeys(("strip", "casefold"), lambda self: self) if base is str else {}
+        return type("Lying", (base,), lies | same | {"__hash__": base.__hash__})(value)
+
+    answer = {"up": lying(int, 0), "count": lying(int, 4), "word": lying(str, "x"), "pair": lying(tuple, (2, "x"))}
+    assert float(judge(PREDICT, answer, "lesson")) == 0.0
+
+
+def test_a_mapping_finds_no_truth_among_its_callers():
+    class Sly(dict):
+        def get(self, key, default=None):
+            frame = sys._getframe()
+            while frame := frame.f_back:
+                if "right" in frame.f_locals:
+                    return frame.f_locals["right"]
+
+    assert float(judge(PREDICT, Sly(up=False), "lesson")) == 0.0
+
+
+def test_a_mapping_is_read_once_and_before_the_engine_is_asked():
+    asked = []
+
+    class Watching(collections.UserDict):
+        def get(self, key, default=None):
+            asked.append(key)
+            return super().get(key, default)
+
+    def truth(trial):
+        asked.append("the engine")
+        return {"up": True}
+
+    exercise = Predict("guess", 1, truth, ("up",), (), {}, {})
+    assert judge(exercise, Watching(up=True), "lesson").status == "passed"
+    assert asked == ["up", "the engine"]
 
 
 def test_a_mapping_that_raises_becomes_a_card():

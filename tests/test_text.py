@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from course_utils import errors, text
-from course_utils.text import aligned, describe, format_bytes
+from course_utils.text import aligned, class_name, describe, format_bytes, message_of, plain_text
 
 
 @pytest.mark.parametrize("module", [text, errors], ids=lambda module: module.__name__)
@@ -65,6 +65,46 @@ def test_long_and_endless_values_are_cut():
     assert describe("x" * 1000).endswith("...") and len(describe("x" * 1000)) == 80
     assert "20 items" in describe(list(range(20)))
     assert "\n" not in describe("two\nlines")
+
+
+def test_a_text_is_python_s_own_and_fits_into_a_file():
+    class Text(str):
+        def encode(self, *_):
+            raise RuntimeError("no")
+
+        __str__ = encode
+
+    assert type(plain_text(Text("a"))) is str
+    assert plain_text("a\ud800") == "a\\ud800"
+    assert describe("\ud800") == repr("\ud800")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, GeneratorExit])
+def test_classes_and_messages_are_told_whatever_they_say_themselves(error):
+    class Meta(type):
+        def __getattribute__(cls, name):
+            raise error("no")
+
+    class Silent(ValueError, metaclass=Meta):
+        def __str__(self):
+            raise error("no")
+
+        __repr__ = __str__
+
+    assert class_name(Silent()) == "Silent"
+    assert describe(Silent()) == f"<Silent whose repr raises {error.__name__}>"
+    assert message_of(Silent()) == f"Silent: <its message raises {error.__name__}>"
+    assert message_of(ValueError(" one\ntwo")) == "ValueError: one" and message_of(KeyError()) == "KeyError"
+    assert len(message_of(ValueError("x" * 1000))) == len("ValueError: ") + 200
+
+
+def test_a_learner_s_interrupt_is_no_value_s_own():
+    class Endless:
+        def __repr__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        describe(Endless())
 
 
 def test_rows_are_aligned_and_an_empty_table_is_empty():

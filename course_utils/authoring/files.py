@@ -203,12 +203,13 @@ def write(notebook: NotebookNode, path: Path) -> Path:
 def write_text(text: str, path: Path) -> Path:
     """Writes a text file whole or not at all: a reader, a crash or a full disk sees the old file or the new one.
 
-    Line ends are those of the text on every system. Returns ``path``.
+    Line ends are those of the text on every system; halves of surrogate pairs, which UTF-8 cannot hold, become question
+    marks. Returns ``path``.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         # "x": never through a link that lies in wait; and the mode is what the umask says, as for any other new file.
-        with temporary.open("x", encoding="utf-8", newline="") as file:
+        with temporary.open("x", encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from pathlib import Path
 
@@ -16,10 +17,13 @@ NO_SANDBOX = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one of the commands. Returns the exit status: 0 all well, 1 something to mend, 2 a wrong call."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever a name holds, a terminal shows it somehow
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         return options.command(options)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -122,7 +126,9 @@ def _grade(options: argparse.Namespace) -> int:
     print("\n\n\n".join(class_table(outcome.assignment, outcome.rows) for outcome in outcomes))
     if all(outcome.complete for outcome in outcomes):
         return 0
-    print("\nSome submissions have no result yet. Run the same command again: only those are graded.", file=sys.stderr)
+    print(
+        "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
+    )
     return 1
 
 

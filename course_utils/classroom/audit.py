@@ -1,22 +1,27 @@
 """Watches what a student's code asks of the interpreter (``install``): Python's audit hooks, which cannot be removed.
 
-See https://docs.python.org/3/library/sys.html#sys.addaudithook and https://peps.python.org/pep-0578/. What would let an
-answer look into the check that judges it (frames, the garbage collector's lists, ctypes) is refused when a student's
-code asks for it, and reported before it is refused. The report waits for a reply that only the guard can give, so that
-a channel which was closed or replaced ends the process. Imports nothing of the course.
+See https://docs.python.org/3/library/sys.html#sys.addaudithook and https://peps.python.org/pep-0578/. While cells run,
+nothing of what judges is in reach, and next to nothing is refused. While an answer is judged, the usual ways to frames
+and objects show it no more than is its own (``veil``); what would get round that is refused, and reported before it is
+refused. The report waits for a reply that only the guard can give, so that a channel which was closed or replaced ends
+the process. Imports veil, for its place alone.
 """
 
 from __future__ import annotations
 
 import builtins
+import gc
 import hashlib
 import os
 import sys
 import sysconfig
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any
+
+from course_utils.classroom import veil
 
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
@@ -25,42 +30,24 @@ SEPARATOR = "\x1f"
 REPLY_BYTES = 16
 CHANNEL_LOST = 66  # exit status of a process whose reports no longer arrive
 
-# Refused wherever a student's code, or the standard library on its behalf, asks.
-_STRICT = {
+_MEMORY_CALLS = "read or wrote the interpreter's memory with ctypes"
+# Seen while cells run: what they wrote cannot be put back, so an answer is judged again without the cell.
+_CTYPES = frozenset({"ctypes.cdata", "ctypes.string_at", "ctypes.wstring_at", "ctypes.dlsym/handle", "ctypes.memory"})
+# Refused while an answer is judged. By their names these functions show a student's code what is its own; whoever asks
+# the genuine ones has got round that.
+_WHILE_JUDGING = {
     "gc.get_objects": "asked the garbage collector for all objects",
     "gc.get_referrers": "asked the garbage collector who holds an object",
-    "gc.get_referents": "asked the garbage collector what an object holds",
+    "sys._getframe": "looked at the frames of its callers",
     "sys._current_frames": "asked for the frames of all threads",
     "sys._current_exceptions": "asked for the exceptions of all threads",
-    "os.fork": "started a process",
-    "os.forkpty": "started a process",
-    "code.__new__": "built a code object by hand",
-}
-# Refused to everybody but torch and this package: threads trace on a student's behalf with no frame of the student's.
-_HOOKS = {
     "sys.settrace": "wanted to trace every line that runs",
     "sys.setprofile": "wanted to be told of every call",
-    "sys.addaudithook": "wanted to be told of every audited event",
     "sys.monitoring.register_callback": "wanted to be told of every line that runs",
 }
-_STRICT_PREFIXES = {"ctypes.": "used ctypes, which reads and writes the interpreter's memory"}
-# Refused when a student's code asks itself, or through a module that hands frames on; others need them for messages.
-_LENIENT = {"sys._getframe": "looked at the frames of its callers"}
 _FRAME_ATTRIBUTES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
-# Seen and reported, not refused: they give no points.
-_NOTED = {
-    "os.system": "started a program",
-    "subprocess.Popen": "started a program",
-    "os.posix_spawn": "started a program",
-    "os.exec": "started a program",
-    "os.kill": "sent a signal to a process",
-    "os.killpg": "sent a signal to a process",
-    "socket.connect": "tried to use the network",
-    "socket.bind": "tried to use the network",
-    "socket.getaddrinfo": "tried to use the network",
-}
 _WATCHED = frozenset(
-    {*_STRICT, *_HOOKS, *_LENIENT, *_NOTED, "object.__getattr__", "object.__setattr__", "compile", "open"}
+    {*_WHILE_JUDGING, "object.__getattr__", "object.__setattr__", "compile", "code.__new__", "open", "sys.addaudithook"}
 )
 _HANDS_FRAMES_ON = ("inspect.py", "bdb.py", "pdb.py", "trace.py", "operator.py", "functools.py")
 _HANDS_FRAMES_ON_PATHS = ("/IPython/utils/frame.py", "/IPython/core/debugger.py")
@@ -68,9 +55,15 @@ _WALKS_FRAMES = frozenset({"walk_tb", "walk_stack", "currentframe"})
 _CODE_ATTRIBUTES = frozenset({"__code__", "__defaults__", "__kwdefaults__"})
 _MEMORY = ("/mem", "/kcore")  # files that are a process's or the kernel's memory
 
-
-class Refused(RuntimeError):
-    """What was asked for is not available while a submission is graded."""
+_library = sysconfig.get_path("stdlib")
+_site = (os.path.join(_library, "site-packages"), os.path.join(_library, "dist-packages"))
+_nothing = compile("", "", "exec")
+_get_frame, _get_frames, _get_objects, _get_referrers = (
+    sys._getframe,
+    sys._current_frames,
+    gc.get_objects,
+    gc.get_referrers,
+)
 
 
 def reply_to(secret: bytes, message: bytes) -> bytes:
@@ -78,49 +71,54 @@ def reply_to(secret: bytes, message: bytes) -> bytes:
     return hashlib.blake2b(message, key=secret, digest_size=REPLY_BYTES).digest()
 
 
-def install(descriptor: int, secret: bytes, roots: tuple[str, ...], place: Callable[[], str]) -> None:
+def install(
+    descriptor: int, secret: bytes, roots: tuple[str, ...], veils: frozenset[types.CodeType], place: list[str]
+) -> Callable[[str], None]:
     """Begins to watch this process and all its children. There is no way back.
 
     Args:
         descriptor: of a socket that takes a report (a message that ends with a newline) and gives the reply to it.
         secret: what replies are made with.
         roots: folders whose code is trusted: the interpreter's, the installed packages', this package's.
-        place: says which cell or check is running, for the reports.
+        veils: the code of the functions that show a judged answer what is its own.
+        place: its one item says which cell is running, for the reports.
+
+    Returns:
+        What says that from now on this process judges, and the name of the check for reports.
     """
-    write, read, leave, get_frame, get_ident, clock = (
-        os.write,
-        os.read,
-        os._exit,
-        sys._getframe,
-        threading.get_ident,
-        time.perf_counter_ns,
-    )
+    write, read, leave, get_ident, clock = os.write, os.read, os._exit, threading.get_ident, time.perf_counter_ns
     get_pid, open_file, close = os.getpid, os.open, os.close
     # Bound when the hook is made: what a student puts in their place later is never called.
-    new_hash = hashlib.blake2b
-    library = sysconfig.get_path("stdlib")
-    trusted = (*roots, "<frozen")
-    library_roots = (library, "<frozen")
-    site = (os.path.join(library, "site-packages"), os.path.join(library, "dist-packages"))
+    ctypes_files, veil_file = os.path.join(_library, "ctypes"), veil.__file__
+    new_hash, trusted, library = hashlib.blake2b, (*roots, "<frozen"), (_library, "<frozen")
     busy: set[int] = set()
     reported: set[tuple[str, str, int]] = set()
+    judged = ""  # the check that is running; empty while cells run
+    shown: list[Any] = []  # the objects that cells have made: what the garbage collector may show then
+
+    # Methods are called on their type: a file's name can be a student's own kind of text.
 
     def is_trusted(filename: str) -> bool:
-        return filename.startswith(trusted)
+        return str.startswith(filename, trusted)
 
     def is_library(filename: str) -> bool:
-        return filename.startswith(library_roots) and not filename.startswith(site)
+        return str.startswith(filename, library) and not str.startswith(filename, _site)
 
     def hands_on(frame: Any) -> bool:
         code = frame.f_code
-        if code.co_filename.endswith(_HANDS_FRAMES_ON_PATHS) or code.co_name == "_modified_open":
-            return True  # the second is IPython's `open`
+        if code in veils or str.endswith(code.co_filename, _HANDS_FRAMES_ON_PATHS) or code.co_name == "_modified_open":
+            return True  # the last is IPython's `open`
         if not is_library(code.co_filename):
             return False
-        return code.co_filename.endswith(_HANDS_FRAMES_ON) or code.co_name in _WALKS_FRAMES
+        return str.endswith(code.co_filename, _HANDS_FRAMES_ON) or code.co_name in _WALKS_FRAMES
 
-    def asked_by_student(through: Callable[[Any], bool]) -> bool:
-        frame: Any = get_frame(3)  # this function, the verdict, the hook; then whoever asked
+    def through_library(frame: Any) -> bool:
+        return is_library(frame.f_code.co_filename) or hands_on(frame)
+
+    def through_ctypes(frame: Any) -> bool:  # not through what uses it for its own ends: multiprocessing, for one
+        return str.startswith(frame.f_code.co_filename, (ctypes_files, veil_file))
+
+    def asked_by_student(frame: Any, through: Callable[[Any], bool]) -> bool:
         while frame is not None:
             if not is_trusted(frame.f_code.co_filename):
                 return True
@@ -129,11 +127,32 @@ def install(descriptor: int, secret: bytes, roots: tuple[str, ...], place: Calla
             frame = frame.f_back
         return False
 
-    def through_library(frame: Any) -> bool:
-        return is_library(frame.f_code.co_filename) or hands_on(frame)
+    def records(frame: Any) -> list[dict[str, Any]]:
+        """What a frame holds, and those that called it: a student's own as they are, all others by name and line."""
+        found = []
+        while frame is not None:
+            names = ("f_code", "f_lineno", "f_lasti", "f_globals", "f_builtins")
+            fields = {name: getattr(frame, name) for name in names}
+            if is_trusted(frame.f_code.co_filename):
+                code = _nothing.replace(co_filename=frame.f_code.co_filename, co_name=frame.f_code.co_name)
+                fields |= {"f_code": code, "f_lasti": -1, "f_globals": {}, "f_builtins": {}, "f_locals": {}}
+            else:
+                fields["f_locals"] = frame.f_locals
+            found.append(fields)
+            frame = frame.f_back
+        return found
 
-    def nothing(frame: Any) -> bool:
-        return False
+    def veiled(event: str, args: tuple[Any, ...]) -> Any:
+        if event == "sys._getframe":
+            return records(args[0])
+        if event == "sys._current_frames":
+            return {ident: records(frame) for ident, frame in _get_frames().items()}
+        if event == "gc.get_objects":
+            return list(shown)
+        if event == "gc.get_referrers":
+            known = set(map(id, shown))
+            return [found for found in _get_referrers(*args[0]) if id(found) in known]
+        return None
 
     def is_the_file_s_own(name: str, source: Any) -> bool:
         if type(source) is str:
@@ -149,7 +168,7 @@ def install(descriptor: int, secret: bytes, roots: tuple[str, ...], place: Calla
             close(opened)
 
     def report(what: str) -> None:
-        where = place()
+        where = judged or str(place[0])
         key = (where, what, get_pid())
         if key in reported:
             return
@@ -164,41 +183,41 @@ def install(descriptor: int, secret: bytes, roots: tuple[str, ...], place: Calla
         if reply != expected:
             leave(CHANNEL_LOST)
 
-    def verdict(event: str, args: tuple[Any, ...]) -> tuple[str, bool]:
-        """What to report, and whether to refuse it; an empty text for what is of no interest."""
+    def verdict(event: str, args: tuple[Any, ...]) -> tuple[str, Exception | None]:
+        """What to report, and what to raise; an empty text for what is of no interest."""
+        asking, what = _get_frame(2), ""  # this function, the hook; then whoever asked
         if event == "object.__getattr__":
-            if args[1] in _FRAME_ATTRIBUTES and asked_by_student(hands_on):
-                return "looked at the frames of its callers", True
-            return "", False
-        if event == "object.__setattr__":
-            if args[1] in _CODE_ATTRIBUTES and asked_by_student(through_library):
+            what = "looked at the frames of its callers" if judged and asked_by_student(asking, hands_on) else ""
+        elif event == "object.__setattr__":
+            if args[1] in _CODE_ATTRIBUTES and asked_by_student(asking, through_library):
                 code = getattr(args[0], "__code__", None)
-                if is_trusted(getattr(code, "co_filename", "")):
-                    return "replaced the code of a function that is not its own", True
-            return "", False
-        if event == "compile":
-            name = args[1]
-            if isinstance(name, bytes):
-                name = name.decode("utf-8", "replace")
-            if isinstance(name, str) and is_trusted(name) and asked_by_student(through_library):
-                if is_the_file_s_own(name, args[0]):
-                    return "", False  # an import of a module that has not been compiled yet
-                return "compiled code under the name of somebody else's file", True
-            return "", False
-        if event == "open":
-            path = args[0].decode("utf-8", "replace") if isinstance(args[0], bytes) else args[0]
-            if isinstance(path, str) and path.startswith(("/proc/", "/dev/")) and path.endswith(_MEMORY):
-                return f"opened {path[-40:]}", True  # whoever asks: nobody has a need to
-            return "", False
-        if event in _HOOKS:
-            asking = get_frame(2).f_code.co_filename  # the hook, then whoever asked
-            return ("", False) if is_trusted(asking) and not is_library(asking) else (_HOOKS[event], True)
-        if event in _NOTED:
-            return (_NOTED[event], False) if asked_by_student(through_library) else ("", False)
-        if event in _LENIENT:
-            return (_LENIENT[event], True) if asked_by_student(hands_on) else ("", False)
-        what = _STRICT.get(event) or _STRICT_PREFIXES["ctypes."]
-        return (what, True) if asked_by_student(through_library) else ("", False)
+                if type(code) is types.CodeType and is_trusted(code.co_filename):
+                    what = "replaced the code of a function that is not its own"
+        elif event in ("compile", "code.__new__"):
+            name = args[1].decode("utf-8", "replace") if type(args[1]) is bytes else args[1]
+            forged = isinstance(name, str) and is_trusted(name) and asked_by_student(asking, through_library)
+            # An import of a module that has not been compiled yet is no more than that.
+            if forged and not (event == "compile" and is_the_file_s_own(str.__str__(name), args[0])):
+                what = "made code under the name of somebody else's file"
+        elif event == "open":
+            path = args[0].decode("utf-8", "replace") if type(args[0]) is bytes else args[0]
+            if isinstance(path, str) and str.startswith(path, ("/proc/", "/dev/")) and str.endswith(path, _MEMORY):
+                what = f"opened {str.__str__(path)[-40:]}"  # whoever asks: nobody has a need to
+        elif event == "sys.addaudithook":
+            return "", RuntimeError()  # Python itself then leaves the hook out, and says nothing
+        elif event in _WHILE_JUDGING:
+            if judged and asked_by_student(asking, hands_on):
+                if asking.f_code in veils:
+                    return "", NotImplementedError(veiled(event, args))  # caught by the veil
+                what = _WHILE_JUDGING[event]
+        elif (judged or event in _CTYPES) and asked_by_student(asking, through_ctypes):
+            return _MEMORY_CALLS, refusal(_MEMORY_CALLS) if judged else None
+        return what, refusal(what) if what else None
+
+    # Python's own exceptions: making one of a class that a student's code can reach would run that code unwatched.
+
+    def refusal(what: str) -> RuntimeError:
+        return RuntimeError(f"Not available while a submission is graded: this code {what}.")
 
     watched, frame_attributes = _WATCHED, _FRAME_ATTRIBUTES
 
@@ -211,14 +230,21 @@ def install(descriptor: int, secret: bytes, roots: tuple[str, ...], place: Calla
         me = get_ident()
         if me in busy:
             return
-        busy.add(me)
         try:
-            what, refuse = verdict(event, args)
+            busy.add(me)
+            what, refused = verdict(event, args)
             if what:
                 report(what)
         finally:
             busy.discard(me)
-        if what and refuse:
-            raise Refused(f"Not available while a submission is graded: this code {what}.")
+        if refused is not None:
+            raise refused
+
+    def begin_judging(name: str) -> None:
+        nonlocal judged
+        if not judged:
+            shown.extend(_get_objects())
+        judged = name
 
     sys.addaudithook(hook)
+    return begin_judging

@@ -6,13 +6,16 @@ or ``db_url`` works as it does with plain nbgrader. Imports nbgrader when a fold
 
 from __future__ import annotations
 
+import glob
+import logging
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_utils.classroom.submissions import Submission, read_submission
 from course_utils.errors import explain
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 
 CONFIG = "nbgrader_config.py"
 REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
+# What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
+FILTERS = {
+    "markdown2html": "course_utils.classroom.shown.markdown",
+    "strip_files_prefix": "course_utils.classroom.shown.unchanged",
+}
+PREPROCESSORS = ["course_utils.classroom.shown.Bounded"]
 
 
 class ClassFolder:
@@ -56,7 +65,7 @@ class ClassFolder:
 
         app = NbGrader()
         app.load_cwd_config = False  # this folder's settings, wherever the command is run
-        with _quiet(app.log):
+        with quiet(app.log.name, logging.ERROR):  # it warns of a missing configuration in the user's own folders
             app.load_config_file()  # what is set for all courses of this user or machine
             app.update_config(PyFileConfigLoader(CONFIG, path=str(self.root)).load_config())
             settings = app.config.CourseDirectory
@@ -64,6 +73,9 @@ class ClassFolder:
             settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
             if "db_url" in settings:
                 settings.db_url = _absolute(settings.db_url, self.root)
+            pages = app.config.HTMLExporter
+            pages.filters = {**pages.get("filters", {}), **FILTERS}
+            pages.preprocessors = list(dict.fromkeys([*pages.get("preprocessors", []), *PREPROCESSORS]))
             return NbGraderAPI(config=app.config)
 
     @property
@@ -129,11 +141,26 @@ class ClassFolder:
         """Everybody in the gradebook, and everybody who handed in anything, in order."""
         with self.gradebook() as gradebook:
             enrolled = {student.id for student in gradebook.students}
-        return sorted(enrolled | self.api.get_submitted_students("*"))
+        return sorted(enrolled.union(self.submitters("*")))
 
     def submitters(self, assignment: str) -> list[str]:
-        """The students who handed in this assignment, in order."""
-        return sorted(self.api.get_submitted_students(assignment))
+        """The students who handed in this assignment, in order; ``"*"`` stands for any."""
+        return [name for name, trouble in self.handed_in(assignment).items() if not trouble]
+
+    def handed_in(self, assignment: str) -> dict[str, str]:
+        """What lies where students' folders for this assignment lie, in order.
+
+        Returns:
+            Name -> why it is no student's folder; empty where it is one.
+        """
+        directory, path = self.api.coursedir.submitted_directory, self.api.coursedir.format_path
+        name_in = path(directory, "(.*)", ".*" if assignment == "*" else re.escape(assignment), escape=True)
+        found: dict[str, str] = {}
+        for folder in sorted(glob.glob(path(directory, "*", assignment))):
+            match = re.fullmatch(name_in, folder, flags=re.DOTALL)
+            if match and found.get(match[1]) != "":
+                found[match[1]] = _trouble(match[1], folder)
+        return found
 
     def submission(self, assignment: str, student: str) -> Submission:
         """What a student handed in, as it lies on disk."""
@@ -144,6 +171,16 @@ class ClassFolder:
     def report(self, assignment: str, student: str) -> Path:
         """Where the result of grading it is kept."""
         return self.path(REPORTS, student, assignment) / "report.json"
+
+
+def _trouble(student: str, folder: str) -> str:
+    if not os.path.isdir(folder):
+        return f"{os.path.basename(folder)} is no folder"
+    # The gradebook can hold no name that is not in UTF-8. nbgrader passes over one with a line's end, takes * and ? for
+    # everybody, and writes < and > into its pages as they are.
+    if re.search(r"[\n*?<>\ud800-\udfff]", student):
+        return "the folder's name cannot be a student's id; rename it"
+    return ""
 
 
 def _absolute(db_url: str, root: Path) -> str:
@@ -161,11 +198,12 @@ def _put_scripts_on_path() -> None:
 
 
 @contextmanager
-def _quiet(log: Any) -> Iterator[None]:
-    # nbgrader warns of a missing configuration in the user's own folders, which nobody needs.
-    level = log.level
-    log.setLevel("ERROR")
+def quiet(name: str, level: int = logging.CRITICAL) -> Iterator[None]:
+    """Leaves out of a log what nobody needs, while the block lasts."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(level)
     try:
         yield
     finally:
-        log.setLevel(level)
+        log.setLevel(before)

@@ -30,6 +30,13 @@ c.CourseDirectory.course_id = "{course_id}"
 c.ClearSolutions.code_stub = {{"python": "# Your answer here.\\npass"}}
 c.ClearSolutions.text_stub = "*Your answer here.*"
 
+# Students' texts on nbgrader's pages, feedback and Formgrader: without HTML that acts, and none that takes minutes.
+c.HTMLExporter.filters = {{
+    "markdown2html": "course_utils.classroom.shown.markdown",
+    "strip_files_prefix": "course_utils.classroom.shown.unchanged",
+}}
+c.HTMLExporter.preprocessors = ["course_utils.classroom.shown.Bounded"]
+
 # For plain `nbgrader autograde`: a kernel that is stopped at once saves half a second a submission, and a check cell
 # that a student deleted costs them nothing.
 c.ExecutePreprocessor.shutdown_kernel = "immediate"

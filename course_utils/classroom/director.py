@@ -1,13 +1,15 @@
 """Decides what of a rebuilt notebook is run, in which order, and what counts (``Director``).
 
 Set-up, answers, added cells and checks run in the notebook's order. The lesson's experiments run only where something
-needs them. A cell that ends its process costs itself alone: everything else is run again without it. Imports rebuild,
-released, outcomes, signs, source and warm_python.
+needs them. A cell that ends its process costs itself alone: everything else is run again without it. An answer whose
+check left any doubt is judged a second time, in a clean process with the set-up, the helpers that it needs and itself.
+Imports rebuild, released, outcomes, source and warm_python.
 """
 
 from __future__ import annotations
 
-import time
+import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from course_utils.classroom import outcomes
@@ -17,19 +19,14 @@ from course_utils.classroom.outcomes import Verdict
 from course_utils.classroom.reading import clean_outputs
 from course_utils.classroom.rebuild import Rebuilt, Step
 from course_utils.classroom.released import Released, ReleasedCell
-from course_utils.classroom.signs import signs
-from course_utils.classroom.source import defined
+from course_utils.classroom.source import parse
 from course_utils.classroom.warm_python import Ended, Session, WarmPython
 
 if TYPE_CHECKING:
     from course_utils.classroom.grader import Limits
 
+_MOST_COPIES = 3  # of an answer that are judged beside it: with one for each guess, the best would always be right
 _MOST_RUNS = 8  # how often a submission is begun again after a cell ended its process
-_LEAST_OUTPUT = 2000
-# Seen, and without influence on a score.
-_HARMLESS = frozenset(
-    {"started a program", "started a process", "sent a signal to a process", "tried to use the network"}
-)
 
 
 class Director:
@@ -47,45 +44,40 @@ class Director:
         self.notes: list[str] = []
         self._verdicts: dict[str, Verdict] = {}
         self._errors: dict[int, list[str]] = {}  # by step: how a cell ended
-        self._lost: dict[int, Ended] = {}  # by step: cells that ended their process
+        self._lost: dict[int, Ended] = {}  # by step: cells that ended their process, or had to be interrupted
+        self._troubled = False  # whether the sandbox itself has ended once
+        self._spent = 0.0  # seconds that the submission has used
         self._room = limits.output_bytes
-        self._deadline = 0.0
-        self._forgiven = False
-        self._seen_replaced: set[str] = set()
         self._needs = Needs(rebuilt.steps)
+        self._lesson = next((cell.lesson for cell in released.graded if cell.lesson), "")
+        setup = parse("\n".join(step.source for step in rebuilt.steps if step.role == "set-up" and step.is_code))
+        self._setup = "" if setup is None else ast.unparse(setup)
 
     def run(self) -> dict[str, Verdict]:
         """Runs what is needed. Returns a verdict for every graded cell, by its id."""
         self._judge_without_running()
-        if len(self._verdicts) < len(self._released.graded):
-            self._deadline = time.monotonic() + self._limits.wall_seconds
+        if not self._all_judged():
             needed = self._needs.experiments()
             if needed:
                 self._note_experiments(*needed)
-            self._run_until_it_lasts(experiments=bool(needed))
-            if not needed:
-                self._run_again_with_experiments()
-        self._look_at_the_text()
+            for _ in range(_MOST_RUNS):
+                if self._run_once(experiments=bool(needed)):
+                    break
+            self._judge_again(experiments=bool(needed))
+        for verdict in self._verdicts.values():
+            self.reviews += verdict.seen if verdict.earned else ()
         return self._verdicts
 
     # What needs no code.
 
     def _judge_without_running(self) -> None:
+        # Where any code was written, an untouched stub proves nothing: another cell can have made the answer.
         for step in self._rebuilt.steps:
             cell = step.released
-            if cell is None:
-                continue
-            if cell.role == "by hand":
-                blank = step.blank and not self._is_task(cell)
-                self._verdicts[cell.id] = outcomes.not_attempted(cell) if blank else outcomes.by_hand(cell)
-            elif cell.role == "check" and cell.exercise:
-                answer = self._answer_of(cell)
-                if answer is not None and answer.blank and not answer.copies:
-                    self._verdicts[cell.id] = outcomes.not_attempted(cell)
-
-    def _is_task(self, cell: ReleasedCell) -> bool:
-        item = next(c for c in self._released.notebook["cells"] if c.get("id") == cell.id)
-        return bool(item.get("metadata", {}).get("nbgrader", {}).get("task"))
+            if cell is not None and cell.role == "by hand":
+                self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else outcomes.by_hand(cell)
+            elif cell is not None and cell.role == "check" and cell.exercise and not self._rebuilt.own_code:
+                self._verdicts[cell.id] = outcomes.not_attempted(cell)
 
     def _answer_of(self, check: ReleasedCell) -> Step | None:
         return next((step for step in self._rebuilt.steps if step.released and step.released.id == check.answer), None)
@@ -93,44 +85,16 @@ class Director:
     def _note_experiments(self, label: str, name: str) -> None:
         self.notes.append(f"The lesson's experiments were run, because {label} uses `{name}`.")
 
-    # Running.
-
-    def _run_until_it_lasts(self, experiments: bool) -> None:
-        for _ in range(_MOST_RUNS):
-            if self._run_once(experiments):
-                break
-        for cell in self._released.graded:
-            if cell.id not in self._verdicts:
-                self._verdicts[cell.id] = outcomes.stopped(
-                    cell, "timed out", "the submission as a whole had used up its time"
-                )
-
-    def _run_again_with_experiments(self) -> None:
-        lacking = [
-            (cell, verdict.undefined)
-            for cell in self._released.graded
-            if (verdict := self._verdicts[cell.id]).undefined in self._needs.from_experiments
-        ]
-        if not lacking:
-            return
-        self._note_experiments(f"the check of `{lacking[0][0].exercise}`", lacking[0][1])
-        before = {cell.id: self._verdicts.pop(cell.id) for cell, _ in lacking}
-        self._lost.clear()
-        self._errors.clear()
-        self._run_until_it_lasts(experiments=True)
-        for name, verdict in before.items():
-            self._verdicts[name] = max(self._verdicts[name], verdict, key=lambda v: v.earned)
+    # Running everything, in the notebook's order.
 
     def _run_once(self, experiments: bool) -> bool:
         """Runs the notebook once; False where a cell ended the process and it is worth beginning again."""
         self._room = self._limits.output_bytes
-        session: Session | None = None
         current: Step | None = None
         try:
-            with self._python.session(self._bounds) as session:
-                for step in self._rebuilt.steps:
-                    current = step
-                    self._do(session, step, experiments)
+            with self._python.session(self._bounds, self._lesson) as session:
+                for current in self._rebuilt.steps:
+                    self._do(session, current, experiments)
                     if self._all_judged() and not self._late_candidates():
                         break
                 current = None
@@ -139,29 +103,26 @@ class Director:
         except Ended as ended:
             if current is None:
                 return True  # every verdict is there; only second chances were lost
-            if not ended.by_itself and not self._forgiven:
-                # The sandbox itself ended. Once that may be bad luck; the same cell again is to blame.
-                self._forgiven = True
-                self.reviews.append(f"At {current.label}: {ended.why}; the submission was run again.")
+            if not ended.outcome and not self._troubled:
+                self._troubled = True  # once that may be bad luck; the same cell again is to blame
+                self.notes.append(f"At {current.label}: {ended.why}; the submission was run again.")
                 return False
             if current.released is not None and current.released.role == "check":
                 self._verdicts[current.released.id] = outcomes.stopped(current.released, ended.outcome, ended.why)
             self._lost[current.index] = ended
             said = f"{_sentence(current.label)} was left out: {ended.why}."
             (self.reviews if "channel" in ended.why else self.notes).append(said)
-            return time.monotonic() > self._deadline
-        finally:
-            if session is not None:
-                self._note_signs(session)
+            return self._out_of_time()
 
     def _all_judged(self) -> bool:
         return all(cell.id in self._verdicts for cell in self._released.graded)
 
+    def _out_of_time(self) -> bool:
+        return self._spent > self._limits.wall_seconds
+
     def _do(self, session: Session, step: Step, experiments: bool) -> None:
         cell = step.released
-        if not step.is_code or step.is_copy or step.index in self._lost or not step.source.strip():
-            return
-        if time.monotonic() > self._deadline:
+        if self._out_of_time() or not self._is_run(step):
             return
         if cell is not None and cell.role == "check":
             if cell.id not in self._verdicts:
@@ -169,22 +130,29 @@ class Director:
         elif cell is None or cell.role != "experiment" or experiments:
             self._cell(session, step)
 
+    def _is_run(self, step: Step) -> bool:
+        return bool(step.is_code and not step.is_copy and step.index not in self._lost and step.source.strip())
+
     def _cell(self, session: Session, step: Step) -> None:
+        cell = step.released
+        stub = cell is not None and step.blank and not step.copies
         answer = session.ask(
             {
                 "do": "cell",
                 "name": step.label,
                 "source": step.source,
-                "setup": step.role == "set-up",
-                "seconds": self._seconds(),
-                "output_bytes": max(self._room, _LEAST_OUTPUT),
+                # A stub that nobody touched must not take the place of an answer that was made elsewhere.
+                "unless": sorted(cell.names) if cell is not None and stub else [],
+                "seconds": self._limits.check_seconds,
+                "output_bytes": max(self._room, 0),
             }
         )
+        self._spent += float(answer["seconds"])
         reply = answer["reply"]
         item = self._rebuilt.notebook["cells"][step.index]
-        item["outputs"] = clean_outputs(reply.get("outputs"))
+        item["outputs"] = clean_outputs(reply.get("outputs"), max(self._room, 0))
         count = reply.get("count")
-        item["execution_count"] = count if type(count) is int else None
+        item["execution_count"] = count if type(count) is int and 0 < count < 10**6 else None
         self._room -= sum(len(str(output)) for output in item["outputs"])
         error = reply.get("error")
         if answer.get("interrupted"):
@@ -193,37 +161,21 @@ class Director:
             self.notes.append(f"{_sentence(step.label)} was interrupted after {limit}.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:500] for part in error]
-            if step.released is None and self._needs.used_by_answers & defined(step.source):
+            if cell is None and self._needs.used_by_answers & step.code.defines:
                 self.notes.append(f"{_sentence(step.label)} raised {self._errors[step.index][0]}.")
-
-    def _seconds(self) -> float:
-        return max(0.1, min(self._limits.check_seconds, self._deadline - time.monotonic()))
 
     # Judging.
 
     def _check(self, session: Session, cell: ReleasedCell, step: Step) -> Verdict:
         answer = self._answer_of(cell)
-        best, seen = self._one_check(session, cell, step, [], False)
-        if best.outcome == "passed":
-            return best
-        changed = bool(seen.get("settings")) or bool(seen.get("names"))
-        for source in answer.copies if answer else ():
-            verdict, _ = self._one_check(session, cell, step, [source], False)
-            best = _better(best, verdict)
-        if changed and best.outcome != "passed":
-            verdict, _ = self._one_check(session, cell, step, [], True)
-            if verdict.earned > best.earned:
-                names = ", ".join(f"`{name}`" for name in seen.get("names") or ()) or "torch's settings"
-                self.notes.append(
-                    f"Before the check of `{cell.exercise or cell.grade_id}`, {names} had been changed by an earlier "
-                    "cell; what the set-up cell had made was put back."
-                )
-            best = _better(best, verdict)
+        best = self._one_check(session, cell, step, [])
+        for copy in answer.copies[:_MOST_COPIES] if answer else ():
+            if best.outcome == "passed":
+                break
+            best = _better(best, self._one_check(session, cell, step, [copy]))
         return best
 
-    def _one_check(
-        self, session: Session, cell: ReleasedCell, step: Step, repeat: list[str], put_back: bool
-    ) -> tuple[Verdict, dict[str, Any]]:
+    def _one_check(self, session: Session, cell: ReleasedCell, step: Step, repeat: list[str]) -> Verdict:
         message = session.ask(
             {
                 "do": "check",
@@ -233,40 +185,43 @@ class Director:
                 "expression": cell.expression,
                 "source": cell.source,
                 "repeat": repeat,
-                "put_back": put_back,
-                "seconds": self._seconds(),
+                "setup": self._setup,
+                "seconds": self._limits.check_seconds,
             }
         )
-        seconds = float(message.get("seconds", 0.0))
+        seconds = float(message["seconds"])
+        self._spent += seconds
         if "stopped" in message:
-            return outcomes.stopped(cell, message["stopped"], message["why"], seconds), {}
-        result = message["result"]
-        verdict = self._verdict(cell, result, seconds)
-        if verdict is None:
-            verdict = outcomes.stopped(cell, "killed", "its check's result did not come from the check", seconds)
-            self.reviews.append(f"In {step.label}: a result that no check gives was sent to the grader.")
-        self._note_replaced(step, verdict, result)
-        return verdict, result
+            return outcomes.stopped(cell, message["stopped"], message["why"], seconds)
+        verdict = self._verdict(cell, message["result"], seconds)
+        verdict.changed = message["result"].get("changed") is True
+        verdict.seen = tuple(_seen(step.label, message["result"], session.signs))
+        return verdict
 
-    def _verdict(self, cell: ReleasedCell, result: dict[str, Any], seconds: float) -> Verdict | None:
+    def _verdict(self, cell: ReleasedCell, result: dict[str, Any], seconds: float) -> Verdict:
+        if "unjudged" in result:
+            return outcomes.unjudged(cell, str(result["unjudged"])[:500])
         if not cell.exercise:
-            return outcomes.own_check(cell, result, seconds)
-        error = result.get("error")
-        if not (isinstance(error, list) and len(error) == 2):
-            return outcomes.judged(cell, result, seconds)
-        # There is no answer to judge: say what became of its cell.
+            verdict = outcomes.own_check(cell, result, seconds)
+        elif not isinstance(result.get("error"), list):
+            verdict = outcomes.judged(cell, result, seconds)
+        else:
+            verdict = self._without_answer(cell, [str(part)[:500] for part in result["error"]], seconds)
+        return verdict or outcomes.unjudged(cell, "its check gave a result that no check gives")
+
+    def _without_answer(self, cell: ReleasedCell, error: list[str], seconds: float) -> Verdict:
+        """There is no answer to judge: says what became of its cell."""
         answer = self._answer_of(cell)
-        ended = self._lost.get(answer.index) if answer else None
-        if ended is not None:
-            return outcomes.stopped(cell, ended.outcome, ended.why, seconds)
-        failed = self._errors.get(answer.index) if answer else None
-        if failed is not None:
-            return outcomes.raised(cell, failed)
-        verdict = outcomes.raised(
-            cell, [str(part)[:500] for part in error], "the answer has the name that is asked for"
-        )
+        verdict = outcomes.raised(cell, error, "the answer has the name that is asked for")
         if verdict.undefined == cell.expression:
             verdict.undefined = ""
+            if answer is not None and answer.blank and not answer.copies:
+                return outcomes.not_attempted(cell)
+        if answer is not None and answer.index in self._lost:
+            ended = self._lost[answer.index]
+            return outcomes.stopped(cell, ended.outcome, ended.why, seconds)
+        if answer is not None and answer.index in self._errors:
+            return outcomes.raised(cell, self._errors[answer.index])
         return verdict
 
     def _late_candidates(self) -> list[Step]:
@@ -275,9 +230,12 @@ class Director:
         for step in self._rebuilt.steps:
             cell = step.released
             verdict = self._verdicts.get(cell.id) if cell and cell.role == "check" else None
-            if verdict is None or verdict.outcome in ("passed", "not attempted", "timed out", "killed"):
+            if verdict is None or verdict.outcome in ("passed", "timed out", "killed"):
                 continue
-            if self._rebuilt.shuffled or verdict.undefined in self._needs.from_student:
+            if verdict.outcome == "not attempted":
+                if any(later.role == "added" and self._is_run(later) for later in self._rebuilt.steps[step.index :]):
+                    found.append(step)  # which can have made the answer in a way that no text tells
+            elif self._rebuilt.shuffled or verdict.undefined in self._needs.from_student:
                 found.append(step)
         return found
 
@@ -286,10 +244,10 @@ class Director:
             cell = step.released
             assert cell is not None
             answer = self._answer_of(cell)
-            for source in (None, answer.source, *answer.copies) if answer else (None,):
-                if time.monotonic() > self._deadline or self._verdicts[cell.id].outcome == "passed":
+            for again in (None, answer.source, *answer.copies[:_MOST_COPIES]) if answer else (None,):
+                if self._out_of_time() or self._verdicts[cell.id].outcome == "passed":
                     break
-                verdict, _ = self._one_check(session, cell, step, [source] if source else [], False)
+                verdict = self._one_check(session, cell, step, [again] if again else [])
                 if verdict.earned > self._verdicts[cell.id].earned:
                     self.notes.append(
                         f"{_sentence(step.label)} was repeated at the end, because the answer needs a cell that stands "
@@ -297,61 +255,87 @@ class Director:
                     )
                 self._verdicts[cell.id] = _better(self._verdicts[cell.id], verdict)
 
-    # What the teacher should know.
+    # Judging again, in a clean process.
 
-    def _note_replaced(self, step: Step, verdict: Verdict, result: dict[str, Any]) -> None:
-        before = [name for name in _names(result.get("before")) if name not in self._seen_replaced]
-        after = _names(result.get("after"))
-        self._seen_replaced.update(before)
-        if before:
-            self.reviews.append(
-                f"Before {step.label}: {_listed(before)} had been replaced; the genuine ones were put back to judge."
-            )
-        if after:
-            verdict.withhold = True
-            self.reviews.append(f"In {step.label}: {_listed(after)} had been replaced while the answer was judged.")
-        threads = _names(result.get("threads"))
-        if threads:
-            verdict.withhold = True
-            self.reviews.append(f"During {step.label}: the answer left threads running beside the check.")
-
-    def _note_signs(self, session: Session) -> None:
-        for where, what in dict.fromkeys(session.signs):
-            self.reviews.append(f"In {where}: the code {what}.")
-            if what in _HARMLESS:
-                continue
-            for step in self._rebuilt.steps:
-                if step.label == where and step.released is not None:
-                    self._withhold(step.released)
-
-    def _withhold(self, cell: ReleasedCell) -> None:
-        cells = self._released.checks_of(cell) if cell.role == "answer" else (cell,)
-        for check in cells:
-            if check.id in self._verdicts:
-                self._verdicts[check.id].withhold = True
-
-    def _look_at_the_text(self) -> None:
-        seen_in_helper = ""
+    def _judge_again(self, experiments: bool) -> None:
         for step in self._rebuilt.steps:
             cell = step.released
-            if cell is not None and cell.role == "check" and seen_in_helper:
-                self._withhold(cell)
-            if not step.is_code or not step.from_student:
+            if cell is None or cell.role != "check":
                 continue
-            found = [sign for source in (step.source, *step.copies) for sign in signs(source)]
-            if not found:
+            first = self._verdicts.get(cell.id)
+            if first is not None and not self._is_in_doubt(cell, first):
                 continue
-            self.reviews.append(f"In {step.label}: the code reaches for {_listed(list(dict.fromkeys(found)))}.")
-            if cell is not None and cell.role == "answer":
-                self._withhold(cell)
+            lacking = first is not None and first.undefined in self._needs.from_experiments
+            if lacking and first is not None:
+                self._note_experiments(f"the check of `{cell.exercise}`", first.undefined)
+            again = self._judge_alone(cell, step, experiments or lacking)
+            if first is not None and again.earned > first.earned and not lacking:
+                self.notes.append(
+                    f"{_sentence(step.label)} was repeated with the set-up, the answer and what it needs alone, "
+                    "because another cell had changed what it uses."
+                )
+            if first is None:
+                self._verdicts[cell.id] = again
+            elif first.seen and first.earned:
+                # What the clean process did not show again was nothing; where it gives less, a person decides.
+                if not again.seen and again.earned >= first.earned:
+                    self._verdicts[cell.id] = again
             else:
-                seen_in_helper = step.label
+                self._verdicts[cell.id] = _better(first, again)
+
+    def _is_in_doubt(self, cell: ReleasedCell, verdict: Verdict) -> bool:
+        if verdict.seen and verdict.earned:
+            return True
+        answer = self._answer_of(cell)
+        if verdict.outcome == "passed" or answer is None or (answer.blank and not answer.copies):
+            return False
+        if verdict.outcome == "timed out":  # another cell of the student's may have made it slow
+            added = any(step.role == "added" and self._is_run(step) for step in self._rebuilt.steps)
+            return added and answer.index not in self._lost
+        disturbed = bool(self._lost) or verdict.changed or answer.index in self._errors
+        disturbed = disturbed or verdict.undefined in answer.code.defines
+        disturbed = disturbed or verdict.outcome in ("killed", "review by hand", "not attempted")
+        return disturbed or verdict.undefined in self._needs.from_experiments
+
+    def _judge_alone(self, cell: ReleasedCell, check: Step, experiments: bool) -> Verdict:
+        """Judges an answer with what it needs and nothing else; where that is too little, with all that is harmless."""
+        answer = self._answer_of(cell)
+        needed = self._needs.helpers(answer) if answer is not None else []
+        everything = [step for step in self._rebuilt.steps if step.released is None]
+        also = ["set-up", "experiment"] if experiments else ["set-up"]
+        limit = self._spent + 3 * self._limits.check_seconds
+        best = outcomes.unjudged(cell, "the submission as a whole had used up its time")
+        for own in (needed, everything):
+            cells = [step for step in self._rebuilt.steps if step.role in also or step in own]
+            try:
+                with self._python.session(self._bounds, self._lesson) as session:
+                    for step in (*cells, *([answer] if answer is not None else [])):
+                        if self._is_run(step) and self._spent < limit:
+                            self._cell(session, step)
+                    if self._spent < limit:
+                        best = _better(best, self._check(session, cell, check))
+            except Ended as ended:
+                best = _better(best, outcomes.stopped(cell, ended.outcome, ended.why))
+            if best.outcome == "passed" or needed == everything:
+                break
+        return best
+
+
+def _seen(label: str, result: dict[str, Any], signs: Iterable[tuple[str, str]]) -> Iterable[str]:
+    replaced, threads = _names(result.get("replaced")), _names(result.get("threads"))
+    if replaced:
+        yield f"In {label}: {_listed(replaced)} had been replaced while the answer was judged."
+    if threads:
+        yield f"During {label}: the answer left threads running beside the check."
+    # Of other checks only those are told that they judge; what any cell did to the memory holds for all.
+    for where, what in dict.fromkeys(signs):
+        if where == label or not where.startswith("the check of"):
+            yield f"In {where}: the code {what}."
 
 
 def _better(one: Verdict, other: Verdict) -> Verdict:
-    """The one that earned more; in doubt the first. What either showed of tampering stays."""
+    """The one that earned more; in doubt the first."""
     best = other if other.earned > one.earned else one
-    best.withhold = best.withhold or (other.withhold and other is best)
     best.seconds = one.seconds + other.seconds
     return best
 

@@ -1,26 +1,27 @@
 """Everything that leaves the course folder (``export``): marks, outcomes, misunderstandings, figures.
 
-Imports course, kept, misunderstood, figures, and nbgrader's own CSV exporter.
+Imports course, kept, misunderstood, figures and spreadsheet.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from course_utils.authoring.files import write_text
+from course_utils.classroom import spreadsheet
 from course_utils.classroom.course import ClassFolder
 from course_utils.classroom.kept import kept
 from course_utils.classroom.misunderstood import ExerciseCounts, as_csv, as_markdown, count
 from course_utils.classroom.results import Report
 
+SCORES = ("raw_score", "late_submission_penalty", "score", "max_score")
+
 
 def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> list[Path]:
     """Writes the files, in place of older ones of the same names.
 
-    - ``grades.csv``: nbgrader's own, with late penalties and the marks that people gave.
+    - ``grades.csv``: as nbgrader's own, with late penalties and the marks that people gave.
     - ``outcomes.csv``: a line for each student and exercise: points, outcome, misunderstandings.
     - ``misunderstood.csv`` and ``misunderstood.md``: how many students showed which misunderstanding.
     - ``ASSIGNMENT.png``: the same as a figure; ``ASSIGNMENT.txt``: the figure in words.
@@ -34,20 +35,20 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
         The files, in that order.
     """
     target.mkdir(parents=True, exist_ok=True)
-    written = [_marks(course, assignments, target / "grades.csv")]
+    written = [write_text(spreadsheet.as_csv(_marks(course, assignments)), target / "grades.csv")]
     counts: list[ExerciseCounts] = []
     handed_in: dict[str, int] = {}
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(("assignment", "student", "exercise", "earned", "possible", "outcome", "said", "misconceptions"))
+    lines: list[tuple[str, ...]] = [
+        ("assignment", "student", "exercise", "earned", "possible", "outcome", "said", "misconceptions")
+    ]
     for assignment in assignments:
         reports = []
         for report in _reports(course, assignment):
-            writer.writerows(_outcomes(report))
+            lines += _outcomes(report)
             reports.append(report)
         counts += count(reports)
         handed_in[assignment] = len(reports)
-    written.append(write_text(lines.getvalue(), target / "outcomes.csv"))
+    written.append(write_text(spreadsheet.as_csv(lines), target / "outcomes.csv"))
     written.append(write_text(as_csv(counts), target / "misunderstood.csv"))
     written.append(write_text(as_markdown(counts), target / "misunderstood.md"))
     for assignment in assignments:
@@ -64,7 +65,7 @@ def _reports(course: ClassFolder, assignment: str) -> Iterator[Report]:
             yield found.report
 
 
-def _outcomes(report: Report) -> Iterator[tuple[object, ...]]:
+def _outcomes(report: Report) -> Iterator[tuple[str, ...]]:
     for result in report.exercises:
         yield (
             report.assignment,
@@ -78,15 +79,22 @@ def _outcomes(report: Report) -> Iterator[tuple[object, ...]]:
         )
 
 
-def _marks(course: ClassFolder, assignments: Sequence[str], path: Path) -> Path:
-    from nbgrader.plugins import CsvExportPlugin
-
-    part = path.with_name(f".{path.name}.part")
+def _marks(course: ClassFolder, assignments: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """The lines that nbgrader's own exporter writes, which quotes nothing."""
+    yield (*("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"), *SCORES)
     with course.gradebook() as gradebook:
-        plugin = CsvExportPlugin(parent=course.api, to=str(part), assignment=list(assignments))
-        plugin.log.setLevel("ERROR")
-        plugin.export(gradebook)
-    return part.replace(path)
+        for assignment in gradebook.assignments:
+            if assignment.name not in assignments:
+                continue
+            handed_in = {found.student_id: found for found in gradebook.assignment_submissions(assignment.name)}
+            for student in gradebook.students:
+                found = handed_in.get(student.id)
+                score, penalty = (found.score, found.late_submission_penalty) if found else (0.0, 0.0)
+                yield (
+                    *(assignment.name, assignment.duedate, found and found.timestamp),
+                    *(student.id, student.last_name, student.first_name, student.email),
+                    *(score, penalty, max(0.0, score - penalty), assignment.max_score),
+                )
 
 
 def _figure(counts: Sequence[ExerciseCounts], students: int, path: Path) -> list[Path]:

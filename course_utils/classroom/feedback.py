@@ -20,6 +20,7 @@ from course_utils.authoring.rules_outputs import visible_text
 from course_utils.classroom.course import ClassFolder
 from course_utils.classroom.create import CHECKOUT
 from course_utils.classroom.lock import only_one
+from course_utils.classroom.release import last_words
 
 TELLTALE = 12  # characters without blanks; shorter lines of a solution, such as "returnx", give nothing away
 
@@ -31,7 +32,7 @@ class Feedback:
     Attributes:
         student: nbgrader's student id.
         path: the HTML file.
-        withheld: why it was deleted again, in one sentence; empty where it was not.
+        withheld: why there is none, in one sentence; empty where there is.
         names: other students whose id stands in it.
     """
 
@@ -45,7 +46,8 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
     """Writes ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html`` anew for everybody who was graded.
 
     Each file is then looked through. Places on the teacher's machine are taken out of tracebacks. A file that holds a
-    line of a solution, which the student did not write and was not given, is deleted and named.
+    line of a solution, which the student did not write and was not given, is deleted and named. One that nbgrader could
+    not write is named, too.
 
     Args:
         course: the course folder.
@@ -53,7 +55,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
         students: only these; everybody where it is empty.
 
     Raises:
-        ValueError: nothing of the assignment is graded yet, or nbgrader could not write some file.
+        ValueError: nothing of the assignment is graded yet.
     """
     with only_one(course.root):
         graded = [
@@ -65,11 +67,10 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
             raise ValueError(
                 f"Nothing of {assignment} is graded yet.\nTry: python -m course_utils.classroom grade {assignment}"
             )
-        for student in students or ["*"]:
-            result = course.api.generate_feedback(assignment, student)
-            if not result["success"]:
-                lines = [line for line in result["log"].splitlines() if "ERROR" in line]
-                raise ValueError(f"nbgrader could not write all feedback of {assignment}.\n" + "\n".join(lines[:5]))
+        for student in graded:
+            _page(course, assignment, student).unlink(missing_ok=True)  # what lies there afterwards is new
+        for pattern in map(_pattern, graded) if students else ["*"]:
+            course.api.generate_feedback(assignment, pattern)
         given = _squeezed(" ".join(cell.source for cell in read(course.notebook("release", assignment)).cells))
         solution = solution_lines(read(course.notebook("source", assignment)))
         everybody = course.students()
@@ -79,7 +80,11 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
 def _look_through(
     course: ClassFolder, assignment: str, student: str, given: str, solution: Sequence[str], everybody: Iterable[str]
 ) -> Feedback:
-    path = course.notebook("feedback", assignment, student).with_suffix(".html")
+    path = _page(course, assignment, student)
+    if not path.is_file():  # once more, for its own log alone
+        result = course.api.generate_feedback(assignment, _pattern(student))
+        if not result["success"]:
+            return Feedback(student, path, f"nbgrader could not write it: {last_words(result)}")
     text = path.read_text(encoding="utf-8")
     clean = without_places(text, places(course))
     if clean != text:
@@ -95,6 +100,15 @@ def _look_through(
     words = set(re.findall(r"[\w.@-]+", visible_text(clean))) - set(re.findall(r"[\w.@-]+", own))
     names = sorted(name for name in everybody if name != student and name in words and _squeezed(name) not in given)
     return Feedback(student, path, names=tuple(names))
+
+
+def _page(course: ClassFolder, assignment: str, student: str) -> Path:
+    return course.notebook("feedback", assignment, student).with_suffix(".html")
+
+
+def _pattern(student: str) -> str:
+    """What nbgrader, which takes a name for a pattern and strips it of blanks, finds this student by."""
+    return re.sub(r"\s", r"[\g<0>]", student)
 
 
 def solution_lines(source: NotebookNode) -> list[str]:

@@ -38,24 +38,16 @@ def plot_misunderstood(counts: Sequence[ExerciseCounts], students: int) -> Drawi
         ax.set_axis_off()
         ax.set_xlim(0, WIDTH)
         ax.set_ylim(height, 0)
-        _text(
-            ax, MARGIN, 20, shortened(title, WIDTH - 2 * MARGIN, lambda t: text_width(t, TITLE_SIZE, True)), bold=True
-        )
-        _text(
-            ax,
-            MARGIN,
-            38,
-            f"bars: students whose card named it, of the {students} who handed it in",
-            TEXT_SIZE,
-            QUIET_INK,
-        )
+        heading = shortened(title, WIDTH - 2 * MARGIN, lambda text: text_width(text, TITLE_SIZE, True))
+        said = f"bars: students whose card named it, of the {students} who handed it in"
+        _text(ax, MARGIN, 20, heading, bold=True)
+        _text(ax, MARGIN, 38, said, TEXT_SIZE, QUIET_INK)
         y = 62.0
         for row in counts:
             _text(ax, MARGIN, y, row.exercise, HEAD_SIZE, bold=True)
             _text(ax, NAMES, y, f"{row.passed} of {row.attempted} who tried it passed", TEXT_SIZE, QUIET_INK)
             y += ROW
-            y = _bars(ax, row, y, students)
-            y += GAP
+            y = _bars(ax, row, y, students) + GAP
         return Drawing(figure, ax, _in_words(title, counts), own=True)
 
 
@@ -66,7 +58,8 @@ def _drawn(row: ExerciseCounts) -> tuple[tuple[str, int], ...]:
 def _bars(ax: Any, row: ExerciseCounts, y: float, students: int) -> float:
     room = WIDTH - NAMES - MARGIN - 28
     if not row.misconceptions:
-        _text(ax, MARGIN + 12, y, "no misunderstanding was recognised", TEXT_SIZE, QUIET_INK)
+        said = "everybody who tried it passed" if row.understood else "no misunderstanding was recognised"
+        _text(ax, MARGIN + 12, y, said, TEXT_SIZE, QUIET_INK)
         return y + ROW
     top = y - ROW / 2
     for name, number in _drawn(row):
@@ -83,14 +76,14 @@ def _bars(ax: Any, row: ExerciseCounts, y: float, students: int) -> float:
 def _text(
     ax: Any, x: float, y: float, text: str, size: float = TITLE_SIZE, color: str = INK, bold: bool = False
 ) -> None:
-    ax.text(
-        x, y, text, fontsize=size, color=color, fontweight="bold" if bold else "normal", va="center", parse_math=False
-    )
+    weight = "bold" if bold else "normal"
+    ax.text(x, y, text, fontsize=size, color=color, fontweight=weight, va="center", parse_math=False)
 
 
 def _in_words(title: str, counts: Sequence[ExerciseCounts]) -> str:
     words = [f"{title}."]
     for row in counts:
         named = ", ".join(f"{name} ({number})" for name, number in _drawn(row)) or "none recognised"
-        words.append(f"{row.exercise}: {row.passed} of {row.attempted} passed; {named}.")
+        what = "" if row.understood else f"; {named}"
+        words.append(f"{row.exercise}: {row.passed} of {row.attempted} passed{what}.")
     return " ".join(words)

@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nbformat
 from nbformat import NotebookNode
 
 from course_utils.classroom.course import ClassFolder
-from course_utils.classroom.ledger import Ledger, Marks, notebook_of
+from course_utils.classroom.ledger import Ledger, Marks, Unusable, notebook_of
 from course_utils.classroom.results import ExerciseResult, Report
+
+if TYPE_CHECKING:
+    from nbgrader.api import SubmittedAssignment
+
+LONGEST_TIMESTAMP = 100  # characters; nbgrader's parser takes a minute for a megabyte
 
 
 class Books:
@@ -36,8 +43,13 @@ class Books:
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         with self._open:
-            if kind is None or not issubclass(kind, ValueError):  # which may say that it cannot be written
+            if kind is None or not issubclass(kind, Unusable):
                 self._ledger.commit()
+
+    @property
+    def refused(self) -> dict[tuple[str, str], Exception]:
+        """(assignment, student) -> what the gradebook did not take, once everything is committed."""
+        return self._ledger.refused
 
     def enter(self, report: Report, timestamp: str) -> tuple[str, ...]:
         """Enters a report: the notebook at once, the marks with others in one transaction.
@@ -50,13 +62,15 @@ class Books:
             What the teacher should know of it, one sentence each.
 
         Raises:
-            ValueError: the gradebook does not know the assignment or its graded cells, or cannot be written.
+            Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
+            OSError: the notebook cannot be written.
         """
-        self._ledger.enter(_marks(report, _time(timestamp)))
+        time = _time(timestamp)
+        self._ledger.enter(_marks(report, time))
         notebook = self.course.notebook("autograded", report.assignment, report.student)
         notebook.parent.mkdir(parents=True, exist_ok=True)
         self._write(notebook, report.notebook)
-        if _time(timestamp):
+        if time:
             self._write(notebook.with_name("timestamp.txt"), timestamp + "\n")
             return ()
         notebook.with_name("timestamp.txt").unlink(missing_ok=True)
@@ -78,33 +92,41 @@ class Books:
         wanted = _marks(report, None).scores
         return all(name in scores and scores[name] == score for name, score in wanted.items())
 
-    def apply_penalties(self, assignment: str) -> tuple[str, ...]:
+    def apply_penalties(self, assignment: str) -> dict[str, str]:
         """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
 
         Returns:
-            One sentence for each submission that lost points, beginning with the student and a colon.
+            Student -> one sentence, for each submission that lost points.
         """
+        self._ledger.commit()
+        said = {}
+        for submission in self._ledger.gradebook.assignment_submissions(assignment):
+            student = submission.student.id
+            try:
+                if sentence := self._penalty(submission):
+                    said[student] = sentence
+            except Unusable:
+                raise
+            except Exception as error:  # a plugin is anybody's code
+                self.refused[assignment, student] = error
+        return said
+
+    def _penalty(self, submission: SubmittedAssignment) -> str:
         from nbgrader.preprocessors import AssignLatePenalties
 
-        self._ledger.commit()
-        gradebook = self._ledger.gradebook
-        said = []
-        for submission in gradebook.assignment_submissions(assignment):
-            late, student, notebook = submission.total_seconds_late, submission.student.id, notebook_of(submission)
-            if late <= 0 and not notebook.late_submission_penalty:
-                continue
-            about = {"notebook": assignment, "assignment": assignment, "student": student}
-            about["db_url"] = self.course.api.coursedir.db_url
-            gradebook.db.commit()  # ends the reading: nbgrader reads and writes through a connection of its own
-            step = AssignLatePenalties(parent=self.course.api)
-            step.log.setLevel("ERROR")
-            self._ledger.patiently(partial(step.preprocess, NotebookNode(cells=[]), {"nbgrader": about}))
-            gradebook.db.expire_all()
-            if notebook.late_submission_penalty:
-                said.append(
-                    f"{student}: {late / 3600:.1f} hours late, {notebook.late_submission_penalty:g} points less."
-                )
-        return tuple(said)
+        late, notebook, database = submission.total_seconds_late, notebook_of(submission), self._ledger.gradebook.db
+        if late <= 0 and not notebook.late_submission_penalty:
+            return ""
+        about = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student.id}
+        about["db_url"] = self.course.api.coursedir.db_url
+        database.commit()  # ends the reading: nbgrader reads and writes through a connection of its own
+        step = AssignLatePenalties(parent=self.course.api)
+        step.log.setLevel("ERROR")
+        self._ledger.patiently(partial(step.preprocess, NotebookNode(cells=[]), {"nbgrader": about}))
+        database.expire_all()
+        if not notebook.late_submission_penalty:
+            return ""
+        return f"{late / 3600:.1f} hours late, {notebook.late_submission_penalty:g} points less."
 
     def _write(self, path: Path, text: str) -> None:
         """Writes a file whole or not at all. What a power cut takes of it, the kept result gives back."""
@@ -157,7 +179,9 @@ def _time(timestamp: str) -> datetime | None:
     """The time in UTC, as nbgrader reads it; None where the text is no time."""
     from nbgrader.utils import parse_utc
 
+    if len(timestamp) > LONGEST_TIMESTAMP or not re.search("[0-9]{4}", timestamp):  # without a year, it reads today's
+        return None
     try:
-        return parse_utc(timestamp) if timestamp else None
-    except (ValueError, OverflowError, TypeError):  # what dateutil raises at a text that is no time
+        return parse_utc(timestamp)
+    except (ValueError, ArithmeticError, TypeError, OSError):  # what dateutil raises at a text that is no time
         return None

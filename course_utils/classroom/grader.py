@@ -31,6 +31,9 @@ from course_utils.classroom.warm_python import WarmPython
 class Limits:
     """What a submission may take.
 
+    Seconds are those that it uses: CPU time, and time in which it waits for something. Time in which the machine was
+    busy with other work does not count, so that a submission comes out the same on any machine.
+
     Attributes:
         wall_seconds: the whole submission, from the first cell to the last check.
         check_seconds: one check, or one cell.

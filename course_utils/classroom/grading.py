@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from course_utils.classroom.course import ClassFolder
 from course_utils.classroom.gradebook import Books
 from course_utils.classroom.kept import Kept, keep, kept, key_of
+from course_utils.classroom.ledger import Unusable
 from course_utils.classroom.lock import only_one
 from course_utils.classroom.results import Report
-from course_utils.classroom.schedule import Crew, NotGraded
+from course_utils.classroom.schedule import Crew, NotGraded, one_line
 from course_utils.classroom.submissions import Submission
 from course_utils.classroom.table import NO_SUBMISSION, Row
 from course_utils.classroom.tally import Tally
@@ -35,8 +38,8 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was handed in has a result."""
-        return all(row.report or row.reason == NO_SUBMISSION for row in self.rows)
+        """Whether everything that was handed in has a result, and all of it is written down."""
+        return all(row.reason in ("", NO_SUBMISSION) for row in self.rows)
 
 
 @dataclass
@@ -46,6 +49,20 @@ class _Desk:
     assignment: str
     released: str
     rows: dict[str, Row] = field(default_factory=dict)
+
+    def change(self, student: str, **changes: Any) -> None:
+        """Sets fields of a student's row, which is made where there is none."""
+        self.rows[student] = dataclasses.replace(self.rows.get(student, Row(student)), **changes)
+
+    @contextmanager
+    def alone(self, student: str) -> Iterator[None]:
+        """Whatever goes wrong in the block with one student's work is the reason in their row, and stops nobody."""
+        try:
+            yield
+        except Unusable:
+            raise
+        except Exception as error:
+            self.change(student, reason=one_line(error))
 
 
 def grade(
@@ -72,40 +89,45 @@ def grade(
     """
     with only_one(course.root), Books(course) as books:
         desks = [_Desk(name, course.notebook("release", name).read_text(encoding="utf-8")) for name in assignments]
-        waiting = [
-            (desk, student)
-            for desk in desks
-            for student in _take_stock(course, desk, books, crew.sandbox, students, again)
-        ]
+        waiting: list[tuple[_Desk, str]] = []
+        for desk in desks:
+            for student, trouble in course.handed_in(desk.assignment).items():
+                if students and student not in students:
+                    continue
+                with desk.alone(student):
+                    if trouble:
+                        desk.change(student, reason=trouble)
+                    elif again or not _stands(course, desk, books, crew.sandbox, student):
+                        desk.change(student, reason="no result came back")
+                        waiting.append((desk, student))
         if waiting:
             _grade_all(course, waiting, crew, books)
         for desk in desks:
-            for said in books.apply_penalties(desk.assignment):
-                _remark(desk, *said.split(": ", 1))
+            for student, said in books.apply_penalties(desk.assignment).items():
+                if student in desk.rows:
+                    desk.change(student, remarks=(*desk.rows[student].remarks, said))
+            for (assignment, student), error in books.refused.items():
+                if assignment == desk.assignment:
+                    desk.change(student, reason=f"not in the gradebook: {one_line(error)}")
         everybody = set(students) or set(course.students())
         for desk in desks:
             for student in everybody - set(desk.rows):
-                desk.rows[student] = Row(student, reason=NO_SUBMISSION)
+                desk.change(student, reason=NO_SUBMISSION)
         return [Outcome(desk.assignment, [desk.rows[name] for name in sorted(desk.rows)]) for desk in desks]
 
 
-def _take_stock(
-    course: ClassFolder, desk: _Desk, books: Books, sandbox: bool, students: Sequence[str], again: bool
-) -> Iterator[str]:
-    """Yields whose submission is to be graded; what is graded already gets its row, and is entered where it is not."""
-    for student in course.submitters(desk.assignment):
-        if students and student not in students:
-            continue
-        submission = course.submission(desk.assignment, student)
-        before = None if again else kept(course.report(desk.assignment, student))
-        good = before is not None and before.key == key_of(submission, desk.released)
-        if before is None or not good or (before.report.sandbox == "none" and sandbox):
-            yield student
-            continue
-        remarks: tuple[str, ...] = ()
-        if not books.holds(before.report, submission.timestamp):
-            remarks = books.enter(before.report, submission.timestamp)
-        desk.rows[student] = Row(student, _short(before.report), remarks=remarks)
+def _stands(course: ClassFolder, desk: _Desk, books: Books, sandbox: bool, student: str) -> bool:
+    """Whether a submission is graded already; then it gets its row, and is entered where it is not."""
+    submission = course.submission(desk.assignment, student)
+    before = kept(course.report(desk.assignment, student))
+    if before is None or before.key != key_of(submission, desk.released):
+        return False
+    if before.report.sandbox == "none" and sandbox:
+        return False
+    desk.change(student, report=_short(before.report))
+    if not books.holds(before.report, submission.timestamp):
+        desk.change(student, remarks=books.enter(before.report, submission.timestamp))
+    return True
 
 
 def _grade_all(course: ClassFolder, waiting: list[tuple[_Desk, str]], crew: Crew, books: Books) -> None:
@@ -114,7 +136,10 @@ def _grade_all(course: ClassFolder, waiting: list[tuple[_Desk, str]], crew: Crew
     def work() -> Iterator[tuple[Submission, str]]:
         # Read again, one by one: all of a class at once would not fit into memory.
         for desk, student in waiting:
-            yield course.submission(desk.assignment, student), desk.released
+            with desk.alone(student):
+                yield course.submission(desk.assignment, student), desk.released
+                continue
+            tally.add(None)
 
     crew.expect(len(waiting))
     with crew, Tally(len(waiting)) as tally:
@@ -122,31 +147,31 @@ def _grade_all(course: ClassFolder, waiting: list[tuple[_Desk, str]], crew: Crew
             tally.say(remark)
         for submission, result in crew.grade(work()):
             desk, student = desks[submission.assignment], submission.student
-            if isinstance(result, NotGraded):
-                desk.rows[student] = Row(student, reason=str(result))
-                tally.add(None)
-                continue
-            report = _with_remarks(result, submission)
-            keep(
-                course.report(desk.assignment, student),
-                Kept(key_of(submission, desk.released), submission.timestamp, report),
-            )
-            remarks = books.enter(report, submission.timestamp)
-            desk.rows[student] = Row(student, _short(report), news=True, remarks=remarks)
-            tally.add(report)
+            with desk.alone(student):
+                if isinstance(result, NotGraded):
+                    desk.change(student, reason=str(result))
+                else:
+                    _take(course, desk, books, submission, result)
+            tally.add(desk.rows[student].report)
 
 
-def _with_remarks(report: Report, submission: Submission) -> Report:
-    return dataclasses.replace(report, repairs=(*submission.remarks, *report.repairs))
+def _take(course: ClassFolder, desk: _Desk, books: Books, submission: Submission, result: Report) -> None:
+    """Keeps a result and enters it. One that no file could hold is entered all the same, and made again next time."""
+    student = submission.student
+    report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
+    report = dataclasses.replace(report, repairs=(*submission.remarks, *report.repairs))
+    desk.change(student, report=_short(report), news=True, reason="")
+    try:
+        keep(
+            course.report(desk.assignment, student),
+            Kept(key_of(submission, desk.released), submission.timestamp, report),
+        )
+    except OSError as error:
+        desk.change(student, reason=f"the result was not kept, and is made again: {one_line(error)}")
+    desk.change(student, remarks=books.enter(report, submission.timestamp))
 
 
 def _short(report: Report) -> Report:
     """The report without its notebook and cards, which are on disk: a class of thousands fits into memory."""
     exercises = tuple(dataclasses.replace(result, text="", html="") for result in report.exercises)
     return dataclasses.replace(report, notebook="", exercises=exercises)
-
-
-def _remark(desk: _Desk, student: str, text: str) -> None:
-    if student in desk.rows:
-        row = desk.rows[student]
-        desk.rows[student] = dataclasses.replace(row, remarks=(*row.remarks, text))

@@ -27,6 +27,8 @@ _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 36, 47, 4
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION_3 = 0x20080522
 
+# Beyond what a student's code may take: judging takes some, too, after an answer that took all.
+HEADROOM_BYTES = 2**29
 FRESH_FOLDERS = ("/tmp", "/dev/shm", "/home/student")  # the only places in which a student's code can write
 
 
@@ -207,12 +209,14 @@ def restrict(bounds: Bounds) -> None:
     if sys.platform == "linux":
         # The guard counts processes and ends them all; the kernel's own limit only has to hold until it has counted.
         limits[resource.RLIMIT_NPROC] = 4 * bounds.processes
-        limits[resource.RLIMIT_AS] = _address_space_bytes() + bounds.memory_bytes
+        limits[resource.RLIMIT_AS] = _address_space_bytes() + bounds.memory_bytes + HEADROOM_BYTES
     for which, value in limits.items():
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        # CPU: the soft limit sends a signal that code can catch, the hard one a second later kills.
-        resource.setrlimit(which, (value, value + 1 if which == resource.RLIMIT_CPU else value))
+        # CPU: the soft limit sends a signal that code can catch, the hard one a second later kills. Memory: a check's
+        # own process raises the soft limit to the hard one.
+        soft = value - HEADROOM_BYTES if which == resource.RLIMIT_AS else value
+        resource.setrlimit(which, (soft, value + 1 if which == resource.RLIMIT_CPU else value))
     if sys.platform == "linux":
         _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _drop_capabilities()

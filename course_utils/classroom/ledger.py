@@ -8,14 +8,14 @@ classes. Imports course, results, errors and nbgrader's gradebook.
 from __future__ import annotations
 
 import itertools
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from course_utils.classroom.course import quiet
 from course_utils.errors import explain
 
 if TYPE_CHECKING:
@@ -55,15 +55,23 @@ class _Plan:
     notebooks: Mapping[str, tuple[str, Mapping[str, str], Mapping[str, str]]]  # name -> id, graded, commented
 
 
+class Unusable(ValueError):
+    """The gradebook takes no marks, whosever they are."""
+
+
 class Ledger:
     """The marks of a course, for one writer.
 
     Args:
         gradebook: open, and nobody else's in this process.
+
+    Attributes:
+        refused: (assignment, student) -> why the gradebook did not take what was to be written of this one.
     """
 
     def __init__(self, gradebook: Gradebook) -> None:
         self.gradebook = gradebook
+        self.refused: dict[tuple[str, str], Exception] = {}
         self._plans: dict[str, _Plan] = {}
         self._pending: dict[tuple[str, str], Marks] = {}
         self._since = 0.0
@@ -73,12 +81,12 @@ class Ledger:
         """Takes marks; they are in the gradebook by the next ``commit``, which comes by itself when many wait.
 
         Raises:
-            ValueError: the gradebook does not know the assignment or one of the cells; or it cannot be written.
+            Unusable: the gradebook does not know the assignment or one of the cells; or it cannot be written.
         """
         _, graded, _ = self._plan(marks.assignment).notebooks[marks.assignment]
         unknown = sorted(set(marks.scores) - set(graded))
         if unknown:
-            raise ValueError(
+            raise Unusable(
                 explain(
                     f"The gradebook knows no graded cell {', '.join(unknown)} in {marks.assignment}.",
                     "the released notebook and the gradebook agree.",
@@ -92,14 +100,26 @@ class Ledger:
             self.commit()
 
     def commit(self) -> None:
-        """Writes what waits, all of it or nothing.
+        """Writes what waits, in one transaction; what the gradebook does not take of one submission is in ``refused``.
 
         Raises:
-            ValueError: somebody else holds the gradebook, for longer than it is waited.
+            Unusable: somebody else holds the gradebook, for longer than it is waited, or nothing can be written.
         """
         if self._pending:
-            self.patiently(self._write)
+            self._write_all(list(self._pending.values()))
             self._pending.clear()
+
+    def _write_all(self, waiting: list[Marks]) -> None:
+        try:
+            self.patiently(partial(self._write, waiting))
+        except Unusable:
+            raise
+        except Exception as error:  # whatever it is, it is about one of them, and must cost the others nothing
+            if len(waiting) == 1:
+                self.refused[waiting[0].assignment, waiting[0].student] = error
+            else:
+                for marks in waiting:
+                    self._write_all([marks])
 
     def find(self, assignment: str, student: str) -> SubmittedAssignment | None:
         """The submission's row; None where there is none."""
@@ -112,7 +132,7 @@ class Ledger:
         """Runs something that writes, again and again while somebody else holds the gradebook.
 
         Raises:
-            ValueError: it did not come free, or it failed for another reason.
+            Unusable: it did not come free, or cannot be written at all.
         """
         from nbgrader.api import InvalidEntry
         from sqlalchemy.exc import IntegrityError, OperationalError
@@ -120,17 +140,12 @@ class Ledger:
         deadline = time.monotonic() + PATIENCE_SECONDS
         for attempt in itertools.count(1):
             try:
-                with _log_level("tornado.application", logging.CRITICAL):  # where nbgrader logs the traceback
+                with quiet("tornado.application"):  # where nbgrader logs the traceback
                     return write()
-            except IntegrityError:  # somebody else has entered the same student or submission meanwhile
-                self.gradebook.db.rollback()
-                self._forget()
-                if attempt == ATTEMPTS:
-                    raise
             except (OperationalError, InvalidEntry) as error:  # nbgrader wraps the one into the other
                 self.gradebook.db.rollback()
                 if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise ValueError(
+                    raise Unusable(
                         explain(
                             f"The gradebook cannot be written: {str(error).splitlines()[0]}.",
                             "a gradebook that nobody else holds.",
@@ -139,28 +154,33 @@ class Ledger:
                         )
                     ) from error
                 time.sleep(0.2)
+            except Exception as error:
+                self.gradebook.db.rollback()
+                self._forget()
+                # Else somebody has entered the same student or submission meanwhile.
+                if not isinstance(error, IntegrityError) or attempt == ATTEMPTS:
+                    raise
         raise AssertionError("unreachable: the loop above ends by returning or raising")
 
     def _forget(self) -> None:
         self._students = {student.id for student in self.gradebook.students}
         self._submitted: dict[str, set[str]] = {}
 
-    def _write(self) -> None:
+    def _write(self, waiting: list[Marks]) -> None:
         from nbgrader.api import Student
 
         database = self.gradebook.db
-        pending = list(self._pending.values())
-        new = {marks.student for marks in pending} - self._students
+        new = {marks.student for marks in waiting} - self._students
         with database.no_autoflush:
             database.add_all(Student(id=student) for student in sorted(new))
-            for marks in pending:
+            for marks in waiting:
                 if marks.student in self._those_who_submitted(marks.assignment):
                     self._change(marks)
                 else:
                     self._add(marks)
             database.commit()
         self._students |= new
-        for marks in pending:
+        for marks in waiting:
             self._those_who_submitted(marks.assignment).add(marks.student)
 
     def _add(self, marks: Marks) -> None:
@@ -219,7 +239,7 @@ class Ledger:
                     notebooks[notebook.name] = (notebook.id, graded, commented)
                 notebooks[name]
             except (MissingEntry, KeyError):
-                raise ValueError(
+                raise Unusable(
                     explain(
                         f"The gradebook knows no notebook {name} in an assignment {name}.",
                         "the assignment was released, and its notebook is called the same.",
@@ -231,16 +251,12 @@ class Ledger:
 
 
 def notebook_of(submission: SubmittedAssignment) -> SubmittedNotebook:
-    """The one of a submission's notebooks that is graded here: it is called as the assignment."""
-    return next(notebook for notebook in submission.notebooks if notebook.name == submission.name)
+    """The one of a submission's notebooks that is graded here: it is called as the assignment.
 
-
-@contextmanager
-def _log_level(name: str, level: int) -> Iterator[None]:
-    log = logging.getLogger(name)
-    before = log.level
-    log.setLevel(level)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
+    Raises:
+        ValueError: the gradebook has none for this submission.
+    """
+    for notebook in submission.notebooks:
+        if notebook.name == submission.name:
+            return notebook
+    raise ValueError(f"The gradebook's submission has no notebook {submission.name}.")

@@ -1,17 +1,17 @@
 """Which misunderstandings a class showed, counted from its results (``count``), as CSV and Markdown.
 
-Data in, text out; imports results.
+Data in, text out; imports results, spreadsheet and markup's cleaning.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from course_utils.classroom import spreadsheet
 from course_utils.classroom.results import Report
+from course_utils.markup import clean
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class ExerciseCounts:
     passed: int
     misconceptions: tuple[tuple[str, int], ...]
 
+    @property
+    def understood(self) -> bool:
+        """Whether everybody who tried it passed, so that there was no misunderstanding to see."""
+        return self.attempted == self.passed > 0
+
 
 def count(reports: Iterable[Report]) -> list[ExerciseCounts]:
     """Counts over the reports of one assignment, by exercise, in the notebook's order; written answers are left out."""
@@ -50,7 +55,9 @@ def count(reports: Iterable[Report]) -> list[ExerciseCounts]:
             order.setdefault(name)
             attempted[name] += result.outcome not in ("not attempted", "unreadable")
             passed[name] += result.outcome == "passed"
-            shown.setdefault(name, Counter()).update(set(result.misconceptions))
+            shown.setdefault(name, Counter()).update(
+                {" ".join(clean(text, 200).split()) for text in result.misconceptions}
+            )
     return [
         ExerciseCounts(assignment, name, attempted[name], passed[name], _most_frequent(shown[name])) for name in order
     ]
@@ -62,13 +69,11 @@ def _most_frequent(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
 
 def as_csv(counts: Iterable[ExerciseCounts]) -> str:
     """A line for each misunderstanding of each exercise; an exercise in which none was seen has one without a name."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("assignment", "exercise", "attempted", "passed", "misconception", "students"))
+    lines: list[tuple[object, ...]] = [("assignment", "exercise", "attempted", "passed", "misconception", "students")]
     for row in counts:
         for name, students in row.misconceptions or (("", 0),):
-            writer.writerow((row.assignment, row.exercise, row.attempted, row.passed, name, students))
-    return text.getvalue()
+            lines.append((row.assignment, row.exercise, row.attempted, row.passed, name, students))
+    return spreadsheet.as_csv(lines)
 
 
 def as_markdown(counts: Sequence[ExerciseCounts]) -> str:
@@ -86,7 +91,7 @@ def as_markdown(counts: Sequence[ExerciseCounts]) -> str:
 
 def _table_lines(row: ExerciseCounts) -> list[str]:
     lines, head = [], f"{row.exercise} | {row.attempted} | {row.passed}"
-    for name, students in row.misconceptions or (("none seen", 0),):
+    for name, students in row.misconceptions or (("" if row.understood else "none seen", 0),):
         of = f"{students} ({students / row.attempted:.0%})" if row.attempted and students else ""
         lines.append(f"| {head} | {_escaped(name)} | {of} |".replace("  ", " "))
         head = " | | "

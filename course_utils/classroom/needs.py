@@ -1,14 +1,11 @@
-"""Which cells a submission's answers lean on (``Needs``), from their text alone.
-
-Imports rebuild and source.
-"""
+"""Which cells a submission's answers lean on (``Needs``), from their text alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from course_utils.classroom.rebuild import Step
-from course_utils.classroom.source import defined, used
 
 
 class Needs:
@@ -21,32 +18,42 @@ class Needs:
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = steps
-        self.from_experiments = _all(defined(step.source) for step in steps if step.role == "experiment")
-        self.from_student = _all(defined(step.source) for step in steps if step.role in ("answer", "added"))
-        self.used_by_answers = _all(used(step.source) for step in steps if step.role == "answer")
+        self._steps = [step for step in steps if step.is_code]
+        self.from_experiments = self._defined("experiment")
+        self.from_student = self._defined("answer", "added")
+        self._from_setup = self._defined("set-up")
+        self._helpers: dict[str, list[Step]] = defaultdict(list)  # by the names that they define
+        for step in self._steps:
+            if step.role == "added" and not step.is_copy:
+                for name in step.code.defines:
+                    self._helpers[name].append(step)
+        self.used_by_answers = frozenset(name for step in steps if step.role == "answer" for name in step.code.uses)
+
+    def _defined(self, *roles: str) -> frozenset[str]:
+        return frozenset(name for step in self._steps if step.role in roles for name in step.code.defines)
 
     def experiments(self) -> tuple[str, str] | None:
         """The first answer that uses a name which only an experiment defines: (its label, the name)."""
-        own = [step for step in self._steps if step.is_code and step.role not in ("experiment", "check")]
-        provided = _all(defined(step.source) for step in own)
-        helpers = [step for step in own if step.released is None and not step.is_copy]
-        for step in self._steps:
-            if step.role != "answer" or step.blank:
-                continue
-            needs = set().union(*(used(source) for source in (step.source, *step.copies)))
-            waiting = list(helpers)
-            while True:
-                more = [helper for helper in waiting if needs & defined(helper.source)]
-                if not more:
-                    break
-                waiting = [helper for helper in waiting if helper not in more]
-                needs.update(*(used(helper.source) for helper in more))
-            missing = sorted((needs - provided) & self.from_experiments)
-            if missing:
-                return step.label, missing[0]
+        missing = self.from_experiments - self._defined("set-up", "answer", "by hand", "added")
+        for answer in self._steps:
+            if answer.role == "answer" and not answer.blank:
+                leans = {name for step in (answer, *self.helpers(answer)) for name in step.code.uses}
+                if leans & missing:
+                    return answer.label, min(leans & missing)
         return None
 
+    def helpers(self, answer: Step) -> list[Step]:
+        """The student's own cells that an answer leans on, directly or by way of others, in the notebook's order.
 
-def _all(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset[str]().union(*sets)
+        A cell that only gives names of the set-up another meaning is not among them.
+        """
+        found: dict[int, Step] = {}
+        known, waiting = set(self._from_setup), list(answer.code.uses)
+        while waiting:
+            name = waiting.pop()
+            if name not in known:
+                known.add(name)
+                for helper in self._helpers.get(name, ()):
+                    found[helper.index] = helper
+                    waiting += helper.code.uses
+        return [found[index] for index in sorted(found)]

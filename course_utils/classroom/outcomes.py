@@ -6,7 +6,7 @@ Everything that a student's process sends is checked here before it is used. Imp
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -29,7 +29,9 @@ class Verdict:
         text: what is shown where there is no card.
         seconds: what judging took.
         undefined: a name that the answer could not find; empty where that was not the trouble.
-        withhold: whether something was seen that a teacher has to look at first.
+        seen: what was replaced, refused or left running while the answer was judged, one phrase each: a teacher has to
+            look at it first.
+        changed: whether settings or the set-up's names were not what they had been.
     """
 
     earned: float
@@ -38,8 +40,8 @@ class Verdict:
     text: str = ""
     seconds: float = 0.0
     undefined: str = ""
-    withhold: bool = False
-    replaced: list[str] = field(default_factory=list)
+    seen: tuple[str, ...] = ()
+    changed: bool = False
 
 
 def judged(cell: ReleasedCell, result: dict[str, Any], seconds: float) -> Verdict | None:
@@ -100,10 +102,17 @@ def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell 
 
 
 def stopped(cell: ReleasedCell, outcome: str, why: str, seconds: float = 0.0) -> Verdict:
-    """The answer's process was killed or ran out of time."""
+    """The answer's process was killed or ran out of time; without an outcome, that was not the answer's doing."""
+    if not outcome:
+        return unjudged(cell, why)
     kind: Outcome = "timed out" if outcome == "timed out" else "killed"
     claim = Claim("comes to an end by itself", False, details=(("stopped", why),))
     return Verdict(0.0, kind, _score(cell, 0.0, cell.points, "error", (claim,)), seconds=seconds)
+
+
+def unjudged(cell: ReleasedCell, why: str) -> Verdict:
+    """The check could not be run, which is nobody's answer's fault."""
+    return Verdict(0.0, "review by hand", text=f"This answer could not be judged: {why}. Your teacher looks at it.")
 
 
 def unreadable(cell: ReleasedCell, reason: str) -> Verdict:
@@ -115,13 +124,13 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
     name = cell.exercise or cell.grade_id or cell.id
     earned, outcome, said = verdict.earned, verdict.outcome, None
     score, text = verdict.score, verdict.text
-    if verdict.withhold and earned > 0:
+    if verdict.seen and earned > 0:
         said = f"{earned:g} of {cell.points:g} points"
         earned, outcome = 0.0, "review by hand"
         text = WITHHELD
         if score is not None:
             score.notes = (WITHHELD, *score.notes)
-    failed = [claim.misconception for claim in score.claims if not claim.held] if score else []
+    failed = [] if score is None else [claim.misconception for claim in score.claims if not claim.held]
     return ExerciseResult(
         grade_id=cell.grade_id,
         exercise=name,

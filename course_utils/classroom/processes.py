@@ -1,4 +1,4 @@
-"""What the kernel says about processes, and ending them (``descend``, ``is_stopped``, ``own_bytes``, ``kill`` ...).
+"""What the kernel says about processes, and ending them (``descends``, ``is_stopped``, ``Stopwatch``, ``kill`` ...).
 
 Imports nothing of the course.
 """
@@ -8,7 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_LONGEST_LOOK = 0.2  # seconds that one look may add: between late looks, nobody knows what a process did
 
 
 def _status(pid: int) -> dict[str, str]:
@@ -38,14 +43,50 @@ def descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
     return False
 
 
+def _stats(pid: int, which: str = "task/*/stat") -> list[list[str]]:
+    """What the kernel says of each thread, or of the whole process, from its state on; empty where it is gone."""
+    try:
+        return [path.read_text().rpartition(")")[2].split() for path in Path(f"/proc/{pid}").glob(which)]
+    except OSError:
+        return []
+
+
 def is_stopped(pid: int) -> bool | None:
     """Whether every thread of a process stands still; None where the process is gone."""
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-        states = [Path(f"/proc/{pid}/task/{task}/stat").read_text().rpartition(")")[2].split()[0] for task in tasks]
-    except OSError:
-        return None
-    return all(state == "T" for state in states)
+    stats = _stats(pid)
+    return all(stat[0] == "T" for stat in stats) if stats else None
+
+
+class Stopwatch:
+    """The seconds that some processes have used, on a machine that may have other work to do.
+
+    CPU time counts, and time in which every thread of theirs waits for something. Time in which one could run and the
+    machine has no core for it counts for nothing. Look often: what was between two looks is judged by the second.
+
+    Args:
+        members: says which processes; asked at every look.
+    """
+
+    def __init__(self, members: Callable[[], Iterable[int]]) -> None:
+        self._members, self._looked = members, time.monotonic()
+        self._resting, self._before = 0.0, self._look()[0]
+        self._seconds = 0.0
+
+    def seconds(self) -> float:
+        """Looks, and returns the seconds since the beginning."""
+        now = time.monotonic()
+        cpu, resting = self._look()
+        if resting:
+            self._resting += min(now - self._looked, _LONGEST_LOOK)
+        self._looked = now
+        self._seconds = max(self._seconds, cpu - self._before + self._resting)
+        return self._seconds
+
+    def _look(self) -> tuple[float, bool]:
+        members = list(self._members())
+        # utime, stime, cutime and cstime: threads and children that have ended count, too.
+        ticks = sum(int(number) for pid in members for stat in _stats(pid, "stat") for number in stat[11:15])
+        return ticks / _TICKS, all(stat[0] != "R" for pid in members for stat in _stats(pid))
 
 
 def own_number(pid: int) -> int:

@@ -4,19 +4,20 @@ in, what is graded has every cell of the release, in its order, and the student'
 What JupyterLab 4 does to cells: a copy has a new id and the same nbgrader metadata; a merge gives a new id and the
 metadata of the active cell; a split keeps the metadata in every part and the id in the last; a cell that was cut and
 pasted keeps its id, and where it may not be deleted, the original stays and gets a new one. So cells are found by id,
-then by nbgrader's name, then by what they define. Imports answers, reading, released and source.
+then by nbgrader's name, then by what they define.
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
-from course_utils.classroom.answers import ELSEWHERE, Answer, find_answer, name_of, same
+from course_utils.classroom.answers import ELSEWHERE, Answer, HandedIn, find_answer, name_of, same
 from course_utils.classroom.reading import SubmittedCell, read_cells
 from course_utils.classroom.released import Released, ReleasedCell
-from course_utils.classroom.source import called_on_lesson, defined
+from course_utils.classroom.source import Code
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,10 @@ class Step:
         from_student: whether the student wrote it.
         copies: of an answer cell, other versions of it that were handed in; each is judged, the best counts.
         is_copy: whether it is such a version, which is shown and not run.
-        blank: of an answer cell, whether it is still what was released.
+        blank: of an answer cell, whether it is still what was released, and nothing else that was handed in has the
+            text of an answer. Of a question graded by hand, whether nothing was written that could be an answer.
         is_code: whether it is a code cell.
+        code: what it and its copies define and use, as far as their text can tell.
     """
 
     index: int
@@ -44,6 +47,7 @@ class Step:
     is_copy: bool = False
     blank: bool = False
     is_code: bool = True
+    code: Code = field(default_factory=Code)
 
     @property
     def role(self) -> str:
@@ -67,10 +71,15 @@ class Rebuilt:
     repairs: list[str]
     shuffled: bool = False
 
+    @property
+    def own_code(self) -> bool:
+        """Whether any code cell holds something of the student's own, which may define an answer in ways unseen."""
+        return any(step.is_code and step.from_student and not step.blank for step in self.steps)
+
 
 def untouched(released: Released) -> Rebuilt:
     """The released notebook itself, for a submission that cannot be read."""
-    return _assemble(released, {}, {}, [])
+    return _assemble(HandedIn(released, [], {}, []), {}, {})
 
 
 def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> Rebuilt:
@@ -86,25 +95,16 @@ def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> 
     """
     cells, repairs = read_cells(submitted, largest_bytes)
     found = _match(released, cells)
-    missing = _missing_texts(released, found)
-    cells = [_without(cell, missing) for cell in cells]
-    answers = {
-        cell.id: find_answer(cell, cells, found, released, repairs)
-        for cell in released.cells
-        if cell.role in ("answer", "by hand")
-    }
-    _say_what_else(released, cells, found, repairs)
-    taken = set().union(*(answer.shown for answer in answers.values())) if answers else set()
-    own = _own_cells(released, cells, found, taken)
-    for cell in released.cells:
-        if cell.role == "experiment":
-            versions = [s.source for s in cells if found.get(s.position) == cell.id and s.kind == "code"]
-            if versions and versions[0].strip() != cell.source.strip():
-                answers[cell.id] = Answer(versions[0])
-    result = _assemble(released, answers, own, repairs)
-    order = [found[cell.position] for cell in cells if cell.position in found]
+    handed_in = HandedIn(released, cells, found, repairs)
+    answers = {cell.id: find_answer(cell, handed_in) for cell in released.cells if cell.role in ("answer", "by hand")}
+    _say_what_else(handed_in)
+    for cell in (cell for cell in released.cells if cell.role == "experiment"):
+        new = [s for s in handed_in.by_id[cell.id] if s.kind == "code" and s.position in handed_in.own]
+        for version in sorted(new, key=lambda version: version.id != cell.id)[:1]:
+            answers[cell.id] = Answer(version.source, shown={version.position})
+    result = _assemble(handed_in, answers, _own_cells(handed_in, answers))
     places = {cell.id: place for place, cell in enumerate(released.cells)}
-    moved = [places[name] for name in order]
+    moved = [places[found[cell.position]] for cell in cells if cell.position in found]
     result.shuffled = moved != sorted(moved) or any(answer.source == ELSEWHERE for answer in answers.values())
     return result
 
@@ -114,141 +114,95 @@ def _match(released: Released, cells: list[SubmittedCell]) -> dict[int, str]:
     by_grade_id = {cell.grade_id: cell.id for cell in released.cells if cell.grade_id}
     found: dict[int, str] = {}
     for cell in cells:
-        if cell.id in released.by_id:
-            found[cell.position] = cell.id
-        elif cell.grade_id in by_grade_id:
-            found[cell.position] = by_grade_id[cell.grade_id]
-    left = {
-        cell.source.strip(): cell.id
-        for cell in released.cells
-        if cell.id not in found.values() and cell.role not in ("answer", "by hand") and cell.source.strip()
-    }
+        if cell.id in released.by_id or cell.grade_id in by_grade_id:
+            found[cell.position] = cell.id if cell.id in released.by_id else by_grade_id[cell.grade_id]
+    known = set(found.values())
+    left: dict[str, list[int]] = defaultdict(list)
+    places = {cell.id: place for place, cell in enumerate(released.cells)}
+    for name, place in places.items():
+        if name not in known:
+            left[released.by_id[name].source.strip()].append(place)
+    last = -1
     for cell in cells:
-        name = left.get(cell.source.strip())
-        if cell.position not in found and name is not None:
-            found[cell.position] = name
+        twins = left.get(cell.source.strip())
+        if cell.position not in found and twins and cell.source.strip():
+            # Of cells with the same text, the next one: "*Your answer here.*" may stand in many places.
+            found[cell.position] = released.cells[next((place for place in twins if place > last), twins[0])].id
+        last = places[found[cell.position]] if cell.position in found else last
     return found
 
 
-def _missing_texts(released: Released, found: dict[int, str]) -> list[str]:
-    """What cells that are gone said: in a merge, their text is in another cell now."""
-    gone = [cell for cell in released.cells if cell.id not in found.values()]
-    return [cell.source.strip() for cell in gone if cell.role in ("text", "check", "set-up") and cell.source.strip()]
+def _say_what_else(handed_in: HandedIn) -> None:
+    for cell in handed_in.released.cells:
+        if cell.role in ("check", "set-up"):
+            mine = handed_in.by_id[cell.id]
+            locked = f"The check cell of {name_of(cell, handed_in.released)}"
+            locked = locked if cell.role == "check" else f"The locked cell `{cell.id}`"
+            said = {
+                "was missing; it was put back": not mine,
+                "had been edited; the released one was used": not all(same(c.source, cell.source) for c in mine),
+                f"was there {len(mine)} times; one was kept": len(mine) > 1,
+                "had been turned into text; the released one was used": any(c.kind != cell.kind for c in mine),
+            }
+            handed_in.repairs += [f"{locked} {what}." for what, holds in said.items() if holds]
 
 
-def _without(cell: SubmittedCell, texts: list[str]) -> SubmittedCell:
-    source = cell.source
-    for text in texts:
-        if text in source and text != source.strip():
-            before, _, after = source.partition(text)
-            if (not before or before.endswith("\n")) and (not after or after.startswith("\n")):
-                source = f"{before.rstrip()}\n\n{after.lstrip(chr(10))}".strip("\n")
-    return cell if source == cell.source else SubmittedCell(cell.position, cell.id, cell.kind, source, cell.grade_id)
-
-
-def _say_what_else(released: Released, cells: list[SubmittedCell], found: dict[int, str], repairs: list[str]) -> None:
-    for cell in released.cells:
-        mine = [submitted for submitted in cells if found.get(submitted.position) == cell.id]
-        if cell.role not in ("check", "set-up"):
-            continue
-        what = (
-            f"The check cell of {name_of(cell, released)}" if cell.role == "check" else f"The locked cell `{cell.id}`"
-        )
-        if not mine:
-            repairs.append(f"{what} was missing; it was put back.")
-        elif any(not same(submitted.source, cell.source) for submitted in mine):
-            repairs.append(f"{what} had been edited; the released one was used.")
-        if len(mine) > 1:
-            repairs.append(f"{what} was there {len(mine)} times; one was kept.")
-        if any(submitted.kind != cell.kind for submitted in mine):
-            repairs.append(f"{what} had been turned into text; the released one was used.")
-
-
-def _own_cells(
-    released: Released, cells: list[SubmittedCell], found: dict[int, str], taken: set[int]
-) -> dict[str, list[SubmittedCell]]:
+def _own_cells(handed_in: HandedIn, answers: dict[str, Answer]) -> dict[str, list[SubmittedCell]]:
     """The student's own cells, by the released cell that they follow; the empty name is the notebook's beginning."""
-    own: dict[str, list[SubmittedCell]] = {}
+    taken = set().union(*(answer.shown for answer in answers.values()))
+    own: dict[str, list[SubmittedCell]] = defaultdict(list)
     anchor = ""
-    for cell in cells:
-        name = found.get(cell.position)
-        # The first part of a split answer comes before what is left of it.
-        if name is not None and (released.by_id[name].role != "answer" or cell.position in taken):
+    for cell in handed_in.cells:
+        name = handed_in.found.get(cell.position, "")
+        role = handed_in.released.by_id[name].role if name else ""
+        theirs = None if cell.position in taken else handed_in.own.get(cell.position)
+        # What was added to a check may be what it checks; the first part of a split answer comes before the rest of it.
+        if name and role != "check" and (theirs is None or role in ("text", "set-up")):
             anchor = name
-        if cell.position in taken or not cell.source.strip():
-            continue
-        if name is not None:
-            original = released.by_id[name]
-            if original.role in ("text", "experiment") or same(cell.source, original.source):
-                continue
-            if original.role in ("check", "set-up") and not _adds_code(cell, original):
-                continue
-        own.setdefault(anchor, []).append(cell)
+        if theirs is not None:
+            own[anchor].append(theirs)
+        if role == "check":
+            anchor = name
     return own
 
 
-def _adds_code(cell: SubmittedCell, original: ReleasedCell) -> bool:
-    """Whether an edited locked cell holds definitions of the student's own."""
-    return cell.kind == "code" and bool(defined(cell.source)) and called_on_lesson(cell.source) is None
-
-
-def _assemble(
-    released: Released, answers: dict[str, Answer], own: dict[str, list[SubmittedCell]], repairs: list[str]
-) -> Rebuilt:
-    raw = {cell.id: item for cell, item in zip(released.cells, released.notebook["cells"], strict=True)}
+def _assemble(handed_in: HandedIn, answers: dict[str, Answer], own: dict[str, list[SubmittedCell]]) -> Rebuilt:
+    released = handed_in.released
     cells: list[dict[str, Any]] = []
     steps: list[Step] = []
-    ids = set(released.by_id)
 
-    def add(step: Step, cell: dict[str, Any]) -> None:
-        steps.append(step)
-        cells.append(cell)
-
-    def add_own(after: str) -> None:
-        for submitted in own.get(after, ()):
-            label = f"the added cell {submitted.position + 1}"
-            step = Step(len(cells), label, None, submitted.source, True, is_code=submitted.kind == "code")
-            add(step, _new_cell(submitted, ids))
-
-    add_own("")
-    for cell in released.cells:
-        item = copy.deepcopy(raw[cell.id])
-        answer = answers.get(cell.id)
-        source = cell.source if answer is None else answer.source
-        item["source"] = source
-        if cell.kind == "code":
-            item |= {"outputs": [], "execution_count": None}
-        label = _label(cell, released)
-        blank = answer.blank if answer else cell.role in ("answer", "by hand")
-        copies = tuple(answer.copies) if answer else ()
-        add(
-            Step(len(cells), label, cell, source, answer is not None, copies, blank=blank, is_code=cell.kind == "code"),
-            item,
+    def add(item: dict[str, Any], label: str, cell: ReleasedCell | None, copies: list[str], **more: Any) -> None:
+        is_code = item["cell_type"] == "code"
+        item |= {"outputs": [], "execution_count": None} if is_code else {}
+        known = [handed_in.read(source) for source in (item["source"], *copies)] if is_code else []
+        nothing = frozenset[str]()
+        code = Code(nothing.union(*(c.defines for c in known)), nothing.union(*(c.uses for c in known)))
+        steps.append(
+            Step(len(cells), label, cell, item["source"], copies=tuple(copies), is_code=is_code, code=code, **more)
         )
-        for other in answer.others if answer else ():
-            step = Step(
-                len(cells), f"a copy of {label}", None, other.source, True, is_copy=True, is_code=other.kind == "code"
-            )
-            add(step, _new_cell(other, ids))
-        add_own(cell.id)
-    notebook = {**released.notebook, "cells": cells}
-    return Rebuilt(notebook, steps, list(dict.fromkeys(repairs)))
+        cells.append(item)
 
+    def add_new(submitted: SubmittedCell, label: str, is_copy: bool = False) -> None:
+        name = f"added-{submitted.position + 1}"
+        name += "-again" * (name in released.by_id)
+        item = {"cell_type": submitted.kind, "id": name, "metadata": {}, "source": submitted.source}
+        item |= {"attachments": submitted.pictures} if submitted.pictures else {}
+        add(item, label, None, [], from_student=True, is_copy=is_copy)
 
-def _new_cell(submitted: SubmittedCell, ids: set[str]) -> dict[str, Any]:
-    name = f"added-{submitted.position + 1}"
-    while name in ids:
-        name += "-again"
-    ids.add(name)
-    cell: dict[str, Any] = {"cell_type": submitted.kind, "id": name, "metadata": {}, "source": submitted.source}
-    if submitted.kind == "code":
-        cell |= {"outputs": [], "execution_count": None}
-    return cell
+    for cell, raw in zip((None, *released.cells), ({}, *released.notebook["cells"]), strict=True):
+        if cell is not None:
+            answer = answers.get(cell.id) or Answer(cell.source, blank=cell.role in ("answer", "by hand"))
+            item = copy.deepcopy(raw) | {"source": answer.source}
+            item |= {"attachments": item.get("attachments", {}) | answer.pictures} if answer.pictures else {}
+            label = _label(cell, released)
+            add(item, label, cell, answer.copies, from_student=cell.id in answers, blank=answer.blank)
+            for other in answer.others:
+                add_new(other, f"a copy of {label}", is_copy=True)
+        for submitted in own.get(cell.id if cell else "", ()):
+            add_new(submitted, f"the added cell {submitted.position + 1}")
+    return Rebuilt({**released.notebook, "cells": cells}, steps, list(dict.fromkeys(handed_in.repairs)))
 
 
 def _label(cell: ReleasedCell, released: Released) -> str:
-    if cell.role == "answer":
-        return f"the answer {name_of(cell, released)}"
-    if cell.role == "check":
-        return f"the check of {name_of(cell, released)}"
-    return f"the cell `{cell.id}`"
+    kind = {"answer": "the answer", "check": "the check of"}.get(cell.role)
+    return f"{kind} {name_of(cell, released)}" if kind else f"the cell `{cell.id}`"

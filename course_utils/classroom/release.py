@@ -18,17 +18,8 @@ from course_utils.classroom.create import CHECKOUT
 from course_utils.errors import explain
 
 # What a front end leaves in a file, and stored outputs: nothing of it reaches a release or a grade.
-HARMLESS = {
-    "alternative-text",
-    "check-output",
-    "error",
-    "format",
-    "metadata",
-    "not-comparable",
-    "not-executed",
-    "size",
-    "stderr",
-}
+HARMLESS = {"alternative-text", "check-output", "error", "format", "metadata", "not-comparable", "not-executed"}
+HARMLESS |= {"size", "stderr"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ def release(course: ClassFolder, assignment: str) -> Released:
     if not result["success"]:
         raise ValueError(
             explain(
-                f"nbgrader could not release {assignment}: {_last_words(result)}",
+                f"nbgrader could not release {assignment}: {last_words(result)}",
                 "that nbgrader can open its gradebook, and, once there are submissions, that the graded cells of the "
                 "source are the same as before.",
                 try_this=f"mend what it names; or put {source} back as it was, or make an assignment of another name "
@@ -105,7 +96,7 @@ def _is_the_courses_own(target: Path) -> bool:
     return target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
 
 
-def _last_words(result: dict) -> str:
+def last_words(result: dict) -> str:
     """The most telling line of nbgrader's log."""
     lines = [line.strip() for text in (result.get("log"), result.get("error")) for line in (text or "").splitlines()]
     errors = [line for line in lines if "Error:" in line] or [line for line in lines if "ERROR" in line] or lines

@@ -1,7 +1,4 @@
-"""A released notebook as the grader sees it: which cell is what, and which answer each check looks at (``Released``).
-
-Imports source.
-"""
+"""A released notebook as the grader sees it: which cell is what, which answer each check looks at (``Released``)."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from course_utils.classroom.source import called_on_lesson, defined, lessons_made
+from course_utils.classroom.source import Code, called_on_lesson, lessons_made, read_code
 from course_utils.errors import explain
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
@@ -31,6 +28,8 @@ class ReleasedCell:
         expression: of a check cell, the answer as an expression.
         answer: of a check cell, the id of the answer cell that it looks at; empty where there is none.
         names: of an answer cell, what it is to define.
+        is_task: whether the student's work stands in cells of their own after it.
+        code: what is known of its source.
     """
 
     id: str
@@ -44,6 +43,8 @@ class ReleasedCell:
     expression: str = ""
     answer: str = ""
     names: frozenset[str] = frozenset()
+    is_task: bool = False
+    code: Code = field(default_factory=Code)
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ def read_released(text: str) -> Released:
     """
     try:
         notebook = json.loads(text)
-        raw = notebook["cells"]
-        cells = [_cell(item, position) for position, item in enumerate(raw)]
+        cells = [_cell(item, position) for position, item in enumerate(notebook["cells"])]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             explain(
@@ -87,8 +87,8 @@ def read_released(text: str) -> Released:
             )
         ) from error
     ids = [cell.id for cell in cells]
-    if len(set(ids)) != len(ids):
-        twice = sorted({name for name in ids if ids.count(name) > 1})
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
         raise ValueError(
             explain(f"Two cells of a released notebook have the same id: {', '.join(twice)}.", "each has its own.")
         )
@@ -114,23 +114,17 @@ def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
         role = "set-up" if grading.get("locked") else "experiment"
     grade_id = str(grading.get("grade_id", ""))
     name = item.get("id") or grade_id or f"cell-{position + 1}"
-    return ReleasedCell(name, kind, source, role, grade_id, float(grading.get("points", 0) or 0))
+    points, code = float(grading.get("points", 0) or 0), read_code(source) if kind == "code" else Code()
+    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, code=code)
 
 
 def _paired(cells: list[ReleasedCell]) -> list[ReleasedCell]:
     lessons: dict[str, str] = {}
-    answers: list[ReleasedCell] = []
-    checked: dict[str, str] = {}
-    wanted: dict[str, set[str]] = {}
+    wanted: dict[str, frozenset[str]] = {}
+    result, before = [], []
     for cell in cells:
         if cell.kind == "code":
             lessons |= lessons_made(cell.source)
-        if cell.role == "answer":
-            answers.append(cell)
-            wanted[cell.id] = set()
-    result = []
-    before: list[ReleasedCell] = []
-    for cell in cells:
         if cell.role == "answer":
             before.append(cell)
         if cell.role == "check":
@@ -138,17 +132,11 @@ def _paired(cells: list[ReleasedCell]) -> list[ReleasedCell]:
             if call and call[0] in lessons:
                 cell = replace(cell, lesson=lessons[call[0]], exercise=call[1], expression=call[2])
             # The answer cell that defines what the check looks at; where none does, the one before it.
-            names = {cell.expression} if cell.expression else set()
-            answer = next((a for a in reversed(before) if names & defined(a.source)), before[-1] if before else None)
+            names = frozenset({cell.expression} if cell.expression else ())
+            answer = next((a for a in reversed(before) if names & a.code.defines), before[-1] if before else None)
             if answer is not None:
-                checked[cell.id] = answer.id
-                wanted[answer.id] |= names or defined(answer.source)
+                cell = replace(cell, answer=answer.id)
+                wanted[answer.id] = wanted.get(answer.id, frozenset()) | (names or answer.code.defines)
         result.append(cell)
-    return [
-        replace(
-            cell,
-            answer=checked.get(cell.id, ""),
-            names=frozenset(wanted.get(cell.id) or (defined(cell.source) if cell.role == "answer" else ())),
-        )
-        for cell in result
-    ]
+    names_of = {cell.id: wanted.get(cell.id) or cell.code.defines for cell in before}
+    return [replace(cell, names=names_of.get(cell.id, frozenset())) for cell in result]

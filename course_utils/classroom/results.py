@@ -7,21 +7,23 @@ course, no torch and no nbgrader.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeVar, get_args
 
 Outcome = Literal[
-    "passed",
-    "partial",
-    "not attempted",
-    "wrong",
-    "raised",
-    "timed out",
-    "killed",
-    "unreadable",
-    "review by hand",
+    "passed", "partial", "not attempted", "wrong", "raised", "timed out", "killed", "unreadable", "review by hand"
 ]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
+_Data = TypeVar("_Data")
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "str | None": lambda value: value is None or isinstance(value, str),
+    "float": lambda value: isinstance(value, (int, float)) and abs(value) < 1e12,  # neither infinite nor no number
+    "Outcome": lambda value: value in OUTCOMES,
+    "tuple[str, ...]": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "tuple[ExerciseResult, ...]": lambda value: isinstance(value, tuple),
+}
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,9 @@ class Report:
         return sum(result.possible for result in self.exercises)
 
     def to_json(self) -> str:
-        """The report as JSON text; ``from_json`` reads it back."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        """The report as JSON text; ``from_json`` reads it back. Half a surrogate pair, which no file can hold, is a
+        question mark in it."""
+        return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "replace").decode()
 
     @classmethod
     def from_json(cls, text: str) -> Report:
@@ -101,20 +104,18 @@ class Report:
         Raises:
             ValueError: the text is no JSON, or not a report's; the message says which field is missing or strange.
         """
-        values = json.loads(text)
-        if not isinstance(values, dict):
-            raise ValueError(f"A report is a JSON object, this is a {type(values).__name__}.")
         try:
-            exercises = tuple(_exercise(item) for item in values.pop("exercises"))
-            for name in ("repairs", "reviews", "notes"):
-                values[name] = tuple(values[name])
-            return cls(exercises=exercises, **values)
-        except (KeyError, TypeError) as error:
+            values = json.loads(text)
+            exercises = tuple(_made(ExerciseResult, item) for item in values["exercises"])
+            return _made(cls, values | {"exercises": exercises})
+        except (KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"Not a report's JSON: {error}.") from error
 
 
-def _exercise(values: dict[str, Any]) -> ExerciseResult:
-    values = {**values, "misconceptions": tuple(values["misconceptions"])}
-    if values.get("outcome") not in OUTCOMES:
-        raise ValueError(f"Not an outcome: {values.get('outcome')!r}; there are {', '.join(OUTCOMES)}.")
-    return ExerciseResult(**values)
+def _made(kind: type[_Data], values: dict[str, Any]) -> _Data:
+    """The plain data class, of values that are what its fields say."""
+    for field in fields(kind):  # type: ignore[arg-type]  # a data class, which no annotation can ask for
+        if not _FITS[str(field.type)](values[field.name]):
+            raise ValueError(f"Not a report's {field.name}: {values[field.name]!r:.100}.")
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return kind(**{**values, **lists})

@@ -1,8 +1,8 @@
 """Runs submissions through graders in parallel (``Crew``): processes on this machine, or workers of a Dask cluster.
 
 Submissions go out and reports come back through the scheduler, so a worker needs nothing but the package. Only so many
-are out at a time that every worker always has its next one; memory stays flat however large the class is. Imports warm,
-results, submissions, and distributed.
+are out at a time that every worker always has its next one; memory stays flat however large the class is. Imports
+course, warm, results, submissions, and distributed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import logging
 import math
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice
 
 import dask
 from distributed import Client, KilledWorker, LocalCluster, Security, as_completed
 
+from course_utils.classroom.course import quiet
 from course_utils.classroom.kept import package_version
 from course_utils.classroom.results import Report
 from course_utils.classroom.submissions import Submission
@@ -71,17 +72,22 @@ class Crew:
         with ExitStack() as stack:
             self._client = self._connect(stack)
             self._client.register_plugin(WarmGraders(self.make, self.sandbox), name=PLUGIN)
-            stack.callback(self._client.unregister_worker_plugin, PLUGIN)
+            stack.callback(self._send_home)
             self._check_workers()
             self._open = stack.pop_all()
         return self
+
+    def _send_home(self) -> None:
+        assert self._client is not None
+        if self._client.status == "running":  # else the scheduler is lost
+            self._client.unregister_worker_plugin(PLUGIN)
 
     def __exit__(self, *error: object) -> None:
         self._open.close()
 
     def _connect(self, stack: ExitStack) -> Client:
         # What goes wrong is said in the table at the end; a lost worker is no news. Its log would tear the bar apart.
-        stack.enter_context(_silenced("distributed"))
+        stack.enter_context(quiet("distributed"))
         settings = {
             "distributed.scheduler.allowed-failures": WORKER_DEATHS,
             "distributed.admin.large-graph-warning-threshold": "1GiB",  # a submission of 30 MB is large, and is one
@@ -145,7 +151,7 @@ class Crew:
             work: submissions, each with its released notebook's text; taken one by one, as workers come free.
 
         Yields:
-            Each submission with its report, or with why there is none.
+            Each submission with its report, or with why there is none; not all of them, where the scheduler is lost.
         """
         assert self._client is not None
         client, waiting = self._client, iter(work)
@@ -169,7 +175,7 @@ class Crew:
                 # It was on a worker that went away, perhaps because of its neighbour: it is tried alone below.
                 suspects.append(item)
             except Exception as error:  # whatever happened out there: it costs this one a report, not the others
-                yield item[0], NotGraded(_one_line(error))
+                yield item[0], NotGraded(one_line(error))
             else:
                 yield item[0], report
             future.release()
@@ -178,19 +184,9 @@ class Crew:
             try:
                 yield item[0], client.submit(grade_one, *item, pure=False).result()
             except Exception as error:
-                yield item[0], NotGraded(_one_line(error))
+                yield item[0], NotGraded(one_line(error))
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """What went wrong, as a reason that a table can hold."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-
-
-@contextmanager
-def _silenced(name: str) -> Iterator[None]:
-    log = logging.getLogger(name)
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)

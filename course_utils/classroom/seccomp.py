@@ -25,6 +25,7 @@ _X86_64 = {
     **{"init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320},
     **{"swapon": 167, "swapoff": 168, "reboot": 169, "acct": 163, "quotactl": 179, "syslog": 103},
     **{"settimeofday": 164, "clock_settime": 227},
+    **{"memfd_create": 319, "memfd_secret": 447, "shmget": 29},  # memory that no limit of a process counts
 }
 # https://github.com/torvalds/linux/blob/master/include/uapi/asm-generic/unistd.h
 _AARCH64 = {
@@ -38,6 +39,7 @@ _AARCH64 = {
     **{"init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294},
     **{"swapon": 224, "swapoff": 225, "reboot": 142, "acct": 89, "quotactl": 60, "syslog": 116},
     **{"settimeofday": 170, "clock_settime": 112},
+    **{"memfd_create": 279, "memfd_secret": 447, "shmget": 194},
 }
 _MACHINES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
 _X32 = 0x40000000  # the numbers of a third set of calls begin here

@@ -1,14 +1,14 @@
 """A drill seed for every student (``seed_of``, ``seeds_csv``): the same on every machine, different between students.
 
-Imports nothing of the course.
+Imports spreadsheet.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 from collections.abc import Iterable
+
+from course_utils.classroom.spreadsheet import as_csv
 
 SEEDS = 100_000_000  # eight digits: short enough to type, enough that a class of 300 shares none
 
@@ -29,8 +29,4 @@ def seed_of(course_id: str, student: str) -> int:
 
 def seeds_csv(course_id: str, students: Iterable[str]) -> str:
     """Student and seed, a line each, with a heading, as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("student", "seed"))
-    writer.writerows((student, seed_of(course_id, student)) for student in students)
-    return text.getvalue()
+    return as_csv([("student", "seed"), *((student, seed_of(course_id, student)) for student in students)])

@@ -5,12 +5,13 @@ Nothing here is secret: a student's code can reach every object of the shell. Im
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
@@ -107,7 +108,7 @@ class Outputs:
 
 
 class Stream(io.TextIOBase):
-    """What stands in for ``sys.stdout`` and ``sys.stderr``."""
+    """What stands in for ``sys.stdout`` and ``sys.stderr``, with what ipykernel's streams have."""
 
     encoding, errors = "utf-8", "replace"
 
@@ -128,6 +129,9 @@ class Stream(io.TextIOBase):
     def writable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return 1 if self.name == "stdout" else 2
+
 
 class _Publisher(DisplayPublisher):
     shell: Any
@@ -140,6 +144,9 @@ class _Publisher(DisplayPublisher):
     def clear_output(self, wait: bool = False) -> None:
         if self.shell.outputs is not None:
             self.shell.outputs.clear()
+
+    def set_parent(self, parent: Any) -> None:
+        """Nothing: ipywidgets calls it on ipykernel's publisher."""
 
 
 class _Hook(DisplayHook):
@@ -172,6 +179,17 @@ class Shell(InteractiveShell):
         config.HistoryManager.enabled = False
         self.config.merge(config)
         super().init_history()
+
+    def should_run_async(self, *_: Any, **__: Any) -> bool:
+        """Every cell runs in one loop, as in a kernel: a task that one cell makes can be awaited in another.
+
+        What a magic runs as a cell is in that loop already.
+        """
+        return _loop is None or not _loop.is_running()
+
+    def _tee(self, channel: Any) -> Any:
+        """IPython keeps all that is printed in its history a second time, without bounds."""
+        return nullcontext()
 
     def enable_gui(self, gui: Any = None) -> None:
         pass
@@ -212,7 +230,18 @@ def make_shell() -> Shell:
     config.InteractiveShell.show_rewritten_input = False
     config.HistoryManager.enabled = False
     shell = Shell.instance(config=config)
+    shell.loop_runner = _run_in_one_loop
     # What was __main__ before leads to whoever made the shell.
     shell._orig_sys_modules_main_mod = None
     shell._orig_sys_module_state = {}
     return shell
+
+
+def _run_in_one_loop(coroutine: Any) -> Any:
+    global _loop
+    if _loop is None or _loop.is_closed():  # the first: what it waits with would not survive the fork
+        _loop = asyncio.new_event_loop()
+    return _loop.run_until_complete(coroutine)
+
+
+_loop: asyncio.AbstractEventLoop | None = None

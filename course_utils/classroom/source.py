@@ -1,127 +1,132 @@
-"""What a cell's code defines and uses, without running it (``defined``, ``used``, ``parse``).
+"""What a cell's code defines and uses, without running it (``read_code``, ``Reader``, ``parse``).
 
-Imports IPython's input transformer when a cell is no plain Python. Imports nothing of the course.
+Magics and shell commands are replaced line by line.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import re
 import symtable
 import warnings
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-_LONGEST = 200_000  # characters; more is not an answer, and would take the parser long
+# Python's parser takes the square of a text's length for some, worst for f-strings and ``import a.a.a.a``: what has
+# more than this is no answer, and is not looked at.
+_LONGEST, _MOST_BRACES = 50_000, 1000  # characters of one source
+_LONGEST_CHAIN = re.compile(r"(?:\.[\s\\]*\w+[\s\\]*){99}")
 _BUILTINS = frozenset(dir(builtins)) | {"get_ipython", "display", "__file__", "__name__", "_", "__", "In", "Out"}
-# The parser recurses; so much nesting is refused before it is asked.
-_DEEPEST = 150
+
+_CELL_MAGIC = re.compile(r"\s*%%(\S+).*\n?")
+# Cell magics whose body is text, or runs as something else, elsewhere, or not at all.
+_FOREIGN_MAGICS = {
+    *("!", "HTML", "SVG", "bash", "cmd", "cython", "file", "html", "javascript", "js", "latex", "markdown", "perl"),
+    *("pypy", "python", "python2", "python3", "ruby", "script", "sh", "svg", "sx", "system", "writefile"),
+}
+# Line magics with a statement after them; and what is no Python: a magic, a command, a question, ``x = !ls``.
+_RUNS_CODE = re.compile(r"^([ \t]*)%(?:time|prun|memit)[ \t]+(?:-\S+[ \t]+)*(?=\S)", re.MULTILINE)
+_MAGIC = re.compile(
+    r"^([ \t]*)(?:(?:[%!?,;/]|([^=\n#\"']*=)[ \t]*[%!])(?:\\\n|[^\n])*|[^\s#\"'?]+\?\??[ \t]*$)", re.MULTILINE
+)
+_INDENT = re.compile(r"\s*^([ \t]+)\S", re.MULTILINE)
+_WORDS = re.compile("[^#\"']*[#\"'].*\\w", re.DOTALL)
 
 
-@lru_cache(maxsize=1024)
-def python(source: str) -> str | None:
-    """The cell as plain Python, its magics turned into calls; None where it is neither."""
-    if len(source) > _LONGEST or _too_deep(source):
-        return None
-    if _tree(source) is not None:
-        return source
-    try:
-        from IPython.core.inputtransformer2 import TransformerManager
+@dataclass(frozen=True)
+class Code:
+    """What is known of a source.
 
-        changed = TransformerManager().transform_cell(source)
-    except Exception:  # whatever IPython makes of broken code: then it is broken code
-        return None
-    return changed if _tree(changed) is not None else None
+    Attributes:
+        defines: the names that it binds at its top level, also inside ``if``, ``for``, ``with`` and ``try``, or by
+            ``global``.
+        uses: the names that it, or a function in it, looks up outside itself.
+        is_whole: whether it is code as it stands, its indentation not mended.
+        is_text: whether it may be words and no code: comments, texts, or what is no Python.
+    """
+
+    defines: frozenset[str] = frozenset()
+    uses: frozenset[str] = frozenset()
+    is_whole: bool = False
+    is_text: bool = False
 
 
-def is_python(source: str) -> bool:
-    """Whether the cell is Python as it stands, without magics and without mending its indentation."""
-    return len(source) <= _LONGEST and not _too_deep(source) and _tree(source) is not None
+class Reader:
+    """``read_code`` for one notebook: each source once, and no more than so many characters beside what is known."""
+
+    def __init__(self, known: Mapping[str, Code], room: int = 2 * _LONGEST) -> None:
+        self._known, self._room = dict(known), room
+
+    def __call__(self, source: str) -> Code:
+        if source not in self._known:
+            if len(source) > self._room:
+                return Code(is_text=True)
+            self._room -= len(source)
+            self._known[source] = read_code(source)
+        return self._known[source]
+
+
+def read_code(source: str) -> Code:
+    """What can be known of a source without running it."""
+    top = _tried(lambda text: symtable.symtable(text, "<cell>", "exec"), source)
+    if top is None:
+        return Code(is_text=True)
+    defines, uses, waiting = set(), set(), [top]
+    while waiting:
+        scope = waiting.pop()
+        waiting.extend(scope.get_children())
+        for symbol in scope.get_symbols():
+            bound = symbol.is_assigned() or symbol.is_imported()
+            if bound and (scope is top or symbol.is_declared_global()):
+                defines.add(symbol.get_name())
+            elif symbol.is_referenced() and (scope is top or symbol.is_global()):
+                uses.add(symbol.get_name())
+    words = not top.get_symbols() and not top.get_children() and _WORDS.match(source) is not None
+    if (magic := _CELL_MAGIC.match(source)) and magic[1] == "timeit":  # what it binds is gone when it ends
+        defines = set()
+    return Code(frozenset(defines), frozenset(uses - defines - _BUILTINS), _INDENT.match(source) is None, words)
 
 
 def parse(source: str) -> ast.Module | None:
     """The cell's syntax tree; None where it is not code."""
-    text = python(source)
-    return None if text is None else _tree(text)
+    return _tried(ast.parse, source)
 
 
-def _tree(source: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a wrong escape in a student's text is no news here
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _too_deep(source: str) -> bool:
-    depth = deepest = run = longest = 0
-    for character in source:
-        if character in "([{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in ")]}":
-            depth -= 1
-        if character in "-+~ \t" or character == "\\":
-            run += character in "-+~"
-        else:
-            longest, run = max(longest, run), 0
-    return deepest > _DEEPEST or max(longest, run) > 5 * _DEEPEST
-
-
-@lru_cache(maxsize=4096)
-def defined(source: str) -> frozenset[str]:
-    """The names that the cell binds at its top level, also inside ``if``, ``for``, ``with`` and ``try``."""
-    tree = parse(source)
-    return frozenset() if tree is None else frozenset(_bound(tree.body))
-
-
-def _bound(body: list[ast.stmt]) -> set[str]:
-    names: set[str] = set()
-    for statement in body:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(statement.name)
+def _tried(parser: Callable[[str], Any], source: str) -> Any:
+    for text in _as_python(source):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a wrong escape in a student's text is no news here
+                return parser(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two where it is nested too deeply
             continue
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            names.update((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
-        for node in _own_nodes(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                names.add(node.name)
-    return names
+    return None
 
 
-def _own_nodes(statement: ast.AST) -> list[ast.AST]:
-    """The nodes of a statement, without what lies inside functions and classes."""
-    found, waiting = [], [statement]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
-    return found
+def _as_python(source: str) -> Iterable[str]:
+    """The source without cell magics, and where that may help also without others; each line stays where it was."""
+    if len(source) > _LONGEST or source.count("{") > _MOST_BRACES or _LONGEST_CHAIN.search(source):
+        return ()
+    start = 0
+    while magic := _CELL_MAGIC.match(source, start):
+        if magic[1] in _FOREIGN_MAGICS:
+            return ()
+        start = magic.end()
+    body = "\n" * source.count("\n", 0, start) + source[start:]
+    if indent := _INDENT.match(body):
+        body = "\n".join(line.removeprefix(indent[1]) for line in body.split("\n"))
+    plain = _MAGIC.sub(
+        lambda magic: magic[1] + (f"{magic[2]} None" if magic[2] else "pass") + "\n" * magic[0].count("\n"),
+        _RUNS_CODE.sub(r"\1", body),
+    )
+    return dict.fromkeys((body, plain))
 
 
-@lru_cache(maxsize=4096)
-def used(source: str) -> frozenset[str]:
-    """The names that the cell, or a function in it, looks up outside itself."""
-    text = python(source)
-    if text is None:
-        return frozenset()
-    try:
-        table = symtable.symtable(text, "<cell>", "exec")
-    except (SyntaxError, ValueError, RecursionError):
-        return frozenset()
-    names: set[str] = set()
-    waiting = [table]
-    while waiting:
-        scope = waiting.pop()
-        waiting.extend(scope.get_children())
-        top = scope is table
-        for symbol in scope.get_symbols():
-            if symbol.is_referenced() and (symbol.is_global() or (top and not symbol.is_assigned())):
-                names.add(symbol.get_name())
-    return frozenset(names - defined(source) - _BUILTINS)
+def defined(source: str) -> frozenset[str]:
+    """See ``Code.defines``."""
+    return read_code(source).defines
 
 
 def called_on_lesson(source: str) -> tuple[str, str, str] | None:
@@ -129,30 +134,17 @@ def called_on_lesson(source: str) -> tuple[str, str, str] | None:
 
     None where the cell is not a single ``lesson.check("name", answer)``.
     """
-    tree = parse(source)
-    if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
-        return None
-    call = tree.body[0].value
-    if not isinstance(call, ast.Call) or len(call.args) != 2 or call.keywords:
-        return None
-    function, name = call.func, call.args[0]
-    if not (isinstance(function, ast.Attribute) and function.attr == "check" and isinstance(function.value, ast.Name)):
-        return None
-    if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
-        return None
-    return function.value.id, name.value, ast.unparse(call.args[1])
+    match getattr(parse(source), "body", None):
+        case [ast.Expr(ast.Call(ast.Attribute(ast.Name(lesson), "check"), [ast.Constant(str(name)), answer], []))]:
+            return lesson, name, ast.unparse(answer)
+    return None
 
 
 def lessons_made(source: str) -> dict[str, str]:
     """The lessons that a cell makes by ``variable = Lesson("name")``, by variable."""
-    tree = parse(source)
     made: dict[str, str] = {}
-    for statement in tree.body if tree else ():
-        if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
-            continue
-        call = statement.value
-        if isinstance(call.func, ast.Name) and call.func.id == "Lesson" and len(call.args) == 1:
-            name = call.args[0]
-            if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                made |= {target.id: name.value for target in statement.targets if isinstance(target, ast.Name)}
+    for statement in getattr(parse(source), "body", ()):
+        match statement:
+            case ast.Assign(targets, ast.Call(ast.Name("Lesson"), [ast.Constant(str(name))])):
+                made |= {target.id: name for target in targets if isinstance(target, ast.Name)}
     return made

@@ -1,7 +1,7 @@
 """What a student handed in, read from a folder that the student filled (``read_submission``).
 
 Nothing in it is trusted: a link could lead to another student's work, a pipe could block, a file could fill the memory.
-Imports reading, for the size that a notebook may have.
+Imports reading, for the size that a notebook may have, and markup's cleaning.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_utils.classroom.reading import LARGEST_BYTES
+from course_utils.markup import clean
 
 READ_BYTES = LARGEST_BYTES  # of a larger file only one byte more is read: enough to be refused
+TIMESTAMP_BYTES = 200  # a time in any form is shorter
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Submission:
         assignment: the assignment's name.
         content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
         remarks: what was odd about the file, one sentence each, for the teacher.
-        timestamp: the text of ``timestamp.txt``, which nbgrader's collect writes; empty where there is none.
+        timestamp: how ``timestamp.txt``, which nbgrader's collect writes, begins; empty where there is none.
     """
 
     student: str
@@ -39,7 +41,8 @@ class Submission:
     @property
     def digest(self) -> str:
         """What tells two submissions apart: a hash over content and remarks."""
-        parts = (b"" if self.content is None else b"+" + self.content, "\n".join(self.remarks).encode())
+        remarks = "\n".join(self.remarks).encode("utf-8", "surrogatepass")
+        parts = (b"" if self.content is None else b"+" + self.content, remarks)
         return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
@@ -51,6 +54,9 @@ def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -
         student: who handed it in.
         assignment: what the notebook should be called.
         mark: a text that every notebook of this assignment holds; tells a renamed one from another.
+
+    Raises:
+        OSError: this machine cannot read it, which is no fault of the student's.
     """
     remarks: list[str] = []
     content: bytes | None = None
@@ -60,19 +66,16 @@ def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -
             content = _read(folder / name)
         except ValueError as error:
             content = b""
-            remarks.append(f"{name} {error}, so it was not opened.")
+            remarks.append(f"{_shown(name)} {error}, so it was not opened.")
     try:
-        timestamp = _read(folder / "timestamp.txt").decode("utf-8", "replace").strip()
-    except (OSError, ValueError):  # none there, or one that the student put a link in place of
+        timestamp = _read(folder / "timestamp.txt", TIMESTAMP_BYTES).decode("utf-8-sig", "replace").strip()
+    except (FileNotFoundError, ValueError):  # none there, or one that the student put a link in place of
         timestamp = ""
     return Submission(student, assignment, content, tuple(remarks), timestamp)
 
 
 def _choose(folder: Path, expected: str, mark: bytes, remarks: list[str]) -> str | None:
-    try:
-        found = sorted(entry.name for entry in os.scandir(folder) if entry.name.lower().endswith(".ipynb"))
-    except OSError:
-        return None
+    found = sorted(name for name in os.listdir(folder) if name.lower().endswith(".ipynb"))
     if expected in found:
         return expected
     likely = [name for name in found if mark in _peek(folder / name)] or found
@@ -80,8 +83,13 @@ def _choose(folder: Path, expected: str, mark: bytes, remarks: list[str]) -> str
         return None
     newest = max(likely, key=lambda name: (_modified(folder / name), name))
     others = f", the newest of {len(likely)}" if len(likely) > 1 else ""
-    remarks.append(f"There is no {expected}; {newest} was graded in its place{others}.")
+    remarks.append(f"There is no {expected}; {_shown(newest)} was graded in its place{others}.")
     return newest
+
+
+def _shown(name: str) -> str:
+    # A name from a Windows zip need not be UTF-8, and no file that is written here could hold it.
+    return clean(name, 120)
 
 
 def _modified(path: Path) -> float:
@@ -95,8 +103,8 @@ def _peek(path: Path) -> bytes:
         return b""
 
 
-def _read(path: Path) -> bytes:
-    """The file's content, without following a link or waiting for a pipe.
+def _read(path: Path, most: int = READ_BYTES) -> bytes:
+    """How a file begins, at most so many bytes and one more, without following a link or waiting for a pipe.
 
     Raises:
         ValueError: what it is instead of a file, as a phrase.
@@ -109,11 +117,11 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise ValueError("is a link to another file") from None
-        if error.errno == errno.EACCES:
-            raise ValueError("may not be read") from None
+        if error.errno == errno.ENXIO:  # a socket
+            raise ValueError("is no ordinary file") from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ValueError("is no ordinary file")
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(READ_BYTES + 1)
+        return file.read(most + 1)

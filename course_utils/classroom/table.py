@@ -24,7 +24,8 @@ class Row:
     Attributes:
         student: nbgrader's student id.
         report: the result; None where there is none.
-        reason: why there is no result: ``NO_SUBMISSION``, or what kept it from being graded; else empty.
+        reason: why there is no result, or why it is not written down everywhere: ``NO_SUBMISSION``, or what went wrong;
+            else empty.
         news: whether it was graded now and not before.
         remarks: what the teacher should know beyond the report, one sentence each.
     """
@@ -81,14 +82,10 @@ def class_table(assignment: str, rows: Sequence[Row]) -> str:
     text += _paragraph(
         "Also", [f"{_one_line(row.student)}: {_one_line(remark)}" for row in rows for remark in row.remarks]
     )
-    text += _paragraph(
-        "Without a result",
-        [
-            f"{_one_line(row.student)}: {_one_line(row.reason)}"
-            for row in rows
-            if not row.report and row.reason != NO_SUBMISSION
-        ],
-    )
+    troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
+    for title, graded in (("Without a result", False), ("Graded, but not written down everywhere", True)):
+        chosen = [row for row in troubled if bool(row.report) is graded]
+        text += _paragraph(title, [f"{_one_line(row.student)}: {_one_line(row.reason)}" for row in chosen])
     return "\n".join(text)
 
 

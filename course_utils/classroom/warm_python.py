@@ -22,18 +22,20 @@ from course_utils.classroom.sandbox import start
 from course_utils.errors import explain
 
 START_SECONDS = 120.0  # torch from a cold disk, on a machine with other things to do
-SLACK_SECONDS = 15.0  # how much later than its own limit the guard may answer before the whole sandbox is given up
+# The guard counts what a process uses, whatever else the machine does; so much real time may that take before the whole
+# sandbox is given up.
+SLACK_SECONDS, SLACK = 300.0, 20
 
 
 class Ended(Exception):
     """The submission's process is gone. ``outcome`` is ``"killed"`` or ``"timed out"``; the message says why.
 
-    ``by_itself`` is False where the whole sandbox ended, which may not be the submission's doing.
+    ``outcome`` is empty where the whole sandbox ended, which may not be the submission's doing.
     """
 
-    def __init__(self, outcome: str, why: str, by_itself: bool = True) -> None:
+    def __init__(self, outcome: str, why: str) -> None:
         super().__init__(why)
-        self.outcome, self.why, self.by_itself = outcome, why, by_itself
+        self.outcome, self.why = outcome, why
 
 
 class WarmPython:
@@ -80,8 +82,13 @@ class WarmPython:
             ) from error
 
     @contextmanager
-    def session(self, bounds: Bounds) -> Iterator[Session]:
-        """A process for one submission, killed with all that came of it in the end."""
+    def session(self, bounds: Bounds, lesson: str) -> Iterator[Session]:
+        """A process for one submission, killed with all that came of it in the end.
+
+        Args:
+            bounds: its limits.
+            lesson: whose exercises are judged; empty where there are none.
+        """
         self.open()
         assert self._control is not None
         mine, theirs = pair()
@@ -94,7 +101,7 @@ class WarmPython:
             finally:
                 theirs.close()
             try:
-                channel.send({"bounds": asdict(bounds)})
+                channel.send({"bounds": asdict(bounds), "lesson": lesson})
             except Closed as error:
                 raise self.gone(error) from error
             yield Session(channel, self)
@@ -107,7 +114,7 @@ class WarmPython:
         """What to raise when it no longer answers; closes it, so that the next session starts it again."""
         said = self._said.text().splitlines()
         self.close()
-        return Ended("killed", f"the sandbox ended ({said[-1] if said else error})", by_itself=False)
+        return Ended("", f"the sandbox ended ({said[-1] if said else error})")
 
     def close(self) -> None:
         """Ends it with everything in it."""
@@ -138,7 +145,7 @@ class Session:
         Raises:
             Ended: the process is gone.
         """
-        self._channel.socket.settimeout(float(request["seconds"]) + SLACK_SECONDS)
+        self._channel.socket.settimeout(SLACK * float(request["seconds"]) + SLACK_SECONDS)
         try:
             self._channel.send(request)
             while True:
@@ -154,7 +161,7 @@ class Session:
             raise self._python.gone(error) from error
         except TimeoutError as error:
             self._python.close()
-            raise Ended("timed out", "the sandbox stopped answering", by_itself=False) from error
+            raise Ended("", "the sandbox stopped answering") from error
 
 
 class _Reader:

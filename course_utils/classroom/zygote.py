@@ -15,13 +15,14 @@ import signal
 import socket
 import sys
 import types
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from course_utils.classroom import jail
+from course_utils.classroom import jail, veil
 from course_utils.classroom.guard import guard
-from course_utils.classroom.integrity import Picture
+from course_utils.classroom.integrity import picture_of
 from course_utils.classroom.protocol import Broken, Channel, Closed
-from course_utils.classroom.signs import JUDGING
 
 # What lessons, checks and answers import when they are first used; each would cost every submission its time.
 PRELOADED = (
@@ -54,8 +55,20 @@ GUARDED = (
         "gc",
     ),
     *("html", "importlib", "inspect", "io", "itertools", "json", "json.decoder", "json.encoder", "linecache", "math"),
-    *("numbers", "operator", "os", "os.path", "random", "re", "secrets", "select", "signal", "socket", "statistics"),
-    *("string", "struct", "textwrap", "threading", "time", "traceback", "types", "typing", "warnings", "weakref"),
+    *("numbers", "operator", "os", "os.path", "random", "re", "resource", "secrets", "select", "signal", "socket"),
+    *(
+        "statistics",
+        "string",
+        "struct",
+        "textwrap",
+        "threading",
+        "time",
+        "traceback",
+        "types",
+        "typing",
+        "warnings",
+        "weakref",
+    ),
     *("numpy", "torch", "torch._C", "torch._C._autograd", "torch._tensor", "torch.autograd", "torch.autograd.function"),
     *("torch.autograd.functional", "torch.autograd.grad_mode", "torch.autograd.graph", "torch.autograd.gradcheck"),
     *("torch.func", "torch.functional", "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init"),
@@ -65,10 +78,11 @@ GUARDED = (
     *("torch.utils.flop_counter", "torch.utils.hooks"),
 )
 PACKAGE = "course_utils"
-# What decides what an answer earns, and the drills, which use it.
-JUDGES = (*JUDGING, "drills")
+# The parts of the package that judge, and the drills, which use them. Whatever imports one of them is one.
+JUDGES = ("capture", "classroom", "common_claims", "exercise", "judge", "lessons", "score", "state", "trial", "drills")
 NOT_LEARNERS = ("authoring", "classroom", "lab", "workspace", "__main__")
-OWN_JUDGING = ("runner", "integrity", "images", "protocol", "audit")
+NOT_JUDGING = ("classroom", "draw", "drills", "lab", "workspace")
+OWN_JUDGING = ("runner", "integrity", "protocol", "audit")
 
 
 def main(control: int, roots: list[str], sandboxed: bool) -> None:
@@ -96,7 +110,7 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
         grader = Channel(socket.socket(fileno=descriptors[0]))
         try:
             job = grader.receive()
-            guard(grader, jail.Bounds(**job["bounds"]), nested, roots, warm.serve)
+            guard(grader, jail.Bounds(**job["bounds"]), nested, roots, partial(warm.start, job["lesson"]))
         except (Closed, Broken):  # the grader has ended, or has given up this submission
             pass
         finally:
@@ -128,18 +142,21 @@ class _Warm:
             (info.name, name): exercise for info in LESSONS for name, exercise in Lesson(info.name).exercises.items()
         }
         self._load_package()
-        self.roots = roots
+        self.roots, self.prepare = roots, runner.prepare
         self.shell = make_shell()
-        self.serve_student = runner.serve
         modules = self._modules()
         self._give_students_judges_of_their_own()
-        self.picture = Picture(modules, PACKAGE, self._lists())
+        self.veils = veil.lay()
+        restorer = picture_of(modules, PACKAGE, f"{PACKAGE}.lessons.", self._lists())
+        self.restorers = {lesson: restorer(lesson) for lesson in ("", *sorted({name for name, _ in self.exercises}))}
         gc.collect()
         gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
 
-    def serve(self, channel: Channel, reports: int, secret: bytes) -> None:
+    def start(self, lesson: str, descriptor: int, reports: int, secret: bytes) -> Callable[[], None]:
         """In the student's process."""
-        self.serve_student(channel, reports, secret, self.shell, self.picture, self.exercises, self.roots)
+        return self.prepare(
+            descriptor, reports, secret, self.shell, self.restorers[lesson], self.exercises, self.roots, self.veils
+        )
 
     @staticmethod
     def _load_package() -> None:
@@ -154,18 +171,23 @@ class _Warm:
         """Takes what judges, and this runner, out of the table of modules, and loads what judges a second time.
 
         A student's code finds the second set by its name and may do with it what it likes: what it earns is decided by
-        the first, to which no name leads.
+        the first, to which no name leads. The second set's exercises hold no claims and no right predictions.
         """
         package = sys.modules[PACKAGE]
+        titles: dict[str, list[tuple[str, float, Sequence[str]]]] = {}
+        for (lesson, name), exercise in self.exercises.items():
+            titles.setdefault(lesson, []).append((name, exercise.points, exercise.hints))
         for name in list(sys.modules):
             parts = name.split(".")
             if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in JUDGES:
                 del sys.modules[name]
                 if len(parts) == 2:
                     vars(package).pop(parts[1], None)
+        for lesson, exercises in titles.items():
+            sys.modules[f"{PACKAGE}.lessons.{lesson}"] = _without_claims(lesson, exercises)
         self._load_package()
-        exercise, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("exercise", "score"))
-        vars(package).update(Lesson=exercise.Lesson, Score=score.Score, Claim=score.Claim)
+        engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("exercise", "score"))
+        vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
         for name in package.__all__:
             if name in package._LATER:
                 vars(package).pop(name, None)
@@ -178,7 +200,8 @@ class _Warm:
         own = {
             name: sys.modules[name]
             for name in watched
-            if not name.startswith(f"{PACKAGE}.classroom") or name.rpartition(".")[2] in OWN_JUDGING
+            if not name.startswith(tuple(f"{PACKAGE}.{part}" for part in NOT_JUDGING))
+            or name.rpartition(".")[2] in OWN_JUDGING
         }
         # Torch's first: what both hold is called by torch's name in reports.
         return {name: sys.modules[name] for name in GUARDED if name in sys.modules} | own
@@ -191,12 +214,25 @@ class _Warm:
                 for name, value in vars(sys.modules["torch.nn.modules.module"]).items()
                 if name.startswith("_global_") and isinstance(value, dict)
             },
-            "sys.meta_path": sys.meta_path,
-            "sys.path_hooks": sys.path_hooks,
-            "sys.path": sys.path,
             "IPython's input transformers": shell.input_transformers_post,
             "IPython's cleanup transforms": shell.input_transformer_manager.cleanup_transforms,
             "IPython's line transforms": shell.input_transformer_manager.line_transforms,
             "IPython's token transforms": shell.input_transformer_manager.token_transformers,
             "IPython's ast transformers": shell.ast_transformers,
         }
+
+
+def _without_claims(lesson: str, exercises: list[tuple[str, float, Sequence[str]]]) -> types.ModuleType:
+    """A lesson's module as a student's code finds it: what its exercises are called, and nothing of how they judge."""
+    from course_utils.exercise import Exercise, Missed
+
+    def later(trial: Any) -> None:
+        raise Missed(found="it is judged when your teacher grades")
+
+    module = types.ModuleType(f"{PACKAGE}.lessons.{lesson}")
+    module.EXERCISES = []  # type: ignore[attr-defined]  # as the lessons' modules have it
+    for name, points, hints in exercises:
+        exercise = Exercise(name, points, hints, {})
+        exercise.claim("earns its points")(later)
+        module.EXERCISES.append(exercise)  # type: ignore[attr-defined]
+    return module

@@ -1,6 +1,10 @@
 """Lesson 08, custom autograd.Function: its exercises, what they claim, and the misconceptions that they recognise."""
 
+import ctypes
 import gc
+import math
+import mmap
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
@@ -17,6 +21,8 @@ from course_utils.text import describe, format_bytes
 from course_utils.trial import AnswerRaised
 
 # ------------------------------------------------------------------------------- what all four exercises have in common
+
+_INCOMING = "the incoming gradient"
 
 _FUNCTION_MISCONCEPTIONS = {
     "plain function": Misconception(
@@ -164,7 +170,7 @@ def _backward(
         )
 
     called = f"backward of {trial.name}.apply(...){after}, incoming gradient {describe(incoming)}"
-    return trial.run(run, called=called, watch={"the incoming gradient": incoming}, within=within)
+    return trial.run(run, called=called, watch={_INCOMING: incoming}, within=within)
 
 
 def _node(result: Tensor) -> Any:
@@ -687,21 +693,21 @@ def _alive(trial: Trial, x: Tensor) -> tuple[int, int, int, Any]:
 
 
 def _outside_of_tensors(trial: Trial, x: Tensor) -> int:
-    """Bytes that ``apply`` leaves in NumPy arrays and Python objects."""
+    """Bytes in NumPy arrays and Python objects that ``apply`` leaves besides its output."""
 
     def measure() -> int:
-        result = trial.answer.apply(x)  # the first call may fill caches
+        kept = _node(trial.answer.apply(x))  # the first call may fill caches
         started = not tracemalloc.is_tracing()
         if started:
             tracemalloc.start(1)
         try:
             before = tracemalloc.get_traced_memory()[0]
-            result = trial.answer.apply(x)
+            kept = _node(trial.answer.apply(x))  # not the output, which NumPy may have made
             return tracemalloc.get_traced_memory()[0] - before
         finally:
             if started:
                 tracemalloc.stop()
-            del result
+            del kept
 
     return trial.run(measure, called=f"{trial.name}.apply({describe(x)})")
 
@@ -736,14 +742,31 @@ def _(trial: Trial) -> None:
                 expected="0 B kept besides x, once the output is deleted",
                 got=f"{format_bytes(without)}; x has {format_bytes(size)}",
             )
-        if together != size or own != size:
-            raise Missed("elsewhere", expected=f"{format_bytes(size)} for the output", got=format_bytes(together))
+        most = max(together, own)  # the tracker sees nothing of an output that NumPy or another thread made
+        if most > size:
+            raise Missed("elsewhere", expected=f"{format_bytes(size)} for the output", got=format_bytes(most))
+        _expect_gradient_from_x_alone(trial, leaf, x)
     many = trial.randn(16384, requires_grad=True)
     outside = _outside_of_tensors(trial, many)
     if outside > many.numel() // 4:
         raise Missed(
             "elsewhere", expected="nothing kept besides x", got=f"{format_bytes(outside)} in arrays or Python objects"
         )
+
+
+def _expect_gradient_from_x_alone(trial: Trial, leaf: Tensor, x: Tensor) -> None:
+    """Gives ``x`` other values between forward and backward, unseen by the version counter.
+
+    The gradient must be that at the new values. Whatever else was kept, and wherever, stems from the old ones.
+    """
+    result = _apply(trial, {"x": x}, x)
+    later, incoming = trial.randn(*x.shape), trial.randn(*x.shape)
+    x.data.copy_(later)
+    (got,) = _backward(trial, result, [leaf], incoming, after=", after x was given other values through x.data")
+    try:
+        _expect_same(got, _swish_derivative(later) * incoming, "the gradient at the values that x holds now")
+    except Missed as missed:
+        raise Missed("elsewhere", **dict(missed.details)) from None
 
 
 @LowMemorySwish.claim("passes gradcheck in float64", weight=0.5)
@@ -961,23 +984,22 @@ def _(trial: Trial) -> None:
         _expect_same(got, wanted, what, {"shared state": confused[index]})
 
 
-def _product_flops(*shapes: Any, out_shape: Any = None, **_: Any) -> int:
-    return int(torch.Size(out_shape).numel())
+def _outer_flops(*shapes: Any, out_shape: Any = None, **_: Any) -> int:
+    """Of a product that is larger than both factors, as where a matrix product is written out; 0 of any other."""
+    size = math.prod(out_shape)
+    return size if all(math.prod(shape) < size for shape in shapes if isinstance(shape, torch.Size)) else 0
 
 
-def _sum_flops(shape: Any, *_: Any, **__: Any) -> int:
-    return int(torch.Size(shape).numel())
-
-
-# So that matrix products which are written as products and sums count what they cost, and a sum for nobody shows.
-_ELEMENTWISE = {
-    torch.ops.aten.mul: _product_flops,
-    torch.ops.aten.sum: _sum_flops,
+# So that matrix products that are written in other words count what they cost, and a sum for nobody shows.
+_MORE_FLOPS = {
+    torch.ops.aten.mul: _outer_flops,
+    torch.ops.aten.mv: lambda shape, *_, **__: 2 * math.prod(shape),
+    torch.ops.aten.sum: lambda shape, *_, **__: math.prod(shape),
 }
 
 
 def _backward_flops(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
-    counter = FlopCounterMode(display=False, custom_mapping=_ELEMENTWISE)
+    counter = FlopCounterMode(display=False, custom_mapping=_MORE_FLOPS)
     try:
         _expect_linear_gradients(trial, tensors, needed, within=counter)
     except Missed as missed:
@@ -988,10 +1010,89 @@ def _backward_flops(trial: Trial, tensors: list[Tensor], needed: Sequence[bool])
     return counter.get_total_flops()
 
 
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class _Page:
+    """A small tensor on a page of memory of its own, and whether the ``with`` block reads it: any thread, any library.
+
+    On entry the system takes the page away, and brings one full of zeros once the tensor is read.
+
+    Attributes:
+        tensor: a copy of the values, at most a page of them.
+        was_read: whether the block read it; False also where the system does not tell.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self.tensor, self.was_read, self._tells = values.clone(), False, False
+        self._memory: mmap.mmap | None = None
+        if _LIBC and values.numel():
+            self._memory = mmap.mmap(-1, values.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self.tensor = torch.frombuffer(self._memory, dtype=values.dtype).view(values.shape).copy_(values)
+        self._address = ctypes.c_void_p(self.tensor.data_ptr())
+
+    def __enter__(self) -> None:
+        if self._memory:
+            self._memory.madvise(mmap.MADV_DONTNEED)
+        self._tells = not self._is_there()  # what stands in for Linux may say of every page that it is there
+
+    def __exit__(self, *_: object) -> None:
+        self.was_read = self._tells and self._is_there()
+
+    def _is_there(self) -> bool:
+        told = ctypes.c_ubyte(1)
+        if _LIBC and self._memory:
+            _LIBC.mincore(self._address, ctypes.c_size_t(1), ctypes.byref(told))
+        return bool(told.value & 1)
+
+
+def _reads(trial: Trial, name: str, sizes: tuple[int, int, int], needed: Sequence[bool]) -> bool:
+    """Whether backward reads an input, or ``"the incoming gradient"``; False where it fails for such sizes."""
+    pages = dict(zip(_INPUTS, map(_Page, _linear_inputs(trial, sizes, len(needed) == 3)), strict=False))
+    leaves = [page.tensor.requires_grad_(flag) for page, flag in zip(pages.values(), needed, strict=True)]
+    try:
+        result = _linear(trial, leaves)
+        # Zeros, as the page that the system brings: nobody has edited the incoming gradient.
+        incoming = pages[_INCOMING] = _Page(torch.zeros_like(result))
+        wanted = [leaf for leaf in leaves if leaf.requires_grad]
+        _backward(trial, result, wanted, incoming.tensor, within=pages[name])
+    except (AnswerRaised, Missed):  # an empty batch, say, is more than the contract asks for
+        return False
+    return pages[name].was_read
+
+
+def _expect_nothing_for_nobody(trial: Trial, sizes: tuple[int, int, int], needed: tuple[bool, ...]) -> None:
+    """Backward computes nothing with what no needed gradient takes, not even by means that PyTorch does not count.
+
+    It may read it, to copy or to print it: then it does so, too, where the gradient for nobody is empty or not there.
+    """
+    batch, inside, outside = sizes
+    rows = []  # misconception; what is idle, at which sizes; sizes and flags that leave nothing to compute from it
+    if not needed[1]:
+        rows.append(("computes all", "x", sizes, (batch, inside, 0), needed))
+    if not needed[0]:
+        rows.append(("computes all", "weight", sizes, (0, inside, outside), needed))
+    if needed[2:] == (False,):
+        alone = (batch, 0, outside)  # the products are empty
+        rows.append(("bias for nobody", _INCOMING, alone, alone, needed[:2]))
+    for key, name, full, empty, left in rows:
+        if _reads(trial, name, full, needed) and not _reads(trial, name, empty, left):
+            trial.called = _called(trial, needed)
+            raise Missed(
+                key,
+                expected=f"nothing computed from {name}, which no needed gradient takes",
+                got="something computed from it, by means that the count of FLOPs does not see",
+            )
+
+
+def _called(trial: Trial, needed: Sequence[bool]) -> str:
+    return f"backward of {trial.name}.apply(...), {' and '.join(_flagged(needed))} flagged"
+
+
 @LinearFunction.claim("computes only the gradients that are needed (FLOPs of backward, counted)", weight=5)
 def _(trial: Trial) -> None:
     batch, inside, outside = sizes = (trial.integer(5, 7), trial.integer(8, 9), trial.integer(10, 12))
-    one = 2 * batch * inside * outside
+    one, most_sums = 2 * batch * inside * outside, 2 * batch * outside
     counted = {}
     for with_bias in (True, False):
         tensors = _linear_inputs(trial, sizes, with_bias)
@@ -1001,21 +1102,22 @@ def _(trial: Trial) -> None:
 
     def excess(needed: tuple[bool, ...]) -> int:
         # The sum over the batch: batch * outside additions, twice that where it is written as a product with ones.
-        sums = 2 * batch * outside if needed[2:] == (True,) else 0
-        return counted[needed] - one * sum(needed[:2]) - sums
+        return counted[needed] - one * sum(needed[:2]) - most_sums * (needed[2:] == (True,))
 
     needed = max(counted, key=excess)
     if excess(needed) > 0:
-        if excess(needed) < one:
+        if excess(needed) <= most_sums:
             key = "bias for nobody"
         else:
             key = "recompute" if counted[True, True, True] >= 3 * one else "computes all"
-        trial.called = f"backward of {trial.name}.apply(...), {' and '.join(_flagged(needed))} flagged"
+        trial.called = _called(trial, needed)
         raise Missed(
             key,
             expected=f"{one * sum(needed[:2]):,} FLOPs" + " and the sum over the batch" * (needed[2:] == (True,)),
             got=f"{counted[needed]:,} FLOPs; one gradient by matrix product costs {one:,}",
         )
+    for needed in counted:
+        _expect_nothing_for_nobody(trial, sizes, needed)
 
 
 @LinearFunction.claim("passes gradcheck in float64 for all inputs, with and without bias", weight=0.5)

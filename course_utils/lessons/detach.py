@@ -756,7 +756,8 @@ def _(trial: Trial) -> None:
         if got.grad_fn is None:
             key = "cut from x" if got.requires_grad else "all detached"
             raise Missed(key, expected="a path to x", got="no grad_fn")
-        upstream = torch.rand_like(values) + 0.5
+        # From the trial: a gradient that torch's own generator draws could be foretold.
+        upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
         (gradient,) = torch.autograd.grad(got, x, upstream, allow_unused=True)
         if gradient is None:
             raise Missed("cut from x", expected="a path to x", got="none")

@@ -1,28 +1,34 @@
 """A course folder: made, released, read; nothing of a teacher's is overwritten, nothing of a student's is trusted."""
 
+import dataclasses
+import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from traitlets.config import PyFileConfigLoader
 
 from course_utils.authoring import cells
 from course_utils.authoring.files import dumps, read, write_text
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.course import FILTERS, PREPROCESSORS, ClassFolder
 from course_utils.classroom.create import CONFIG_TEXT, create
 from course_utils.classroom.feedback import solution_lines
 from course_utils.classroom.kept import Kept, keep, kept, key_of
 from course_utils.classroom.lock import only_one
 from course_utils.classroom.release import release
+from course_utils.classroom.results import Report
 from course_utils.classroom.seeds import SEEDS, seed_of, seeds_csv
-from course_utils.classroom.submissions import READ_BYTES, Submission, read_submission
+from course_utils.classroom.submissions import READ_BYTES, TIMESTAMP_BYTES, Submission, read_submission
 from tests.classroom.hand_in import answered, hand_in, put, released
 from tests.classroom.stand_in import StandIn
 
 ROOT = Path(__file__).resolve().parents[2]
+LATIN_1 = os.fsdecode(b"M\xfcller")  # as a zip made on Windows unpacks
 
 
 def by_id(notebook, id):
@@ -104,6 +110,15 @@ def test_the_course_and_the_class_release_the_same_stub():
     for name in ("c.ClearSolutions.code_stub", "c.ClearSolutions.text_stub"):
         (line,) = [line for line in settings.splitlines() if line.startswith(name)]
         assert line in CONFIG_TEXT.format(course_id="any").splitlines()
+
+
+def test_students_texts_are_made_harmless_for_nbgraders_own_pages_too(tmp_path):
+    create(tmp_path, ["detach"])
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(tmp_path)).load_config()
+    assert config.HTMLExporter.filters == FILTERS and config.HTMLExporter.preprocessors == PREPROCESSORS
+    (tmp_path / "nbgrader_config.py").write_text('c = get_config()\nc.HTMLExporter.filters = {"mine": "html.escape"}\n')
+    pages = ClassFolder(tmp_path).api.config.HTMLExporter
+    assert pages.filters == FILTERS | {"mine": "html.escape"} and pages.preprocessors == PREPROCESSORS
 
 
 # ------------------------------------------------------------------------------------------------------------- release
@@ -255,6 +270,15 @@ def test_seeds_are_listed_for_everybody_who_is_known(course, capsys, tmp_path):
     assert capsys.readouterr().out.endswith(text)
 
 
+def test_a_list_of_seeds_is_no_formula_and_needs_no_terminal_in_utf_8(course):
+    hand_in(course, "=HYPERLINK(1)", "03_detach")
+    hand_in(course, "Müller", "03_detach")
+    command = [sys.executable, "-m", "course_utils.classroom", "seeds", "--course", str(course.root)]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    assert [line.partition(",")[0] for line in printed.splitlines()] == ["student", "'=HYPERLINK(1)", "M\\xfcller"]
+
+
 def test_a_seed_makes_a_drill():
     from course_utils import drill
 
@@ -298,7 +322,7 @@ def test_a_folder_without_a_notebook_is_no_content(course):
     assert reading(course).content is None
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "no rights"])
+@pytest.mark.parametrize("kind", ["link", "loop", "pipe", "socket", "folder"])
 def test_what_is_no_file_of_the_students_is_not_opened(kind, course, tmp_path):
     path = course.notebook("submitted", "03_detach", "ada")
     path.parent.mkdir(parents=True)
@@ -306,18 +330,63 @@ def test_what_is_no_file_of_the_students_is_not_opened(kind, course, tmp_path):
     secret.write_text("another student's work")
     if kind == "link":
         path.symlink_to(secret)
+    elif kind == "loop":
+        path.symlink_to(path)
     elif kind == "pipe":
         os.mkfifo(path)  # opening it for reading would wait for ever
-    elif kind == "folder":
-        path.mkdir()
+    elif kind == "socket":
+        os.mknod(path, stat.S_IFSOCK | 0o644)
     else:
-        path.write_text("{}")
-        path.chmod(0)
-        if os.geteuid() == 0:
-            pytest.skip("root may read everything")
+        path.mkdir()
     found = reading(course)
     assert found.content == b""
     assert "so it was not opened" in found.remarks[0]
+
+
+def test_what_the_machine_cannot_read_is_no_fault_of_the_students(course, monkeypatch):
+    hand_in(course, "ada", "03_detach")
+
+    def refused(path, flags):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("course_utils.classroom.submissions.os.open", refused)
+    with pytest.raises(PermissionError):
+        reading(course)
+
+
+def test_a_file_name_that_is_not_utf_8_is_told_in_signs_that_a_file_can_hold(course):
+    path = hand_in(course, "ada", "03_detach", name="draft.ipynb")
+    path.rename(path.with_name(LATIN_1 + ".ipynb"))
+    found = reading(course)
+    (remark,) = found.remarks
+    assert "M\\udcfcller.ipynb was graded in its place" in remark and remark.encode() and found.digest
+    assert found.content == json.dumps(released(course, "03_detach"), indent=1).encode()
+
+
+@pytest.mark.parametrize("name", [LATIN_1, "ada\nbob", "<script>", "*"])
+def test_a_folder_whose_name_can_be_no_id_is_no_students(name, course):
+    hand_in(course, "ada", "03_detach")
+    hand_in(course, "draft", "03_detach")
+    (course.root / "submitted" / "draft").rename(course.root / "submitted" / name)
+    assert course.submitters("03_detach") == course.students() == ["ada"]
+    assert course.handed_in("03_detach")[name] == "the folder's name cannot be a student's id; rename it"
+
+
+def test_what_lies_where_a_folder_should_be_is_named(course):
+    hand_in(course, "ada", "03_detach")
+    for name in ("bob", "eve"):
+        (course.root / "submitted" / name).mkdir()
+    (course.root / "submitted" / "bob" / "03_detach").write_text("{}")
+    (course.root / "submitted" / "eve" / "03_detach").symlink_to("03_detach")
+    (course.root / "submitted" / "notes.txt").write_text("mine")
+    trouble = "03_detach is no folder"
+    assert course.handed_in("03_detach") == {"ada": "", "bob": trouble, "eve": trouble}
+    assert course.students() == ["ada"]
+
+
+def test_of_a_timestamp_only_so_much_is_read_as_a_time_has(course):
+    hand_in(course, "ada", "03_detach", timestamp="2027-03-01 12:00:00 UTC" * 100_000)
+    assert len(reading(course).timestamp) == TIMESTAMP_BYTES + 1
 
 
 def test_a_link_in_place_of_the_timestamp_is_not_followed(course, tmp_path):
@@ -356,10 +425,50 @@ def test_a_kept_result_comes_back_and_a_broken_file_does_not(course, tmp_path):
     keep(path, Kept("key", "2027-03-01", report))
     assert kept(path) == Kept("key", "2027-03-01", report)
     whole = path.read_text()
-    for broken in ("", whole[:-100], "[]", whole.replace('"format": 1', '"format": 99'), whole.replace("reviews", "x")):
+    for old, new in (
+        ('"format": 1', '"format": 99'),
+        ("reviews", "x"),
+        ("not attempted", "passed"),
+        ('"03_', '"\\ud800'),
+    ):
+        assert old in whole
+        path.write_text(whole.replace(old, new))
+        assert kept(path) is None, new
+    for broken in ("", whole[:-100], "[]", "3", "[" * 100_000, '{"format": 1, "digest": "", "report": {}}'):
         path.write_text(broken)
-        assert kept(path) is None
+        assert kept(path) is None, broken
+    path.write_bytes(whole.encode("utf-16"))
+    assert kept(path) is None
     assert kept(tmp_path / "none.json") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("exercises", 3),
+        ("exercises", [3]),
+        ("repairs", "text"),
+        ("reviews", [3]),
+        ("notebook", None),
+        ("wall_seconds", float("nan")),
+        ("wall_seconds", 10**400),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_reports_json_holds_what_a_report_holds(name, value, course):
+    text = course.notebook("release", "03_detach").read_text()
+    report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
+    assert Report.from_json(report.to_json()) == report
+    with pytest.raises(ValueError, match="Not a report's"):
+        Report.from_json(json.dumps(json.loads(report.to_json()) | {name: value}))
+
+
+def test_half_a_surrogate_pair_is_a_question_mark_on_disk(course, tmp_path):
+    text = course.notebook("release", "03_detach").read_text()
+    report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
+    keep(tmp_path / "report.json", Kept("key", "", dataclasses.replace(report, notes=("half: \ud800",))))
+    assert kept(tmp_path / "report.json").report.notes == ("half: ?",)
+    assert write_text("\udfff\n", tmp_path / "text").read_text() == "?\n"
 
 
 # ---------------------------------------------------------------------------------------------------------------- lock

@@ -2,20 +2,28 @@
 
 import csv
 import html
+import io
 import json
 import os
 import re
 import sys
 
+import matplotlib.pyplot as plt
 import pytest
+from bs4 import BeautifulSoup
+from nbconvert.exporters import HTMLExporter
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
+from nbgrader.plugins import CsvExportPlugin
 
 from course_utils.authoring.files import read
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.course import FILTERS, PREPROCESSORS, ClassFolder
+from course_utils.classroom.export import export
 from course_utils.classroom.feedback import feedback, places, solution_lines, without_places
 from course_utils.classroom.figures import plot_misunderstood
 from course_utils.classroom.grading import grade
 from course_utils.classroom.misunderstood import ExerciseCounts, as_csv, as_markdown, count
+from course_utils.classroom.shown import LONGEST_MARKED_UP, LONGEST_SHOWN, MARKED_UP, SHOWN, Bounded
 from tests.classroom.hand_in import hand_in, solved
 from tests.classroom.stand_in import Here
 
@@ -117,6 +125,139 @@ def test_without_a_grade_there_is_no_feedback(course, capsys):
     assert f"Nothing of {DETACH} is graded yet." in capsys.readouterr().err
 
 
+HOSTILE = """
+<script>alert(1)</script> <img src="x" onerror="alert(1)"> [a](javascript:alert(1)) <a href="java\tscript:x">b</a>
+<iframe src="//x"></iframe> <style>*{display:none}</style> <svg onload="alert(1)"></svg> <base href="//x">
+<form action="//x"><input name="a"></form> <b style="position:fixed" onclick="alert(1)">c</b>
+$<script>alert(1)</script>$
+
+# <img src="x" onerror="alert(1)">
+
+```mermaid
+<img src="x" onerror="alert(1)">
+```
+"""
+
+
+def rewrite(course, student, change):
+    """Changes the graded notebook of a student."""
+    path = course.notebook("autograded", DETACH, student)
+    notebook = json.loads(path.read_text())
+    change({cell["id"]: cell for cell in notebook["cells"]}, notebook["cells"])
+    path.chmod(0o644)
+    path.write_text(json.dumps(notebook))
+
+
+def body(course, student):
+    """What a student's page shows, without the page's own head."""
+    return BeautifulSoup(page(course, student), "html.parser").body
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+def test_nothing_that_a_student_writes_acts_on_a_page(kind, graded):
+    def write(cells, order):
+        cells["written"]["source"] = HOSTILE
+        order.insert(1, {"cell_type": kind, "id": "added-1", "metadata": {}, "source": HOSTILE})
+
+    rewrite(graded, "ada", write)
+    feedback(graded, DETACH)
+    shown = body(graded, "ada")
+    names = {element.name for element in shown.find_all()}
+    assert not names & {"script", "iframe", "style", "svg", "form", "input", "base"}
+    for element in shown.find_all():
+        assert not [name for name in element.attrs if name.startswith("on")], element
+        assert "script:" not in element.get("href", "") + element.get("src", "")
+        assert element.name != "b" or "style" not in element.attrs
+    assert shown.get_text().count("<script>alert(1)</script>") >= 4, "it is shown as what it is"
+
+
+def test_markdown_cards_and_tables_look_as_before(graded):
+    text = "> *quoted* `a < b` $a < b$\n\n|a|b|\n|:-|-:|\n|1|2|\n\n"
+    text += "![seen](data:image/png;base64,AAAA) ![gone](attachment:x.png)"
+    rewrite(graded, "ada", lambda cells, order: cells["written"].update(source=text))
+    card = '<details style="opacity:0.8"><summary>why</summary><p style="margin:0">because</p></details>'
+    rewrite(
+        graded, "ada", lambda cells, order: cells["snapshot-check"]["outputs"][0]["data"].update({"text/html": card})
+    )
+    feedback(graded, DETACH)
+    shown = str(body(graded, "ada"))
+    for part in (
+        "<blockquote>\n<p><em>quoted</em> <code>a &lt; b</code> $a &lt; b$</p>\n</blockquote>",
+        '<td style="text-align:right;">2</td>',
+        '<img alt="seen" src="data:image/png;base64,AAAA"/> [picture: gone]',
+        card,
+    ):
+        assert part in shown, part
+
+
+LONG = {
+    "markdown": ["$$", "\\begin{align}", "[", "![", "*", "<", "\\\\[", "# a\n", "> ", "<b>"],
+    "code": ["a.", "1.", "f'", "("],
+    "raw": ["<b>"],
+}
+
+
+@pytest.mark.parametrize(("kind", "piece"), [(kind, piece) for kind, pieces in LONG.items() for piece in pieces])
+def test_a_long_text_is_shown_as_it_is_and_not_worked_on(kind, piece):
+    for size in (LONGEST_MARKED_UP + 1, 10 * LONGEST_SHOWN):
+        text = (piece * size)[:size]
+        cells = [new_raw_cell(text) if kind == "raw" else new_markdown_cell(text), new_markdown_cell("*after*")]
+        if kind == "code":
+            cells[0] = new_code_cell(text)
+        exporter = HTMLExporter(template_name="classic", filters=FILTERS, preprocessors=PREPROCESSORS)
+        html_text, _ = exporter.from_notebook_node(new_notebook(cells=cells))
+        shown = BeautifulSoup(html_text, "html.parser").find(id="notebook-container")
+        (block,) = shown.find_all("pre")
+        left_out = f"\n... and {size - LONGEST_SHOWN:,} more characters" if size > LONGEST_SHOWN else ""
+        assert block.get_text().strip() == (text[:LONGEST_SHOWN] + left_out).strip()
+        assert {element.name for element in block.find_all()} <= {"span"} and len(block.find_all("span")) < 3
+        assert shown.find("em").get_text() == "after"
+
+
+def test_a_notebook_as_large_as_may_be_makes_a_page_that_is_not():
+    flood = [new_output("stream", text="\x1b[31ma" * 10_000) for _ in range(30)]
+    error = [new_output("error", ename="E", evalue="", traceback=["line"] * 20_000)]
+    pictures = [new_output("display_data", {"text/plain": "x" * 100_000}) for _ in range(1000)]
+    card = new_output("execute_result", {"text/html": "<i>the card</i>"}, execution_count=1)
+    cells = [new_code_cell("a = 1", outputs=outputs) for outputs in (flood, error, pictures)]
+    cells += [new_code_cell("a." * 100_000), *(new_markdown_cell("# a\n" * 500) for _ in range(1000))]
+    cells += [new_code_cell("check()", outputs=[card], metadata={"nbgrader": {"grade": True}})]
+    notebook, _ = Bounded().preprocess(new_notebook(cells=cells), {})
+    assert len(json.dumps(notebook)) < 3 * SHOWN
+    assert notebook.cells[-1].outputs == [card]
+    assert sum(len(cell.source) for cell in notebook.cells if not cell.metadata.get("as_it_is")) < 3 * MARKED_UP
+
+
+def test_a_page_that_nbgrader_cannot_write_costs_the_others_nothing(graded, capsys):
+    path = graded.notebook("autograded", DETACH, "ada")
+    path.chmod(0o644)
+    path.write_text("{")
+    old = graded.notebook("feedback", DETACH, "ada").with_suffix(".html")
+    old.parent.mkdir(parents=True)
+    old.write_text("of another day")
+    ada, grace = feedback(graded, DETACH)
+    assert ada.withheld.startswith("nbgrader could not write it: ") and not old.exists()
+    assert not grace.withheld and grace.path.exists()
+    assert main(["feedback", "--course", str(graded.root), DETACH]) == 1
+    assert "ada: withheld, because nbgrader could not write it: " in capsys.readouterr().out
+
+
+def test_every_name_gets_its_page(course):
+    names = [" blank ", "=HYPERLINK(1)", "a,b", "c: d", "{x}"]
+    for name in names:
+        hand_in(course, name, DETACH)
+    grade(course, [DETACH], Here())
+    for students in ([], [" blank ", "c: d"]):
+        files = feedback(course, DETACH, students)
+        assert [file.student for file in files] == (students or names)
+        assert all(file.path.exists() and not file.withheld for file in files)
+    hand_in(course, "a[b]", DETACH)
+    grade(course, [DETACH], Here())
+    files = {file.student: file.withheld for file in feedback(course, DETACH)}
+    assert files.pop("a[b]").startswith("nbgrader could not write it: ")
+    assert files == dict.fromkeys(names, "")
+
+
 # -------------------------------------------------------------------------------------------------------------- export
 
 
@@ -126,6 +267,36 @@ def test_marks_are_exported_as_nbgrader_exports_them(graded, tmp_path):
         rows = {(row["assignment"], row["student_id"]): row for row in csv.DictReader(file)}
     assert float(rows[DETACH, "grace"]["score"]) == 10 and float(rows[DETACH, "ada"]["score"]) == 0
     assert float(rows["05_no_grad", "ada"]["score"]) == 0  # nothing handed in: nbgrader's own way to say it
+
+
+def test_marks_are_those_of_nbgraders_own_exporter(graded, tmp_path):
+    (written,) = [path for path in export(graded, [DETACH], tmp_path) if path.name == "grades.csv"]
+    with graded.gradebook() as gradebook:
+        CsvExportPlugin(parent=graded.api, to=str(tmp_path / "own.csv"), assignment=[DETACH]).export(gradebook)
+    assert written.read_text() == (tmp_path / "own.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["=HYPERLINK(1)", "+1+1", "-1+1", "@SUM(1)", "\t=1", " =1", "\uff1d1", 'a",=1\r=2', "-5"]
+)
+def test_no_cell_of_an_export_is_a_formula(name, course, tmp_path):
+    hand_in(
+        course,
+        name,
+        DETACH,
+        {"snapshot": f"# outcome: wrong\n# misconception: {name.strip()}"} if name.isascii() else {},
+    )
+    grade(course, [DETACH], Here())
+    for path in export(course, [DETACH], tmp_path):
+        if path.suffix == ".csv":
+            text = path.read_text(encoding="utf-8")
+            heading, *rows = csv.reader(io.StringIO(text, newline=""))
+            assert rows and "\r" not in text and {len(row) for row in rows} == {len(heading)}
+            for cell in (cell for row in rows for cell in row):
+                assert re.fullmatch(r"-?[\d.]+", cell) or cell.lstrip()[:1] not in tuple("=+-@\uff1d"), cell
+    with open(tmp_path / "outcomes.csv", newline="", encoding="utf-8") as file:
+        (shown,) = {row["student"] for row in csv.DictReader(file)}
+    assert shown == {"-5": "-5", 'a",=1\r=2': "=2"}.get(name, f"'{name}") or name.startswith("a")
 
 
 def test_outcomes_and_misunderstandings_are_exported(graded, tmp_path):
@@ -174,6 +345,20 @@ def test_a_student_counts_once_and_only_those_who_tried(course):
     assert "| | | | a \\| b | 1 (50%) |" in as_markdown(counts)
 
 
+def test_where_everybody_passed_nothing_is_said_to_be_unseen():
+    passed, failed = ExerciseCounts(DETACH, "one", 2, 2, ()), ExerciseCounts(DETACH, "two", 2, 1, ())
+    assert "| one | 2 | 2 | | |" in as_markdown([passed]) and "| two | 2 | 1 | none seen | |" in as_markdown([failed])
+    drawings = [plot_misunderstood([counts], 2) for counts in (passed, failed)]
+    assert [drawing.description.partition(". ")[2] for drawing in drawings] == [
+        "one: 2 of 2 passed.",
+        "two: 1 of 2 passed; none recognised.",
+    ]
+    texts = [[text.get_text() for text in drawing.ax.texts] for drawing in drawings]
+    assert "everybody who tried it passed" in texts[0] and "no misunderstanding was recognised" in texts[1]
+    for drawing in drawings:
+        plt.close(drawing.figure)
+
+
 def _report(course, student):
     from course_utils.classroom.kept import kept
 
@@ -181,8 +366,6 @@ def _report(course, student):
 
 
 def test_the_figure_has_a_bar_for_every_misunderstanding_it_shows():
-    import matplotlib.pyplot as plt
-
     many = tuple((f"misunderstanding {number}", 9 - number) for number in range(7))
     counts = [ExerciseCounts(DETACH, "snapshot", 20, 11, many), ExerciseCounts(DETACH, "mean_loss", 0, 0, ())]
     drawing = plot_misunderstood(counts, 20)

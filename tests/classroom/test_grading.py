@@ -1,15 +1,21 @@
 """Grading with everything but a grader: what is graded when, what reaches the gradebook, what the teacher is shown."""
 
+import errno
 import io
 import json
+import os
 import re
+import shutil
 import sqlite3
 from dataclasses import replace
 
 import pytest
 from nbgrader.api import MissingEntry
 
+from course_utils.classroom import grading, kept
+from course_utils.classroom.__main__ import main
 from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.feedback import feedback
 from course_utils.classroom.gradebook import Books
 from course_utils.classroom.grading import grade
 from course_utils.classroom.results import OUTCOMES, Report
@@ -306,6 +312,211 @@ def test_a_submission_without_a_result_is_told_and_tried_again(course):
     assert outcomes[0].complete and row(outcomes, "bob").news and not row(outcomes, "ada").news
 
 
+# -------------------------------------------------------------------------------------- one never costs another a grade
+
+NAMES = ["=HYPERLINK(1)", '"quoted"', " two  blanks ", "x" * 200, "a,b", "a[b]", "{x}", "-rf", "c: d", "'; DROP --"]
+
+
+def test_every_name_that_a_folder_may_have_is_graded_or_told(course, here):
+    for name in NAMES:
+        hand_in(course, name, DETACH, {"snapshot": "x"})
+    bad = os.fsdecode(b"M\xfcller")
+    hand_in(course, "draft", DETACH)
+    (course.root / "submitted" / "draft").rename(course.root / "submitted" / bad)
+    for _ in range(2):
+        outcomes = grade(course, [DETACH], here)
+        assert [found.student for found in outcomes[0].rows if found.report] == sorted(NAMES)
+        assert not outcomes[0].complete
+        said = "M\\udcfcller: the folder's name cannot be a student's id; rename it"
+        assert f"Without a result:\n  {said}" in class_table(DETACH, outcomes[0].rows)
+    assert sorted(here.graded) == [(name, DETACH) for name in sorted(NAMES)]
+    assert all(marks(course, name)["snapshot"] == (1.0, None, False) for name in NAMES)
+
+
+class Fault(Exception):
+    pass
+
+
+def fail_for_bob(monkeypatch, where, name, error, student=lambda *values: values[-1]):
+    """Makes a function raise where it is about bob, and do its work where not."""
+    genuine = getattr(where, name)
+
+    def faulty(*values):
+        if "bob" in str(student(*values)):
+            raise error
+        return genuine(*values)
+
+    monkeypatch.setattr(where, name, faulty)
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "error"),
+    [
+        (ClassFolder, "submission", OSError(errno.EIO, "Input/output error")),
+        (grading, "key_of", Fault("no key")),
+        (Books, "enter", FULL),
+        (Books, "_write", FULL),
+    ],
+)
+def test_what_goes_wrong_with_one_costs_the_others_nothing(where, name, error, course, here, monkeypatch, capsys):
+    for student in ("ada", "bob", "eve"):
+        hand_in(course, student, DETACH, {"snapshot": "x"})
+    with monkeypatch.context() as patched:
+        fail_for_bob(patched, where, name, error, lambda *values: values[:-1] if name == "key_of" else values)
+        patched.setattr("course_utils.classroom.schedule.Crew", lambda *options: here)
+        assert main(["grade", "--course", str(course.root), DETACH]) == 1
+    printed = capsys.readouterr()
+    assert f"bob: {type(error).__name__}: " in printed.out and "The same command, run again" in printed.err
+    assert marks(course, "ada") == marks(course, "eve")
+    assert marks(course, "ada")["snapshot"] == (1.0, None, False)
+    outcomes = grade(course, [DETACH], here)
+    assert outcomes[0].complete
+    assert marks(course, "bob") == marks(course, "ada")
+
+
+def test_a_submission_that_vanishes_before_it_is_graded_costs_the_others_nothing(course, here, monkeypatch):
+    for student in ("ada", "bob", "eve"):
+        path = hand_in(course, student, DETACH)
+        if student == "bob":
+            gone = path
+    monkeypatch.setattr(here, "expect", lambda number: shutil.rmtree(gone.parent))
+    outcomes = grade(course, [DETACH], here)
+    assert row(outcomes, "bob").reason.startswith("FileNotFoundError: ") and row(outcomes, "bob").report is None
+    assert here.graded == [("ada", DETACH), ("eve", DETACH)]
+
+
+def test_a_result_that_cannot_be_kept_is_entered_and_made_again(course, here, monkeypatch):
+    for student in ("ada", "bob", "eve"):
+        hand_in(course, student, DETACH, {"snapshot": "x"})
+    with monkeypatch.context() as patched:
+        fail_for_bob(patched, kept, "write_text", FULL)
+        outcomes = grade(course, [DETACH], here)
+    assert not outcomes[0].complete and row(outcomes, "bob").report.earned == 1
+    said = "bob: the result was not kept, and is made again: OSError: [Errno 28] No space left on device"
+    assert f"Graded, but not written down everywhere:\n  {said}" in class_table(DETACH, outcomes[0].rows)
+    assert marks(course, "bob")["snapshot"] == (1.0, None, False)
+    assert not list(course.report(DETACH, "bob").parent.iterdir())
+    here.graded.clear()
+    assert grade(course, [DETACH], here)[0].complete
+    assert here.graded == [("bob", DETACH)]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])  # each alone, and all in one transaction
+def test_an_id_that_the_gradebook_refuses_costs_the_others_nothing(seconds, course, here, monkeypatch):
+    monkeypatch.setattr("course_utils.classroom.ledger.LONGEST_PENDING_SECONDS", seconds)
+    for student in ("ada", "bob", "eve"):
+        hand_in(course, student, DETACH, {"snapshot": "x"})
+    database = sqlite3.connect(course.root / "gradebook.db")
+    refusal = "SELECT RAISE(ABORT, 'value too long for type character varying(128)')"
+    database.execute(f"CREATE TRIGGER t BEFORE INSERT ON student WHEN NEW.id = 'bob' BEGIN {refusal}; END")
+    database.commit()
+    outcomes = grade(course, [DETACH], here)
+    assert row(outcomes, "bob").reason.startswith("not in the gradebook: IntegrityError: ")
+    assert row(outcomes, "bob").report.earned == 1 and not outcomes[0].complete
+    assert marks(course, "ada") == marks(course, "eve")
+    database.execute("DROP TRIGGER t")
+    database.commit()
+    database.close()
+    assert grade(course, [DETACH], here)[0].complete
+    assert marks(course, "bob") == marks(course, "ada") and len(here.graded) == 3
+
+
+def test_a_gradebook_entry_without_its_notebook_costs_the_others_nothing(course, here):
+    for student in ("ada", "bob", "eve"):
+        hand_in(course, student, DETACH)
+    grade(course, [DETACH], here)
+    with course.gradebook() as gradebook:
+        gradebook.db.delete(gradebook.find_submission(DETACH, "bob").notebooks[0])
+        gradebook.db.commit()
+    hand_in(course, "eve", DETACH, {"snapshot": "x"})
+    outcomes = grade(course, [DETACH], here)
+    assert "The gradebook's submission has no notebook 03_detach." in row(outcomes, "bob").reason
+    assert marks(course, "eve")["snapshot"] == (1.0, None, False)
+
+
+def test_a_penalty_that_cannot_be_set_costs_the_others_nothing(course):
+    plugin = (
+        "from nbgrader.plugins import LateSubmissionPlugin\n"
+        "class Plugin(LateSubmissionPlugin):\n"
+        "    def late_submission_penalty(self, student_id, score, total_seconds_late):\n"
+        "        return {'ada': 1.0, 'c: d': 0.5}[student_id]\n"
+    )
+    (course.root / "of_the_teachers.py").write_text(plugin)
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write(f"import sys\nsys.path.insert(0, {str(course.root)!r})\nfrom of_the_teachers import Plugin\n")
+        settings.write("c.AssignLatePenalties.plugin_class = Plugin\n")
+    course = ClassFolder(course.root)
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
+    for student in ("ada", "bob", "c: d"):
+        hand_in(course, student, DETACH, {"snapshot": "x"}, timestamp="2027-03-01 13:30:00 UTC")
+    outcomes = grade(course, [DETACH], Here())
+    assert row(outcomes, "ada").remarks == ("1.5 hours late, 1 points less.",)
+    assert row(outcomes, "c: d").remarks == ("1.5 hours late, 0.5 points less.",)
+    assert row(outcomes, "bob").reason == "not in the gradebook: KeyError: 'bob'"
+
+
+class Strange(Here):
+    """Changes what is said of bob, as a worker might send it."""
+
+    def __init__(self, **changes):
+        super().__init__()
+        self.changes = changes
+
+    def grade(self, work):
+        for submission, report in super().grade(work):
+            yield submission, replace(report, **self.changes) if submission.student == "bob" else report
+
+
+def test_half_a_surrogate_pair_in_a_report_reaches_no_file(course):
+    for student in ("ada", "bob"):
+        hand_in(course, student, DETACH, {"snapshot": "x"})
+    half = "print: \ud800"
+    first = replace(
+        StandIn()
+        .grade(text := course.notebook("release", DETACH).read_text(), text.encode(), student="", assignment="")
+        .exercises[0],
+        outcome="wrong",
+        said=half,
+        misconceptions=(half,),
+        text=half,
+        html=half,
+    )
+    notebook = text.replace(
+        '"cells": [', '"cells": [{"cell_type": "raw", "id": "x", "metadata": {}, "source": "\ud800"},'
+    )
+    crew = Strange(repairs=(half,), reviews=(half,), notes=(half,), notebook=notebook, exercises=(first,))
+    outcomes = grade(course, [DETACH], crew)
+    assert outcomes[0].complete and row(outcomes, "ada").report.earned == 1
+    assert "bob: print: ?" in class_table(DETACH, outcomes[0].rows)
+    assert '"source": "?"' in course.notebook("autograded", DETACH, "bob").read_text(encoding="utf-8")
+    assert not [file.withheld for file in feedback(course, DETACH) if file.withheld]
+    assert main(["export", "--course", str(course.root), DETACH]) == 0
+    assert "print: ?" in (course.root / "export" / "misunderstood.csv").read_text(encoding="utf-8")
+
+
+def test_a_report_that_is_none_costs_the_others_nothing(course):
+    for student in ("ada", "bob", "eve"):
+        hand_in(course, student, DETACH)
+    outcomes = grade(course, [DETACH], Strange(wall_seconds=float("nan")))
+    assert row(outcomes, "bob").reason == "ValueError: Not a report's wall_seconds: nan."
+    assert [bool(found.report) for found in outcomes[0].rows] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 700_000, "99999999999999999999999999999912h", "May", "2027-13-45", "1e9999", "\0"]
+)
+def test_what_is_no_time_is_told_in_one_line(text, course, here):
+    hand_in(course, "ada", DETACH, timestamp=text)
+    (remark,) = row(grade(course, [DETACH], here), "ada").remarks
+    assert remark.startswith("timestamp.txt does not hold a time but '") and len(remark) < 150
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(DETACH, "ada").timestamp is None
+
+
 # --------------------------------------------------------------------------------------------------------------- table
 
 
@@ -336,6 +547,12 @@ def test_reviews_and_repairs_stand_below_by_name(course, here):
     table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
     assert "Look at these by hand:\n  ada: cell snapshot walks frames" in table
     assert f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was graded in its place." in table
+
+
+def test_notes_are_no_accusation(course):
+    hand_in(course, "bob", DETACH)
+    table = class_table(DETACH, grade(course, [DETACH], Strange(notes=("The experiments were run.",)))[0].rows)
+    assert "experiments" not in table
 
 
 def test_a_strange_name_cannot_tear_the_table(course, here):

@@ -5,14 +5,19 @@ import json
 import pytest
 
 from course_utils.classroom.answers import ELSEWHERE
-from course_utils.classroom.reading import LARGEST_BYTES, Unreadable, read_cells
+from course_utils.classroom.needs import Needs
+from course_utils.classroom.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
 from course_utils.classroom.rebuild import rebuild
 from course_utils.classroom.released import read_released
-from course_utils.classroom.source import defined, used
+from course_utils.classroom.source import defined, read_code
 from tests.classroom.handed_in import Notebook, released, solutions
 
 HELPER = "def halve(x):\n    return x / 2"
 SNAPSHOT = "def snapshot(x):\n    return x.detach().clone()"
+
+
+def uses(source):
+    return read_code(source).uses
 
 
 def rebuilt(notebook):
@@ -56,7 +61,8 @@ def test_a_released_notebook_pairs_checks_with_answers():
 
 
 def test_added_cells_stay_where_they_are():
-    notebook = Notebook().solve().add(HELPER, after="snapshot-text").add("My notes.", after="case", kind="markdown")
+    notebook = Notebook().solve().write(written="Because.")
+    notebook.add(HELPER, after="snapshot-text").add("My notes.", after="case", kind="markdown")
     result = rebuilt(notebook)
     assert [step.source for step in added(result)] == ["My notes.", HELPER]
     names = order(result)
@@ -116,7 +122,8 @@ def test_copies_of_an_answer_are_all_judged():
     other = "def snapshot(x):\n    return x"
     result = rebuilt(Notebook().write(snapshot=SNAPSHOT).paste("snapshot", after="mean_loss-check", source=other))
     assert step(result, "snapshot").source == SNAPSHOT
-    assert step(result, "snapshot").copies == (other,)
+    # The other one alone, and both in their order: it may have been the end of a cell that was split.
+    assert step(result, "snapshot").copies == (other, f"{SNAPSHOT}\n{other}")
     assert [part.is_copy for part in added(result)] == [True]
     assert "The answer `snapshot` stands in 2 cells; each was judged, and the best one counts." in result.repairs
 
@@ -252,12 +259,302 @@ def test_a_written_answer_retyped_as_code_is_read():
     assert result.notebook["cells"][step(result, "written").index]["cell_type"] == "markdown"
 
 
-def test_strange_cells_are_left_out_and_said_so():
+def test_of_strange_cells_is_read_what_is_text():
     notebook = Notebook().solve()
-    notebook.cells.extend([3, {"cell_type": "heading", "source": "x"}, {"cell_type": "code", "source": 7}])
+    notebook.cell("snapshot")["cell_type"] = "unknown"
+    notebook.cell("mean_loss")["source"] = [solutions()["mean_loss"], 3, None]
+    notebook.cells.extend([3, {"cell_type": "heading", "source": "x"}, {"cell_type": "code", "source": 7}, {}])
     result = rebuilt(notebook)
-    assert len([repair for repair in result.repairs if "was left out" in repair]) == 3
-    assert step(result, "snapshot").source == solutions()["snapshot"]
+    assert {name: step(result, name).source for name in solutions()} == solutions()
+    assert [part.source for part in added(result)] == ["x"]
+    assert "Cell 57 was left out: it is no cell." in result.repairs
+    assert len([repair for repair in result.repairs if "what is text in it was read" in repair]) == 3
+
+
+# Answers that a text does not show, and odd but honest notebooks.
+
+
+DYNAMIC = {
+    "globals": 'globals()["snapshot"] = lambda x: x.detach().clone()',
+    "exec": f"exec({SNAPSHOT!r})",
+    "a module's attribute": 'import sys\nsetattr(sys.modules["__main__"], "snapshot", lambda x: x.detach().clone())',
+    "a star import": "from helpers import *",
+    "a shell's method": f"get_ipython().run_cell({SNAPSHOT!r})",
+    "%run": "%run -i helpers.py",
+    "a written file": f"%%writefile helpers.py\n{SNAPSHOT}",
+    "a shell command": "!echo 'it is not (Python",
+    "broken": "def snapshot(x:\n    return",
+    "very long": "x = 1\n" * 100_000,
+}
+
+
+@pytest.mark.parametrize("source", DYNAMIC.values(), ids=DYNAMIC)
+@pytest.mark.parametrize("after", ["snapshot-text", "snapshot", "snapshot-check"])
+def test_code_that_may_define_an_answer_stays_in_its_place(source, after):
+    result = rebuilt(Notebook().add(source, after=after))
+    (own,) = added(result)
+    assert (own.source, own.is_code, own.is_copy) == (source, True, False)
+    assert result.steps[own.index - 1].released.id == after
+    assert step(result, "snapshot").blank and step(result, "snapshot").copies == ()
+    assert result.own_code
+
+
+def test_whether_there_is_code_of_the_student_s_own():
+    assert not rebuilt(Notebook()).own_code
+    assert not rebuilt(Notebook().write(written="Because.").add("Notes.", after="case", kind="markdown")).own_code
+    assert rebuilt(Notebook().solve("snapshot")).own_code
+    assert rebuilt(Notebook().write(**{"three-run": "curves = 1"})).own_code
+    assert rebuilt(Notebook().add("import helpers", after="case")).own_code
+
+
+@pytest.mark.parametrize("magic", ["%%time", "%%capture out", "%%prun -q", "%%memory", "\n\n%%time\n%%capture"])
+def test_an_answer_under_a_cell_magic_is_found(magic):
+    result = rebuilt(Notebook().add(f"{magic}\n{SNAPSHOT}", after="snapshot"))
+    assert step(result, "snapshot").copies == (f"{magic}\n{SNAPSHOT}",)
+
+
+@pytest.mark.parametrize("magic", ["%%writefile helpers.py", "%%bash", "%%timeit", "%%python3", "%%script bash"])
+def test_what_does_not_run_in_the_notebook_is_no_answer(magic):
+    notebook = Notebook().solve("snapshot").write(written="Because.")
+    result = rebuilt(notebook.add(f"{magic}\n{SNAPSHOT}", after="snapshot"))
+    assert step(result, "snapshot").copies == () and result.repairs == []
+    assert [part.is_copy for part in added(result)] == [False]
+
+
+STYLES = {
+    "annotated": "snapshot: object = lambda x: x",
+    "walrus": "print(snapshot := len)",
+    "decorated": "import functools\n@functools.cache\ndef snapshot(x):\n    return x",
+    "a class": "class snapshot:\n    pass",
+    "async": "async def snapshot(x):\n    return x",
+    "global": "def make():\n    global snapshot\n    snapshot = len\nmake()",
+    "conditional": "if True:\n    def snapshot(x):\n        return x",
+    "try": "try:\n    from helpers import snapshot\nexcept ImportError:\n    pass",
+    "with": "with open('x') as f:\n    def snapshot(x):\n        return x",
+    "match": "match 1:\n    case snapshot:\n        pass",
+    "star": "first, *snapshot = 1, 2",
+    "for": "for snapshot in ():\n    pass",
+    "an alias": "import helpers as h; snapshot = h.snapshot",
+    "indented": "    def snapshot(x):\n        return x",
+    "tabs": "\tdef snapshot(x):\n\t\treturn x",
+    "percent comments": "# %%\ndef snapshot(x):\n    return x\n# %% [markdown]\n# Words",
+    "line magics": "%matplotlib inline\n!pip list\nsnapshot?\n%time snapshot = len\ny = !ls (\nz = %pwd",
+    "a magic in a block": "if True:\n    !ls\n    %time snapshot = len",
+    "a continued command": "!ls \\\n  -l it's\nsnapshot = len",
+}
+
+
+@pytest.mark.parametrize("source", STYLES.values(), ids=STYLES)
+def test_an_answer_is_found_however_it_is_written(source):
+    assert "snapshot" in defined(source)
+    assert step(rebuilt(Notebook().write(snapshot=source)), "snapshot").source == source
+    assert step(rebuilt(Notebook().add(source, after="case")), "snapshot").copies == (source,)
+
+
+@pytest.mark.parametrize("kind", ["raw", "markdown"])
+def test_answers_that_were_all_turned_to_text_are_read(kind):
+    notebook = Notebook().solve()
+    for cell in notebook.cells:
+        cell["cell_type"] = kind
+    result = rebuilt(notebook)
+    assert {name: step(result, name).source for name in solutions()} == solutions()
+
+
+def test_the_order_of_cells_does_not_matter():
+    notebook = Notebook().solve().add(HELPER, after="case")
+    notebook.cells.reverse()
+    result = rebuilt(notebook)
+    assert {name: step(result, name).source for name in solutions()} == solutions()
+    assert [part.source for part in added(result)] == [HELPER] and result.shuffled
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_of_two_notebooks_in_one_file_the_answers_are_found(lost):
+    notebook = Notebook()
+    other = Notebook().solve().write(written="Because.")
+    for cell in (*notebook.cells, *other.cells) if lost else ():
+        cell |= {"metadata": {}, "id": ""}
+    notebook.cells.extend(other.cells)
+    result = rebuilt(notebook)
+    found = {name: (step(result, name).source, *step(result, name).copies) for name in solutions()}
+    assert all(source in found[name] for name, source in solutions().items())
+    assert step(result, "written").source == "Because."
+
+
+def test_answers_of_a_notebook_that_was_pasted_into_one_cell_are_found():
+    solved = Notebook().solve()
+    everything = "\n\n".join(cell["source"] for cell in solved.cells if cell["cell_type"] == "code")
+    result = rebuilt(Notebook().add(everything, after="title"))
+    assert all(step(result, name).copies == (everything,) for name in solutions())
+    assert added(result)[0].source == everything
+
+
+def test_an_emptied_answer_cell_is_blank():
+    result = rebuilt(Notebook().write(snapshot="\n"))
+    assert step(result, "snapshot").blank and step(result, "snapshot").source == Notebook().cell("snapshot")["source"]
+
+
+def test_an_answer_whose_second_part_changes_it_is_also_judged_whole():
+    notebook = Notebook().write(snapshot=f"{SNAPSHOT}\n\nsnapshot = cached(snapshot)")
+    notebook.split("snapshot", at="snapshot = cached")
+    assert f"{SNAPSHOT}\nsnapshot = cached(snapshot)" in step(rebuilt(notebook), "snapshot").copies
+
+
+def test_a_second_stub_without_metadata_does_not_undo_the_answer():
+    notebook = Notebook().add(Notebook().cell("snapshot")["source"], after="snapshot").solve("snapshot")
+    result = rebuilt(notebook)
+    assert not added(result) and step(result, "snapshot").copies == ()
+
+
+def test_what_was_added_to_a_check_stands_before_it():
+    notebook = Notebook()
+    notebook.cell("snapshot-check")["source"] = f'{SNAPSHOT}\nlesson.check("snapshot", snapshot)'
+    result = rebuilt(notebook)
+    assert [part.source for part in added(result)] == [SNAPSHOT]
+    assert added(result)[0].index == step(result, "snapshot-check").index - 1
+    assert step(result, "snapshot").copies == (SNAPSHOT,)
+
+
+def test_a_released_text_or_experiment_that_was_filled_with_code_is_kept():
+    notebook = Notebook().split("three-run", at="    total = 0")
+    notebook.cell("snapshot-text").update({"cell_type": "code", "source": 'globals()["snapshot"] = len'})
+    first = notebook.cell("first-part")["source"]
+    result = rebuilt(notebook)
+    assert [part.source for part in added(result)] == ['globals()["snapshot"] = len', first]
+    assert added(result)[1].index == step(result, "three-run").index - 1
+
+
+# Written answers.
+
+
+WRITTEN = "It keeps every graph alive."
+QUESTION = Notebook().cell("written-text")["source"]
+
+
+def in_next_cell(notebook):
+    notebook.add(WRITTEN, after="written", kind="markdown")
+
+
+def in_two_next_cells(notebook):
+    notebook.add("every graph alive.", after="written", kind="markdown").add("It keeps", after="written", kind="raw")
+
+
+def in_a_cell_typed_anew(notebook):
+    notebook.remove("written").add(WRITTEN, after="written-text", kind="markdown")
+
+
+def between_question_and_answer(notebook):
+    notebook.add(WRITTEN, after="written-text", kind="markdown")
+
+
+def in_the_question(notebook):
+    notebook.cell("written-text")["source"] += f"\n\n{WRITTEN}"
+
+
+def merged_with_the_question(notebook):
+    notebook.write(written=WRITTEN).merge("written-text", "written", active="written-text")
+
+
+def as_a_comment(notebook):
+    notebook.add(f"# {WRITTEN}", after="written")
+
+
+def as_broken_code(notebook):
+    notebook.add(WRITTEN, after="written")
+
+
+def as_a_string(notebook):
+    notebook.add(f'"""{WRITTEN}"""', after="written")
+
+
+def as_a_markdown_magic(notebook):
+    notebook.add(f"%%markdown\n{WRITTEN}", after="written")
+
+
+def without_metadata(notebook):
+    notebook.write(written=WRITTEN)
+    for cell in notebook.cells:
+        cell["metadata"] = {}
+        cell.pop("id")
+
+
+PLACES = (in_next_cell, in_two_next_cells, in_a_cell_typed_anew, between_question_and_answer, in_the_question)
+PLACES += (merged_with_the_question, as_a_comment, as_broken_code, as_a_string, as_a_markdown_magic, without_metadata)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_written_answer_beside_its_cell_is_shown_in_it(place):
+    notebook = Notebook()
+    place(notebook)
+    result = rebuilt(notebook)
+    written = step(result, "written")
+    assert not written.blank
+    assert all(word in written.source for word in WRITTEN.split()) and QUESTION not in written.source
+    assert any("The answer to `detach-written` was found in cell" in repair for repair in result.repairs)
+    # Text stands there once; code stays where it was, too.
+    assert [part.source for part in added(result) if not part.is_code] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("markdown", "See."), ("raw", "See."), ("code", "# See."), ("code", "Se e.")]
+)
+def test_words_anywhere_may_be_the_written_answer(kind, text):
+    result = rebuilt(Notebook().add(text, after="case", kind=kind))
+    written = step(result, "written")
+    assert not written.blank and written.source == "*Your answer here.*"
+    assert [part.source for part in added(result)] == [text]
+    said = "was left as it was released; your teacher reads what may be meant, in cell 4."
+    assert result.repairs == [f"The answer to `detach-written` {said}"]
+
+
+def test_without_any_words_nothing_was_written():
+    notebook = (
+        Notebook().solve().add("x = 1  # a comment", after="case").add("1 + 1", after="case").add("%pwd", after="case")
+    )
+    notebook.add(QUESTION, after="case", kind="markdown").add("  \n", after="written", kind="markdown")
+    notebook.cell("snapshot-check")["source"] = '# lesson.check("snapshot", snapshot)'
+    assert step(rebuilt(notebook), "written").blank
+    assert step(rebuilt(Notebook().merge("written-text", "written", active="written-text")), "written").blank
+
+
+def test_of_questions_with_the_same_stub_each_gets_its_own_text():
+    notebook = json.loads(released())
+    stub = next(cell for cell in notebook["cells"] if cell["id"] == "written")
+    for name in ("case", "holds", "three"):
+        grading = stub["metadata"]["nbgrader"] | {"grade_id": f"{name}-written"}
+        place = next(i for i, cell in enumerate(notebook["cells"]) if cell["id"] == name)
+        cell = stub | {"id": f"{name}-written", "metadata": {"nbgrader": grading}}
+        notebook["cells"].insert(place + 1, cell)
+    teacher = read_released(json.dumps(notebook))
+    for cell in notebook["cells"]:
+        if cell.pop("id") in ("case-written", "three-written"):
+            cell["source"] = f"Mine for {cell['metadata']['nbgrader']['grade_id']}."
+        cell["metadata"] = {}
+    result = rebuild(teacher, json.dumps(notebook).encode(), LARGEST_BYTES)
+    assert step(result, "case-written").source == "Mine for case-written."
+    assert step(result, "three-written").source == "Mine for three-written."
+    assert step(result, "holds-written").source == "*Your answer here.*"
+
+
+@pytest.mark.parametrize("role", ["task", "code"])
+def test_other_cells_that_a_person_grades(role):
+    notebook = json.loads(released())
+    cell = next(cell for cell in notebook["cells"] if cell["id"] == "written")
+    if role == "task":
+        cell["metadata"]["nbgrader"] |= {"task": True, "solution": False}
+    else:
+        cell |= {"cell_type": "code", "source": "# Your code here", "outputs": [], "execution_count": None}
+    teacher, text = read_released(json.dumps(notebook)), "".join(cell["source"])
+
+    def hand_in():
+        return step(rebuild(teacher, json.dumps(notebook).encode(), LARGEST_BYTES), "written")
+
+    # The work for a task stands in cells of the student's own, and whether it does is the teacher's to see.
+    assert (hand_in().blank, hand_in().source) == (role == "code", text)
+    notebook["cells"].append({"cell_type": "code", "source": "print(1)", "metadata": {}})
+    assert (hand_in().blank, hand_in().source) == (False, text)
+    cell["source"] = "plot()"
+    assert hand_in().source == (text if role == "task" else "plot()")
 
 
 # Files that are no notebook.
@@ -272,12 +569,15 @@ UNREADABLE = {
     "a list": (b"[1, 2]", "no notebook"),
     "NaN": (b"NaN", "no notebook"),
     "some JSON": (b'{"a": 1}', "no notebook"),
-    "nbformat 3": (b'{"nbformat": 3, "worksheets": [{"cells": []}]}', "format 3"),
-    "nbformat 5": (b'{"nbformat": 5, "cells": []}', "format 5"),
-    "cells are a dict": (b'{"nbformat": 4, "cells": {}}', "no list"),
+    "cells are a dict": (b'{"nbformat": 4, "cells": {}}', "list of cells"),
+    "worksheets are a number": (b'{"nbformat": 3, "worksheets": 3}', "list of cells"),
+    "worksheets are numbers": (b'{"nbformat": 3, "worksheets": [3]}', "list of cells"),
     "too deep": (b"[" * 200_000, "nested"),
     "a long number": (b'{"nbformat": ' + b"9" * 6000 + b"}", "no notebook"),
-    "UTF-16": (released().encode("utf-16"), "UTF-8"),
+    "a strange character where it breaks": (b'"' + b"\\ud800" * 3 + b'"', "no notebook"),
+    "half a million keys": (b'{"a": {' + b'"a" : 1,' * 600_000 + b'"b": 1}}', "more values"),
+    "millions of lists": (b'{"a": [' + b"[]," * 3_100_000 + b"1]}", "more values"),
+    "a photo": (bytes(range(256)), "not JSON"),
     "too many cells": (b'{"nbformat": 4, "cells": [' + b",".join([b"{}"] * 3000) + b"]}", "3000 cells"),
 }
 
@@ -300,28 +600,209 @@ def test_nan_in_an_output_does_no_harm():
     assert step(rebuilt(notebook), "snapshot").source == solutions()["snapshot"]
 
 
-def test_a_byte_order_mark_does_no_harm():
-    assert step(rebuilt(b"\xef\xbb\xbf" + Notebook().solve().bytes()), "snapshot").source == solutions()["snapshot"]
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp1252"])
+def test_a_file_in_another_encoding_is_read(encoding):
+    notebook = Notebook().solve().write(written="Weil es so ist, f\u00fcr immer.")
+    content = json.dumps(notebook.data, ensure_ascii=False)
+    content = content.encode(encoding, "replace").replace(b"\n", b"\r\n" if encoding == "cp1252" else b"\n")
+    result = rebuilt(content)
+    assert step(result, "snapshot").source == solutions()["snapshot"]
+    assert step(result, "written").source == "Weil es so ist, f\u00fcr immer."
+    assert [f"read as {encoding}." in repair for repair in result.repairs] == ([] if "8" in encoding else [True])
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "(" * 5000,
-        "-" * 50_000 + "1",
-        "x" + ".a" * 50_000,
-        "not " * 20_000 + "1",
-        "lambda: " * 5000 + "1",
-        "\x00",
-        "\ud800",
-    ],
-    ids=["brackets", "minus", "attributes", "not", "lambda", "null", "surrogate"],
-)
-def test_code_that_breaks_parsers_is_only_broken_code(source):
-    notebook = Notebook().solve("mean_loss").write(snapshot=source)
+def test_a_notebook_of_format_3_is_read():
+    cells = [{**cell, "input": cell.pop("source")} for cell in Notebook().solve().cells]
+    content = json.dumps({"nbformat": 3, "worksheets": [{"cells": cells[:30]}, {"cells": cells[30:]}]})
+    result = rebuilt(content.encode())
+    assert {name: step(result, name).source for name in solutions()} == solutions()
+    assert result.repairs == ["The notebook is not of format 4; it was read as well as that goes."]
+
+
+def test_of_keys_that_stand_twice_the_last_counts():
+    content = Notebook().solve().bytes().decode().replace('"source":', '"source": 1, "source":')
+    assert step(rebuilt(content.encode()), "snapshot").source == solutions()["snapshot"]
+
+
+@pytest.mark.parametrize("line_end", ["\r\n", "\r"])
+def test_line_ends_of_other_systems_change_nothing(line_end):
+    notebook = Notebook().solve()
+    for cell in notebook.cells:
+        cell["source"] = cell["source"].replace("\n", line_end)
+    result = rebuilt(notebook)
+    assert {name: step(result, name).source for name in solutions()} == solutions()
+    assert result.repairs == []
+
+
+def test_whatever_is_in_a_notebook_it_can_be_written_as_utf_8():
+    notebook = Notebook().add("print('\ud800')", after="case").add("\udfff", after="case", kind="markdown")
+    notebook.cell("snapshot")["source"] = "def snapshot(x):\n    return '\ud83d'"
+    notebook.cell("mean_loss")["id"] = "\ud800"
+    notebook.cell("written")["metadata"]["nbgrader"]["grade_id"] = "\ud800"
+    notebook.cells[3]["cell_type"] = "\ud800"
+    notebook.add("![](attachment:a)", after="case", kind="markdown", attachments={"\ud800": {"image/png": "AA=="}})
+    notebook.data["nbformat"] = "\ud800"
+    result = rebuilt(notebook)
+    for text in (json.dumps(result.notebook, ensure_ascii=False), *result.repairs, *(s.label for s in result.steps)):
+        text.encode("utf-8")
+    assert "print('?')" in [part.source for part in added(result)]
+
+
+def test_a_very_long_text_is_cut():
+    notebook = Notebook().solve().add("x" * 2_000_000, after="case", kind="markdown")
+    result = rebuilt(notebook)
+    assert len(added(result)[0].source) == 2**20
+    assert "Cell 4 has 2,000,000 characters; it was cut after 1,048,576." in result.repairs
+
+
+def test_a_picture_in_a_written_answer_stays_with_it():
+    picture = {"photo.png": {"image/png": "iVBORw0KGgo=", "text/html": "<script>"}, "odd.png": {"image/png": '">'}}
+    notebook = Notebook().write(written="![photo](attachment:photo.png)")
+    notebook.cell("written")["attachments"] = picture
+    result = rebuilt(notebook)
+    written = result.notebook["cells"][step(result, "written").index]
+    assert written["attachments"] == {"photo.png": {"image/png": "iVBORw0KGgo="}}
+
+
+# Outputs.
+
+
+def test_outputs_are_kept_as_nbformat_knows_them():
+    outputs = [
+        {"output_type": "stream", "name": "stderr", "text": ["a", "b\ud800"]},
+        {"output_type": "display_data", "data": {"image/png": "AA==\n", "text/plain": "fig", "text/html": "<b>"}},
+        {"output_type": "execute_result", "data": {"text/plain": ["1", "2"]}, "execution_count": 3},
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["1", "2"]},
+    ]
+    assert clean_outputs(outputs, 10_000) == [
+        {"output_type": "stream", "name": "stderr", "text": "ab?"},
+        {"output_type": "display_data", "data": {"image/png": "AA==\n", "text/plain": "fig"}, "metadata": {}},
+        {"output_type": "execute_result", "data": {"text/plain": "12"}, "metadata": {}, "execution_count": 3},
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["1", "2"]},
+    ]
+
+
+def test_of_outputs_no_more_is_kept_than_there_is_room_for():
+    stream = {"output_type": "stream", "name": "stdout", "text": "x" * 1000}
+    figure = {"output_type": "display_data", "data": {"image/png": "A" * 1000, "text/plain": "figure"}}
+    kept = clean_outputs([stream, figure, stream], 1500)
+    assert [output.get("text", output.get("data")) for output in kept] == [
+        "x" * 1000,
+        {"text/plain": "figure"},
+        "x" * (1500 - 1000 - 6 - 300),
+        "[1,806 characters were left out]\n",
+    ]
+    assert clean_outputs([figure] * 5, 0)[-1]["text"] == "[5,030 characters were left out]\n"
+    assert sum(len(str(output)) for output in clean_outputs([stream | {"text": "."}] * 100_000, 2000)) < 4000
+
+
+ODD = [None, 1, True, 10**400, float("nan"), "\ud800", [], {}, [[[]]], [None], {"a": {}}, ["\ud800", 1], [["a"]]]
+
+
+@pytest.mark.parametrize("kind", ["stream", "display_data", "execute_result", "error", None, "other", [], {}])
+def test_no_shape_of_output_does_harm(kind):
+    names = ("name", "text", "data", "metadata", "execution_count", "ename", "evalue", "traceback")
+    outputs = [{"output_type": kind, **{name: value for name in names}} for value in ODD]
+    outputs += [{"output_type": kind, "data": {name: value for name in ("image/png", "text/plain")}} for value in ODD]
+    for value in (outputs, *ODD, ODD):
+        json.dumps(clean_outputs(value, 100_000), ensure_ascii=False).encode("utf-8")
+
+
+# However much there is, and however it is made.
+
+
+N = 49_000
+HOSTILE = {
+    "brackets": "(" * N,
+    "closed brackets": "(" * (N // 2) + ")" * (N // 2),
+    "minus": "-" * N + "1",
+    "attributes": "x" + ".a" * (N // 2),
+    "calls": "x" + "()" * (N // 2),
+    "sums": "1" + "+1" * (N // 2),
+    "comparisons": "1" + "<1" * (N // 2) + "=3",
+    "not": "not " * (N // 4) + "1",
+    "lambda": "lambda: " * (N // 8) + "1",
+    "conditions": "1 if 1 else " * (N // 12) + "1",
+    "elif": "if a:\n b\n" + "elif a:\n b\n" * (N // 11),
+    "blocks": "\n".join(" " * depth + "if 1:" for depth in range(300)),
+    "comprehensions": "[a for a in " * (N // 12),
+    "decorators": "@a\n" * (N // 3) + "def f(): pass",
+    "f-strings": 'f"' + "{a}" * (N // 3) + '"',
+    "formats": "f'" + "{a:{a}}" * (N // 7) + "'",
+    "nested f-string": "f'{" * N,
+    "minus in an f-string": 'f"{' + "-" * (N - 10) + '1}"',
+    "an import": "import a" + ".a" * (N // 2),
+    "a continued import": "import a" + "\\\n.\\\na" * (N // 6),
+    "a number": "9" * N,
+    "a float": "9" * N + ".0",
+    "quotes": "'" * N,
+    "hashes": "#" * N,
+    "line quotes": '"\n' * (N // 2),
+    "open text": "'''" + "\n" * N,
+    "backslashes": "\\\n" * (N // 2),
+    "spaces": " " * N + "pass",
+    "blank lines": " \n" * (N // 2),
+    "form feeds": "\f" * N,
+    "null": "\x00",
+    "nulls": "x = 1\x00\n" * 100,
+    "surrogate": "\ud800",
+    "magics": "%pwd\n" * (N // 5),
+    "cell magics": "%%time\n" * (N // 7),
+    "timed": "%time " * (N // 6),
+    "commands": "!a\\\n" * (N // 4),
+    "questions": "a?\n" * (N // 3),
+    "prompts": ">>> a\n" * (N // 6),
+    "dots": ("." + "a" * 490) * 98,
+    "signs": "=" * N,
+    "ligatures": "\ufb01\n" * (N // 2),
+    "a mebibyte": "a.b" * 2**18,
+}
+
+
+@pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE)
+def test_code_that_breaks_parsers_is_only_code(source):
+    notebook = Notebook().solve("mean_loss").write(snapshot=source).add(source, after="case")
+    notebook.cell("snapshot-check")["source"] = f'lesson.check("snapshot", {source})'
     result = rebuilt(notebook)
     assert step(result, "mean_loss").source == solutions()["mean_loss"]
-    assert defined(source) == frozenset()
+    assert not {"snapshot", "mean_loss"} & defined(source)
+    assert Needs(result.steps).experiments() is None
+
+
+def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(
+        "course_utils.classroom.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+    )
+    notebook = Notebook()
+    for number in range(20):
+        notebook.add(f"x = {number}\n" * 4000, after="title")
+    notebook.solve()
+    result = rebuilt(notebook)
+    assert 0 < sum(map(len, looked_at)) <= 100_000
+    assert all(name in step(result, name).code.defines for name in solutions())
+    assert {len(part.code.defines) for part in added(result)} == {0, 1}
+
+
+def test_every_source_is_read_once(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(
+        "course_utils.classroom.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+    )
+    notebook = Notebook().solve()
+    notebook.cells.extend({"cell_type": "code", "source": HELPER, "metadata": {}} for _ in range(1000))
+    result = rebuilt(notebook)
+    assert len(added(result)) == 1000
+    assert len(looked_at) == len(set(looked_at)) == len(solutions()) + 1
+
+
+def test_two_thousand_versions_of_an_answer_are_compared_by_place(monkeypatch):
+    notebook = Notebook()
+    monkeypatch.setattr("course_utils.classroom.reading.SubmittedCell.__eq__", None)
+    for number in range(1900):
+        notebook.cells.append({**notebook.cell("snapshot"), "id": f"v{number}", "source": f"def snapshot(x): {number}"})
+    result = rebuilt(notebook)
+    assert len(step(result, "snapshot").copies) == 1900 and sum(part.is_copy for part in added(result)) == 1899
 
 
 # What code defines and uses.
@@ -335,9 +816,31 @@ def test_names_that_a_cell_binds_are_seen():
 
 def test_names_that_a_cell_looks_up_outside_are_seen():
     source = "import a\ndef f(x, y=z):\n    w = x\n    return [v for v in u] + w + a.b + len(x)\nt\n"
-    assert used(source) == {"z", "u", "t"}
+    assert uses(source) == {"z", "u", "t"}
 
 
 def test_magics_do_not_hide_names():
     assert defined("%matplotlib inline\nx = 1\n!ls") >= {"x"}
-    assert used("%time y = model(x)") == used("%time y = model(x)")
+    assert uses("%time y = model(x)") == uses("%time y = model(x)")
+
+
+# What answers lean on.
+
+
+def test_an_answer_may_lean_on_an_experiment_through_helpers():
+    notebook = (
+        Notebook()
+        .write(snapshot="def snapshot(x):\n    return first_of(x)")
+        .add("def first_of(x):\n    return second_of(x)", after="case")
+    )
+    notebook.add("def second_of(x):\n    return curves", after="case")
+    assert Needs(rebuilt(notebook).steps).experiments() == ("the answer `snapshot`", "curves")
+    notebook.add("curves = {}", after="case")
+    assert Needs(rebuilt(notebook).steps).experiments() is None
+
+
+def test_also_copies_of_an_answer_may_lean_on_an_experiment():
+    notebook = Notebook().add("def snapshot(x):\n    return curves", after="case")
+    needs = Needs(rebuilt(notebook).steps)
+    assert needs.experiments() == ("the answer `snapshot`", "curves")
+    assert "snapshot" in needs.from_student and "curves" in needs.used_by_answers

@@ -158,7 +158,7 @@ def test_settings_and_names_that_a_cell_changes_cost_no_later_question(grader):
     report = grade(grader, Notebook().solve().add(breaking, after="case"))
     assert points(report) == FULL | {"detach-written": 0}
     assert report.reviews == ()
-    assert any("what the set-up cell had made was put back" in note for note in report.notes)
+    assert any("another cell had changed what it uses" in note for note in report.notes)
 
 
 def test_a_name_that_means_something_else_to_the_student_keeps_its_meaning(grader):
@@ -175,6 +175,16 @@ def test_a_background_thread_that_writes_costs_nothing(grader):
 def test_a_thread_that_holds_a_lock_costs_nothing(grader):
     held = "import threading, logging\nlogging._lock.acquire()\nlesson_lock = threading.Lock()\nlesson_lock.acquire()"
     assert grade(grader, Notebook().solve().add(held, after="setup")).earned == 10
+
+
+def test_an_answer_that_waits_for_a_thread_of_an_earlier_cell_is_for_a_person_to_judge(grader):
+    pool = "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\n"
+    pool += "pool.submit(max, 1, 2).result()"
+    answer = "def snapshot(x):\n    return pool.submit(lambda: x.detach().clone()).result()"
+    with impatient(grader):
+        report = grade(grader, Notebook().write(snapshot=answer).add(pool, after="setup"))
+    assert outcomes(report)["snapshot"] == "review by hand" and report.reviews == ()
+    assert "cells had left 1 threads running" in report.exercises[0].text
 
 
 # Added cells, experiments, magics.
@@ -310,12 +320,12 @@ def test_a_sandbox_that_ends_by_itself_is_started_again_and_blames_nobody(grader
             self.python, self.left = python, 1
             self.nested = python.nested
 
-        def session(self, bounds):
+        def session(self, *given):
             if self.left:
                 self.left -= 1
                 self.python._process.kill()
                 self.python._process.wait()
-            return self.python.session(bounds)
+            return self.python.session(*given)
 
         def close(self):
             self.python.close()

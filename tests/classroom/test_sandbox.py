@@ -69,7 +69,7 @@ def test_there_is_no_network(grader):
         shown, report = run(grader, *cells)
     assert shown == ["ConnectionRefusedError\n", "OSError\n", "gaierror\n"]
     assert outcomes(report)["snapshot"] == "passed"
-    assert any("tried to use the network" in review for review in report.reviews)
+    assert report.reviews == ()
 
 
 def test_nothing_of_the_teacher_s_can_be_read(grader, tmp_path):
@@ -150,7 +150,7 @@ def test_no_other_process_can_be_seen_or_signalled(grader):
     shown, report = run(grader, *cells)
     assert shown == ["['1'] 1 0\n", "ProcessLookupError\n", "ProcessLookupError\n"]
     assert outcomes(report)["snapshot"] == "passed"
-    assert any("sent a signal" in review for review in report.reviews)
+    assert report.reviews == ()
 
 
 def test_a_fork_bomb_ends_itself_alone(grader):
@@ -160,9 +160,9 @@ def test_a_fork_bomb_ends_itself_alone(grader):
     assert any("more than 16 processes" in note for note in report.notes), report.notes
 
 
-def test_processes_cannot_be_forked_from_a_cell(grader):
-    shown, report = run(grader, attempt("import os\nos.fork()"))
-    assert shown == ["Refused\n"]
+def test_a_process_that_a_cell_forks_speaks_for_nobody(grader):
+    shown, report = run(grader, attempt("import os\nos.fork()"), "print('next')")
+    assert shown == ["DONE\n", "next\n"]
     assert outcomes(report)["snapshot"] == "passed"
 
 

@@ -1,10 +1,15 @@
 """Workers: started, checked, lost, and on another machine's scheduler. The grader is a stand-in; processes are real."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import psutil
 import pytest
 from distributed import LocalCluster
 
 from course_utils.classroom import schedule
+from course_utils.classroom.results import Report
 from course_utils.classroom.schedule import Crew, NotGraded
 from course_utils.classroom.submissions import Submission
 from course_utils.classroom.warm import PLUGIN, WarmGraders
@@ -12,6 +17,7 @@ from tests.classroom.hand_in import hand_in
 from tests.classroom.stand_in import StandIn, Unwilling
 
 DETACH = "03_detach"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def work(course, answers):
@@ -64,6 +70,31 @@ def test_a_submission_that_ends_every_worker_is_given_up_and_the_others_are_not(
         found = results(crew, course, {"ada": "# right", "bob": "# die", "eve": "# right"})
     assert found["ada"] == found["eve"] == "passed"
     assert found["bob"].startswith("KilledWorker: ")
+
+
+def test_half_a_surrogate_pair_crosses_from_a_worker(cluster, course):
+    with Crew(cluster.scheduler_address, make=StandIn) as crew:
+        ((_, report),) = crew.grade(work(course, {"ada": "# outcome: wrong\n# misconception: \ud800"}))
+    assert report.exercises[0].misconceptions == ("\ud800",)
+    assert Report.from_json(report.to_json()).exercises[0].misconceptions == ("?",)
+
+
+def test_a_scheduler_that_is_lost_ends_the_grading_and_no_more(course):
+    program = (
+        "import time; from distributed import LocalCluster\n"
+        "with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address='127.0.0.1:0',"
+        " protocol='tcp') as cluster:\n"
+        "    print(cluster.scheduler_address, flush=True); time.sleep(600)\n"
+    )
+    elsewhere = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    answers = {"ada": "# right"} | {f"student{number}": "# sleep: 600" for number in range(4)}
+    found = {}
+    with elsewhere, Crew(elsewhere.stdout.readline().strip(), make=StandIn) as crew:
+        for submission, report in crew.grade(work(course, answers)):
+            found[submission.student] = report
+            elsewhere.kill()
+    assert found.pop("ada").exercises[0].outcome == "passed"
+    assert all(isinstance(reason, NotGraded) for reason in found.values())
 
 
 def test_a_cluster_grades_for_one_class_after_the_other(cluster, course):

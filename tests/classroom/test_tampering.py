@@ -12,7 +12,6 @@ from course_utils.classroom import sandbox
 from course_utils.classroom.grader import Grader, Limits
 from course_utils.classroom.outcomes import judged
 from course_utils.classroom.released import read_released
-from course_utils.classroom.signs import signs
 from tests.classroom.handed_in import Notebook, outcomes, points, released, solutions
 
 pytestmark = pytest.mark.skipif(
@@ -40,8 +39,7 @@ def grade(grader, notebook):
 # What a cell replaces before the answers are judged, and what the teacher is told.
 
 CELLS = {
-    "lesson, Lesson and check": (
-        """
+    "lesson, Lesson and check": """
 class Fake:
     def check(self, *_):
         return 9.0
@@ -50,10 +48,7 @@ import course_utils, course_utils.exercise
 course_utils.Lesson = Fake
 course_utils.exercise.Lesson.check = lambda *_: 9.0
 """,
-        "course_utils.Lesson",
-    ),
-    "what judges": (
-        """
+    "what judges": """
 import course_utils.judge, course_utils.trial, course_utils.lessons.detach as detach, course_utils.score as score
 course_utils.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
 course_utils.trial.Missed.__init__ = lambda *_, **__: None
@@ -62,38 +57,39 @@ for exercise in detach.EXERCISES:
     exercise.points = 0.0
     exercise.rules = lambda answer: []
 """,
-        "the parts of the course that judge",
-    ),
-    "torch": (
-        """
+    "torch": """
 import math, torch
 torch.equal = torch.allclose = math.isclose = lambda *_, **__: True
 torch.Tensor.__eq__ = lambda *_: True
 torch.Tensor.requires_grad = False
 torch.Tensor.data_ptr = lambda self: id(self)
 """,
-        "torch.Tensor.data_ptr, torch.Tensor.requires_grad",
-    ),
-    "an operation inside torch": (
-        "import torch\nlibrary = torch.library.Library('aten', 'IMPL')\nlibrary.impl('equal', lambda *_: True, 'CPU')",
-        "torch's own operation aten/equal/CPU",
-    ),
-    "builtins": ("import builtins\nbuiltins.all = builtins.any = lambda _: True", "builtins.all"),
-    "the code of a function": (
-        "import torch\ntorch.allclose, f = torch.testing.assert_close, lambda *_, **__: None\n"
-        "try:\n    torch.testing.assert_close.__code__ = f.__code__\nexcept RuntimeError as error:\n    print(error)",
-        "replaced the code of a function that is not its own",
-    ),
-    "the table of modules": (
-        "import sys, types\nsys.modules['torch'] = sys.modules['course_utils.judge'] = types.ModuleType('torch')",
-        "sys.modules['torch']",
-    ),
-    "hooks on all modules": (
-        "from torch.nn.modules.module import register_module_forward_hook as hook\nhook(lambda *_: 0)",
-        "torch.nn's global forward hooks",
-    ),
-    "a thread that goes on replacing": (
-        """
+    "an operation inside torch": """
+import torch
+library = torch.library.Library('aten', 'IMPL')
+library.impl('equal', lambda *_: True, 'CPU')
+""",
+    "builtins": """
+import builtins
+builtins.all = builtins.any = lambda _: True
+""",
+    "the code of a function": """
+import torch
+torch.allclose, f = torch.testing.assert_close, lambda *_, **__: None
+try:
+    torch.testing.assert_close.__code__ = f.__code__
+except RuntimeError as error:
+    print(error)
+""",
+    "the table of modules": """
+import sys, types
+sys.modules['torch'] = sys.modules['course_utils.judge'] = types.ModuleType('torch')
+""",
+    "hooks on all modules": """
+from torch.nn.modules.module import register_module_forward_hook as hook
+hook(lambda *_: 0)
+""",
+    "a thread that goes on replacing": """
 import threading, time, torch
 def run():
     while True:
@@ -102,15 +98,12 @@ def run():
 threading.Thread(target=run, daemon=True).start()
 time.sleep(0.01)
 """,
-        "torch.equal",
-    ),
-    "what happens at a fork and at the end": (
-        "import atexit, os, torch\natexit.register(lambda: print(9.0))\n"
-        "os.register_at_fork(after_in_child=lambda: setattr(torch, 'equal', lambda *_: True))",
-        "torch.equal",
-    ),
-    "audit hooks, tracing and signals": (
-        """
+    "what happens at a fork and at the end": """
+import atexit, os, torch
+atexit.register(lambda: print(9.0))
+os.register_at_fork(after_in_child=lambda: setattr(torch, 'equal', lambda *_: True))
+""",
+    "audit hooks, tracing and signals": """
 import signal, sys, threading
 for ask in (sys.addaudithook, sys.settrace, sys.setprofile):
     try:
@@ -121,26 +114,31 @@ threading.settrace(lambda *_: None)
 signal.signal(signal.SIGALRM, lambda number, frame: frame.f_back)
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 """,
-        "wanted to trace every line that runs",
-    ),
-    "code under somebody else's name": (
-        "import typing\ntry:\n    exec(compile('import sys\\nsys._getframe(1)', typing.__file__, 'exec'))\n"
-        "except RuntimeError as error:\n    print(error)",
-        "compiled code under the name of somebody else's file",
-    ),
-    "the grader's channel": (
-        "import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n"
-        "    except OSError:\n        pass",
-        "it wrote into the grader's own channel",
-    ),
+    "code under somebody else's name": """
+import typing
+try:
+    exec(compile('import sys\\nsys._getframe(1)', typing.__file__, 'exec'))
+except RuntimeError as error:
+    print(error)
+""",
+    "the grader's channel": """
+import os
+for fd in range(3, 64):
+    try:
+        os.write(fd, b'\\x00\\x00\\x00\\x02{}')
+    except OSError:
+        pass
+""",
 }
 
 
-@pytest.mark.parametrize(("cell", "said"), CELLS.values(), ids=CELLS)
-def test_what_a_cell_replaces_earns_nothing_and_is_reported(grader, cell, said):
+@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
+def test_what_a_cell_replaces_earns_nothing_and_costs_nobody_else(grader, cell):
     report = grade(grader, Notebook().write(**WRONG).add(cell, after="setup"))
     assert set(points(report).values()) == {0.0}
-    assert any(said in review for review in report.reviews), report.reviews
+    report = grade(grader, Notebook().solve().add(cell, after="setup"))
+    assert {name for name, outcome in outcomes(report).items() if outcome != "passed"} == {"detach-written"}
+    assert [review for review in report.reviews if "channel" not in review] == []
 
 
 def test_printing_and_displaying_numbers_earns_nothing(grader):
@@ -156,18 +154,43 @@ def test_an_input_transformer_cannot_pass_for_an_answer(grader):
     cell = "get_ipython().input_transformers_post.append(lambda lines: ['pass\\n'])"
     report = grade(grader, Notebook().write(**WRONG).add(cell, after="setup"))
     assert set(points(report).values()) == {0.0}
-    assert any("input transformers" in review for review in report.reviews)
 
 
-def test_answers_that_look_into_their_check_are_withheld_or_refused(grader):
+def test_answers_that_look_round_while_they_are_judged_see_what_is_their_own(grader):
+    right = solutions()
+    looks = """
+import gc, inspect, sys
+{right}
+plain = {name}
+
+def {name}(*given):
+    frame = sys._getframe()
+    assert frame.f_code.co_name == inspect.currentframe().f_code.co_name == "{name}"
+    while frame is not None:
+        shown = frame.f_locals
+        assert set(shown) <= {{"given", "frame", "shown", "found"}}, shown
+        frame = frame.f_back
+    assert inspect.stack()[0].function == "{name}"
+    found = gc.get_objects()
+    assert any(one is plain for one in found)
+    assert not any(type(one).__name__ in ("Trial", "Outcome", "Rule", "Exercise") for one in found)
+    assert sys._current_frames() and sys.settrace(print) is None and sys.setprofile(print) is None
+    return plain(*given)
+"""
+    names = ("snapshot", "mean_loss", "truncated_bptt", "stop_gradient_round")
+    notebook = Notebook().solve().write(**{name: looks.format(name=name, right=right[name]) for name in names})
+    report = grade(grader, notebook)
+    assert {name for name, outcome in outcomes(report).items() if outcome != "passed"} == {"detach-written"}
+    assert report.reviews == ()
+
+
+def test_answers_that_get_round_what_they_are_shown_are_withheld_or_refused(grader):
     right = solutions()
     notebook = Notebook().write(
         # Right all the same, so that there are points to withhold.
-        snapshot=f"import sys\n{right['snapshot']}\nplain = snapshot\ndef snapshot(x):\n    try:\n"
-        "        sys._getframe()\n    except RuntimeError:\n        pass\n    return plain(x)",
-        stop_gradient_round="import inspect\ndef stop_gradient_round(x):\n    try:\n        inspect.stack()\n"
-        "    except RuntimeError:\n        pass\n    return x - (x - x.round()).detach()",
-        mean_loss="import gc\ndef mean_loss(model, loss_fn, batches):\n    return gc.get_objects()",
+        snapshot=f"import sys\n{right['snapshot']}\nplain = snapshot\n"
+        "real = sys._getframe.__closure__[0].cell_contents\n"
+        "def snapshot(x):\n    try:\n        real()\n    except RuntimeError:\n        pass\n    return plain(x)",
         truncated_bptt="def truncated_bptt(cell, inputs, state, window):\n    try:\n        1 / 0\n"
         "    except ZeroDivisionError as error:\n        return error.__traceback__.tb_frame",
         predicted_edit="predicted_edit = lesson.exercises['predicted_edit'].truth(None)",
@@ -176,18 +199,14 @@ def test_answers_that_look_into_their_check_are_withheld_or_refused(grader):
     assert outcomes(report) == {
         "snapshot": "review by hand",
         "predicted_edit": "raised",
-        "mean_loss": "raised",
+        "mean_loss": "not attempted",
         "truncated_bptt": "raised",
-        "stop_gradient_round": "review by hand",
+        "stop_gradient_round": "not attempted",
         "detach-written": "not attempted",
     }
     assert set(points(report).values()) == {0.0}
-    said = {result.exercise: result.said for result in report.exercises}
-    assert said["snapshot"] == "1 of 1 points" and said["stop_gradient_round"] == "2 of 2 points"
-    reviews = "\n".join(report.reviews)
-    assert "In the check of `snapshot`: the code looked at the frames of its callers." in reviews
-    assert "In the check of `mean_loss`: the code asked the garbage collector for all objects." in reviews
-    assert "In the answer `predicted_edit`: the code reaches for the exercises' own checks" in reviews
+    assert {result.exercise: result.said for result in report.exercises}["snapshot"] == "1 of 1 points"
+    assert "In the check of `snapshot`: the code looked at the frames of its callers." in report.reviews
 
 
 def test_answers_that_replace_things_while_they_are_judged_earn_nothing(grader):
@@ -248,25 +267,15 @@ def test_memory_and_processes_are_out_of_an_answer_s_reach(grader):
         "            os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n        except OSError:\n            pass\n    return x",
     )
     report = grade(grader, notebook)
-    assert outcomes(report) | {"predicted_edit": ""} == {
+    assert outcomes(report) == {
         "snapshot": "raised",
-        "predicted_edit": "",
+        "predicted_edit": "not attempted",
         "mean_loss": "raised",
-        "truncated_bptt": "raised",
-        "stop_gradient_round": "killed",
+        "truncated_bptt": "wrong",
+        "stop_gradient_round": "wrong",
         "detach-written": "not attempted",
     }
-    reviews = "\n".join(report.reviews)
-    for sign in ("used ctypes", "opened /proc/self/mem", "started a process", "wrote into the grader's own channel"):
-        assert sign in reviews
-
-
-def test_a_sign_in_an_added_cell_withholds_what_comes_after_it(grader):
-    notebook = Notebook().solve("snapshot", "mean_loss").add("inside = (lambda: 0).__globals__", after="edits")
-    report = grade(grader, notebook)
-    assert outcomes(report)["snapshot"] == "passed"
-    assert outcomes(report)["mean_loss"] == "review by hand"
-    assert "looks at this answer before its points are entered" in report.exercises[2].text
+    assert set(points(report).values()) == {0.0}
 
 
 def test_a_result_that_no_check_gives_is_refused():
@@ -290,22 +299,6 @@ def test_a_result_that_no_check_gives_is_refused():
 
 
 # Honest code is left in peace.
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import gc\ngc.collect()\ngc.disable()\ngc.enable()",
-        "import inspect\ninspect.signature(print)\ninspect.getsource(inspect)",
-        "import weakref, sys, time, warnings, functools\nsys.getrefcount(3)\ntime.time()\nwarnings.warn('x')",
-        "import threading\nthreading.Thread(target=print).start()",
-        "from course_utils import Lesson, progress\nlesson.check('snapshot', print)\nlesson.hint('snapshot')",
-        "model.exercises = truth = None\nimport importlib, operator, types, dis, ast, copy, pickle",
-        "tensor.grad_fn.next_functions\ntensor._version\ntorch._C",
-    ],
-)
-def test_honest_code_shows_no_signs(source):
-    assert signs(source) == []
 
 
 def test_an_honest_curious_student_loses_nothing(grader):

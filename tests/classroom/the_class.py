@@ -6,7 +6,6 @@ what goes wrong in every class and what a clever student tries.
 
 import ast
 import importlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -226,19 +225,18 @@ ENDLESS = [
     Student("prints-100-mb", changed(lambda n: n.add("print('x' * 100_000_000)", "snapshot"))),
     answer("exits", "import os\nos._exit(0)", "killed"),
     answer("quits", "def snapshot(x):\n    quit()", "raised"),
-    answer("kills-itself", KILLS, "killed", review=True),
+    answer("kills-itself", KILLS, "killed"),
     answer("takes-50-gb", "def snapshot(x):\n    return bytearray(50 * 2**30)", "raised"),
-    answer("forks-without-end", "import os\nwhile True:\n    os.fork()", "raised", review=True),
+    answer("forks-without-end", "import os\nwhile True:\n    os.fork()", "killed"),
 ]
 
 # ---------------------------------------------------------------------------------------------------------- tampering
 
 
-def cheat(name: str, source: str, expected: tuple[str, float] = ("wrong", 0.0), review: bool = True) -> Student:
+def cheat(name: str, source: str) -> Student:
     """A blank notebook in which one cell tries to earn the points of ``snapshot``."""
-    return Student(
-        name, Notebook().write(snapshot=source).bytes(), everything("not attempted") | {"snapshot": expected}, review
-    )
+    expected = everything("not attempted") | {"snapshot": ("wrong", 0.0)}
+    return Student(name, Notebook().write(snapshot=source).bytes(), expected)
 
 
 THREAD = """
@@ -291,24 +289,24 @@ def snapshot(x):
 """
 
 CHEATS = [
-    answer("right-and-looks-at-frames", LOOKS, "review by hand", review=True),
+    answer("right-and-looks-at-frames", LOOKS),
     answer("right-and-leaves-a-thread", LEAVES_THREAD, "review by hand", review=True),
     # Put back on the spot, and said on the card: it costs the claim that nothing else is changed.
     Student("right-and-swaps-torch", changed(lambda n: n.write(snapshot=SWAPS)), {"snapshot": ("partial", 0.8)}),
-    cheat("rebinds-lesson", f"class lesson:\n    check = staticmethod(lambda *a: 1.0)\n{STUB}", review=False),
-    cheat("rebinds-check", f"lesson.check = lambda *a: 1.0\n{STUB}", review=False),
+    cheat("rebinds-lesson", f"class lesson:\n    check = staticmethod(lambda *a: 1.0)\n{STUB}"),
+    cheat("rebinds-check", f"lesson.check = lambda *a: 1.0\n{STUB}"),
     cheat("patches-lesson-class", f"from course_utils import Lesson\nLesson.check = lambda *a: 1.0\n{STUB}"),
     cheat("patches-score", f"from course_utils import Score\nScore.__new__ = lambda *a, **k: 1.0\n{STUB}"),
     cheat("patches-judge", f"import course_utils.judge as j\nj.judge = lambda *a: 1.0\n{STUB}"),
     cheat("patches-torch", f"torch.allclose = torch.equal = lambda *a, **k: True\n{STUB}"),
-    cheat("equals-everything", EQUAL, review=False),
+    cheat("equals-everything", EQUAL),
     cheat("input-transformer", f"get_ipython().input_transformers_cleanup.append(lambda lines: ['1.0'])\n{STUB}"),
     cheat("sys-modules", f"import sys, types\nsys.modules['course_utils.judge'] = types.ModuleType('judge')\n{STUB}"),
-    cheat("atexit", f"import atexit\natexit.register(lambda: print(1.0))\n{STUB}", review=False),
-    cheat("thread", f"{THREAD}\n{STUB}", review=False),
-    cheat("prints-numbers", f"print(1.0)\nfrom IPython.display import display\ndisplay(1.0)\n{STUB}", review=False),
-    cheat("walks-frames", f"import sys\nframe = sys._getframe()\n{STUB}", ("raised", 0.0)),
-    cheat("walks-the-heap", f"import gc\nfound = gc.get_objects()\n{STUB}", ("raised", 0.0)),
+    cheat("atexit", f"import atexit\natexit.register(lambda: print(1.0))\n{STUB}"),
+    cheat("thread", f"{THREAD}\n{STUB}"),
+    cheat("prints-numbers", f"print(1.0)\nfrom IPython.display import display\ndisplay(1.0)\n{STUB}"),
+    cheat("walks-frames", f"import sys\nframe = sys._getframe()\n{STUB}"),
+    cheat("walks-the-heap", f"import gc\nfound = gc.get_objects()\n{STUB}"),
 ]  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------------- unreadable
@@ -320,7 +318,6 @@ UNREADABLE = [
         "empty-file": b"",
         "not-a-notebook": b"[1, 2]",
         "truncated": solved().bytes()[:-2000],
-        "nbformat-3": json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}).encode(),
         "nested-deeply": b"[" * 200_000,
         "not-text": bytes(range(256)) * 100,
         "too-large": b'{"cells": [' + b" " * (65 * 2**20),

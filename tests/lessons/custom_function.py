@@ -1,9 +1,15 @@
 """Right and wrong answers to the exercises of lesson 08."""
 
+import mmap
+import threading
+import tracemalloc
+
+import numpy as np
 import torch
 from torch import nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 from tests.lessons.answers import Right, Wrong
 
@@ -1044,6 +1050,104 @@ class SwishViewOfBoth(SwishSavesSigmoid):
         return both[0]
 
 
+class SwishByNumpy(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x.detach().numpy()
+        return torch.from_numpy(np.asarray(ctx.x / (1 + np.exp(-ctx.x))))
+
+    @staticmethod
+    def backward(ctx, g):
+        s = 1 / (1 + np.exp(-ctx.x))
+        return g * torch.from_numpy(np.asarray(s + ctx.x * s * (1 - s)))
+
+
+def in_a_thread(function, *args):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function(*args)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+class SwishInThread(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return in_a_thread(swish, x.detach())
+
+
+class SwishOutOf(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        s = torch.sigmoid(x, out=torch.empty_like(x))
+        print(x.dtype, s.shape)
+        return torch.addcmul(s, x * s, 1 - s).mul_(g)
+
+
+class SwishMapped(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.copy = mmap.mmap(-1, x.nbytes)
+        ctx.copy.write(x.detach().numpy().tobytes())
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(torch.frombuffer(ctx.copy, dtype=g.dtype).view(g.shape))
+
+
+class SwishUntraced(Function):
+    @staticmethod
+    def forward(ctx, x):
+        tracemalloc.stop()
+        ctx.copy = x.detach().numpy().copy()
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * slope(torch.from_numpy(ctx.copy))
+
+
+class SwishArrayUnused(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.copy = x.detach().numpy().copy()
+        return Swish.forward(ctx, x)
+
+
+_SIGMOIDS = []
+
+
+class SwishUnseen(Function):
+    @staticmethod
+    def forward(ctx, x):
+        with _disable_current_modes():
+            _SIGMOIDS.append(torch.sigmoid(x))
+        ctx.place = len(_SIGMOIDS) - 1
+        ctx.save_for_backward(x)
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,), s = ctx.saved_tensors, _SIGMOIDS[ctx.place]
+        return g * (s + x * s * (1 - s))
+
+
+class SwishKeptByThread(Function):
+    @staticmethod
+    def forward(ctx, x):
+        s = in_a_thread(torch.sigmoid, x.detach())
+        ctx.of = lambda x: s + x * s * (1 - s)
+        ctx.save_for_backward(x)
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.of(ctx.saved_tensors[0])
+
+
 # ------------------------------------------------------------------------------------------------------ LinearFunction
 
 
@@ -1461,6 +1565,179 @@ class LinearAny(Linear):
         return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
 
 
+class LinearByNumpy(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.x, ctx.weight = x.detach().numpy(), weight.detach().numpy()
+        y = ctx.x @ ctx.weight.T
+        return torch.from_numpy(y if bias is None else y + bias.detach().numpy())
+
+    @staticmethod
+    def backward(ctx, g):
+        needs, g = ctx.needs_input_grad, g.numpy()
+        return (
+            torch.from_numpy(g @ ctx.weight) if needs[0] else None,
+            torch.from_numpy(np.einsum("bo,bi->oi", g, ctx.x)) if needs[1] else None,
+            torch.from_numpy(g.sum(0)) if needs[2] else None,
+        )
+
+
+class LinearOfCopies(Linear):
+    """Copies, prints and looks through what it may have no use for, and computes with what it needs."""
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = (torch.from_numpy(np.array(t.detach())) for t in ctx.saved_tensors)
+        assert torch.isfinite(x).all() and torch.isfinite(weight).all()
+        print(x, weight, g)
+        g, needs = g.clone(), ctx.needs_input_grad
+        return (
+            (g * 1.0) @ weight if needs[0] else None,
+            (2 * g).T @ x / 2 if needs[1] else None,
+            (g * torch.ones_like(g)).sum(0) if needs[2] else None,
+        )
+
+
+class LinearRowByRow(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (
+            torch.stack([torch.mv(weight.T, row) for row in g]) if needs[0] else None,
+            torch.stack([torch.mv(x.T, column) for column in g.T]) if needs[1] else None,
+            torch.mv(g.T, torch.ones(len(g), dtype=g.dtype)) if needs[2] else None,
+        )
+
+
+class LinearColumnByColumn(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        d_x = d_weight = d_bias = None
+        if ctx.needs_input_grad[0]:
+            d_x = torch.stack([(g * column).sum(1) for column in weight.T], dim=1)
+        if ctx.needs_input_grad[1]:
+            d_weight = torch.stack([(g * column.unsqueeze(1)).sum(0) for column in x.T], dim=1)
+        if ctx.needs_input_grad[2]:
+            d_bias = sum(row for row in g)
+        return d_x, d_weight, d_bias
+
+
+class LinearOutOf(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        d_x = d_weight = d_bias = None
+        if ctx.needs_input_grad[0]:
+            d_x = torch.mm(g, weight, out=torch.empty_like(x))
+        if ctx.needs_input_grad[1]:
+            d_weight = torch.zeros_like(weight).addmm_(g.T, x)
+        if ctx.needs_input_grad[2]:
+            d_bias = g.cumsum(0)[-1]
+        return d_x, d_weight, d_bias
+
+
+class LinearInThread(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        return in_a_thread(Linear.backward, ctx, g)
+
+
+class LinearSavesTransposed(Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.rows, ctx.columns = x.detach().T.contiguous(), weight.detach().T.contiguous()
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        needs = ctx.needs_input_grad
+        return (
+            g @ ctx.columns.T if needs[0] else None,
+            (ctx.rows @ g).T if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearAllByNumpy(LinearByNumpy):
+    @staticmethod
+    def backward(ctx, g):
+        g, biased = g.numpy(), ctx.needs_input_grad[2]
+        d_x, d_weight, d_bias = g @ ctx.weight, g.T @ ctx.x, g.sum(0)
+        return torch.from_numpy(d_x), torch.from_numpy(d_weight), torch.from_numpy(d_bias) if biased else None
+
+
+class LinearAnyByNumpy(LinearByNumpy):
+    @staticmethod
+    def backward(ctx, g):
+        if not any(ctx.needs_input_grad[:2]):
+            return None, None, g.sum(0)
+        return LinearAllByNumpy.backward(ctx, g)
+
+
+class LinearAllByMv(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        d_x = torch.stack([torch.mv(weight.T, row) for row in g])
+        d_weight = torch.stack([torch.mv(x.T, column) for column in g.T])
+        return d_x, d_weight, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class LinearAllByDot(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        d_x = torch.stack([torch.stack([torch.dot(row, column) for column in weight.T]) for row in g])
+        d_weight = torch.stack([torch.stack([torch.dot(row, column) for column in x.T]) for row in g.T])
+        return d_x, d_weight, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class LinearAllByOuter(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, _, d_bias = Linear.backward(ctx, g)
+        return d_x, sum(torch.outer(*rows) for rows in zip(g, ctx.saved_tensors[0], strict=True)), d_bias
+
+
+class LinearAllInThread(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        return in_a_thread(LinearComputesThenDrops.backward, ctx, g)
+
+
+class LinearAllUndispatched(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        with torch._C._DisableTorchDispatch():
+            return LinearComputesThenDrops.backward(ctx, g)
+
+
+class LinearAllWithoutModes(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        with _disable_current_modes():
+            return LinearComputesThenDrops.backward(ctx, g)
+
+
+class LinearAllUncounted(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        gradients = LinearComputesThenDrops.backward(ctx, g)
+        for mode in _get_current_dispatch_mode_stack():
+            if hasattr(mode, "counter"):
+                mode.counter.flop_counts.clear()
+        return gradients
+
+
+class LinearBiasByNumpy(LinearBiasForNobody):
+    @staticmethod
+    def backward(ctx, g):
+        d_x, d_weight, _ = Linear.backward(ctx, g)
+        return d_x, d_weight, torch.from_numpy(g.numpy().sum(0)) if ctx.biased else None
+
+
 RIGHT = (
     Right("Cube", "forward(ctx, x)", Cube),
     Right("Cube", "setup_context", CubeSetup),
@@ -1498,6 +1775,16 @@ RIGHT = (
     Right("LowMemorySwish", "on ctx", SwishOnCtx),
     Right("LowMemorySwish", ".data", SwishData),
     Right("LinearFunction", "on ctx", LinearOnCtx),
+    Right("LowMemorySwish", "by numpy", SwishByNumpy),
+    Right("LowMemorySwish", "in a thread", SwishInThread),
+    Right("LowMemorySwish", "out=", SwishOutOf),
+    Right("LinearFunction", "by numpy", LinearByNumpy),
+    Right("LinearFunction", "of copies, printed", LinearOfCopies),
+    Right("LinearFunction", "row by row", LinearRowByRow),
+    Right("LinearFunction", "column by column", LinearColumnByColumn),
+    Right("LinearFunction", "out= and addmm", LinearOutOf),
+    Right("LinearFunction", "in a thread", LinearInThread),
+    Right("LinearFunction", "saves transposed copies", LinearSavesTransposed),
 )
 
 WRONG = (
@@ -1624,4 +1911,19 @@ WRONG = (
     Wrong("LinearFunction", "recompute", LinearRecomputed),
     Wrong("LinearFunction", "wrong switch", LinearOneSwitch),
     Wrong("LinearFunction", "wrong switch", LinearSwitchesShifted, "switches shifted"),
+    Wrong("LowMemorySwish", "elsewhere", SwishMapped, "mapped memory"),
+    Wrong("LowMemorySwish", "elsewhere", SwishUntraced, "an array, with tracing stopped"),
+    Wrong("LowMemorySwish", "elsewhere", SwishArrayUnused, "an array that nobody uses"),
+    Wrong("LowMemorySwish", "elsewhere", SwishUnseen, "a global list, filled with modes disabled"),
+    Wrong("LowMemorySwish", "elsewhere", SwishKeptByThread, "a closure, from another thread"),
+    Wrong("LinearFunction", "computes all", LinearAllByNumpy, "all by numpy"),
+    Wrong("LinearFunction", "computes all", LinearAnyByNumpy, "one switch for both products, by numpy"),
+    Wrong("LinearFunction", "computes all", LinearAllByMv, "all by mv"),
+    Wrong("LinearFunction", "computes all", LinearAllByDot, "all by dot"),
+    Wrong("LinearFunction", "computes all", LinearAllByOuter, "the weight's always, by outer"),
+    Wrong("LinearFunction", "computes all", LinearAllInThread, "all in a thread"),
+    Wrong("LinearFunction", "computes all", LinearAllUndispatched, "all with dispatch disabled"),
+    Wrong("LinearFunction", "computes all", LinearAllWithoutModes, "all with modes disabled"),
+    Wrong("LinearFunction", "computes all", LinearAllUncounted, "all, and the counter cleared"),
+    Wrong("LinearFunction", "bias for nobody", LinearBiasByNumpy, "the bias by numpy"),
 )
