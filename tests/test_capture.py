@@ -144,10 +144,12 @@ def test_output_is_cut_at_the_limit_and_the_rest_is_counted():
 
 
 def test_a_stream_can_what_the_real_one_can(capfd):
+    with capfd.disabled():
+        name = sys.stdout.name
     with capfd.disabled(), Capture() as capture:
         sys.stdout.buffer.write(b"bytes\n")
         sys.stdout.reconfigure(line_buffering=False)
-        assert (sys.stdout.name, sys.stdout.fileno(), sys.stderr.fileno()) == ("<stdout>", 1, 2)
+        assert (sys.stdout.name, sys.stdout.fileno(), sys.stderr.fileno()) == (name, 1, 2)
         sys.stdout.writelines(["one\n", "two\n"])
         subprocess.run(["echo", "from a child"], stdout=sys.stdout, check=True)
         with pytest.raises(TypeError):

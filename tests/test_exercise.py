@@ -532,12 +532,13 @@ def test_a_folder_that_is_gone_does_no_harm(tmp_path):
 
 def test_an_answer_finds_nothing_of_the_judge_in_its_threads():
     def answer(x):
-        for thread in threading.enumerate():
+        for thread in set(threading.enumerate()) - others:
             target = getattr(thread, "_target", None)
             cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
             found.extend([*getattr(thread, "_args", ()), *cells])
         return good(x)
 
+    others = set(threading.enumerate())  # what earlier tests left
     found = []
     assert check(answer).status == "passed"
     assert all(value == [] for value in found)

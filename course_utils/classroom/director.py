@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_COPIES = 3  # of an answer that are judged beside it: with one for each guess, the best would always be right
 _MOST_RUNS = 8  # how often a submission is begun again after a cell ended its process
+_AROUND_BYTES = 1000  # of what a submission may print: for what outputs have around them, and the line on what is cut
 
 
 class Director:
@@ -144,7 +145,7 @@ class Director:
                 # A stub that nobody touched must not take the place of an answer that was made elsewhere.
                 "unless": sorted(cell.names) if cell is not None and stub else [],
                 "seconds": self._limits.check_seconds,
-                "output_bytes": max(self._room, 0),
+                "output_bytes": max(self._room - _AROUND_BYTES, 0),
             }
         )
         self._spent += float(answer["seconds"])
