@@ -10,7 +10,7 @@ import sys
 import torch
 from torch import nn
 
-from course_utils.compare import compare
+from course_utils.measure.compare import compare
 from course_utils.two_branches import TwoBranchNet
 
 WAYS = ("multiply", "no_grad", "skip")

@@ -3,20 +3,20 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from course_utils import versions as _versions  # noqa: F401  (first: an old torch is refused before it is used)
-from course_utils.compare import compare
+from course_utils.base import versions as _versions  # noqa: F401  (first: an old torch is refused before it is used)
+from course_utils.base.expected import expect_error, show_warnings
+from course_utils.base.text import format_bytes
+from course_utils.checks.score import Claim, Score
 from course_utils.data import handwritten_digits, soft_histogram
-from course_utils.exercise import Lesson
-from course_utils.expected import expect_error, show_warnings
 from course_utils.graph import GraphMemory, graph_memory
-from course_utils.machine import environment
+from course_utils.lesson import Lesson
+from course_utils.measure.compare import compare
+from course_utils.measure.machine import environment
 from course_utils.memory import MemoryEvent, MemoryReport, MemoryTracker, PhaseMemory
-from course_utils.memory.probe import LineMemory, memory_probe
 from course_utils.memory.snapshot import MemorySnapshot, memory_snapshot
 from course_utils.memory.steps import bytes_alive
-from course_utils.progress import progress, reset_progress
-from course_utils.score import Claim, Score
-from course_utils.text import format_bytes
+from course_utils.memory.tools.probe import LineMemory, memory_probe
+from course_utils.progress.history import progress, reset_progress
 
 if TYPE_CHECKING:
     from course_utils.clinic import ClinicResult
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from course_utils.draw.trade import plot_trade
     from course_utils.drills import drill
     from course_utils.memory.caching_allocator import caching_allocator_model
-    from course_utils.memory.magics import load_ipython_extension
+    from course_utils.memory.tools.magics import load_ipython_extension
 
 # Loaded when first asked for: not every notebook draws or drills, and every check pays for the import.
 _LATER = {
     "ClinicResult": "clinic",
     "caching_allocator_model": "memory.caching_allocator",
     "drill": "drills",
-    "load_ipython_extension": "memory.magics",
+    "load_ipython_extension": "memory.tools.magics",
     "plot_bars": "draw",
     "plot_graph": "draw",
     "plot_heat_map": "draw.heat_map",

@@ -1,11 +1,8 @@
-"""The lessons of the course, in order: what each is called, asks and costs (``LESSONS``, ``find``).
-
-Imports only the leaf modules, so that the map of the course can be drawn without loading a lesson.
-"""
+"""The lessons of the course, in order: what each is called, asks and costs (``LESSONS``, ``find``)."""
 
 from dataclasses import dataclass
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
 
 
 @dataclass(frozen=True)

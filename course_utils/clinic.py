@@ -1,5 +1,5 @@
 """What the training script of the last lesson is given (``ClinicDataset``, ``TwoBranches``) and gives back
-(``ClinicResult``); the bytes it holds from batch to batch (``bytes_over_batches``). Imports data and memory.
+(``ClinicResult``); the bytes it holds from batch to batch (``bytes_over_batches``).
 """
 
 import copy
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.base.errors import explain
 from course_utils.data import handwritten_digits
-from course_utils.errors import explain
 from course_utils.memory import MemoryTracker
 
 FEATURES, WIDTH, CLASSES = 32, 64, 10

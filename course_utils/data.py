@@ -1,7 +1,4 @@
-"""Data that needs no download, and the histogram of lesson 09 (``handwritten_digits``, ``soft_histogram``).
-
-Imports nothing of the course.
-"""
+"""Data that needs no download, and the histogram of lesson 09 (``handwritten_digits``, ``soft_histogram``)."""
 
 import importlib.util
 import os

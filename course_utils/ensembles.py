@@ -2,7 +2,7 @@
 ``ways_to_differentiate``), what each way takes (``count_operations``, ``times_faster``, ``gain_grid``), and how models
 learn together (``loss_curve``).
 
-Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it. Imports nothing of the course.
+Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it.
 """
 
 import copy

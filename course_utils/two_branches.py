@@ -1,12 +1,9 @@
-"""The network of lesson 06: two convolutional branches, of which a gate closes one (``TwoBranchNet``).
-
-Imports only ``errors``.
-"""
+"""The network of lesson 06: two convolutional branches, of which a gate closes one (``TwoBranchNet``)."""
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
 
 CLOSE = ("multiply", "no_grad", "skip")
 CLASSES = 10

@@ -4,8 +4,6 @@ Until 0.3 a ``Variable`` wrapped a tensor and had two flags, ``requires_grad`` a
 input of a computation that would never see a backward pass. 0.4 took it out and put ``torch.no_grad()`` in its place.
 PyTorch 0.3 installs on no current Python, so here its rules act on tensors of today: the flags are those of 0.3, the
 values, graphs and bytes are real.
-
-Imports only the leaf modules ``errors`` and ``text``.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_utils.errors import explain
-from course_utils.text import describe
+from course_utils.base.errors import explain
+from course_utils.base.text import describe
 
 
 class Variable:

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from course_utils.capture import LIMIT, Capture
+from course_utils.checks.capture import LIMIT, Capture
 
 SETUP = """
 import contextlib, faulthandler, io, logging, os, subprocess, sys, threading, warnings
@@ -169,7 +169,7 @@ def test_a_stream_without_a_descriptor_says_so_as_python_does():
     script = """
         import io, os
         os.close(1)
-        from course_utils.capture import _Stream, _Text
+        from course_utils.checks.capture import _Stream, _Text
         try:
             _Stream(_Text(), None, 1).fileno()
         except io.UnsupportedOperation:
@@ -190,7 +190,7 @@ def test_an_exception_inside_puts_the_streams_back():
 def test_closed_descriptors_do_no_harm():
     script = (
         "import os; os.close(1); os.close(2)\n"
-        "from course_utils.capture import Capture\n"
+        "from course_utils.checks.capture import Capture\n"
         "with Capture() as capture: print('kept')\n"
         "os._exit(0 if 'kept' in capture.text() else 1)"
     )

@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from course_utils.card import (
+from course_utils.base.markup import MUTED, TEXT_WIDTH
+from course_utils.checks.card import (
     Hint,
     Prediction,
     Solution,
@@ -23,9 +24,8 @@ from course_utils.card import (
     solution_html,
     solution_text,
 )
-from course_utils.markup import MUTED, TEXT_WIDTH
-from course_utils.score import Claim, Score
-from course_utils.table import LessonProgress, Progress, ScoreCard, ScoreRow
+from course_utils.checks.score import Claim, Score
+from course_utils.progress.tables import LessonProgress, Progress, ScoreCard, ScoreRow
 
 HOLDS = Claim("has the values and the dtype of `x`", True)
 ALSO_HOLDS = Claim("carries no history", True)

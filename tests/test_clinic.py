@@ -9,8 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import course_utils
-from course_utils import MemoryTracker, solutions
+from course_utils import MemoryTracker
 from course_utils.clinic import Batches, ClinicDataset, ClinicResult, TwoBranches, bytes_over_batches
+from course_utils.lesson import SOLUTIONS
 from course_utils.lessons.clinic import examine
 from tests.lessons.clinic import FAULTS, script
 
@@ -155,7 +156,7 @@ def test_the_script_as_it_came_runs_to_its_end_and_has_none_of_them():
 
 
 def test_the_lesson_s_script_copied_cell_by_cell_runs_to_its_end_and_has_none_of_them():
-    notebook = nbformat.read(solutions.FOLDER / "11_clinic.ipynb", as_version=4)
+    notebook = nbformat.read(SOLUTIONS / "11_clinic.ipynb", as_version=4)
     cells = {cell.id: cell.source for cell in notebook.cells}
     namespace = {"__name__": "__main__"}
     for name in ("setup", "script-network", "script-evaluate", "script-run"):

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils.common_claims import Turn, expect_training_flags, flag_words, same, training_flags
-from course_utils.trial import Missed
+from course_utils.checks.claims import Turn, expect_training_flags, flag_words, same, training_flags
+from course_utils.checks.trial import Missed
 
 
 def test_the_same_values_may_have_gone_through_float32():

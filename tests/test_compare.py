@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils.compare import Comparison, Cost, compare, format_count
+from course_utils.measure.compare import Comparison, Cost, compare, format_count
 
 # The package's name "compare" is the function.
-module = sys.modules["course_utils.compare"]
+module = sys.modules["course_utils.measure.compare"]
 
 
 def square(size, times=1):

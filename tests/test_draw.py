@@ -22,7 +22,6 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from course_utils import draw
-from course_utils.compare import Comparison, Cost
 from course_utils.draw import fold, graph_card, labels, plot_bars, plot_graph, plot_memory, timeline_picture
 from course_utils.draw.fold import folded
 from course_utils.draw.graph_axes import STYLES
@@ -34,6 +33,7 @@ from course_utils.draw.style import INK, PAPER, QUIET_INK, RULE, Drawing, contra
 from course_utils.draw.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from course_utils.graph import graph_memory
 from course_utils.graph.names import tensor_names
+from course_utils.measure.compare import Comparison, Cost
 from course_utils.memory import MemoryTracker
 from tests.recorded_graphs import GRAPHS, GatedNet, gated_loss, leaf, perceptron_model
 
@@ -533,7 +533,7 @@ def test_what_cannot_be_drawn_is_refused_in_words():
 
 
 @pytest.mark.parametrize(
-    "module", [sys.modules["course_utils.compare"], draw, fold, graph_card, labels, timeline_picture]
+    "module", [sys.modules["course_utils.measure.compare"], draw, fold, graph_card, labels, timeline_picture]
 )
 def test_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0

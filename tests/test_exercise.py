@@ -17,11 +17,12 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils import Lesson, state
-from course_utils.exercise import Exercise, Misconception, Missed, Predict, normal_value
-from course_utils.judge import TIDY, is_blank, judge
-from course_utils.score import Score
-from course_utils.trial import Outcome, run
+from course_utils import Lesson
+from course_utils.checks import state
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Predict, normal_value
+from course_utils.checks.judge import TIDY, is_blank, judge
+from course_utils.checks.score import Score
+from course_utils.checks.trial import Outcome, run
 
 
 def good(x):
@@ -747,7 +748,7 @@ def test_a_real_interrupt_stops_the_check_and_the_answer(checked):
 
 HAMMERED = """
 import faulthandler, os, signal, threading, time
-from course_utils import trial
+from course_utils.checks import trial
 
 # What is seldom otherwise: the request to stop arrives again and again, also while the thread is ending.
 trial._STOP_AGAIN_SECONDS = 0.0
@@ -779,8 +780,8 @@ def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_somet
 
 
 def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, capsys):
-    monkeypatch.setattr("course_utils.trial.SLOW_SECONDS", 0.2)
-    monkeypatch.setattr("course_utils.judge.SLOW_SECONDS", 0.2)
+    monkeypatch.setattr("course_utils.checks.trial.SLOW_SECONDS", 0.2)
+    monkeypatch.setattr("course_utils.checks.judge.SLOW_SECONDS", 0.2)
 
     def answer(x):
         if x.dim() == 0:
@@ -1025,7 +1026,7 @@ def test_a_solution_opens_after_an_attempt_or_when_asked_twice():
 
 
 def test_a_copy_without_solutions_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr("course_utils.solutions.FOLDER", tmp_path)
+    monkeypatch.setattr("course_utils.lesson.SOLUTIONS", tmp_path)
     lesson = Lesson("detach")
     lesson.solution("snapshot")
     assert "holds no solutions" in repr(lesson.solution("snapshot"))

@@ -3,7 +3,7 @@ import warnings
 import pytest
 import torch
 
-from course_utils.expected import expect_error, show_warnings
+from course_utils.base.expected import expect_error, show_warnings
 
 
 def test_an_expected_error_is_printed_by_type_and_phrase(capsys):

@@ -9,7 +9,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from course_utils.classroom.zygote import JUDGES, NOT_LEARNERS
+from course_utils.classroom.sandbox.zygote import JUDGES, NOT_LEARNERS
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.lab import lab_command, lab_notes
+from course_utils.workspace.lab import lab_command, lab_notes
 
 PAGE = "/lab/tree/my_notebooks/00_start_here.ipynb"
 NOTIFICATIONS = "/lab/api/settings/@jupyterlab/apputils-extension:notification"

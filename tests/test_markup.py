@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from course_utils.markup import Html, bar, clean, element, prose, text_bar, text_lines, text_typed, visible, wrap
-from course_utils.table import points
+from course_utils.base.markup import Html, bar, clean, element, prose, text_bar, text_lines, text_typed, visible, wrap
+from course_utils.progress.tables import points
 
 
 def test_only_html_goes_into_an_element_as_it_is():

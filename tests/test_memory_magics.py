@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_utils.memory.magics import load_ipython_extension
+from course_utils.memory.tools.magics import load_ipython_extension
 from tests.memory_workloads import reads_graphs
 
 

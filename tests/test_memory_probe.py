@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from course_utils.memory import MemoryReport
-from course_utils.memory.probe import LineMemory, memory_probe
+from course_utils.memory.tools.probe import LineMemory, memory_probe
 
 
 def test_probe_prints_and_keeps_the_report_of_the_last_call(capsys):

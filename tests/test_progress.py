@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from course_utils import store
+from course_utils.base.markup import escape
 from course_utils.catalogue import LESSONS, find
-from course_utils.markup import escape
-from course_utils.progress import (
+from course_utils.progress import store
+from course_utils.progress.history import (
     attempts,
     location,
     predictions,
@@ -21,7 +21,7 @@ from course_utils.progress import (
 )
 
 # The package's attribute of this name is the function; the module is found by its full name.
-progress_module = importlib.import_module("course_utils.progress")
+progress_module = importlib.import_module("course_utils.progress.history")
 
 
 def attempt(earned, exercise="snapshot", possible=2, lesson="detach", status=None):

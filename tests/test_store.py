@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from course_utils import store
-from course_utils.progress import attempts, record
+from course_utils.progress import store
+from course_utils.progress.history import attempts, record
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,8 +23,8 @@ import os, resource, signal, sys, types
 package = types.ModuleType("course_utils")
 package.__path__ = [{str(ROOT / "course_utils")!r}]
 sys.modules["course_utils"] = package
-from course_utils import store
-from course_utils.progress import attempts, progress, record, reset_progress
+from course_utils.progress import store
+from course_utils.progress.history import attempts, progress, record, reset_progress
 import sqlite3
 def attempt(exercise, earned=1):
     return record("detach", exercise, earned=earned, possible=2, status="partial")

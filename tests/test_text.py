@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils import errors, text
-from course_utils.text import aligned, class_name, describe, format_bytes, message_of, plain_text
+from course_utils.base import errors, text
+from course_utils.base.text import aligned, class_name, describe, format_bytes, message_of, plain_text
 
 
 @pytest.mark.parametrize("module", [text, errors], ids=lambda module: module.__name__)

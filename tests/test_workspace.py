@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_utils import workspace
-from course_utils.workspace import FOLDER, RECORD, fingerprint, fresh, update
+from course_utils.workspace import notebooks as workspace
+from course_utils.workspace.notebooks import FOLDER, RECORD, fingerprint, fresh, update
 
 
 def write_notebook(path: Path, *sources: str) -> bytes:
@@ -236,7 +236,8 @@ def test_work_survives_a_disk_that_takes_no_more(course: Path, call: str) -> Non
     write_notebook(course / "notebooks/04_no_grad.ipynb", "...")
     write_notebook(course / "notebooks/00_start_here.ipynb", "a newer welcome")
     before = files(course)
-    program = f"from pathlib import Path; from course_utils.workspace import *; course = Path({str(course)!r}); {call}"
+    imports = "from pathlib import Path; from course_utils.workspace.notebooks import *"
+    program = f"{imports}; course = Path({str(course)!r}); {call}"
     result = subprocess.run(
         [sys.executable, "-c", program],
         cwd=workspace.COURSE,

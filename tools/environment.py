@@ -3,7 +3,6 @@
     python tools/bootstrap.py [--extra dev] [--venv .venv]
 
 Does nothing, in a fraction of a second, when nothing changed. Run it through bootstrap.py, which finds a Python for it.
-Imports the standard library alone, since there is nothing else before the first installation.
 """
 
 import argparse

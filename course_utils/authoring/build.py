@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nbconvert.exporters import NotebookExporter
 
 from course_utils.authoring.files import Course, normalised, read, write_text
-from course_utils.errors import explain
+from course_utils.base.errors import explain
 
 
 @dataclass(frozen=True)

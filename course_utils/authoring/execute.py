@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from nbformat import NotebookNode
 
 from course_utils.authoring.files import normalised, read, write
-from course_utils.errors import explain
+from course_utils.base.errors import explain
 
 ANSI_COLOURS = re.compile(r"\x1b\[[\d;]*m")  # IPython colours its tracebacks
 CELL_SECONDS = 60  # also nbval's limit in pyproject.toml; a whole lesson takes under 10 s on two cores

@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
 
 # What Jupyter adds to these (the interpreter's version, the name that a user gave the kernel) differs from author to
 # author, and would make every save a change.

@@ -7,7 +7,7 @@ import io
 import sys
 from pathlib import Path
 
-from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.course.folder import ClassFolder
 
 NO_SANDBOX = (
     "Warning: without a sandbox, a student's code can read and change whatever you can: other submissions, the\n"
@@ -89,7 +89,7 @@ def _choose_assignments(command: argparse.ArgumentParser) -> None:
 
 
 def _init(options: argparse.Namespace) -> int:
-    from course_utils.classroom.create import create
+    from course_utils.classroom.course.create import create
 
     made = create(options.folder, options.lessons, options.course_id)
     for path in made.written:
@@ -102,7 +102,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _release(options: argparse.Namespace) -> int:
-    from course_utils.classroom.release import release
+    from course_utils.classroom.course.release import release
 
     course = ClassFolder(options.course)
     for assignment in course.choose(options.assignments, course.sources(), "source"):
@@ -113,9 +113,9 @@ def _release(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace) -> int:
-    from course_utils.classroom.grading import grade
-    from course_utils.classroom.schedule import Crew
-    from course_utils.classroom.table import class_table
+    from course_utils.classroom.run.command import grade
+    from course_utils.classroom.run.schedule import Crew
+    from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
     assignments = course.choose(options.assignments, course.released(), "released")
@@ -134,7 +134,7 @@ def _grade(options: argparse.Namespace) -> int:
 
 def _seeds(options: argparse.Namespace) -> int:
     from course_utils.authoring.files import write_text
-    from course_utils.classroom.seeds import seeds_csv
+    from course_utils.classroom.course.seeds import seeds_csv
 
     course = ClassFolder(options.course)
     text = seeds_csv(course.course_id, course.students())
@@ -146,7 +146,7 @@ def _seeds(options: argparse.Namespace) -> int:
 
 
 def _feedback(options: argparse.Namespace) -> int:
-    from course_utils.classroom.feedback import feedback
+    from course_utils.classroom.books.feedback import feedback
 
     course = ClassFolder(options.course)
     failed = False
@@ -166,7 +166,7 @@ def _feedback(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from course_utils.classroom.export import export
+    from course_utils.classroom.books.export import export
 
     course = ClassFolder(options.course)
     assignments = course.choose(options.assignments, course.released(), "released")

@@ -1,7 +1,4 @@
-"""Draws bars for costs side by side, one panel for each kind of cost (``bars``).
-
-Imports matplotlib inside functions, and ``course_utils.draw.style`` and ``labels``.
-"""
+"""Draws bars for costs side by side, one panel for each kind of cost (``bars``)."""
 
 from __future__ import annotations
 

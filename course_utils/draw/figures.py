@@ -1,8 +1,7 @@
 """Figures of what was measured: the recorded graph (``plot_graph``), bytes over time (``plot_memory``), costs side by
 side (``plot_bars``).
 
-Each returns a ``Drawing``: the figure, and the same in words. matplotlib is imported when a figure is drawn. Imports
-``course_utils.graph``, ``memory``, ``compare``, and the modules that decide (``*_picture``) and draw (``draw_*``).
+Each returns a ``Drawing``: the figure, and the same in words. matplotlib is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from course_utils.compare import Comparison, format_count
+from course_utils.base.errors import explain
+from course_utils.base.text import describe, format_bytes
 from course_utils.draw.graph_picture import GraphPicture, graph_picture
 from course_utils.draw.style import Drawing, lay_paper, new_figure, root_figure, style, text_width
 from course_utils.draw.timeline_picture import timeline_words
-from course_utils.errors import explain
 from course_utils.graph import GraphMemory, graph_memory
 from course_utils.graph.names import tensor_names
+from course_utils.measure.compare import Comparison, format_count
 from course_utils.memory import MemoryTracker
 from course_utils.memory.records import Timeline
-from course_utils.text import describe, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,7 @@
 
 The graph does not say which module recorded a node. A node is taken to belong to the module whose parameters it uses,
 or else to the one that its inputs come from; then neighbours in the order of the graph that belong together are folded.
-As only neighbours are, no arrow can run in a circle. Imports ``course_utils.graph``.
+As only neighbours are, no arrow can run in a circle.
 """
 
 from collections import Counter

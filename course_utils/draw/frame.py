@@ -1,7 +1,4 @@
-"""What stands around the data of a figure: two lines above and a legend below (``make_room``).
-
-Imports matplotlib inside functions, and ``course_utils.draw.style`` and ``labels``.
-"""
+"""What stands around the data of a figure: two lines above and a legend below (``make_room``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Draws a graph picture into axes (``draw_graph``). Imports matplotlib inside functions, and
-``course_utils.draw.style``, ``graph_card`` and ``graph_picture``.
-"""
+"""Draws a graph picture into axes (``draw_graph``)."""
 
 from __future__ import annotations
 

@@ -1,16 +1,13 @@
-"""What stands in one box of a drawn graph (``Card``), and the box's size, shape and role.
-
-Imports ``course_utils.draw.fold``, ``labels`` and ``text``.
-"""
+"""What stands in one box of a drawn graph (``Card``), and the box's size, shape and role."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from course_utils.base.text import format_bytes
 from course_utils.draw.fold import Group
 from course_utils.draw.labels import shortened, wrapped
-from course_utils.text import format_bytes
 
 Role = Literal["keeps", "again", "shares", "plain", "leaf"]
 Shape = Literal["round", "square", "stack"]

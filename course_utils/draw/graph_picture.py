@@ -1,19 +1,18 @@
 """A drawing of the recorded graph as plain data (``graph_picture``): boxes, texts and lines in points, and its words.
 
-Decides everything that can be decided without drawing, so that it can be tested as data. Imports
-``course_utils.draw.fold``, ``graph``, ``graph_card``, ``labels``, ``layout`` and ``text``.
+Decides everything that can be decided without drawing, so that it can be tested as data.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from course_utils.base.text import format_bytes
 from course_utils.draw.fold import MOST_NODES, Folding, folded, unfolded
 from course_utils.draw.graph_card import LEADING, Label, Measure, Role, Shape, card_of, words_of
 from course_utils.draw.labels import Width, shortened, wrapped
 from course_utils.draw.layout import Line, layered
 from course_utils.graph import GraphMemory
-from course_utils.text import format_bytes
 
 TITLE_SIZE, SUBTITLE_SIZE, LEGEND_SIZE = 11.0, 9.0, 8.0
 

@@ -1,7 +1,4 @@
-"""Ratios over two quantities, one cell for each pair, coloured by how far from 1 they are (``plot_heat_map``).
-
-Imports ``labels``, ``style``, ``errors``, and matplotlib when the figure is drawn.
-"""
+"""Ratios over two quantities, one cell for each pair, coloured by how far from 1 they are (``plot_heat_map``)."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from course_utils.base.errors import explain
 from course_utils.draw.labels import sentence
 from course_utils.draw.style import (
     BLUE,
@@ -23,7 +21,6 @@ from course_utils.draw.style import (
     style,
     text_width,
 )
-from course_utils.errors import explain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

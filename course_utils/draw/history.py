@@ -1,7 +1,4 @@
-"""The history of grad control as a figure: what could be written in which version (``plot_history``).
-
-Imports ``style``, and matplotlib when the figure is drawn.
-"""
+"""The history of grad control as a figure: what could be written in which version (``plot_history``)."""
 
 from __future__ import annotations
 

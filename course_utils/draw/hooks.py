@@ -1,7 +1,4 @@
-"""The order in which hooks were called, as a figure (``plot_hooks``).
-
-Imports ``style``, ``labels``, ``errors`` and ``text``, and matplotlib when the figure is drawn.
-"""
+"""The order in which hooks were called, as a figure (``plot_hooks``)."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from course_utils.base.errors import explain
+from course_utils.base.text import describe
 from course_utils.draw.labels import sentence, wrapped
 from course_utils.draw.style import INK, ORANGE, PAPER, RULE, SKY, YELLOW, Drawing, new_figure, style, text_width
-from course_utils.errors import explain
-from course_utils.text import describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,7 @@
 """Text in figures: a title as a sentence (``sentence``), and text that has to fit, shortened in the middle
 (``shortened``) or broken into lines (``wrapped``).
 
-How wide a text is, the caller says, so that the same decisions hold for any font. Imports nothing of the course.
+How wide a text is, the caller says, so that the same decisions hold for any font.
 """
 
 import re

@@ -1,6 +1,4 @@
-"""Lines over steps, sizes or batches, each named at its end (``plot_lines``). Imports ``labels``, ``style``, ``errors``
-and ``text``.
-"""
+"""Lines over steps, sizes or batches, each named at its end (``plot_lines``)."""
 
 from __future__ import annotations
 
@@ -8,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from course_utils.base.errors import explain
+from course_utils.base.text import format_bytes
 from course_utils.draw.labels import sentence
 from course_utils.draw.style import (
     BLUE,
@@ -22,8 +22,6 @@ from course_utils.draw.style import (
     style,
     text_width,
 )
-from course_utils.errors import explain
-from course_utils.text import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

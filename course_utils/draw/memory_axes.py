@@ -1,6 +1,4 @@
-"""Draws a memory timeline into axes (``draw_memory``). Imports matplotlib inside functions, and
-``course_utils.draw.frame``, ``style``, ``labels``, ``records`` and ``timeline_picture``.
-"""
+"""Draws a memory timeline into axes (``draw_memory``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Bars for measurements of several kinds, one panel each, so that they can be read across (``plot_panels``).
 
 ``plot_bars`` draws what ``compare`` returned; this draws it beside what ``compare`` does not measure, such as accuracy.
-Imports ``course_utils.draw.bars``, ``figures``, ``labels`` and ``style``, ``compare``, ``errors`` and ``text``.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from course_utils.compare import format_count
+from course_utils.base.errors import explain
+from course_utils.base.text import format_bytes
 from course_utils.draw.bars import Panel, bars_size, draw_bars
 from course_utils.draw.figures import _fitted
 from course_utils.draw.labels import sentence
 from course_utils.draw.style import Drawing, root_figure, style
-from course_utils.errors import explain
-from course_utils.text import format_bytes
+from course_utils.measure.compare import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

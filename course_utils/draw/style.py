@@ -2,8 +2,7 @@
 ``text_width``).
 
 Colours are those of Okabe and Ito, which colour-blind readers can tell apart. Figures stand on paper of their own, so
-that they read the same on a light and on a dark page. Imports matplotlib and IPython inside functions only, and nothing
-of the course.
+that they read the same on a light and on a dark page.
 """
 
 from __future__ import annotations

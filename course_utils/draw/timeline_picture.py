@@ -1,7 +1,7 @@
 """What a memory timeline shows, decided before it is drawn: where the names of phases go (``phase_strip``), the unit
 (``byte_unit``), the two lines above it (``timeline_heading``) and the same in words (``timeline_words``).
 
-Plain numbers in points and texts. Imports ``course_utils.draw.labels``, ``records`` and ``text``.
+Plain numbers in points and texts.
 """
 
 import re
@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from course_utils.base.text import format_bytes
 from course_utils.draw.labels import shortened
 from course_utils.memory.records import Timeline
-from course_utils.text import format_bytes
 
 LABEL_SIZE = 8.5
 _LINE = 14.0  # height of a row of horizontal names

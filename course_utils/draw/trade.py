@@ -1,17 +1,14 @@
-"""What one quantity costs in another: panels over the same x axis, one under the other (``plot_trade``).
-
-Imports ``labels``, ``lines`` and ``style``, and matplotlib when the figure is drawn.
-"""
+"""What one quantity costs in another: panels over the same x axis, one under the other (``plot_trade``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from course_utils.base.errors import explain
 from course_utils.draw.labels import sentence
 from course_utils.draw.lines import lines_in_words, plot_lines
 from course_utils.draw.style import Drawing, new_figure, style, text_width
-from course_utils.errors import explain
 
 _NAME_SIZE = 9.0  # points; as in ``lines``
 _WIDTH, _PANEL = 640.0, 190.0  # points

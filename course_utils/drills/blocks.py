@@ -1,7 +1,4 @@
-"""More lines for drills on flags and leaves: views, in-place operations, flags, blocks and layers (see steps).
-
-Imports programs, trace and steps.
-"""
+"""More lines for drills on flags and leaves: views, in-place operations, flags, blocks and layers (see steps)."""
 
 from __future__ import annotations
 

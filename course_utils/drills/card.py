@@ -1,7 +1,4 @@
-"""How a drill and its result look, in a notebook and in a terminal. Data in, text out.
-
-Imports markup, score and programs.
-"""
+"""How a drill and its result look, in a notebook and in a terminal. Data in, text out."""
 
 from __future__ import annotations
 
@@ -9,8 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from course_utils.drills.programs import Question, listed
-from course_utils.markup import (
+from course_utils.base.markup import (
     BLUE,
     GREEN,
     GREY,
@@ -28,7 +24,8 @@ from course_utils.markup import (
     typed,
     wrap,
 )
-from course_utils.score import Claim, Score
+from course_utils.checks.score import Claim, Score
+from course_utils.drills.programs import Question, listed
 
 if TYPE_CHECKING:
     from course_utils.drills.drill import Drill

@@ -1,9 +1,7 @@
 """Drills: small random autograd programs to read, with answers that come from running them (``drill``).
 
-    practice = drill("flags")               # shows a program and what is asked; nothing has been run
-    practice.check({"a": True, "b": ...})   # runs it, and says for each wrong answer which line decided it, and why
-
-Imports exercise, judge, score, errors and text, and the other modules of its package when the first drill is asked for.
+practice = drill("flags")               # shows a program and what is asked; nothing has been run
+practice.check({"a": True, "b": ...})   # runs it, and says for each wrong answer which line decided it, and why
 """
 
 from __future__ import annotations
@@ -15,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from course_utils.errors import explain
-from course_utils.exercise import Misconception, Predict, Trial
-from course_utils.judge import Rule, judge
-from course_utils.score import Claim
-from course_utils.text import describe
+from course_utils.base.errors import explain
+from course_utils.base.text import describe
+from course_utils.checks.exercise import Misconception, Predict, Trial
+from course_utils.checks.judge import Rule, judge
+from course_utils.checks.score import Claim
 
 if TYPE_CHECKING:
     from course_utils.drills.card import DrillScore

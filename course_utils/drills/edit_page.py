@@ -1,7 +1,4 @@
-"""A drill on in-place edits while it is written: its forward part, its edits, and its answers (``EditPage``).
-
-Imports programs and run.
-"""
+"""A drill on in-place edits while it is written: its forward part, its edits, and its answers (``EditPage``)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Drills on in-place edits: does backward notice, and is its gradient right? (``write``)
 
 Every edit that is not recorded comes after the loss, so that the right gradient is that of the loss as it was computed.
-
-Imports programs, edit_page, rules and run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Drills on flags: which tensors require grad? (``write``)
-
-Imports programs, trace, steps, blocks and rules.
-"""
+"""Drills on flags: which tensors require grad? (``write``)"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Drills on leaves: which tensors are leaves, and whose ``.grad`` does backward fill? (``write``)
-
-Imports programs, trace, steps, blocks and rules.
-"""
+"""Drills on leaves: which tensors are leaves, and whose ``.grad`` does backward fill? (``write``)"""
 
 from __future__ import annotations
 

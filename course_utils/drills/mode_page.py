@@ -1,7 +1,4 @@
-"""A drill on grad modes while it is written, and the mode at its end so far (``ModePage``).
-
-Imports programs and steps.
-"""
+"""A drill on grad modes while it is written, and the mode at its end so far (``ModePage``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Drills on grad modes: is grad mode on here, does this result require grad? (``write``)
-
-Imports programs, mode_page, steps and rules.
-"""
+"""Drills on grad modes: is grad mode on here, does this result require grad? (``write``)"""
 
 from __future__ import annotations
 

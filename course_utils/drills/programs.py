@@ -1,7 +1,5 @@
 """What a drill is made of, as plain data: choices that are the same on every machine (``Draw``), a program while it is
 written (``Page``), why an answer is what it is (``Reason``), the finished ``Program`` and its ``Question``s.
-
-Imports nothing of the course and not torch.
 """
 
 from __future__ import annotations

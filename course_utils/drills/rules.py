@@ -1,6 +1,4 @@
 """The rules that drills practise, in words: one text a rule (``RULES``), and what follows from it (``explain_answer``).
-
-Imports programs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Runs a drill's program and reads the answers off it (``answers``).
-
-Imports programs.
-"""
+"""Runs a drill's program and reads the answers off it (``answers``)."""
 
 from __future__ import annotations
 

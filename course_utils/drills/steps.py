@@ -1,7 +1,5 @@
 """The lines that drills on flags and leaves are put together from. A step writes one or a few lines that are valid
 where the program stands and returns True, or writes nothing and returns False.
-
-Imports programs and trace.
 """
 
 from __future__ import annotations

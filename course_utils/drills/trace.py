@@ -1,7 +1,5 @@
 """Follows what autograd records while a drill's program is written (``Trace``), so that each answer comes with the line
 that decides it. Nothing is run here: a check compares with PyTorch itself.
-
-Imports programs.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 Only raw slots are read (``_raw_saved_*``, ``SavedTensor.data``): the ``_saved_*`` attributes and ``unpack`` run unpack
 hooks, which re-run a checkpointed forward. A ``SavedTensor`` read from a node is a pointer into the node: it is never
-kept. Imports ``course_utils.graph.references`` and ``saved_before_data``.
+kept.
 """
 
 import functools

@@ -4,8 +4,6 @@ recorded graph (``Holdings``).
 PyTorch keeps a tensor, a storage or a node alive by two counters: the reference count of its Python object and the use
 count of its C++ object. While both exist, each side also holds the other once. ``Holdings.count`` takes these mutual
 references and the caller's own away, so that what is left is the number of holders somebody else would have to drop.
-
-Imports nothing of the course.
 """
 
 import ctypes

@@ -2,7 +2,7 @@
 
 Each thing dies when as many of its references have been dropped as it has, and then drops what it holds in turn. So
 only dying things are looked into, and nothing is changed. A circle of references stays, as it would stay without
-``gc.collect()``. Imports ``course_utils.graph.references``, ``recorded`` and ``storages``.
+``gc.collect()``.
 """
 
 import gc
@@ -15,7 +15,7 @@ import torch
 
 from course_utils.graph.recorded import Slot, read_saved, saved_slots
 from course_utils.graph.references import Holdings, Node, SavedTensor, is_node
-from course_utils.storages import inner_tensors, storages_of
+from course_utils.graph.storages import inner_tensors, storages_of
 
 _HOLDS_NOTHING = (str, int, float, bool, bytes, type(None), type, types.ModuleType, types.CodeType)
 

@@ -1,8 +1,7 @@
 """The recorded graph as plain data, and what it keeps alive (``graph_memory``).
 
 Reading changes nothing: no hook is installed, no saved tensor is unpacked (a checkpointed forward is not re-run), the
-in-place check stays on, and the result keeps no tensor, no node and no storage alive. Imports
-``course_utils.graph.walk``, ``errors`` and ``text``.
+in-place check stays on, and the result keeps no tensor, no node and no storage alive.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,9 +10,9 @@ from typing import Any
 
 import torch
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
+from course_utils.base.text import aligned, describe, format_bytes
 from course_utils.graph.walk import Reading
-from course_utils.text import aligned, describe, format_bytes
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 There a slot can only be unpacked, and that runs the hooks of a slot that was packed by them. So packed slots have to be
 told apart first: by the pointer to their hooks, whose place in the C++ object is found on slots that are known.
-Imports ``course_utils.graph.references``.
 """
 
 import ctypes

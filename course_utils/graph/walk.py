@@ -1,7 +1,4 @@
-"""One reading of a recorded graph (``Reading``): which node holds what, and whose storages only the graph holds.
-
-Imports ``course_utils.graph.recorded``, ``references``, ``release`` and ``storages``.
-"""
+"""One reading of a recorded graph (``Reading``): which node holds what, and whose storages only the graph holds."""
 
 import math
 from collections import Counter
@@ -11,12 +8,12 @@ from typing import Any
 
 import torch
 
+from course_utils.base.text import dtype_name
 from course_utils.graph.packed import pack_hooks_among, possible_pack_hooks
 from course_utils.graph.recorded import hides_saved_tensors, python_slots, saved_slots, tensors_inside
 from course_utils.graph.references import Holdings, can_count_nodes, is_node, live_objects
 from course_utils.graph.release import Release
-from course_utils.storages import storages_of
-from course_utils.text import dtype_name
+from course_utils.graph.storages import storages_of
 
 
 @dataclass

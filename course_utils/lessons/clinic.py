@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_utils.base.text import describe, format_bytes
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Score, Trial
+from course_utils.checks.judge import judge
+from course_utils.checks.state import hook_count
 from course_utils.clinic import CLASSES, FEATURES, WIDTH, ClinicDataset, ClinicResult
-from course_utils.compare import format_count
-from course_utils.exercise import Exercise, Misconception, Missed, Score, Trial
-from course_utils.judge import judge
+from course_utils.measure.compare import format_count
 from course_utils.memory import MemoryTracker
-from course_utils.state import hook_count
-from course_utils.text import describe, format_bytes
 
 run_clinic = Exercise(
     name="run_clinic",

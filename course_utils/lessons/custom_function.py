@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils.exercise import Exercise, Misconception, Missed, Trial
+from course_utils.base.text import describe, format_bytes
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Trial
+from course_utils.checks.trial import AnswerRaised
 from course_utils.memory import MemoryTracker
-from course_utils.text import describe, format_bytes
-from course_utils.trial import AnswerRaised
 
 # ------------------------------------------------------------------------------- what all four exercises have in common
 

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.common_claims import Unlucky
-from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial
+from course_utils.base.text import format_bytes
+from course_utils.checks.claims import Unlucky
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Predict, Trial
+from course_utils.checks.trial import AnswerRaised
 from course_utils.memory import MemoryTracker
-from course_utils.text import format_bytes
-from course_utils.trial import AnswerRaised
 
 # ---------------------------------------------------------------------------------------------------------- snapshot
 

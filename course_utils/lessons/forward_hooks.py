@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.common_claims import Unlucky, same
-from course_utils.exercise import Exercise, Misconception, Missed, Trial
-from course_utils.state import hook_count
-from course_utils.text import format_bytes
-from course_utils.trial import AnswerRaised
+from course_utils.base.text import format_bytes
+from course_utils.checks.claims import Unlucky, same
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Trial
+from course_utils.checks.state import hook_count
+from course_utils.checks.trial import AnswerRaised
 
 # ----------------------------------------------------------------------------------- what several exercises look at
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Predict, Trial
 from course_utils.two_branches import CLOSE, TwoBranchNet
 
 # ------------------------------------------------------------------------------- what several exercises look at: calls

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.common_claims import Turn, Unlucky
+from course_utils.base.text import format_bytes
+from course_utils.checks.claims import Turn, Unlucky
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Trial
+from course_utils.checks.state import hook_count
+from course_utils.checks.trial import AnswerRaised
 from course_utils.data import soft_histogram
-from course_utils.exercise import Exercise, Misconception, Missed, Trial
 from course_utils.memory import MemoryTracker
-from course_utils.state import hook_count
-from course_utils.text import format_bytes
-from course_utils.trial import AnswerRaised
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial
-from course_utils.text import describe
-from course_utils.trial import AnswerRaised
+from course_utils.base.text import describe
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Predict, Trial
+from course_utils.checks.trial import AnswerRaised
 
 # -------------------------------------------------------------------------------------------------- predicted_leaves
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_utils.common_claims import same
-from course_utils.exercise import Exercise, Misconception, Missed, Trial
-from course_utils.text import describe
-from course_utils.trial import AnswerRaised
+from course_utils.base.text import describe
+from course_utils.checks.claims import same
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Trial
+from course_utils.checks.trial import AnswerRaised
 
 # ------------------------------------------------------------------------- what all exercises look at: counted models
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.common_claims import Turn, Unlucky, expect_training_flags, flag_words, same, training_flags
-from course_utils.exercise import Exercise, Misconception, Missed, Predict, Trial
-from course_utils.trial import AnswerRaised
+from course_utils.checks.claims import Turn, Unlucky, expect_training_flags, flag_words, same, training_flags
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Predict, Trial
+from course_utils.checks.trial import AnswerRaised
 
 # --------------------------------------------------------------------------------------------------- predicted_modes
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from course_utils.exercise import Exercise, Misconception, Missed, Trial
+from course_utils.checks.exercise import Exercise, Misconception, Missed, Trial
 
 double = Exercise(
     name="double",

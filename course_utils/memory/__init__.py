@@ -1,9 +1,9 @@
 """Bytes that tensors keep alive, live and to the byte, on any device (``MemoryTracker``)."""
 
-from course_utils.memory.probe import LineMemory, LineUse, memory_probe
 from course_utils.memory.records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
 from course_utils.memory.snapshot import MemorySnapshot, memory_snapshot
 from course_utils.memory.steps import bytes_alive
+from course_utils.memory.tools.probe import LineMemory, LineUse, memory_probe
 from course_utils.memory.tracker import MemoryTracker
 
 __all__ = [

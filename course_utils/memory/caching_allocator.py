@@ -2,15 +2,15 @@
 
 A program asks for bytes (requested); the allocator rounds them up and cuts them from segments (allocated), which it
 takes from the driver and keeps (reserved). Fed with the events of a tracker, the model tells all three, and where
-fragmentation comes from. Imports ``records`` and ``text``.
+fragmentation comes from.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from course_utils.base.text import aligned, format_bytes
 from course_utils.memory.records import MemoryEvent
-from course_utils.text import aligned, format_bytes
 
 # https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/AllocatorConfig.h#L14
 MIN_BLOCK = 512

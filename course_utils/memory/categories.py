@@ -1,7 +1,5 @@
 """What a storage was for (``categorise``), from its life and from where it was found; what graphs hold
 (``held_by_graphs``, ``look_at_graphs``).
-
-Imports ``ledger``, ``recorded`` and ``storages``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,8 +8,8 @@ from collections.abc import Set as AbstractSet
 import torch
 
 from course_utils.graph.recorded import python_slots, saved_slots, tensors_inside
+from course_utils.graph.storages import storages_of
 from course_utils.memory.ledger import Block
-from course_utils.storages import storages_of
 
 CAN_READ_GRAPHS = hasattr(torch._C._autograd.SavedTensor, "data")
 """Whether this PyTorch shows what a graph holds without running unpack hooks: 2.13 does, 2.9 does not.

@@ -1,7 +1,7 @@
 """Stops compiled code from running where it could not be seen (``refuse_compiled_code``).
 
 Under a dispatch mode a function made by ``torch.compile`` either runs eagerly, and stays eager ever after, or runs its
-own kernels, whose buffers no mode sees. Both would give a wrong number, so a tracker refuses it. Imports ``errors``.
+own kernels, whose buffers no mode sees. Both would give a wrong number, so a tracker refuses it.
 """
 
 import sys
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch.utils import _python_dispatch
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
 
 COMPILED_CODE_MESSAGE = explain(
     "Code made by torch.compile was called inside a MemoryTracker.",

@@ -1,10 +1,10 @@
-"""Which device's bytes are meant (``device_name``). Imports ``errors``, ``known`` and ``text``."""
+"""Which device's bytes are meant (``device_name``)."""
 
 import torch
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
+from course_utils.base.text import describe
 from course_utils.memory.known import Known
-from course_utils.text import describe
 
 
 def device_name(device: torch.device | str | None, known: Known) -> str:

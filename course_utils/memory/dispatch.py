@@ -1,7 +1,4 @@
-"""The live engine: a dispatch mode that logs what each operation made (``DispatchRecorder``).
-
-Imports ``compile_guard``, ``errors``, ``log`` and ``storages``.
-"""
+"""The live engine: a dispatch mode that logs what each operation made (``DispatchRecorder``)."""
 
 import functools
 import weakref
@@ -12,11 +9,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
+from course_utils.graph.storages import storages_of
 from course_utils.memory.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE, frames_compiled, refuse_compiled_code
 from course_utils.memory.ledger import OLD
 from course_utils.memory.log import AllocationLog
-from course_utils.storages import storages_of
 
 _ALIASES, _FRESH, _RESIZES, _LIFTS, _SETS = range(5)
 _PLAIN, _TENSOR, _SEQUENCE = range(3)

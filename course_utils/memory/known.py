@@ -1,6 +1,4 @@
 """The objects that a tracker is told about, held weakly (``Known``): whose parameters, gradients and states these are.
-
-Imports ``text`` and ``errors``.
 """
 
 import weakref
@@ -9,8 +7,8 @@ from typing import Any
 
 import torch
 
-from course_utils.errors import explain
-from course_utils.text import describe
+from course_utils.base.errors import explain
+from course_utils.base.text import describe
 
 
 def alive(reference: weakref.ref) -> Any:

@@ -1,7 +1,6 @@
 """Adds up what an engine saw: bytes alive, peaks and phases of one device (``Ledger``), a storage's life (``Block``).
 
-An engine hands over a stream of ``Change`` and ``PhaseMark`` in the order in which they happened. Imports
-``records``.
+An engine hands over a stream of ``Change`` and ``PhaseMark`` in the order in which they happened.
 """
 
 from collections.abc import Iterable

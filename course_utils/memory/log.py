@@ -1,6 +1,4 @@
 """The log of storages' births and deaths (``AllocationLog``): appended to at any moment, added up when somebody asks.
-
-Imports ``known``, ``ledger`` and ``storages``.
 """
 
 import threading
@@ -11,9 +9,9 @@ from typing import Any
 
 import torch
 
+from course_utils.graph.storages import storages_of
 from course_utils.memory.known import alive
 from course_utils.memory.ledger import OLD, Block, Change, PhaseMark
-from course_utils.storages import storages_of
 
 # NOTE [The log]
 # A list of plain things, to which one call of ``extend`` adds an entry. That is one step which no thread and no garbage

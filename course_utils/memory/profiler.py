@@ -1,7 +1,6 @@
 """The CPU's allocator as an engine: what it handed out, read from ``torch.profiler`` afterwards (``ProfilerRecorder``).
 
 Exact where the dispatch engine gives a lower bound: scratch memory inside kernels, compiled code, boxed scalars.
-Imports ``errors``, ``ledger`` and ``storages``.
 """
 
 import os
@@ -14,9 +13,9 @@ from typing import Any
 
 import torch
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
+from course_utils.graph.storages import storages_of
 from course_utils.memory.ledger import Block, Change, PhaseMark
-from course_utils.storages import storages_of
 
 _MARK = "course_utils phase mark "
 

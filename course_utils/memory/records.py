@@ -1,14 +1,14 @@
 """What a memory tracker hands back, as plain data: one change of the bytes alive (``MemoryEvent``), one phase
 (``PhaseMemory``), the state of all categories over time (``Timeline``), the summary (``MemoryReport``).
 
-Every byte count is an ``int``; only ``str()`` and ``to_markdown()`` format. Imports ``text`` and ``errors``.
+Every byte count is an ``int``; only ``str()`` and ``to_markdown()`` format.
 """
 
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from course_utils.errors import explain
-from course_utils.text import format_bytes
+from course_utils.base.errors import explain
+from course_utils.base.text import format_bytes
 
 CATEGORIES = ("parameters", "gradients", "optimizer state", "saved for backward", "temporary", "other")
 """The categories of a tracked storage, in the order in which tables and figures show them."""

@@ -1,7 +1,4 @@
-"""Who holds which bytes at this moment (``snapshot``): parameters, gradients, optimizer state, graphs, others.
-
-Imports ``categories``, ``known``, ``storages`` and ``text``.
-"""
+"""Who holds which bytes at this moment (``snapshot``): parameters, gradients, optimizer state, graphs, others."""
 
 import gc
 from collections.abc import Iterable, Iterator
@@ -11,11 +8,11 @@ from typing import Any
 
 import torch
 
+from course_utils.base.text import aligned, format_bytes
+from course_utils.graph.storages import storages_of
 from course_utils.memory.categories import held_by_graphs
 from course_utils.memory.device import device_name
 from course_utils.memory.known import Known
-from course_utils.storages import storages_of
-from course_utils.text import aligned, format_bytes
 
 SNAPSHOT_CATEGORIES = (
     "parameters",

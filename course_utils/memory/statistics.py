@@ -2,7 +2,7 @@
 (``StatisticsRecorder``).
 
 CUDA and XPU have them; MPS since PyTorch offers them through ``torch.accelerator``, and its current bytes before. The
-CPU and ``meta`` have none. Imports ``errors`` and ``ledger``.
+CPU and ``meta`` have none.
 """
 
 import threading
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
 from course_utils.memory.ledger import Block, Change, PhaseMark
 
 

@@ -1,4 +1,4 @@
-"""Bytes alive after each step of a loop (``bytes_alive``). Imports memory."""
+"""Bytes alive after each step of a loop (``bytes_alive``)."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,4 @@
-"""Sums up a tracked run: by category over time (``build_timeline``), and in one report (``build_report``).
-
-Imports ``categories``, ``ledger``, ``records`` and ``statistics``.
-"""
+"""Sums up a tracked run: by category over time (``build_timeline``), and in one report (``build_report``)."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet

@@ -1,8 +1,7 @@
 """Bytes that tensors keep alive, live and to the byte, on any device (``MemoryTracker``).
 
-What one can do here: track a block of code and its phases (``MemoryTracker``), read what happened
-(``MemoryEvent``, ``PhaseMemory``, ``Timeline``, ``MemoryReport``). Imports ``compile_guard``, ``errors``, the modules
-``memory_*``, ``snapshot`` and ``text``.
+What one can do here: track a block of code and its phases (``MemoryTracker``), read what happened (``MemoryEvent``,
+``PhaseMemory``, ``Timeline``, ``MemoryReport``).
 """
 
 import os
@@ -12,7 +11,8 @@ from typing import Any
 
 import torch
 
-from course_utils.errors import explain
+from course_utils.base.errors import explain
+from course_utils.base.text import format_bytes
 from course_utils.memory.categories import SAVED, held_by_graphs, look_at_graphs
 from course_utils.memory.compile_guard import COMPILED_CODE_MESSAGE
 from course_utils.memory.device import device_name
@@ -25,7 +25,6 @@ from course_utils.memory.snapshot import living_tensors
 from course_utils.memory.statistics import Beside, StatisticsRecorder
 from course_utils.memory.summary import build_report, build_timeline
 from course_utils.memory.viz import to_memory_viz
-from course_utils.text import format_bytes
 
 __all__ = ["CATEGORIES", "MemoryEvent", "MemoryReport", "MemoryTracker", "PhaseMemory", "Timeline"]
 

@@ -26,7 +26,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from nbformat import NotebookNode
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
-from course_utils.lab import lab_command
+from course_utils.workspace.lab import lab_command
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 DETACH = NOTEBOOKS / "03_detach.ipynb"

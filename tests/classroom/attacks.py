@@ -1075,7 +1075,7 @@ def looks(value, kind):
     return isinstance(value, kind)
 
 for name in ("torch.autograd", "torch._tensor", "torch.nn.modules.module", "torch.nn.modules.container",
-             "contextlib", "warnings", "course_utils.text", "course_utils.memory.tracker"):
+             "contextlib", "warnings", "course_utils.base.text", "course_utils.memory.tracker"):
     module = importlib.import_module(name).__dict__
     for key in ("isinstance", "hasattr", "type", "tuple", "str", "any", "zip"):
         if key == "isinstance":
@@ -1169,7 +1169,7 @@ predicted_edit = dict(getattr(module.predicted_edit, 'tru' + 'th')(Trial()))
     ),
     in_an_answer(
         "the judge of another module says whether a guess is right",
-        "import importlib\njudge = getattr(importlib.import_module('course_utils.ju' + 'dge'), 'judge')\n"
+        "import importlib\njudge = getattr(importlib.import_module('course_utils.checks.ju' + 'dge'), 'judge')\n"
         "exercise = next(e for e in importlib.import_module('course_utils.les' + 'sons.detach').EXERCISES "
         "if e.name == 'predicted_edit')\nbest = (0, {})\n"
         f"for key in {EDITS}:\n"

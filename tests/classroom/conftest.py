@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.classroom.course import ClassFolder
-from course_utils.classroom.create import create
-from course_utils.classroom.release import release
+from course_utils.classroom.course.create import create
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.course.release import release
 from tests.classroom.stand_in import Here
 
 LESSONS = ("01_requires_grad", "03_detach", "05_no_grad")

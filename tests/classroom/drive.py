@@ -6,11 +6,12 @@ A process of its own, so that it can be killed.
 import sys
 from pathlib import Path
 
-from course_utils.classroom.course import ClassFolder
-from course_utils.classroom.grader import Grader, Limits
-from course_utils.classroom.grading import Outcome, grade
-from course_utils.classroom.schedule import Crew
-from course_utils.classroom.table import class_table
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.judging.grader import Grader
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.run.command import Outcome, grade
+from course_utils.classroom.run.schedule import Crew
+from course_utils.classroom.run.table import class_table
 
 LIMITS = Limits(wall_seconds=60.0, check_seconds=6.0)
 

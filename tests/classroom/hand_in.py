@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 
 from course_utils.authoring.files import read
-from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.course.folder import ClassFolder
 
 
 def released(course: ClassFolder, assignment: str) -> dict:

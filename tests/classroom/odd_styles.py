@@ -251,7 +251,7 @@ for name, exercise in lesson.exercises.items():
     print(name, exercise.points, len(exercise.hints))
 
 #: imports-the-score-s-class
-from course_utils.score import Claim, Score
+from course_utils.checks.score import Claim, Score
 
 score = lesson.check("snapshot", lambda x: x)
 assert isinstance(score, Score) and all(isinstance(claim, Claim) for claim in score.claims)
@@ -259,12 +259,12 @@ assert isinstance(score, Score) and all(isinstance(claim, Claim) for claim in sc
 #: reads-the-course-s-own-code
 import inspect
 
-import course_utils.judge
-import course_utils.trial
+import course_utils.checks.judge
+import course_utils.checks.trial
 from course_utils import Lesson
 
-print(inspect.getsource(Lesson.check), inspect.getsource(course_utils.trial.Trial)[:100])
-print(course_utils.judge.TIDY, course_utils.__all__)
+print(inspect.getsource(Lesson.check), inspect.getsource(course_utils.checks.trial.Trial)[:100])
+print(course_utils.checks.judge.TIDY, course_utils.__all__)
 
 #: looks-into-a-closure
 def counter():

@@ -12,7 +12,7 @@ import signal
 import time
 from pathlib import Path
 
-from course_utils.classroom.results import ExerciseResult, Report
+from course_utils.classroom.judging.results import ExerciseResult, Report
 
 
 class StandIn:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.classroom import sandbox
-from course_utils.classroom.grader import Grader, Limits
-from course_utils.classroom.results import Report
+from course_utils.classroom.judging.grader import Grader
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.results import Report
+from course_utils.classroom.sandbox import bubblewrap as sandbox
 from tests.classroom.attacks import ATTACKS, DETACH, LOADS, Attack
 from tests.classroom.handed_in import Notebook, released, solutions
 

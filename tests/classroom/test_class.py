@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from course_utils import Lesson
-from course_utils.classroom.course import ClassFolder
-from course_utils.classroom.export import export
-from course_utils.classroom.kept import kept
-from course_utils.classroom.table import NO_SUBMISSION, class_table
+from course_utils.classroom.books.export import export
+from course_utils.classroom.books.kept import kept
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.run.table import NO_SUBMISSION, class_table
 from tests.classroom import drive, the_class
 from tests.classroom.hand_in import put
 from tests.classroom.the_class import LESSONS, STUDENTS, Student

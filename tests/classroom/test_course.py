@@ -15,15 +15,15 @@ from traitlets.config import PyFileConfigLoader
 from course_utils.authoring import cells
 from course_utils.authoring.files import dumps, read, write_text
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.course import FILTERS, PREPROCESSORS, ClassFolder
-from course_utils.classroom.create import CONFIG_TEXT, create
-from course_utils.classroom.feedback import solution_lines
-from course_utils.classroom.kept import Kept, keep, kept, key_of
-from course_utils.classroom.lock import only_one
-from course_utils.classroom.release import release
-from course_utils.classroom.results import Report
-from course_utils.classroom.seeds import SEEDS, seed_of, seeds_csv
-from course_utils.classroom.submissions import READ_BYTES, TIMESTAMP_BYTES, Submission, read_submission
+from course_utils.classroom.books.feedback import solution_lines
+from course_utils.classroom.books.kept import Kept, keep, kept, key_of
+from course_utils.classroom.course.create import CONFIG_TEXT, create
+from course_utils.classroom.course.folder import FILTERS, PREPROCESSORS, ClassFolder
+from course_utils.classroom.course.lock import only_one
+from course_utils.classroom.course.release import release
+from course_utils.classroom.course.seeds import SEEDS, seed_of, seeds_csv
+from course_utils.classroom.course.submissions import READ_BYTES, TIMESTAMP_BYTES, Submission, read_submission
+from course_utils.classroom.judging.results import Report
 from tests.classroom.hand_in import answered, hand_in, put, released
 from tests.classroom.stand_in import StandIn
 
@@ -349,7 +349,7 @@ def test_what_the_machine_cannot_read_is_no_fault_of_the_students(course, monkey
     def refused(path, flags):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("course_utils.classroom.submissions.os.open", refused)
+    monkeypatch.setattr("course_utils.classroom.course.submissions.os.open", refused)
     with pytest.raises(PermissionError):
         reading(course)
 
@@ -414,7 +414,7 @@ def test_a_result_is_good_for_this_content_release_and_version_alone(monkeypatch
     renamed = Submission("ada", "03_detach", b"1", ("There is no ...",))
     keys = {key, key_of(one, "another"), *(key_of(other, "release") for other in (*others, renamed))}
     assert len(keys) == 6
-    monkeypatch.setattr("course_utils.classroom.kept.package_version", lambda: "9.9.9")
+    monkeypatch.setattr("course_utils.classroom.books.kept.package_version", lambda: "9.9.9")
     assert key_of(one, "release") not in keys
 
 
@@ -485,7 +485,7 @@ def test_two_commands_do_not_work_in_one_course(course, capsys):
 
 def test_a_killed_command_leaves_no_lock(tmp_path):
     program = (
-        "import os, signal, sys; from pathlib import Path; from course_utils.classroom.lock import only_one\n"
+        "import os, signal, sys; from pathlib import Path; from course_utils.classroom.course.lock import only_one\n"
         "with only_one(Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.classroom.course import ClassFolder
+from course_utils.classroom.course.folder import ClassFolder
 from tests.classroom import drive
 from tests.classroom.hand_in import put
 from tests.classroom.the_class import STUDENTS

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from course_utils.classroom.__main__ import _parser
-from course_utils.classroom.grader import Limits
-from course_utils.classroom.results import OUTCOMES
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.results import OUTCOMES
 from tests.classroom.handed_in import Notebook
 from tests.classroom.the_class import ANSWER, STUDENTS
 

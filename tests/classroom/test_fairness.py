@@ -7,8 +7,9 @@ from functools import cache
 
 import pytest
 
-from course_utils.classroom import sandbox
-from course_utils.classroom.grader import Grader, Limits
+from course_utils.classroom.judging.grader import Grader
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.sandbox import bubblewrap as sandbox
 from tests.classroom.handed_in import impatient, outcomes, points
 from tests.classroom.odd_styles import STYLES
 from tests.classroom.the_class import LESSONS, PASSED, exercises

@@ -17,13 +17,13 @@ from nbgrader.plugins import CsvExportPlugin
 
 from course_utils.authoring.files import read
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.course import FILTERS, PREPROCESSORS, ClassFolder
-from course_utils.classroom.export import export
-from course_utils.classroom.feedback import feedback, places, solution_lines, without_places
-from course_utils.classroom.figures import plot_misunderstood
-from course_utils.classroom.grading import grade
-from course_utils.classroom.misunderstood import ExerciseCounts, as_csv, as_markdown, count
-from course_utils.classroom.shown import LONGEST_MARKED_UP, LONGEST_SHOWN, MARKED_UP, SHOWN, Bounded
+from course_utils.classroom.books.export import export
+from course_utils.classroom.books.feedback import feedback, places, solution_lines, without_places
+from course_utils.classroom.books.figures import plot_misunderstood
+from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
+from course_utils.classroom.books.shown import LONGEST_MARKED_UP, LONGEST_SHOWN, MARKED_UP, SHOWN, Bounded
+from course_utils.classroom.course.folder import FILTERS, PREPROCESSORS, ClassFolder
+from course_utils.classroom.run.command import grade
 from tests.classroom.hand_in import hand_in, solved
 from tests.classroom.stand_in import Here
 
@@ -360,7 +360,7 @@ def test_where_everybody_passed_nothing_is_said_to_be_unseen():
 
 
 def _report(course, student):
-    from course_utils.classroom.kept import kept
+    from course_utils.classroom.books.kept import kept
 
     return kept(ClassFolder(course.root).report(DETACH, student)).report
 

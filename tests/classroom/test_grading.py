@@ -12,16 +12,17 @@ from dataclasses import replace
 import pytest
 from nbgrader.api import MissingEntry
 
-from course_utils.classroom import grading, kept
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.course import ClassFolder
-from course_utils.classroom.feedback import feedback
-from course_utils.classroom.gradebook import Books
-from course_utils.classroom.grading import grade
-from course_utils.classroom.results import OUTCOMES, Report
-from course_utils.classroom.schedule import NotGraded
-from course_utils.classroom.table import NO_SUBMISSION, Row, cell, class_table, points
-from course_utils.classroom.tally import Tally
+from course_utils.classroom.books import kept
+from course_utils.classroom.books.feedback import feedback
+from course_utils.classroom.books.gradebook import Books
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.judging.results import OUTCOMES, Report
+from course_utils.classroom.run import command as grading
+from course_utils.classroom.run.command import grade
+from course_utils.classroom.run.schedule import NotGraded
+from course_utils.classroom.run.table import NO_SUBMISSION, Row, cell, class_table, points
+from course_utils.classroom.run.tally import Tally
 from tests.classroom.hand_in import hand_in, put
 from tests.classroom.stand_in import Here, StandIn
 
@@ -196,7 +197,7 @@ def test_rows_are_those_that_nbgrader_makes(course, here):
 
 def test_a_gradebook_that_is_busy_is_waited_for_and_then_told(course, here, monkeypatch):
     hand_in(course, "ada", DETACH)
-    monkeypatch.setattr("course_utils.classroom.ledger.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("course_utils.classroom.books.ledger.PATIENCE_SECONDS", 0.0)
     other = sqlite3.connect(course.root / "gradebook.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
@@ -366,7 +367,7 @@ def test_what_goes_wrong_with_one_costs_the_others_nothing(where, name, error, c
         hand_in(course, student, DETACH, {"snapshot": "x"})
     with monkeypatch.context() as patched:
         fail_for_bob(patched, where, name, error, lambda *values: values[:-1] if name == "key_of" else values)
-        patched.setattr("course_utils.classroom.schedule.Crew", lambda *options: here)
+        patched.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
         assert main(["grade", "--course", str(course.root), DETACH]) == 1
     printed = capsys.readouterr()
     assert f"bob: {type(error).__name__}: " in printed.out and "The same command, run again" in printed.err
@@ -406,7 +407,7 @@ def test_a_result_that_cannot_be_kept_is_entered_and_made_again(course, here, mo
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])  # each alone, and all in one transaction
 def test_an_id_that_the_gradebook_refuses_costs_the_others_nothing(seconds, course, here, monkeypatch):
-    monkeypatch.setattr("course_utils.classroom.ledger.LONGEST_PENDING_SECONDS", seconds)
+    monkeypatch.setattr("course_utils.classroom.books.ledger.LONGEST_PENDING_SECONDS", seconds)
     for student in ("ada", "bob", "eve"):
         hand_in(course, student, DETACH, {"snapshot": "x"})
     database = sqlite3.connect(course.root / "gradebook.db")
@@ -590,7 +591,7 @@ def report_of(course, answers) -> Report:
 
 
 def test_outside_a_terminal_progress_is_plain_lines(course, monkeypatch):
-    monkeypatch.setattr("course_utils.classroom.tally.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("course_utils.classroom.run.tally.EVERY_SECONDS", 0.0)
     stream = io.StringIO()
     good, odd = report_of(course, {}), report_of(course, {"snapshot": "# look: here"})
     with Tally(4, stream) as tally:

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from course_utils.classroom.answers import ELSEWHERE
-from course_utils.classroom.needs import Needs
-from course_utils.classroom.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
-from course_utils.classroom.rebuild import rebuild
-from course_utils.classroom.released import read_released
-from course_utils.classroom.source import defined, read_code
+from course_utils.classroom.rebuild.answers import ELSEWHERE
+from course_utils.classroom.rebuild.needs import Needs
+from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
+from course_utils.classroom.rebuild.rebuild import rebuild
+from course_utils.classroom.rebuild.released import read_released
+from course_utils.classroom.rebuild.source import defined, read_code
 from tests.classroom.handed_in import Notebook, released, solutions
 
 HELPER = "def halve(x):\n    return x / 2"
@@ -772,7 +772,7 @@ def test_code_that_breaks_parsers_is_only_code(source):
 def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "course_utils.classroom.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+        "course_utils.classroom.rebuild.source.read_code", lambda source: looked_at.append(source) or read_code(source)
     )
     notebook = Notebook()
     for number in range(20):
@@ -787,7 +787,7 @@ def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(mo
 def test_every_source_is_read_once(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "course_utils.classroom.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+        "course_utils.classroom.rebuild.source.read_code", lambda source: looked_at.append(source) or read_code(source)
     )
     notebook = Notebook().solve()
     notebook.cells.extend({"cell_type": "code", "source": HELPER, "metadata": {}} for _ in range(1000))
@@ -798,7 +798,7 @@ def test_every_source_is_read_once(monkeypatch):
 
 def test_two_thousand_versions_of_an_answer_are_compared_by_place(monkeypatch):
     notebook = Notebook()
-    monkeypatch.setattr("course_utils.classroom.reading.SubmittedCell.__eq__", None)
+    monkeypatch.setattr("course_utils.classroom.rebuild.reading.SubmittedCell.__eq__", None)
     for number in range(1900):
         notebook.cells.append({**notebook.cell("snapshot"), "id": f"v{number}", "source": f"def snapshot(x): {number}"})
     result = rebuilt(notebook)

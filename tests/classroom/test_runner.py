@@ -5,11 +5,12 @@ import json
 import nbformat
 import pytest
 
-from course_utils.classroom import sandbox
-from course_utils.classroom.grader import Grader, Limits
-from course_utils.classroom.guard import _Warden
-from course_utils.classroom.results import OUTCOMES, Report
-from course_utils.classroom.shell import Outputs
+from course_utils.classroom.judging.grader import Grader
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.results import OUTCOMES, Report
+from course_utils.classroom.sandbox import bubblewrap as sandbox
+from course_utils.classroom.sandbox.guard import _Warden
+from course_utils.classroom.sandbox.shell import Outputs
 from tests.classroom.handed_in import Notebook, impatient, outcomes, points, released, solutions
 
 pytestmark = pytest.mark.skipif(

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.classroom import sandbox
-from course_utils.classroom.grader import Grader, Limits, SandboxMissing
+from course_utils.classroom.judging.grader import Grader, SandboxMissing
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.sandbox import bubblewrap as sandbox
 from tests.classroom.handed_in import Notebook, impatient, outcomes, released
 
 pytestmark = pytest.mark.skipif(
@@ -241,7 +242,7 @@ print(hasattr(builtins, "left"), hasattr(torch, "left"), "LEFT" in os.environ, o
 def test_ending_the_grader_ends_everything(tmp_path):
     code = """
 import sys, time
-from course_utils.classroom.grader import Grader
+from course_utils.classroom.judging.grader import Grader
 from tests.classroom.handed_in import Notebook, released
 with Grader() as grader:
     print(grader._python._process.pid, flush=True)
@@ -287,7 +288,8 @@ def test_without_namespaces_of_its_own_every_submission_gets_a_fresh_python(monk
 
 ORDINARY = """
 import os
-from course_utils.classroom.grader import Grader, Limits
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.grader import Grader
 from tests.classroom.handed_in import Notebook, outcomes, released
 
 assert os.geteuid() != 0
@@ -324,7 +326,7 @@ def test_an_ordinary_user_needs_no_fresh_python_for_every_submission():
 
 READS_ITSELF = """
 import os, sys
-from course_utils.classroom import jail
+from course_utils.classroom.sandbox import jail
 
 if not jail.can_nest():
     jail.lead()

@@ -8,11 +8,11 @@ import psutil
 import pytest
 from distributed import LocalCluster
 
-from course_utils.classroom import schedule
-from course_utils.classroom.results import Report
-from course_utils.classroom.schedule import Crew, NotGraded
-from course_utils.classroom.submissions import Submission
-from course_utils.classroom.warm import PLUGIN, WarmGraders
+from course_utils.classroom.course.submissions import Submission
+from course_utils.classroom.judging.results import Report
+from course_utils.classroom.run import schedule
+from course_utils.classroom.run.schedule import Crew, NotGraded
+from course_utils.classroom.run.warm import PLUGIN, WarmGraders
 from tests.classroom.hand_in import hand_in
 from tests.classroom.stand_in import StandIn, Unwilling
 

@@ -8,10 +8,11 @@ import pytest
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
-from course_utils.classroom import sandbox
-from course_utils.classroom.grader import Grader, Limits
-from course_utils.classroom.outcomes import judged
-from course_utils.classroom.released import read_released
+from course_utils.classroom.judging.grader import Grader
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.outcomes import judged
+from course_utils.classroom.rebuild.released import read_released
+from course_utils.classroom.sandbox import bubblewrap as sandbox
 from tests.classroom.handed_in import Notebook, outcomes, points, released, solutions
 
 pytestmark = pytest.mark.skipif(
@@ -44,14 +45,15 @@ class Fake:
     def check(self, *_):
         return 9.0
 lesson = Fake()
-import course_utils, course_utils.exercise
+import course_utils, course_utils.checks.exercise
 course_utils.Lesson = Fake
-course_utils.exercise.Lesson.check = lambda *_: 9.0
+course_utils.checks.exercise.Lesson.check = lambda *_: 9.0
 """,
     "what judges": """
-import course_utils.judge, course_utils.trial, course_utils.lessons.detach as detach, course_utils.score as score
-course_utils.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
-course_utils.trial.Missed.__init__ = lambda *_, **__: None
+import course_utils.checks.judge, course_utils.checks.trial
+import course_utils.lessons.detach as detach, course_utils.checks.score as score
+course_utils.checks.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
+course_utils.checks.trial.Missed.__init__ = lambda *_, **__: None
 score.Claim.__init__ = score.Score.__new__ = lambda *_, **__: None
 for exercise in detach.EXERCISES:
     exercise.points = 0.0
@@ -83,7 +85,7 @@ except RuntimeError as error:
 """,
     "the table of modules": """
 import sys, types
-sys.modules['torch'] = sys.modules['course_utils.judge'] = types.ModuleType('torch')
+sys.modules['torch'] = sys.modules['course_utils.checks.judge'] = types.ModuleType('torch')
 """,
     "hooks on all modules": """
 from torch.nn.modules.module import register_module_forward_hook as hook
@@ -213,7 +215,7 @@ def test_answers_that_replace_things_while_they_are_judged_earn_nothing(grader):
     notebook = Notebook().write(
         # Put together, so that no look at the text sees it.
         snapshot="import importlib\ndef snapshot(x):\n"
-        "    judge = importlib.import_module('course_' + 'utils.ju' + 'dge')\n"
+        "    judge = importlib.import_module('course_' + 'utils.checks.ju' + 'dge')\n"
         "    judge._claim = judge._earned = lambda *_: (1.0, 'passed')\n    return x",
         mean_loss="import torch\ndef mean_loss(model, loss_fn, batches):\n"
         "    torch.equal = torch.allclose = lambda *_, **__: True\n    return torch.zeros(())",

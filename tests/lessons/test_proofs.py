@@ -13,10 +13,11 @@ import nbformat
 import pytest
 import torch
 
-from course_utils import Lesson, solutions
+from course_utils import Lesson
 from course_utils.catalogue import LESSONS
-from course_utils.exercise import Predict
-from course_utils.judge import GENERAL, is_blank
+from course_utils.checks.exercise import Predict
+from course_utils.checks.judge import GENERAL, is_blank
+from course_utils.lesson import SOLUTIONS
 
 # Fresh inputs each time. A check of the clinic runs a whole training script and draws its inputs a dozen times.
 ROUNDS = {"clinic": 1}
@@ -40,7 +41,7 @@ def wrongs():
 @cache
 def notebook(lesson):
     info = next(info for info in LESSONS if info.name == lesson)
-    return nbformat.read(solutions.FOLDER / f"{info.notebook}.ipynb", as_version=4)
+    return nbformat.read(SOLUTIONS / f"{info.notebook}.ipynb", as_version=4)
 
 
 def answer_cells(lesson):

@@ -1,0 +1,1 @@
+"""What everything else stands on: messages, text, markup. Imports nothing of the course."""

@@ -1,0 +1,176 @@
+"""How an author describes an exercise: ``Exercise`` (write or repair something), ``Predict`` (fill in a dict)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import torch
+
+from course_utils.base.text import describe
+from course_utils.checks.judge import Misconception, Rule, is_blank
+from course_utils.checks.score import Claim, Score
+from course_utils.checks.trial import Missed, Trial, plain
+
+__all__ = ["Claim", "Exercise", "Misconception", "Missed", "Predict", "Score", "Trial", "plain"]
+
+
+@dataclass
+class Exercise:
+    """An exercise whose answer is a function or a class.
+
+    Attributes:
+        name: what ``lesson.check`` takes.
+        points: the most that it earns.
+        hints: from the first nudge to the last; never the solution.
+        misconceptions: what the check recognises, by a key that the claims use in ``Missed(key)``.
+        raises: (part of "Type: message", key) for errors that show a misconception, first match wins.
+        effects: (part of a side effect's text, key) for changes that show a misconception, first match wins.
+        watches_side_effects: whether a last claim says that the answer changed nothing else.
+    """
+
+    name: str
+    points: float
+    hints: Sequence[str]
+    misconceptions: Mapping[str, Misconception]
+    raises: Sequence[tuple[str, str]] = ()
+    effects: Sequence[tuple[str, str]] = ()
+    watches_side_effects: bool = True
+    _rules: list[Rule] = field(default_factory=list, repr=False)
+
+    def claim(
+        self, text: str, *, weight: float = 1.0, gate: bool = False
+    ) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
+        """Adds a claim: a decorator for a function that raises ``Missed`` where the claim does not hold.
+
+        Args:
+            text: what must hold, as a phrase about the answer.
+            weight: its share of the points; 0 for what earns nothing by itself but must hold.
+            gate: later claims are judged only if this one holds.
+        """
+
+        def add(function: Callable[[Trial], None]) -> Callable[[Trial], None]:
+            self._rules.append(Rule(text, function, weight, gate))
+            return function
+
+        return add
+
+    def rules(self, answer: Any) -> Sequence[Rule]:
+        return self._rules
+
+    def is_stub(self, answer: Any) -> bool:
+        return is_blank(answer)
+
+    def notes(self, answer: Any) -> Iterable[str]:
+        return ()
+
+
+def normal_value(value: Any) -> Any:
+    """The form in which predictions are compared.
+
+    Truth values of Python, NumPy and torch, and 1 and 0, become bools; other whole numbers ints; texts lose outer
+    spaces and case; tuples and lists become tuples of such values.
+
+    Raises:
+        TypeError: nothing of the kind; the message says what is expected.
+    """
+    kind = type(value)  # and not `isinstance`, which asks the value itself
+    if issubclass(kind, (numpy.generic, numpy.ndarray)) or (issubclass(kind, torch.Tensor) and value.numel() == 1):
+        value = value.item()
+        kind = type(value)
+    if issubclass(kind, str):
+        return value.strip().casefold()
+    if issubclass(kind, (tuple, list)):
+        return tuple(normal_value(item) for item in value)
+    if kind is bool or (issubclass(kind, (int, float)) and value in (0, 1)):
+        return bool(value)
+    if issubclass(kind, int) or (issubclass(kind, float) and value.is_integer()):
+        return int(value)
+    raise TypeError("True or False, a whole number, or a text in quotes")
+
+
+@dataclass
+class Predict:
+    """An exercise whose answer is a dict of predictions. The engine's own answers are computed when it is checked.
+
+    Attributes:
+        name: what ``lesson.check`` takes.
+        points: the most that it earns, shared equally by the keys.
+        truth: computes the right value for each key, live, from fresh inputs.
+        hints: from the first nudge to the last.
+        misconceptions: what the check recognises, by key.
+        readings: which misconception a wrong value shows: (key, wrong value) or (key, ...) for any wrong value.
+        normal: brings a value into the form that is compared; see ``normal_value``.
+        choices: the values that can be chosen from, where the contract lists them.
+    """
+
+    name: str
+    points: float
+    truth: Callable[[Trial], Mapping[str, Any]]
+    keys: Sequence[str]
+    hints: Sequence[str]
+    misconceptions: Mapping[str, Misconception]
+    readings: Mapping[tuple[str, Any], str]
+    normal: Callable[[Any], Any] = normal_value
+    choices: Sequence[str] = ()
+    raises: Sequence[tuple[str, str]] = ()
+    effects: Sequence[tuple[str, str]] = ()
+    watches_side_effects: bool = False
+
+    def rules(self, answer: Any) -> Sequence[Rule]:
+        if type(answer) is not dict:
+            return [Rule("is a dict with one value a key", self._refuse, 1.0, gate=True)]
+        found: dict[str, Any] = {}
+
+        def truth(trial: Trial) -> Mapping[str, Any]:
+            # One run of the engine serves all keys.
+            if not found:
+                found.update(self.truth(trial))
+            return found
+
+        return [Rule(f"`{key}`", self._judge(key, answer, truth), 1.0, gate=False) for key in self.keys]
+
+    def is_stub(self, answer: Any) -> bool:
+        if type(answer) is dict:
+            return all(_is_no_answer(value) for key, value in answer.items() if key in self.keys)
+        # A set with ... in it is what a dict literal without keys leaves.
+        return is_blank(answer) or (type(answer) is set and all(item is ... for item in answer))
+
+    def notes(self, answer: Any) -> Iterable[str]:
+        if type(answer) is dict:
+            extra = [describe(key, 30) for key in answer if key not in self.keys]
+            if extra:
+                yield "Ignored, since the exercise does not ask for it: " + ", ".join(extra[:6]) + "."
+
+    def _refuse(self, trial: Trial) -> None:
+        raise Missed(expected="a dict with the keys " + ", ".join(self.keys), got=describe(trial.answer))
+
+    def _judge(self, key: str, answer: dict, truth: Callable[[Trial], Mapping[str, Any]]) -> Callable[[Trial], None]:
+        def judge_key(trial: Trial) -> None:
+            right = self.normal(truth(trial)[key])
+            given = answer.get(key, ...)
+            if _is_no_answer(given):
+                raise Missed(your_prediction="none yet")
+            try:
+                value = self.normal(given)
+            except (TypeError, ValueError) as error:
+                raise Missed(your_prediction=given, expected=str(error)) from None
+            if self.choices and value not in self.choices:
+                raise Missed(your_prediction=given, expected="one of " + ", ".join(map(repr, self.choices)))
+            if type(value) is not type(right):
+                raise Missed(your_prediction=given, expected=f"{_kind(right)}")
+            if value != right:
+                reading = self.readings.get((key, value)) or self.readings.get((key, ...), "")
+                raise Missed(reading, your_prediction=given, the_engine="says something else")
+
+        return judge_key
+
+
+def _is_no_answer(value: Any) -> bool:
+    return value is None or value is ...
+
+
+def _kind(value: Any) -> str:
+    return {bool: "True or False", int: "a whole number", str: "a text in quotes", tuple: "a tuple"}.get(
+        type(value), type(value).__name__
+    )

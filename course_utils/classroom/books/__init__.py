@@ -1,0 +1,1 @@
+"""Where grades go: the gradebook, feedback, exports."""

@@ -1,0 +1,108 @@
+"""Everything that leaves the course folder (``export``): marks, outcomes, misunderstandings, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from course_utils.authoring.files import write_text
+from course_utils.classroom.books.kept import kept
+from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
+from course_utils.classroom.course import spreadsheet
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.judging.results import Report
+
+SCORES = ("raw_score", "late_submission_penalty", "score", "max_score")
+
+
+def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> list[Path]:
+    """Writes the files, in place of older ones of the same names.
+
+    - ``grades.csv``: as nbgrader's own, with late penalties and the marks that people gave.
+    - ``outcomes.csv``: a line for each student and exercise: points, outcome, misunderstandings.
+    - ``misunderstood.csv`` and ``misunderstood.md``: how many students showed which misunderstanding.
+    - ``ASSIGNMENT.png``: the same as a figure; ``ASSIGNMENT.txt``: the figure in words.
+
+    Args:
+        course: the course folder.
+        assignments: names of released assignments.
+        target: a folder; made where it does not exist.
+
+    Returns:
+        The files, in that order.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    written = [write_text(spreadsheet.as_csv(_marks(course, assignments)), target / "grades.csv")]
+    counts: list[ExerciseCounts] = []
+    handed_in: dict[str, int] = {}
+    lines: list[tuple[str, ...]] = [
+        ("assignment", "student", "exercise", "earned", "possible", "outcome", "said", "misconceptions")
+    ]
+    for assignment in assignments:
+        reports = []
+        for report in _reports(course, assignment):
+            lines += _outcomes(report)
+            reports.append(report)
+        counts += count(reports)
+        handed_in[assignment] = len(reports)
+    written.append(write_text(spreadsheet.as_csv(lines), target / "outcomes.csv"))
+    written.append(write_text(as_csv(counts), target / "misunderstood.csv"))
+    written.append(write_text(as_markdown(counts), target / "misunderstood.md"))
+    for assignment in assignments:
+        if handed_in[assignment]:
+            rows = [row for row in counts if row.assignment == assignment]
+            written += _figure(rows, handed_in[assignment], target / f"{assignment}.png")
+    return written
+
+
+def _reports(course: ClassFolder, assignment: str) -> Iterator[Report]:
+    for student in course.submitters(assignment):
+        found = kept(course.report(assignment, student))
+        if found is not None:
+            yield found.report
+
+
+def _outcomes(report: Report) -> Iterator[tuple[str, ...]]:
+    for result in report.exercises:
+        yield (
+            report.assignment,
+            report.student,
+            result.exercise,
+            f"{result.earned:g}",
+            f"{result.possible:g}",
+            result.outcome,
+            result.said or "",
+            "; ".join(result.misconceptions),
+        )
+
+
+def _marks(course: ClassFolder, assignments: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """The lines that nbgrader's own exporter writes, which quotes nothing."""
+    yield (*("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"), *SCORES)
+    with course.gradebook() as gradebook:
+        for assignment in gradebook.assignments:
+            if assignment.name not in assignments:
+                continue
+            handed_in = {found.student_id: found for found in gradebook.assignment_submissions(assignment.name)}
+            for student in gradebook.students:
+                found = handed_in.get(student.id)
+                score, penalty = (found.score, found.late_submission_penalty) if found else (0.0, 0.0)
+                yield (
+                    *(assignment.name, assignment.duedate, found and found.timestamp),
+                    *(student.id, student.last_name, student.first_name, student.email),
+                    *(score, penalty, max(0.0, score - penalty), assignment.max_score),
+                )
+
+
+def _figure(counts: Sequence[ExerciseCounts], students: int, path: Path) -> list[Path]:
+    import matplotlib
+
+    from course_utils.classroom.books.figures import plot_misunderstood
+
+    with matplotlib.rc_context({"backend": "agg"}):  # no window, whatever the teacher's own setting is
+        drawing = plot_misunderstood(counts, students)
+        drawing.figure.savefig(path, dpi=144, facecolor=drawing.figure.get_facecolor())
+        import matplotlib.pyplot as plt
+
+        plt.close(drawing.figure)
+    return [path, write_text(drawing.description + "\n", path.with_suffix(".txt"))]

@@ -1,0 +1,187 @@
+"""Enters reports into nbgrader's gradebook and ``autograded/`` (``Books``), as ``nbgrader autograde`` would.
+
+What nbgrader does with a graded notebook is done here with a report: automatic scores, what a person still has to look
+at, comments, timestamps, late penalties by the course's own plugin. A mark that a person gave is never touched. One
+process writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+from nbformat import NotebookNode
+
+from course_utils.classroom.books.ledger import Ledger, Marks, Unusable, notebook_of
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.judging.results import ExerciseResult, Report
+
+if TYPE_CHECKING:
+    from nbgrader.api import SubmittedAssignment
+
+LONGEST_TIMESTAMP = 100  # characters; nbgrader's parser takes a minute for a megabyte
+
+
+class Books:
+    """The gradebook and ``autograded/`` of a course, open for one writer for the length of a ``with`` block."""
+
+    def __init__(self, course: ClassFolder) -> None:
+        self.course = course
+        self._open = ExitStack()
+
+    def __enter__(self) -> Books:
+        gradebook = self._open.enter_context(self.course.gradebook())
+        self._ledger = Ledger(gradebook)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        with self._open:
+            if kind is None or not issubclass(kind, Unusable):
+                self._ledger.commit()
+
+    @property
+    def refused(self) -> dict[tuple[str, str], Exception]:
+        """(assignment, student) -> what the gradebook did not take, once everything is committed."""
+        return self._ledger.refused
+
+    def enter(self, report: Report, timestamp: str) -> tuple[str, ...]:
+        """Enters a report: the notebook at once, the marks with others in one transaction.
+
+        Args:
+            report: of a released assignment.
+            timestamp: when it was handed in, as ``timestamp.txt`` says; empty where that is not known.
+
+        Returns:
+            What the teacher should know of it, one sentence each.
+
+        Raises:
+            Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
+            OSError: the notebook cannot be written.
+        """
+        time = _time(timestamp)
+        self._ledger.enter(_marks(report, time))
+        notebook = self.course.notebook("autograded", report.assignment, report.student)
+        notebook.parent.mkdir(parents=True, exist_ok=True)
+        self._write(notebook, report.notebook)
+        if time:
+            self._write(notebook.with_name("timestamp.txt"), timestamp + "\n")
+            return ()
+        notebook.with_name("timestamp.txt").unlink(missing_ok=True)
+        strange = f"timestamp.txt does not hold a time but {timestamp[:40]!r}; nobody knows whether it was late."
+        return (strange,) if timestamp else ()
+
+    def holds(self, report: Report, timestamp: str) -> bool:
+        """Whether all that ``enter`` would write is there."""
+        notebook = self.course.notebook("autograded", report.assignment, report.student)
+        try:
+            if notebook.read_text(encoding="utf-8") != report.notebook:
+                return False
+        except (OSError, ValueError):
+            return False
+        submission = self._ledger.find(report.assignment, report.student)
+        if submission is None or (_time(timestamp) and submission.timestamp != _time(timestamp)):
+            return False
+        scores = {grade.name: grade.auto_score for grade in notebook_of(submission).grades}
+        wanted = _marks(report, None).scores
+        return all(name in scores and scores[name] == score for name, score in wanted.items())
+
+    def apply_penalties(self, assignment: str) -> dict[str, str]:
+        """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
+
+        Returns:
+            Student -> one sentence, for each submission that lost points.
+        """
+        self._ledger.commit()
+        said = {}
+        for submission in self._ledger.gradebook.assignment_submissions(assignment):
+            student = submission.student.id
+            try:
+                if sentence := self._penalty(submission):
+                    said[student] = sentence
+            except Unusable:
+                raise
+            except Exception as error:  # a plugin is anybody's code
+                self.refused[assignment, student] = error
+        return said
+
+    def _penalty(self, submission: SubmittedAssignment) -> str:
+        from nbgrader.preprocessors import AssignLatePenalties
+
+        late, notebook, database = submission.total_seconds_late, notebook_of(submission), self._ledger.gradebook.db
+        if late <= 0 and not notebook.late_submission_penalty:
+            return ""
+        about = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student.id}
+        about["db_url"] = self.course.api.coursedir.db_url
+        database.commit()  # ends the reading: nbgrader reads and writes through a connection of its own
+        step = AssignLatePenalties(parent=self.course.api)
+        step.log.setLevel("ERROR")
+        self._ledger.patiently(partial(step.preprocess, NotebookNode(cells=[]), {"nbgrader": about}))
+        database.expire_all()
+        if not notebook.late_submission_penalty:
+            return ""
+        return f"{late / 3600:.1f} hours late, {notebook.late_submission_penalty:g} points less."
+
+    def _write(self, path: Path, text: str) -> None:
+        """Writes a file whole or not at all. What a power cut takes of it, the kept result gives back."""
+        # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
+        mode = 0o664 if self.course.api.coursedir.groupshared else 0o444
+        part = path.with_name(f".{path.name}.part")
+        part.unlink(missing_ok=True)
+        with part.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+        part.chmod(mode)
+        os.replace(part, path)
+
+
+def _marks(report: Report, timestamp: datetime | None) -> Marks:
+    from nbgrader.utils import compute_checksum, is_solution
+
+    cells = _cells(report)
+    scores = {result.grade_id: _automatic(result, cells.get(result.grade_id)) for result in report.exercises}
+    comments = {}
+    for name, cell in cells.items():
+        if is_solution(cell):
+            untouched = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+            comments[name] = "No response." if untouched else None
+    return Marks(report.student, report.assignment, timestamp, scores, comments)
+
+
+def _cells(report: Report) -> dict[str, NotebookNode]:
+    """The cells of the graded notebook that nbgrader knows by name."""
+    cells = (
+        nbformat.from_dict(cell) for cell in json.loads(report.notebook)["cells"] if "nbgrader" in cell["metadata"]
+    )
+    return {cell.metadata.nbgrader.grade_id: cell for cell in map(_with_source, cells)}
+
+
+def _with_source(cell: NotebookNode) -> NotebookNode:
+    cell.source = "".join(cell.source)
+    return cell
+
+
+def _automatic(result: ExerciseResult, cell: NotebookNode | None) -> float | None:
+    """The automatic score; None where a person has to give one."""
+    from nbgrader.utils import determine_grade, is_solution
+
+    if cell is not None and is_solution(cell):
+        return determine_grade(cell)[0]  # a written answer: 0 where it is untouched, else a person's to mark
+    return None if result.outcome == "review by hand" else result.earned
+
+
+def _time(timestamp: str) -> datetime | None:
+    """The time in UTC, as nbgrader reads it; None where the text is no time."""
+    from nbgrader.utils import parse_utc
+
+    if len(timestamp) > LONGEST_TIMESTAMP or not re.search("[0-9]{4}", timestamp):  # without a year, it reads today's
+        return None
+    try:
+        return parse_utc(timestamp)
+    except (ValueError, ArithmeticError, TypeError, OSError):  # what dateutil raises at a text that is no time
+        return None

@@ -1,0 +1,97 @@
+"""Results on disk, one JSON file a submission (``keep``, ``kept``), and the key that says when one is still good
+(``key_of``).
+
+A file is written whole or not at all and before anything else is done with a result, so that whatever is killed, what
+was graded stays graded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from course_utils.authoring.files import write_text
+from course_utils.classroom.course.submissions import Submission
+from course_utils.classroom.judging.results import Report
+
+FORMAT = 1
+PACKAGE = Path(__file__).resolve().parents[2]
+# What these hold decides no mark: a new figure or another word in the table must not grade a class again.
+_NO_MARKS = (
+    "authoring",
+    "draw",
+    "drills",
+    "progress",
+    "workspace",
+    "classroom/books",
+    "classroom/course",
+    "classroom/run",
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A result on disk.
+
+    Attributes:
+        key: what was graded, against what, by which version of the package: see ``key_of``.
+        timestamp: when it was handed in, as the student's ``timestamp.txt`` said.
+        report: the result.
+    """
+
+    key: str
+    timestamp: str
+    report: Report
+
+
+@cache
+def package_version() -> str:
+    """The version of what decides marks: a hash of the package's source files, and torch's version."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE).as_posix()
+        if not place.startswith(_NO_MARKS):
+            digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")
+    release = metadata.version("torch").partition("+")[0]  # the same one built for another processor judges the same
+    return f"course_utils {digest.hexdigest()[:12]} with torch {release}"
+
+
+def key_of(submission: Submission, released: str) -> str:
+    """A text that stays the same as long as grading again would give the same result."""
+    parts = (submission.digest, hashlib.sha256(released.encode()).hexdigest(), package_version())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def keep(path: Path, result: Kept) -> None:
+    """Writes a result to its file, in place of an older one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = result.report.to_json()
+    values = {
+        "format": FORMAT,
+        "key": result.key,
+        "graded_with": package_version(),
+        "timestamp": result.timestamp,
+        "digest": _digest(report),
+        "report": json.loads(report),
+    }
+    write_text(json.dumps(values, ensure_ascii=False, indent=1) + "\n", path)
+
+
+def kept(path: Path) -> Kept | None:
+    """The result in a file; None where there is none, or not as ``keep`` wrote it: it is graded again."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        report = json.dumps(values["report"], ensure_ascii=False)
+        if values["format"] != FORMAT or values["digest"] != _digest(report):
+            return None
+        return Kept(values["key"], values["timestamp"], Report.from_json(report))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _digest(report: str) -> str:
+    return hashlib.sha256(report.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""A course on disk: its folder, releases, what was handed in."""

@@ -1,0 +1,104 @@
+"""Makes a course folder from a checkout of the course (``create``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_utils.authoring.files import Course, write_text
+from course_utils.base.errors import explain
+from course_utils.classroom.course.folder import CONFIG
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+# Only what plain nbgrader needs to treat the lessons right; everything else is nbgrader's default, for you to set.
+CONFIG_TEXT = '''\
+"""nbgrader's settings for this course; https://nbgrader.readthedocs.io/en/stable/configuration/config_options.html
+lists them all. Both `nbgrader` and `python -m course_utils.classroom` read this file.
+"""
+
+c = get_config()  # noqa: F821  traitlets puts get_config in this file's namespace before it runs it
+
+c.CourseDirectory.course_id = "{course_id}"
+
+# A gradebook on a server that several people use, in place of gradebook.db in this folder:
+# c.CourseDirectory.db_url = "postgresql://user:password@host/{course_id}"
+
+# What stands in place of a solution. `pass` is right wherever a statement is, so that Run All on an untouched notebook
+# reaches the last cell.
+c.ClearSolutions.code_stub = {{"python": "# Your answer here.\\npass"}}
+c.ClearSolutions.text_stub = "*Your answer here.*"
+
+# Students' texts on nbgrader's pages, feedback and Formgrader: without HTML that acts, and none that takes minutes.
+c.HTMLExporter.filters = {{
+    "markdown2html": "course_utils.classroom.books.shown.markdown",
+    "strip_files_prefix": "course_utils.classroom.books.shown.unchanged",
+}}
+c.HTMLExporter.preprocessors = ["course_utils.classroom.books.shown.Bounded"]
+
+# For plain `nbgrader autograde`: a kernel that is stopped at once saves half a second a submission, and a check cell
+# that a student deleted costs them nothing.
+c.ExecutePreprocessor.shutdown_kernel = "immediate"
+c.OverwriteCells.add_missing_cells = True
+'''
+
+
+@dataclass(frozen=True)
+class Created:
+    """What ``create`` did: files written, and files left alone because they are there already, with other content."""
+
+    written: tuple[Path, ...]
+    kept: tuple[Path, ...]
+
+
+def create(root: Path, lessons: Iterable[str] = (), course_id: str = "", checkout: Path = CHECKOUT) -> Created:
+    """Makes a course folder, or adds what is missing to one. What a teacher has changed stays as it is.
+
+    Args:
+        root: the course folder; made where it does not exist.
+        lessons: such as ``03_detach`` or ``detach``; all where it is empty.
+        course_id: nbgrader's name of the course: letters, digits, ``-``, ``_`` and ``.``; the folder's name where it is
+            empty.
+        checkout: the folder that holds ``notebooks/solutions``.
+
+    Raises:
+        ValueError: the checkout is none, there is no such lesson, or the course id has other characters.
+    """
+    root = root.resolve()
+    course_id = course_id or root.name
+    if not course_id or not all(character.isalnum() or character in "-_." for character in course_id):
+        raise ValueError(
+            explain(
+                f"The course id would be {course_id!r}.",
+                "letters, digits, - _ and . alone.",
+                "it is part of paths and of every student's drill seeds.",
+                "python -m course_utils.classroom init FOLDER --course-id autograd-2027",
+            )
+        )
+    if not (checkout / "notebooks" / "solutions").is_dir():
+        raise ValueError(
+            explain(
+                f"{checkout} has no notebooks/solutions.",
+                "a checkout of the course: assignments are made from its solution notebooks.",
+                try_this="git clone the course, and run the command with the Python of its virtual environment.",
+            )
+        )
+    texts = {root / CONFIG: CONFIG_TEXT.format(course_id=course_id)}
+    for path in _solutions(Course(checkout), list(lessons)):
+        texts[root / "source" / path.stem / path.name] = path.read_text(encoding="utf-8")
+    written, kept = [], []
+    for path, text in texts.items():
+        if path.exists():
+            if path.read_text(encoding="utf-8") != text:
+                kept.append(path)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written.append(write_text(text, path))
+    return Created(tuple(written), tuple(kept))
+
+
+def _solutions(course: Course, names: list[str]) -> list[Path]:
+    # "detach" means "03_detach": teachers and learners call a lesson by its name.
+    full = {path.stem.partition("_")[2]: path.stem for path in course.solution_paths()}
+    return course.solution_paths([full.get(Path(name).stem, name) for name in names])

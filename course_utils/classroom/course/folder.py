@@ -1,0 +1,209 @@
+"""A teacher's course folder, as nbgrader lays it out (``ClassFolder``): settings, assignments, students, submissions.
+
+Every path and setting comes from nbgrader's own configuration, so that a course with another ``directory_structure`` or
+``db_url`` works as it does with plain nbgrader.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from course_utils.base.errors import explain
+from course_utils.classroom.course.submissions import Submission, read_submission
+
+if TYPE_CHECKING:
+    from nbgrader.api import Gradebook
+    from nbgrader.apps.api import NbGraderAPI
+
+CONFIG = "nbgrader_config.py"
+REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
+# What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
+FILTERS = {
+    "markdown2html": "course_utils.classroom.books.shown.markdown",
+    "strip_files_prefix": "course_utils.classroom.books.shown.unchanged",
+}
+PREPROCESSORS = ["course_utils.classroom.books.shown.Bounded"]
+
+
+class ClassFolder:
+    """A course folder that ``init`` made, or any nbgrader course whose assignments are the course's lessons.
+
+    Args:
+        root: the folder that holds ``nbgrader_config.py``.
+
+    Raises:
+        ValueError: there is no such file in the folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        if not (self.root / CONFIG).is_file():
+            raise ValueError(
+                explain(
+                    f"{self.root} holds no {CONFIG}.",
+                    "a course folder.",
+                    try_this="go to your course's folder, or make one: python -m course_utils.classroom init FOLDER.",
+                )
+            )
+
+    @cached_property
+    def api(self) -> NbGraderAPI:
+        """nbgrader's own interface to this course."""
+        _put_scripts_on_path()
+        from nbgrader.apps import NbGrader
+        from nbgrader.apps.api import NbGraderAPI
+        from traitlets.config import PyFileConfigLoader
+
+        app = NbGrader()
+        app.load_cwd_config = False  # this folder's settings, wherever the command is run
+        with quiet(app.log.name, logging.ERROR):  # it warns of a missing configuration in the user's own folders
+            app.load_config_file()  # what is set for all courses of this user or machine
+            app.update_config(PyFileConfigLoader(CONFIG, path=str(self.root)).load_config())
+            settings = app.config.CourseDirectory
+            # Paths in the settings count from this folder, as for plain nbgrader, which is run inside it.
+            settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
+            if "db_url" in settings:
+                settings.db_url = _absolute(settings.db_url, self.root)
+            pages = app.config.HTMLExporter
+            pages.filters = {**pages.get("filters", {}), **FILTERS}
+            pages.preprocessors = list(dict.fromkeys([*pages.get("preprocessors", []), *PREPROCESSORS]))
+            return NbGraderAPI(config=app.config)
+
+    @property
+    def course_id(self) -> str:
+        return self.api.coursedir.course_id
+
+    @contextmanager
+    def gradebook(self) -> Iterator[Gradebook]:
+        """The gradebook, open until the end of the block."""
+        gradebook = self.api.gradebook
+        try:
+            yield gradebook
+        finally:
+            gradebook.close()
+
+    def path(self, step: str, student: str, assignment: str) -> Path:
+        """The folder of one of nbgrader's steps (``"submitted"``, ``"release"``, ...) for a student's assignment."""
+        directory = getattr(self.api.coursedir, f"{step}_directory", step)
+        return Path(self.api.coursedir.format_path(directory, student, assignment))
+
+    def notebook(self, step: str, assignment: str, student: str = ".") -> Path:
+        """The assignment's notebook in that folder; the notebook is called as the assignment."""
+        return self.path(step, student, assignment) / f"{assignment}.ipynb"
+
+    def sources(self) -> list[str]:
+        """The assignments that have a source, in order."""
+        found = self.api.get_source_assignments()
+        return sorted(name for name in found if self.notebook("source", name).is_file())
+
+    def released(self) -> list[str]:
+        """The assignments that were released, in order."""
+        return [name for name in self.sources() if self.notebook("release", name).is_file()]
+
+    def choose(self, names: Iterable[str], known: list[str], what: str) -> list[str]:
+        """Those of ``known`` that are named; all where nothing is named.
+
+        Args:
+            names: as typed: ``03_detach``, with or without ``.ipynb``.
+            known: the assignments to choose from.
+            what: what they are, for the message: ``"released"``.
+
+        Raises:
+            ValueError: one is not among them, or there are none at all.
+        """
+        wanted = [Path(name).stem for name in names]
+        if not known:
+            command = "init ." if what == "source" else "release"
+            raise ValueError(
+                explain(
+                    f"{self.root} has no {what} assignment.",
+                    "at least one.",
+                    try_this=f"python -m course_utils.classroom {command}",
+                )
+            )
+        unknown = [name for name in wanted if name not in known]
+        if unknown:
+            raise ValueError(
+                explain(f"There is no {what} assignment {', '.join(unknown)}.", "one of " + ", ".join(known) + ".")
+            )
+        return [name for name in known if name in wanted] if wanted else known
+
+    def students(self) -> list[str]:
+        """Everybody in the gradebook, and everybody who handed in anything, in order."""
+        with self.gradebook() as gradebook:
+            enrolled = {student.id for student in gradebook.students}
+        return sorted(enrolled.union(self.submitters("*")))
+
+    def submitters(self, assignment: str) -> list[str]:
+        """The students who handed in this assignment, in order; ``"*"`` stands for any."""
+        return [name for name, trouble in self.handed_in(assignment).items() if not trouble]
+
+    def handed_in(self, assignment: str) -> dict[str, str]:
+        """What lies where students' folders for this assignment lie, in order.
+
+        Returns:
+            Name -> why it is no student's folder; empty where it is one.
+        """
+        directory, path = self.api.coursedir.submitted_directory, self.api.coursedir.format_path
+        name_in = path(directory, "(.*)", ".*" if assignment == "*" else re.escape(assignment), escape=True)
+        found: dict[str, str] = {}
+        for folder in sorted(glob.glob(path(directory, "*", assignment))):
+            match = re.fullmatch(name_in, folder, flags=re.DOTALL)
+            if match and found.get(match[1]) != "":
+                found[match[1]] = _trouble(match[1], folder)
+        return found
+
+    def submission(self, assignment: str, student: str) -> Submission:
+        """What a student handed in, as it lies on disk."""
+        folder = self.path("submitted", student, assignment)
+        topic = assignment.partition("_")[2] or assignment
+        return read_submission(folder, student=student, assignment=assignment, mark=f'"{topic}-')
+
+    def report(self, assignment: str, student: str) -> Path:
+        """Where the result of grading it is kept."""
+        return self.path(REPORTS, student, assignment) / "report.json"
+
+
+def _trouble(student: str, folder: str) -> str:
+    if not os.path.isdir(folder):
+        return f"{os.path.basename(folder)} is no folder"
+    # The gradebook can hold no name that is not in UTF-8. nbgrader passes over one with a line's end, takes * and ? for
+    # everybody, and writes < and > into its pages as they are.
+    if re.search(r"[\n*?<>\ud800-\udfff]", student):
+        return "the folder's name cannot be a student's id; rename it"
+    return ""
+
+
+def _absolute(db_url: str, root: Path) -> str:
+    scheme, file = db_url[:10], db_url[10:]
+    if scheme != "sqlite:///" or not file:
+        return db_url
+    return scheme + str(root / file)
+
+
+def _put_scripts_on_path() -> None:
+    # nbgrader calls `alembic` as a command when it makes a gradebook; it lies beside this interpreter.
+    scripts = str(Path(sys.executable).parent)
+    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH", ""))))
+
+
+@contextmanager
+def quiet(name: str, level: int = logging.CRITICAL) -> Iterator[None]:
+    """Leaves out of a log what nobody needs, while the block lasts."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -1,0 +1,100 @@
+"""Releases assignments: nbgrader's own generate_assignment, between two lints (``release``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_utils.authoring.build import learner_text
+from course_utils.authoring.files import read, topic_of
+from course_utils.authoring.lint import exercises_of, lint_learner, lint_solution, report
+from course_utils.authoring.problems import Problem
+from course_utils.base.errors import explain
+from course_utils.catalogue import LESSONS
+from course_utils.classroom.course.create import CHECKOUT
+from course_utils.classroom.course.folder import CONFIG, ClassFolder
+
+# What a front end leaves in a file, and stored outputs: nothing of it reaches a release or a grade.
+HARMLESS = {"alternative-text", "check-output", "error", "format", "metadata", "not-comparable", "not-executed"}
+HARMLESS |= {"size", "stderr"}
+
+
+@dataclass(frozen=True)
+class Released:
+    """One released assignment.
+
+    Attributes:
+        assignment: its name.
+        path: the released notebook.
+        points: what all its graded cells can earn.
+        as_the_course: whether it is, byte for byte, the course's own learner notebook.
+    """
+
+    assignment: str
+    path: Path
+    points: float
+    as_the_course: bool
+
+
+def release(course: ClassFolder, assignment: str) -> Released:
+    """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
+
+    Releasing again after a change is safe: marks stay, and nbgrader refuses a change of the graded cells once there are
+    submissions.
+
+    Raises:
+        ValueError: the source breaks a rule that grading stands on, a released cell shows a solution, or nbgrader
+            refuses; the message lists what to mend. Then no new release is written.
+    """
+    source, target = course.notebook("source", assignment), course.notebook("release", assignment)
+    _refuse(course, assignment, _lint(source, f"source/{assignment}/{source.name}"))
+    result = course.api.generate_assignment(assignment)
+    if not result["success"]:
+        raise ValueError(
+            explain(
+                f"nbgrader could not release {assignment}: {last_words(result)}",
+                "that nbgrader can open its gradebook, and, once there are submissions, that the graded cells of the "
+                "source are the same as before.",
+                try_this=f"mend what it names; or put {source} back as it was, or make an assignment of another name "
+                "from the new one.",
+            )
+        )
+    try:
+        _refuse(course, assignment, lint_learner(target, source, name=f"release/{assignment}/{target.name}"))
+    except ValueError:
+        target.unlink()  # a file that shows solutions must not lie where one might hand it out
+        raise
+    points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
+    return Released(assignment, target, points, _is_the_courses_own(target))
+
+
+def _lint(source: Path, name: str) -> list[Problem]:
+    automatic = {lesson.notebook: lesson.points for lesson in LESSONS}.get(source.stem, 10)
+    topic = topic_of(source)
+    problems = lint_solution(
+        source,
+        name=name,
+        points=automatic,
+        written_points=2 if automatic else 0,
+        exercises=exercises_of(topic),
+    )
+    return [problem for problem in problems if problem.rule not in HARMLESS]
+
+
+def _refuse(course: ClassFolder, assignment: str, problems: list[Problem]) -> None:
+    if problems:
+        raise ValueError(f"{assignment} is not released, because grading would go wrong.\n\n{report(problems)}")
+
+
+def _is_the_courses_own(target: Path) -> bool:
+    original = CHECKOUT / "notebooks" / "solutions" / target.name
+    if not original.is_file():
+        return False
+    return target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
+
+
+def last_words(result: dict) -> str:
+    """The most telling line of nbgrader's log."""
+    lines = [line.strip() for text in (result.get("log"), result.get("error")) for line in (text or "").splitlines()]
+    errors = [line for line in lines if "Error:" in line] or [line for line in lines if "ERROR" in line] or lines
+    return errors[0] if errors else "it gave no reason."

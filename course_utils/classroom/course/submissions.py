@@ -1,0 +1,126 @@
+"""What a student handed in, read from a folder that the student filled (``read_submission``).
+
+Nothing in it is trusted: a link could lead to another student's work, a pipe could block, a file could fill the memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_utils.base.markup import clean
+
+LARGEST_BYTES = 32 * 2**20
+READ_BYTES = LARGEST_BYTES  # of a larger file only one byte more is read: enough to be refused
+TIMESTAMP_BYTES = 200  # a time in any form is shorter
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One student's notebook for one assignment, as bytes.
+
+    Attributes:
+        student: nbgrader's student id.
+        assignment: the assignment's name.
+        content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
+        remarks: what was odd about the file, one sentence each, for the teacher.
+        timestamp: how ``timestamp.txt``, which nbgrader's collect writes, begins; empty where there is none.
+    """
+
+    student: str
+    assignment: str
+    content: bytes | None
+    remarks: tuple[str, ...] = ()
+    timestamp: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What tells two submissions apart: a hash over content and remarks."""
+        remarks = "\n".join(self.remarks).encode("utf-8", "surrogatepass")
+        parts = (b"" if self.content is None else b"+" + self.content, remarks)
+        return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -> Submission:
+    """Reads the notebook in a submitted folder, also where the student renamed it.
+
+    Args:
+        folder: such as ``submitted/ada/03_detach``.
+        student: who handed it in.
+        assignment: what the notebook should be called.
+        mark: a text that every notebook of this assignment holds; tells a renamed one from another.
+
+    Raises:
+        OSError: this machine cannot read it, which is no fault of the student's.
+    """
+    remarks: list[str] = []
+    content: bytes | None = None
+    name = _choose(folder, f"{assignment}.ipynb", mark.encode(), remarks)
+    if name is not None:
+        try:
+            content = _read(folder / name)
+        except ValueError as error:
+            content = b""
+            remarks.append(f"{_shown(name)} {error}, so it was not opened.")
+    try:
+        timestamp = _read(folder / "timestamp.txt", TIMESTAMP_BYTES).decode("utf-8-sig", "replace").strip()
+    except (FileNotFoundError, ValueError):  # none there, or one that the student put a link in place of
+        timestamp = ""
+    return Submission(student, assignment, content, tuple(remarks), timestamp)
+
+
+def _choose(folder: Path, expected: str, mark: bytes, remarks: list[str]) -> str | None:
+    found = sorted(name for name in os.listdir(folder) if name.lower().endswith(".ipynb"))
+    if expected in found:
+        return expected
+    likely = [name for name in found if mark in _peek(folder / name)] or found
+    if not likely:
+        return None
+    newest = max(likely, key=lambda name: (_modified(folder / name), name))
+    others = f", the newest of {len(likely)}" if len(likely) > 1 else ""
+    remarks.append(f"There is no {expected}; {_shown(newest)} was graded in its place{others}.")
+    return newest
+
+
+def _shown(name: str) -> str:
+    # A name from a Windows zip need not be UTF-8, and no file that is written here could hold it.
+    return clean(name, 120)
+
+
+def _modified(path: Path) -> float:
+    return path.lstat().st_mtime
+
+
+def _peek(path: Path) -> bytes:
+    try:
+        return _read(path)
+    except (OSError, ValueError):
+        return b""
+
+
+def _read(path: Path, most: int = READ_BYTES) -> bytes:
+    """How a file begins, at most so many bytes and one more, without following a link or waiting for a pipe.
+
+    Raises:
+        ValueError: what it is instead of a file, as a phrase.
+        OSError: there is none, or it cannot be read.
+    """
+    # Not on Windows, where these flags are missing and a student cannot make links without being an administrator.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise ValueError("is a link to another file") from None
+        if error.errno == errno.ENXIO:  # a socket
+            raise ValueError("is no ordinary file") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("is no ordinary file")
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(most + 1)

@@ -1,0 +1,1 @@
+"""Grades one submission."""

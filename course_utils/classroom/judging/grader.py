@@ -1,0 +1,133 @@
+"""Grades one submission at a time, in the sandbox (``Grader``, ``Limits``).
+
+The notebook is rebuilt here, from data alone; its code runs in a fork of one warm Python behind bubblewrap; scores come
+back through the guard and become cards here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import warnings
+from functools import lru_cache
+from types import TracebackType
+
+from course_utils.classroom.judging import outcomes
+from course_utils.classroom.judging.director import Director
+from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.results import ExerciseResult, Report
+from course_utils.classroom.rebuild.reading import Unreadable
+from course_utils.classroom.rebuild.rebuild import Rebuilt, rebuild, untouched
+from course_utils.classroom.rebuild.released import Released, read_released
+from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
+from course_utils.classroom.sandbox.bubblewrap import missing
+from course_utils.classroom.sandbox.jail import Bounds
+from course_utils.classroom.sandbox.warm_python import WarmPython
+
+
+class Grader:
+    """Turns submissions into reports. Use it in a ``with`` block, which holds one warm Python.
+
+    Args:
+        limits: of every submission.
+        sandbox: whether students' code is held by bubblewrap; without it, it runs with all your rights, which is warned
+            of and recorded in every report.
+
+    Raises:
+        SandboxMissing: (an ``OSError``, when the ``with`` block begins) there can be no sandbox here; the message says
+            what to install or to allow.
+    """
+
+    def __init__(self, limits: Limits = Limits(), sandbox: bool = True) -> None:  # noqa: B008  frozen
+        self.limits, self.sandbox = limits, sandbox
+        self._python = WarmPython(sandbox)
+
+    def __enter__(self) -> Grader:
+        reason = missing() if self.sandbox or sys.platform != "linux" else None
+        if reason is not None:
+            raise SandboxMissing(reason)
+        if not self.sandbox:
+            warnings.warn(
+                "Students' code is graded without a sandbox: it can read and change whatever you can.", stacklevel=2
+            )
+        self._python.open()
+        if self.sandbox and not self._python.nested:
+            warnings.warn(
+                "This system lets the sandbox make no further namespaces, so that every submission gets a Python of "
+                "its own: safe, and some seconds slower each.",
+                stacklevel=2,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._python.close()
+
+    def grade(self, released: str, submitted: bytes | None, *, student: str, assignment: str) -> Report:
+        """Grades a submission. Nothing in it makes this raise.
+
+        Args:
+            released: the released notebook as text.
+            submitted: what was handed in; None where nothing was.
+            student: nbgrader's student id, for the report.
+            assignment: the assignment's name, for the report.
+
+        Raises:
+            ValueError: the released notebook is none.
+            OSError: the warm Python ended and could not be started again.
+        """
+        started = time.perf_counter()
+        notebook = _released(released)
+        reviews: list[str] = []
+        notes: list[str] = []
+        try:
+            rebuilt = rebuild(notebook, submitted, self.limits.notebook_bytes)
+        except Unreadable as reason:
+            rebuilt = untouched(notebook)
+            rebuilt.repairs = [f"Nothing was graded. {reason}"]
+            results = {cell.id: outcomes.unreadable(cell, str(reason)) for cell in notebook.graded}
+        else:
+            director = Director(notebook, rebuilt, self._python, self._bounds(), self.limits)
+            results = director.run()
+            reviews, notes = director.reviews, director.notes
+        exercises = tuple(outcomes.result_of(cell, results[cell.id]) for cell in notebook.graded)
+        return Report(
+            student=student,
+            assignment=assignment,
+            exercises=exercises,
+            repairs=tuple(rebuilt.repairs),
+            reviews=tuple(dict.fromkeys(reviews)),
+            notes=tuple(dict.fromkeys(notes)),
+            notebook=_with_cards(notebook, rebuilt, exercises),
+            sandbox="bubblewrap" if self.sandbox else "none",
+            wall_seconds=round(time.perf_counter() - started, 4),
+        )
+
+    def _bounds(self) -> Bounds:
+        limits = self.limits
+        return Bounds(math.ceil(limits.cpu_seconds), limits.memory_bytes, limits.processes, limits.file_bytes)
+
+
+@lru_cache(maxsize=32)
+def _released(text: str) -> Released:
+    return read_released(text)
+
+
+def _with_cards(released: Released, rebuilt: Rebuilt, exercises: tuple[ExerciseResult, ...]) -> str:
+    """The rebuilt notebook as text, each check cell with its card, as a kernel would have shown it."""
+    cards = {cell.id: result for cell, result in zip(released.graded, exercises, strict=True)}
+    for step in rebuilt.steps:
+        result = cards.get(step.released.id) if step.released else None
+        cell = rebuilt.notebook["cells"][step.index]
+        if result is None or cell["cell_type"] != "code":
+            continue
+        count = cell.get("execution_count") or step.index + 1
+        cell["execution_count"] = count
+        data = {"text/html": result.html, "text/plain": repr(float(result.earned))}
+        cell["outputs"] = [
+            {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}},
+        ]
+    return json.dumps(rebuilt.notebook, ensure_ascii=False, indent=1) + "\n"

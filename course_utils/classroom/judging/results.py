@@ -1,0 +1,120 @@
+"""What grading one submission gives: a report (``Report``) with one result an exercise (``ExerciseResult``).
+
+Plain data, to and from JSON, so that a report can cross a process, a network or a restart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeVar, get_args
+
+Outcome = Literal[
+    "passed", "partial", "not attempted", "wrong", "raised", "timed out", "killed", "unreadable", "review by hand"
+]
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
+_Data = TypeVar("_Data")
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "str | None": lambda value: value is None or isinstance(value, str),
+    "float": lambda value: isinstance(value, (int, float)) and abs(value) < 1e12,  # neither infinite nor no number
+    "Outcome": lambda value: value in OUTCOMES,
+    "tuple[str, ...]": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "tuple[ExerciseResult, ...]": lambda value: isinstance(value, tuple),
+}
+
+
+@dataclass(frozen=True)
+class ExerciseResult:
+    """What one graded cell earned, and why.
+
+    Attributes:
+        grade_id: nbgrader's name of the graded cell: the check cell, or the written answer.
+        exercise: the exercise's own name, for example ``"snapshot"``.
+        earned: points; 0 for everything that was not judged.
+        possible: the cell's points.
+        outcome: ``"wrong"`` was judged and earned nothing; ``"review by hand"`` withholds the points until the teacher
+            has looked; a written answer is always one of these.
+        said: where points are withheld, what the check said: ``"2 of 2 points"``; else None.
+        misconceptions: the names on the card, the likeliest first.
+        text: the card as plain text.
+        html: the card as HTML.
+        wall_seconds: what judging took.
+    """
+
+    grade_id: str
+    exercise: str
+    earned: float
+    possible: float
+    outcome: Outcome
+    said: str | None
+    misconceptions: tuple[str, ...]
+    text: str
+    html: str
+    wall_seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What grading one submission gave.
+
+    Attributes:
+        student: nbgrader's student id.
+        assignment: the assignment's name, for example ``"03_detach"``.
+        exercises: every graded cell of the released notebook, in its order, always all of them.
+        repairs: what rebuilding the notebook changed, one sentence each.
+        reviews: what the teacher should look at by hand, one sentence each: in which cell, and what was seen.
+        notes: what else is worth knowing, one sentence each.
+        notebook: the rebuilt and executed notebook as text, with the cards as outputs of the check cells.
+        sandbox: what held the student's code: ``"bubblewrap"`` or ``"none"``.
+        wall_seconds: the whole of it, from the submission's bytes to this report.
+    """
+
+    student: str
+    assignment: str
+    exercises: tuple[ExerciseResult, ...]
+    repairs: tuple[str, ...]
+    reviews: tuple[str, ...]
+    notes: tuple[str, ...]
+    notebook: str
+    sandbox: str
+    wall_seconds: float
+
+    @property
+    def earned(self) -> float:
+        """Points of all exercises together, without what is withheld."""
+        return sum(result.earned for result in self.exercises)
+
+    @property
+    def possible(self) -> float:
+        """The most that the released notebook can earn."""
+        return sum(result.possible for result in self.exercises)
+
+    def to_json(self) -> str:
+        """The report as JSON text; ``from_json`` reads it back. Half a surrogate pair, which no file can hold, is a
+        question mark in it."""
+        return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "replace").decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Reads what ``to_json`` wrote.
+
+        Raises:
+            ValueError: the text is no JSON, or not a report's; the message says which field is missing or strange.
+        """
+        try:
+            values = json.loads(text)
+            exercises = tuple(_made(ExerciseResult, item) for item in values["exercises"])
+            return _made(cls, values | {"exercises": exercises})
+        except (KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"Not a report's JSON: {error}.") from error
+
+
+def _made(kind: type[_Data], values: dict[str, Any]) -> _Data:
+    """The plain data class, of values that are what its fields say."""
+    for field in fields(kind):  # type: ignore[arg-type]  # a data class, which no annotation can ask for
+        if not _FITS[str(field.type)](values[field.name]):
+            raise ValueError(f"Not a report's {field.name}: {values[field.name]!r:.100}.")
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return kind(**{**values, **lists})

@@ -1,0 +1,1 @@
+"""From what was handed in to a notebook that can be judged."""

@@ -1,0 +1,142 @@
+"""A released notebook as the grader sees it: which cell is what, which answer each check looks at (``Released``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from course_utils.base.errors import explain
+from course_utils.classroom.rebuild.source import Code, called_on_lesson, lessons_made, read_code
+
+Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
+
+
+@dataclass(frozen=True)
+class ReleasedCell:
+    """One cell of the released notebook.
+
+    Attributes:
+        id: nbformat's id.
+        kind: ``"code"``, ``"markdown"`` or ``"raw"``.
+        source: its text.
+        role: ``"set-up"`` is locked code, ``"by hand"`` is graded by a person, ``"experiment"`` is all other code.
+        grade_id: nbgrader's name for it; empty where it has none.
+        points: what it can earn.
+        lesson: of a check cell, the lesson's name; empty where the check is a teacher's own.
+        exercise: of a check cell, the exercise's name; of others empty.
+        expression: of a check cell, the answer as an expression.
+        answer: of a check cell, the id of the answer cell that it looks at; empty where there is none.
+        names: of an answer cell, what it is to define.
+        is_task: whether the student's work stands in cells of their own after it.
+        code: what is known of its source.
+    """
+
+    id: str
+    kind: str
+    source: str
+    role: Role
+    grade_id: str = ""
+    points: float = 0.0
+    lesson: str = ""
+    exercise: str = ""
+    expression: str = ""
+    answer: str = ""
+    names: frozenset[str] = frozenset()
+    is_task: bool = False
+    code: Code = field(default_factory=Code)
+
+
+@dataclass(frozen=True)
+class Released:
+    """The released notebook.
+
+    Attributes:
+        notebook: as it was read.
+        cells: in its order.
+    """
+
+    notebook: dict[str, Any]
+    cells: tuple[ReleasedCell, ...]
+    by_id: dict[str, ReleasedCell] = field(compare=False)
+
+    @property
+    def graded(self) -> tuple[ReleasedCell, ...]:
+        """The cells that earn points or are graded by hand, in order."""
+        return tuple(cell for cell in self.cells if cell.role in ("check", "by hand"))
+
+    def checks_of(self, answer: ReleasedCell) -> tuple[ReleasedCell, ...]:
+        return tuple(cell for cell in self.cells if cell.answer == answer.id)
+
+
+def read_released(text: str) -> Released:
+    """Reads a released notebook.
+
+    Raises:
+        ValueError: it is no notebook of format 4, or two of its cells have the same id: the teacher's own mistake.
+    """
+    try:
+        notebook = json.loads(text)
+        cells = [_cell(item, position) for position, item in enumerate(notebook["cells"])]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            explain(
+                f"A released notebook could not be read: {error!r}.",
+                "a notebook of format 4, as `release` writes it.",
+                try_this="release the assignment again.",
+            )
+        ) from error
+    ids = [cell.id for cell in cells]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise ValueError(
+            explain(f"Two cells of a released notebook have the same id: {', '.join(twice)}.", "each has its own.")
+        )
+    cells = _paired(cells)
+    return Released(notebook, tuple(cells), {cell.id: cell for cell in cells})
+
+
+def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
+    source = item["source"] if isinstance(item["source"], str) else "".join(item["source"])
+    grading = item.get("metadata", {}).get("nbgrader", {})
+    kind = item["cell_type"]
+    grade, solution, task = (bool(grading.get(name)) for name in ("grade", "solution", "task"))
+    role: Role
+    if task or (grade and solution):
+        role = "by hand"
+    elif grade and kind == "code":
+        role = "check"
+    elif solution and kind == "code":
+        role = "answer"
+    elif kind != "code":
+        role = "text"
+    else:
+        role = "set-up" if grading.get("locked") else "experiment"
+    grade_id = str(grading.get("grade_id", ""))
+    name = item.get("id") or grade_id or f"cell-{position + 1}"
+    points, code = float(grading.get("points", 0) or 0), read_code(source) if kind == "code" else Code()
+    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, code=code)
+
+
+def _paired(cells: list[ReleasedCell]) -> list[ReleasedCell]:
+    lessons: dict[str, str] = {}
+    wanted: dict[str, frozenset[str]] = {}
+    result, before = [], []
+    for cell in cells:
+        if cell.kind == "code":
+            lessons |= lessons_made(cell.source)
+        if cell.role == "answer":
+            before.append(cell)
+        if cell.role == "check":
+            call = called_on_lesson(cell.source)
+            if call and call[0] in lessons:
+                cell = replace(cell, lesson=lessons[call[0]], exercise=call[1], expression=call[2])
+            # The answer cell that defines what the check looks at; where none does, the one before it.
+            names = frozenset({cell.expression} if cell.expression else ())
+            answer = next((a for a in reversed(before) if names & a.code.defines), before[-1] if before else None)
+            if answer is not None:
+                cell = replace(cell, answer=answer.id)
+                wanted[answer.id] = wanted.get(answer.id, frozenset()) | (names or answer.code.defines)
+        result.append(cell)
+    names_of = {cell.id: wanted.get(cell.id) or cell.code.defines for cell in before}
+    return [replace(cell, names=names_of.get(cell.id, frozenset())) for cell in result]

@@ -1,0 +1,1 @@
+"""Grades a class: the command, its workers and what it prints."""

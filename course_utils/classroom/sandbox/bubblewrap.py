@@ -1,0 +1,160 @@
+"""Starts the warm interpreter inside bubblewrap, or without (``start``), and says what is missing (``missing``).
+
+Inside there is no network, no home directory and no course folder: only the interpreter, the installed packages and
+this package, all read-only, and empty folders in memory. See https://github.com/containers/bubblewrap.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from course_utils.base.errors import explain
+
+PACKAGE = Path(__file__).resolve().parents[2]
+_SYSTEM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
+# What the dynamic linker, the time zone and matplotlib's fonts are read from; nothing about users.
+_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/fonts")
+_CPU = "/sys/devices/system/cpu"  # torch counts cores there, and complains on stderr where it is missing
+HOME = "/home/student"
+
+INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap"
+APPARMOR = (
+    "on Ubuntu 24.04 and newer AppArmor keeps programs from making user namespaces: "
+    "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 allows it until the next start, and "
+    "docs/classroom.md says how to allow it for bubblewrap alone"
+)
+
+
+class SandboxMissing(OSError):
+    """Submissions cannot be held in a sandbox here; the message says what to install or to allow."""
+
+
+def missing() -> str | None:
+    """Why there can be no sandbox here, as a message for the teacher; None where there can be one."""
+    if sys.platform != "linux":
+        return explain(
+            f"Submissions were to be graded in a sandbox on {sys.platform}.",
+            "Linux: the sandbox is made by bubblewrap, which needs its namespaces.",
+            "a submission is somebody else's program, and would run with all your rights.",
+            "grade on Linux (WSL 2 and containers will do).",
+        )
+    if not shutil.which("bwrap"):
+        return explain(
+            "The program bwrap was looked for on PATH.",
+            "bubblewrap is installed.",
+            "a submission is somebody else's program, and would run with all your rights.",
+            INSTALL + ".",
+        )
+    try:
+        trial = subprocess.run(
+            [*_command(())[:-1], "/usr/bin/env", "true"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "bubblewrap did not come to an end within 20 s."
+    if trial.returncode == 0:
+        return None
+    return explain(
+        f"bubblewrap was tried, and said: {trial.stderr.strip()[:300] or trial.returncode}",
+        "it starts a program in a namespace of its own.",
+        "a submission is somebody else's program, and would run with all your rights.",
+        APPARMOR + ".",
+    )
+
+
+def start(control: int, sandbox: bool) -> subprocess.Popen[bytes]:
+    """Starts the warm interpreter.
+
+    Args:
+        control: descriptor of the socket that it is to serve; it inherits it under the same number.
+        sandbox: whether to start it inside bubblewrap.
+
+    Returns:
+        The process: bubblewrap's own, or the interpreter's.
+
+    Raises:
+        OSError: it could not be started.
+    """
+    roots = _python_folders()
+    code = (
+        f"import sys; sys.path += [path for path in {_search_path()!r} if path not in sys.path]; "
+        "__import__('course_utils.classroom.sandbox.zygote', fromlist=['main'])"
+        f".main({control}, {[*roots, str(PACKAGE)]!r}, {sandbox!r})"
+    )
+    command = [sys.executable, "-I", "-c", code]
+    if sandbox:
+        command = [*_command((*roots, str(PACKAGE)))[:-1], "--chdir", "/", "--", *command]
+    return subprocess.Popen(
+        command,
+        env=_environment(sandbox),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=(control,),
+        start_new_session=True,  # Ctrl-C is for the grader, which ends it in its own time
+    )
+
+
+def _command(folders: tuple[str, ...]) -> list[str]:
+    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--new-session", "--cap-add", "ALL"]
+    for folder in _SYSTEM_FOLDERS:
+        path = Path(folder)
+        if path.is_symlink():
+            command += ["--symlink", os.readlink(path), folder]
+        elif path.is_dir():
+            command += ["--ro-bind", folder, folder]
+    for name in (*_SYSTEM_FILES, _CPU):
+        command += ["--ro-bind-try", name, name]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", HOME]
+    for folder in folders:
+        if not folder.startswith("/usr/"):
+            command += ["--ro-bind", folder, folder]
+    return [*command, "--remount-ro", "/", "--remount-ro", "/dev", "--"]
+
+
+def _python_folders() -> tuple[str, ...]:
+    """Where the interpreter and the installed packages lie, without those that lie in one of the others."""
+    wanted = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.realpath(sys.executable))]
+    wanted += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    wanted += [folder for folder in (*site.getsitepackages(), site.getusersitepackages()) if folder in sys.path]
+    found: list[str] = []
+    for folder in sorted({os.path.abspath(folder) for folder in wanted if os.path.isdir(folder)}, key=len):
+        if not any(folder == kept or folder.startswith(kept.rstrip("/") + "/") for kept in found):
+            found.append(folder)
+    return tuple(found)
+
+
+def _search_path() -> list[str]:
+    """Where packages are found: what this process uses and the sandbox shows, and where this package lies."""
+    folders = (*_python_folders(), *_SYSTEM_FOLDERS)
+    shown = [path for path in sys.path if path and os.path.isdir(path) and path.startswith(folders)]
+    return [*shown, str(PACKAGE.parent)]
+
+
+def _environment(sandbox: bool) -> dict[str, str]:
+    one = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
+    home = HOME if sandbox else os.environ.get("HOME", "/")
+    # The sandbox's own /tmp, an empty folder in memory; without a sandbox, libraries use their usual folders.
+    folders = {"IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"} if sandbox else {}
+    return {
+        **kept,
+        **one,
+        **folders,
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": home,
+        "USER": "student",
+        "LOGNAME": "student",
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp" if sandbox else os.environ.get("TMPDIR", "/tmp"),
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "CUDA_VISIBLE_DEVICES": "",  # no GPU: it has no namespace, and its driver does not survive a fork
+        "COURSE_UTILS_PROGRESS": "off",
+        "NBGRADER_EXECUTION": "autograde",  # what nbgrader tells notebooks that it runs
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

@@ -1,0 +1,296 @@
+"""Runs the cells of one submission and judges its answers, inside the student's own process (``prepare``).
+
+Cells run in the IPython shell of this process, and nothing of what judges can be reached while they do: no frame, no
+list of the garbage collector, no name leads to it. Each check runs in a fork. What judges wakes there, as a function
+that the interpreter itself calls after a fork: it puts back what a student's code may have replaced, asks the guard
+what to judge, and signs what it found. What the answer does there is gone with the fork.
+
+Limits: an answer is judged in the process in which it runs, because what is judged is what it does to live tensors. A
+student's code that finds its way from an object to the code behind it (``__globals__`` of a model that it was given,
+``__subclasses__`` of ``object``), or writes memory through a library's missing bounds check, can reach what judges it.
+The plain ways lead nowhere or are seen; not every other one is.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from course_utils.checks.exercise import Exercise, Predict
+from course_utils.checks.judge import _BUSY, judge
+from course_utils.classroom.sandbox.protocol import Channel, signed
+from course_utils.classroom.sandbox.shell import Outputs
+from course_utils.classroom.tampering import audit
+
+if TYPE_CHECKING:
+    from course_utils.classroom.sandbox.shell import Shell
+
+# This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
+
+_set_profile, _set_trace = sys.setprofile, sys.settrace
+_TEXT = 20_000  # characters of any one text in a result
+# What a cell can leave changed for the cells after it.
+_SETTINGS = (
+    torch.is_grad_enabled,
+    torch.is_inference_mode_enabled,
+    torch.get_default_dtype,
+    torch.get_default_device,
+    torch.is_anomaly_enabled,
+    torch.are_deterministic_algorithms_enabled,
+    torch.get_float32_matmul_precision,
+    gc.isenabled,
+    sys.getrecursionlimit,
+)
+
+
+def prepare(
+    descriptor: int,
+    reports: int,
+    secret: bytes,
+    shell: Shell,
+    restore: Callable[[], list[str]],
+    exercises: dict[tuple[str, str], Exercise | Predict],
+    roots: tuple[str, ...],
+    veils: frozenset[types.CodeType],
+) -> Callable[[], None]:
+    """Makes the process ready for a student's code.
+
+    Args:
+        descriptor: of the socket to the guard.
+        reports: descriptor of the socket for what ``audit`` sees.
+        secret: proves to the guard that it is the check which speaks.
+        shell: where cells run.
+        restore: puts back what differs, and names it; see ``integrity``.
+        exercises: by lesson and name.
+        roots: folders whose code is not a student's.
+        veils: see ``veil.lay``.
+
+    Returns:
+        What serves the guard's requests until it ends the process. Its frame holds nothing of what judges.
+    """
+    channel = Channel(socket.socket(fileno=descriptor))
+    place, asked = ["the set-up cell"], list[bool]()
+    begin_judging = audit.install(reports, secret, roots, veils, place)
+    settings = [get() for get in _SETTINGS]
+
+    def after_fork() -> None:
+        if asked:
+            asked.clear()  # a process that the answer forks is none of a check
+            try:
+                _check(channel, secret, shell, restore, exercises, settings, begin_judging)
+            finally:
+                os._exit(0)
+
+    # In this order, and before any that a student registers: what a student's code has set up to be called at every
+    # call or collection would meet the frame of a Python function, and what that holds.
+    for call in (partial(_set_profile, None), partial(_set_trace, None), gc.callbacks.clear, after_fork):
+        os.register_at_fork(after_in_child=call)
+    signal.signal(signal.SIGINT, shell.interrupt)
+    sys.path.insert(0, "")  # as in a kernel: modules that cells write are found
+    channel.send({"up": os.getpid()})
+    serve = _server(channel, shell, place, asked)
+    gc.collect()
+    gc.freeze()  # what is frozen is on none of the garbage collector's lists
+    return serve
+
+
+def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool]) -> Callable[[], None]:
+    me = os.getpid()
+
+    def serve() -> None:
+        while True:
+            message = channel.receive()
+            place[0] = str(message["name"])
+            if message["do"] == "cell":
+                reply = _run(shell, message)
+                if os.getpid() != me:  # a cell has forked, and this is the child
+                    return
+                channel.send(reply)
+                continue
+            asked.append(True)
+            try:
+                channel.send({"forked": os.fork(), "threads": threading.active_count() - 1})
+            except OSError as error:  # too many processes, or no memory for one more
+                channel.send({"forked": 0, "why": str(error)})
+            asked.clear()
+            channel.receive()  # the guard holds this process while the check has the channel to itself
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+
+    return serve
+
+
+def _run(shell: Shell, message: dict[str, Any]) -> dict[str, Any]:
+    """Runs a cell. The guard interrupts it when it takes too long."""
+    outputs, error = Outputs(int(message["output_bytes"])), None
+    if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
+        error = _error_of(shell, message["source"], outputs, store_history=True)
+    return {"outputs": outputs.items(), "error": error, "count": shell.execution_count - 1}
+
+
+def _error_of(shell: Shell, source: str, outputs: Outputs, store_history: bool = False) -> list[str] | None:
+    """Runs a cell. Returns the type and the message of what it raised; None where it came to its end."""
+    error: BaseException | None = None
+    try:
+        with shell.collecting(outputs):
+            result = shell.run_cell(source, store_history=store_history)
+        error = result.error_before_exec or result.error_in_exec
+    except BaseException as raised:  # the shell itself was broken by a cell; the next ones may still run
+        error = raised
+    return None if error is None else [type(error).__name__, _short(error)]
+
+
+# What follows runs in the fork of a check.
+
+
+def _check(
+    channel: Channel,
+    secret: bytes,
+    shell: Shell,
+    restore: Callable[[], list[str]],
+    exercises: dict[tuple[str, str], Exercise | Predict],
+    settings: list[Any],
+    begin_judging: Callable[[str], None],
+) -> None:
+    ticket, me = "", os.getpid()
+    try:
+        begin_judging("a check that begins")
+        restore()
+        # Headroom: an answer may have filled all memory that it is allowed, and judging takes some, too.
+        resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
+        replaced = set(restore())  # what cannot be put back is found again
+        _quieten()
+        channel.send(signed({"ready": True}, secret, ticket))
+        request = channel.receive()
+        ticket = str(request["ticket"])
+        begin_judging(str(request["name"]))
+        result = _lesson_check(request, shell, exercises) if request["exercise"] else _own_check(request, shell)
+        result["changed"] = [get() for get in _SETTINGS] != settings or _names_changed(request["setup"], shell)
+        result["threads"] = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+        result["replaced"] = sorted(replaced.union(restore()))
+    except BaseException as error:  # never the answer's doing: what that raises is in the result
+        result = {"unjudged": f"{type(error).__name__}: {_short(error)}"}
+    if os.getpid() == me:  # else the answer has forked, and this is the child
+        channel.send(signed({"result": result}, secret, ticket))
+
+
+def _lesson_check(
+    request: dict[str, Any], shell: Shell, exercises: dict[tuple[str, str], Exercise | Predict]
+) -> dict[str, Any]:
+    failed = _repeat(request["repeat"], shell)
+    try:
+        answer = eval(compile(request["expression"], "<check>", "eval"), shell.user_ns)
+    except BaseException as error:  # the name is not defined, or reading it runs a student's code
+        return {"error": [type(error).__name__, _short(error)], "failed": failed}
+    score = judge(exercises[request["lesson"], request["exercise"]], answer, request["lesson"])
+    claims = [
+        {
+            "text": _text(claim.text),
+            "held": claim.held is True,
+            "diagnosis": _text(claim.diagnosis),
+            "misconception": _text(claim.misconception),
+            "next_step": _text(claim.next_step),
+            "details": [[_text(label), _text(value)] for label, value in claim.details],
+            "weight": float(claim.weight),
+            "judged": claim.judged is True,
+        }
+        for claim in score.claims
+    ]
+    return {
+        "earned": float.__float__(score),
+        "possible": float(score.possible),
+        "status": score.status,
+        "claims": claims,
+        "notes": [_text(note) for note in score.notes],
+        "output": _text(score.output),
+        "failed": failed,
+    }
+
+
+def _own_check(request: dict[str, Any], shell: Shell) -> dict[str, Any]:
+    """A teacher's own check cell: passed if it raises nothing; a last value that is a float is partial credit.
+
+    It sees the student's names, but modules, classes and functions of the set-up cell as that cell makes them, and it
+    is run by Python itself: a shell could have been taught to run something else.
+    """
+    failed = _repeat(request["repeat"], shell)
+    space = shell.user_ns | _made_by(request["setup"], shell) | {"__builtins__": builtins}
+    tree = ast.parse(request["source"])
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    outputs, raised = Outputs(_TEXT), None
+    value: Any = None
+    with shell.collecting(outputs):
+        try:
+            exec(compile(tree, "<check>", "exec"), space)
+            if last is not None:
+                value = eval(compile(ast.Expression(last.value), "<check>", "eval"), space)
+        except BaseException as error:
+            raised = [type(error).__name__, _short(error)]
+    return {
+        "raised": raised,
+        "value": float(value) if type(value) in (int, float) else None,
+        "outputs": outputs.items(),
+        "failed": failed,
+    }
+
+
+def _repeat(sources: list[str], shell: Shell) -> list[str] | None:
+    failed = None
+    for source in sources:
+        failed = _error_of(shell, source, Outputs(_TEXT)) or failed
+    return failed
+
+
+def _made_by(setup: str, shell: Shell) -> dict[str, Any]:
+    """The modules, classes and functions that the set-up cell makes."""
+    space: dict[str, Any] = {"__builtins__": builtins}
+    with shell.collecting(Outputs(0)), contextlib.suppress(Exception):  # then there are none to put back
+        exec(compile(setup, "<set-up>", "exec"), space)
+    del space["__builtins__"]
+    return {name: value for name, value in space.items() if isinstance(value, types.ModuleType) or callable(value)}
+
+
+def _names_changed(setup: str, shell: Shell) -> bool:
+    made = _made_by(setup, shell)
+    return any(shell.user_ns.get(name) is not value for name, value in made.items())
+
+
+def _quieten() -> None:
+    """Nothing that a cell has set up may run a student's code in the middle of a check."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    # What threading.settrace and setprofile left for new threads, and these two calls themselves may be a student's.
+    threading._trace_hook = threading._profile_hook = None  # type: ignore[attr-defined]  # not in Python's stubs
+    for tool in range(6) if hasattr(sys, "monitoring") else ():
+        sys.monitoring.free_tool_id(tool)  # type: ignore[attr-defined]  # since Python 3.12
+    if _BUSY.locked():  # a thread of the student's held it when this process was forked
+        _BUSY.release()
+
+
+def _text(value: object) -> str:
+    text = value if type(value) is str else str(value)
+    return text.encode("utf-8", "replace").decode()[:_TEXT]
+
+
+def _short(error: BaseException) -> str:
+    try:
+        return _text(str(error).strip().split("\n")[0][:300])
+    except BaseException:  # an exception class of the student's own whose __str__ fails
+        return ""

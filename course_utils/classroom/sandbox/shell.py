@@ -1,0 +1,247 @@
+"""An IPython shell whose outputs are kept as a notebook keeps them (``Shell``).
+
+Nothing here is secret: a student's code can reach every object of the shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+# Pictures and text. A student's HTML or JavaScript would run in the browser of whoever opens the feedback.
+KEPT_TYPES = ("text/plain", "image/png", "image/jpeg")
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+class Outputs:
+    """The outputs of one cell, in the form that nbformat gives them, up to a number of bytes.
+
+    Args:
+        room: bytes that are kept; of the rest only the number is.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._lock = threading.Lock()
+        self._items: list[dict[str, Any]] = []
+        self._room, self._lost = room, 0
+
+    def write(self, name: str, text: str) -> None:
+        """Adds to the stream ``stdout`` or ``stderr``."""
+        with self._lock:
+            text = self._fitting(text)
+            if not text:
+                return
+            last = self._items[-1] if self._items else None
+            if last and last["output_type"] == "stream" and last["name"] == name:
+                last["parts"].append(text)
+            else:
+                self._items.append({"output_type": "stream", "name": name, "parts": [text]})
+
+    def show(self, data: dict[str, Any], count: int | None = None) -> None:
+        """Adds something displayed; with ``count`` the value of a cell's last line."""
+        kept = {}
+        for kind in KEPT_TYPES:
+            value = data.get(kind)
+            if isinstance(value, bytes):
+                import base64
+
+                value = base64.b64encode(value).decode()
+            if isinstance(value, str):
+                with self._lock:
+                    # Half a picture is none.
+                    whole = kind == "text/plain" or len(value) <= self._room
+                    value = self._fitting(value) if whole else self._leave_out(value)
+                if value:
+                    kept[kind] = value
+        if not kept:
+            return
+        output: dict[str, Any] = {"output_type": "display_data", "data": kept, "metadata": {}}
+        if count is not None:
+            output |= {"output_type": "execute_result", "execution_count": count}
+        with self._lock:
+            self._items.append(output)
+
+    def fail(self, name: str, value: str, traceback: list[str]) -> None:
+        """Adds an error."""
+        with self._lock:
+            lines = [self._fitting(_TERMINAL.sub("", str(line))) for line in traceback[:40]]
+            self._items.append(
+                {"output_type": "error", "ename": name[:200], "evalue": self._fitting(value[:2000]), "traceback": lines}
+            )
+
+    def clear(self) -> None:
+        with self._lock:
+            self._items.clear()
+
+    def items(self) -> list[dict[str, Any]]:
+        """The outputs, with a line at the end where something was left out."""
+        with self._lock:
+            items = [dict(item) for item in self._items]
+            for item in items:
+                if "parts" in item:
+                    item["text"] = "".join(item.pop("parts"))
+            if self._lost:
+                text = f"\n... and {self._lost:,} more characters, which are not kept.\n"
+                items.append({"output_type": "stream", "name": "stdout", "text": text})
+            return items
+
+    def _fitting(self, text: str) -> str:
+        kept = text[: max(self._room, 0)]
+        self._room -= len(kept)
+        self._lost += len(text) - len(kept)
+        return kept
+
+    def _leave_out(self, text: str) -> str:
+        self._lost += len(text)
+        return ""
+
+
+class Stream(io.TextIOBase):
+    """What stands in for ``sys.stdout`` and ``sys.stderr``, with what ipykernel's streams have."""
+
+    encoding, errors = "utf-8", "replace"
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.outputs: Outputs | None = None
+
+    def write(self, text: str) -> int:
+        text = str(text)
+        if self.outputs is not None:
+            self.outputs.write(self.name, text)
+        return len(text)
+
+    def close(self) -> None:
+        """Nothing: a cell that closes its stdout would silence the cells after it."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1 if self.name == "stdout" else 2
+
+
+class _Publisher(DisplayPublisher):
+    shell: Any
+
+    def publish(self, data: Any, metadata: Any = None, *_: Any, **__: Any) -> None:
+        outputs = self.shell.outputs
+        if outputs is not None and isinstance(data, dict):
+            outputs.show(data)
+
+    def clear_output(self, wait: bool = False) -> None:
+        if self.shell.outputs is not None:
+            self.shell.outputs.clear()
+
+    def set_parent(self, parent: Any) -> None:
+        """Nothing: ipywidgets calls it on ipykernel's publisher."""
+
+
+class _Hook(DisplayHook):
+    shell: Any
+
+    def start_displayhook(self) -> None:
+        pass
+
+    def write_output_prompt(self) -> None:
+        pass
+
+    def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+        if self.shell.outputs is not None:
+            self.shell.outputs.show(format_dict, count=self.prompt_count)
+
+    def finish_displayhook(self) -> None:
+        pass
+
+
+class Shell(InteractiveShell):
+    """IPython without a terminal, a history file or a person at the keyboard."""
+
+    display_pub_class = _Publisher
+    displayhook_class = _Hook
+    outputs: Any = None  # the outputs of the running cell
+    in_cell = False
+
+    def init_history(self) -> None:
+        config = Config()
+        config.HistoryManager.enabled = False
+        self.config.merge(config)
+        super().init_history()
+
+    def should_run_async(self, *_: Any, **__: Any) -> bool:
+        """Every cell runs in one loop, as in a kernel: a task that one cell makes can be awaited in another.
+
+        What a magic runs as a cell is in that loop already.
+        """
+        return _loop is None or not _loop.is_running()
+
+    def _tee(self, channel: Any) -> Any:
+        """IPython keeps all that is printed in its history a second time, without bounds."""
+        return nullcontext()
+
+    def enable_gui(self, gui: Any = None) -> None:
+        pass
+
+    def ask_exit(self) -> None:
+        pass
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+        if self.outputs is not None:
+            self.outputs.fail(getattr(etype, "__name__", str(etype)), str(evalue), list(stb))
+
+    def interrupt(self, *_: object) -> None:
+        """For SIGINT: ends the cell that is running, and nothing else."""
+        if self.in_cell:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def collecting(self, outputs: Outputs) -> Iterator[None]:
+        """What is printed and displayed goes into ``outputs`` while this lasts."""
+        kept = sys.stdout, sys.stderr, self.outputs
+        streams = Stream("stdout"), Stream("stderr")
+        for stream in streams:
+            stream.outputs = outputs
+        sys.stdout, sys.stderr = streams  # type: ignore[assignment]  # streams as IPython and print use them
+        self.outputs, self.in_cell = outputs, True
+        try:
+            yield
+        finally:
+            self.in_cell = False
+            sys.stdout, sys.stderr, self.outputs = kept
+
+
+def make_shell() -> Shell:
+    """The one shell of this process."""
+    config = Config()
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.xmode = "Context"
+    config.InteractiveShell.show_rewritten_input = False
+    config.HistoryManager.enabled = False
+    shell = Shell.instance(config=config)
+    shell.loop_runner = _run_in_one_loop
+    # What was __main__ before leads to whoever made the shell.
+    shell._orig_sys_modules_main_mod = None
+    shell._orig_sys_module_state = {}
+    return shell
+
+
+def _run_in_one_loop(coroutine: Any) -> Any:
+    global _loop
+    if _loop is None or _loop.is_closed():  # the first: what it waits with would not survive the fork
+        _loop = asyncio.new_event_loop()
+    return _loop.run_until_complete(coroutine)
+
+
+_loop: asyncio.AbstractEventLoop | None = None

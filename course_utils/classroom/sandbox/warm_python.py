@@ -1,0 +1,183 @@
+"""The grader's side of the warm interpreter (``WarmPython``) and of one submission's process in it (``Session``)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from course_utils.base.errors import explain
+from course_utils.classroom.sandbox.bubblewrap import start
+from course_utils.classroom.sandbox.jail import Bounds
+from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed, pair
+
+START_SECONDS = 120.0  # torch from a cold disk, on a machine with other things to do
+# The guard counts what a process uses, whatever else the machine does; so much real time may that take before the whole
+# sandbox is given up.
+SLACK_SECONDS, SLACK = 300.0, 20
+
+
+class Ended(Exception):
+    """The submission's process is gone. ``outcome`` is ``"killed"`` or ``"timed out"``; the message says why.
+
+    ``outcome`` is empty where the whole sandbox ended, which may not be the submission's doing.
+    """
+
+    def __init__(self, outcome: str, why: str) -> None:
+        super().__init__(why)
+        self.outcome, self.why = outcome, why
+
+
+class WarmPython:
+    """A Python in the sandbox with everything loaded; each session is a fork of it.
+
+    Attributes:
+        nested: whether sessions are held apart from each other by namespaces of their own. Where they are not, every
+            session is a Python of its own, started cold.
+    """
+
+    def __init__(self, sandbox: bool) -> None:
+        self._sandbox = sandbox
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: Channel | None = None
+        self.nested = False
+
+    def open(self) -> None:
+        """Starts it, where it is not running.
+
+        Raises:
+            OSError: it could not be started; the message holds what it said.
+        """
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        mine, theirs = pair()
+        try:
+            self._process = start(theirs.fileno(), self._sandbox)
+        finally:
+            theirs.close()
+        self._said = _Reader(self._process)
+        self._control = Channel(mine)
+        mine.settimeout(START_SECONDS)
+        try:
+            self.nested = bool(self._control.receive()["nested"])
+        except (Closed, Broken, TimeoutError, KeyError) as error:
+            self.close()
+            raise OSError(
+                explain(
+                    f"The Python that grades did not start: {self._said.text() or error!r}",
+                    "it imports torch and this package in the sandbox.",
+                    try_this="see whether `python -c 'import course_utils'` works in this environment.",
+                )
+            ) from error
+
+    @contextmanager
+    def session(self, bounds: Bounds, lesson: str) -> Iterator[Session]:
+        """A process for one submission, killed with all that came of it in the end.
+
+        Args:
+            bounds: its limits.
+            lesson: whose exercises are judged; empty where there are none.
+        """
+        self.open()
+        assert self._control is not None
+        mine, theirs = pair()
+        channel = Channel(mine)
+        try:
+            try:
+                socket.send_fds(self._control.socket, [b"j"], [theirs.fileno()])
+            except OSError as error:
+                raise self.gone(error) from error
+            finally:
+                theirs.close()
+            try:
+                channel.send({"bounds": asdict(bounds), "lesson": lesson})
+            except Closed as error:
+                raise self.gone(error) from error
+            yield Session(channel, self)
+        finally:
+            channel.close()
+            if not self.nested and self._sandbox:
+                self.close()  # nothing of it may reach the next submission
+
+    def gone(self, error: Exception) -> Ended:
+        """What to raise when it no longer answers; closes it, so that the next session starts it again."""
+        said = self._said.text().splitlines()
+        self.close()
+        return Ended("", f"the sandbox ended ({said[-1] if said else error})")
+
+    def close(self) -> None:
+        """Ends it with everything in it."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            self._said.close()
+            self._process = None
+
+
+class Session:
+    """One submission's process, as the grader talks to it."""
+
+    def __init__(self, channel: Channel, python: WarmPython) -> None:
+        self._channel, self._python = channel, python
+        self.signs: list[tuple[str, str]] = []  # (where, what), as they come
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Has something done and waits for the answer.
+
+        Raises:
+            Ended: the process is gone.
+        """
+        self._channel.socket.settimeout(SLACK * float(request["seconds"]) + SLACK_SECONDS)
+        try:
+            self._channel.send(request)
+            while True:
+                message = self._channel.receive()
+                if "sign" in message:
+                    where, what = message["sign"]
+                    self.signs.append((str(where), str(what)))
+                elif "ended" in message:
+                    raise Ended(str(message["ended"]), str(message["why"]))
+                else:
+                    return message
+        except (Closed, Broken) as error:
+            raise self._python.gone(error) from error
+        except TimeoutError as error:
+            self._python.close()
+            raise Ended("", "the sandbox stopped answering") from error
+
+
+class _Reader:
+    """Reads what a process says on stderr, so that it never stands still; keeps the end."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._end = b""
+        self._stream: Any = process.stderr
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while chunk := self._stream.read1(2**16):
+            self._end = (self._end + chunk)[-4000:]
+
+    def text(self) -> str:
+        self._thread.join(timeout=1.0)
+        return self._end.decode("utf-8", "replace").strip()[-1000:]
+
+    def close(self) -> None:
+        self._thread.join(timeout=5.0)
+        self._stream.close()

@@ -1,0 +1,1 @@
+"""Notices, undoes and refuses what would change the judge."""

@@ -1,0 +1,184 @@
+"""Lessons as a learner meets them: ``Lesson`` checks an answer, gives a hint, a solution, the score card."""
+
+import importlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_utils import catalogue
+from course_utils.base.errors import explain
+from course_utils.base.text import describe
+from course_utils.checks.card import Hint, Prediction, Solution
+from course_utils.checks.exercise import Exercise, Predict, normal_value
+from course_utils.checks.judge import judge
+from course_utils.checks.score import Score
+from course_utils.progress.history import attempts, predictions, record, record_hint, record_prediction
+from course_utils.progress.tables import ScoreCard, ScoreRow
+
+SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
+
+
+class Lesson:
+    """A lesson as a learner meets it: the set-up cell of each notebook makes one.
+
+    Args:
+        name: one of the names of the course's map, for example ``"detach"``.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.info = catalogue.find(name)
+        self.name = name
+        module = importlib.import_module(f"course_utils.lessons.{name}")
+        self.exercises: dict[str, Exercise | Predict] = {exercise.name: exercise for exercise in module.EXERCISES}
+        self._hints_given: dict[str, int] = {}
+        self._solution_asked: set[str] = set()
+        self._scores: dict[str, Score] = {}
+        self._predictions: dict[str, bool] = {}
+        self._notes: tuple[str, ...] = ()  # what could not be stored, for the score card
+
+    def __repr__(self) -> str:
+        return f"Lesson({self.name!r})"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the lesson's experiments run: the GPU where there is one, else the CPU."""
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def check(self, exercise: str, answer: Any) -> Score:
+        """Judges an answer and stores what it earned.
+
+        Never raises because of the answer: one that raises, prints, warns, changes settings or edits its arguments is
+        reported in the score, and the state is put back.
+
+        Args:
+            exercise: the exercise's name.
+            answer: the learner's object itself.
+
+        Returns:
+            The score: a number to nbgrader, a card to a learner.
+
+        Raises:
+            ValueError: the lesson has no such exercise; the message names those it has.
+        """
+        found = self._find(exercise)
+        score = judge(found, answer, self.name)
+        self._scores[exercise] = score
+        not_stored = record(self.name, exercise, earned=float(score), possible=score.possible, status=score.status)
+        if not_stored:
+            score.notes += (not_stored,)
+        return score
+
+    def predict(self, question: str, guess: Any, actual: Any) -> Prediction:
+        """Compares a prediction with what the engine says. Ungraded; counted in the score card.
+
+        Args:
+            question: what was asked.
+            guess: the learner's prediction; while it is ``...``, it is asked for and nothing is given away.
+            actual: what the engine says. Numbers agree within 1 %, whole numbers and everything else exactly.
+
+        Returns:
+            What a learner sees.
+        """
+        if guess is ... or (guess is None and actual is not None):
+            return Prediction(question)
+        right = _agrees(guess, actual)
+        self._predictions[question] = right
+        not_stored = record_prediction(self.name, question, right)
+        self._notes = (not_stored,) if not_stored else ()
+        return Prediction(question, describe(guess), describe(actual), right)
+
+    def hint(self, exercise: str) -> Hint:
+        """The next hint each time; says when there are no more."""
+        hints = self._find(exercise).hints
+        given = self._hints_given.get(exercise, 0)
+        self._hints_given[exercise] = given + 1
+        if given < len(hints):
+            record_hint(self.name, exercise, given + 1)
+            return Hint(exercise, hints[given], given + 1, len(hints))
+        return Hint(exercise, "", len(hints), len(hints))
+
+    def solution(self, exercise: str) -> Solution:
+        """The course's own answer, from the solution notebook.
+
+        Before the first attempt it asks you to try; asked again, it opens. A classroom copy has no solutions and says
+        so.
+        """
+        self._find(exercise)
+        attempted = exercise in self._scores and self._scores[exercise].status != "not attempted"
+        if not attempted and exercise not in self._solution_asked:
+            self._solution_asked.add(exercise)
+            return Solution(exercise, "", "Try it first. Ask again, and the solution opens.")
+        code = solution(self.info.notebook, self.name, exercise)
+        if code is None:
+            return Solution(exercise, "", "This copy of the course holds no solutions.")
+        return Solution(exercise, code, "")
+
+    def scorecard(self) -> ScoreCard:
+        """This lesson's points: the best of each exercise, and how many predictions were right."""
+        stored = {attempt.exercise: attempt for attempt in attempts(self.name)}
+        rows = []
+        for exercise in self.exercises.values():
+            now = self._scores.get(exercise.name)
+            before = stored.get(exercise.name)
+            best = max(float(now) if now is not None else 0.0, before.best if before else 0.0)
+            status = now.status if now is not None else (before.status if before else "not attempted")
+            if exercise.points and best >= exercise.points:
+                status = "passed"  # what was earned once stays earned, whatever was tried after it
+            rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
+        answered = {prediction.question: prediction.right for prediction in predictions(self.name)}
+        answered |= self._predictions
+        return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), self._notes)
+
+    def _find(self, exercise: str) -> Exercise | Predict:
+        if exercise in self.exercises:
+            return self.exercises[exercise]
+        raise ValueError(
+            explain(
+                f"Lesson {self.name!r} has no exercise {exercise!r}.",
+                "one of " + ", ".join(self.exercises) + ".",
+            )
+        )
+
+
+def _agrees(guess: Any, actual: Any) -> bool:
+    if isinstance(guess, torch.Tensor) and isinstance(actual, torch.Tensor) and guess.dim():
+        return guess.shape == actual.shape and torch.allclose(guess.double(), actual.double(), rtol=0.01)
+    if isinstance(actual, Mapping):
+        return isinstance(guess, Mapping) and all(key in guess and _agrees(guess[key], actual[key]) for key in actual)
+    if isinstance(actual, float) or (isinstance(actual, torch.Tensor) and actual.is_floating_point()):
+        try:
+            return math.isclose(float(guess), float(actual), rel_tol=0.01, abs_tol=1e-9)
+        except (TypeError, ValueError):
+            return False
+    try:
+        return bool(normal_value(guess) == normal_value(actual))
+    except TypeError:
+        return bool(guess == actual)
+
+
+def solution(notebook: str, topic: str, exercise: str) -> str | None:
+    """The source of an exercise's solved cell, without the markers around the solution.
+
+    Args:
+        notebook: the notebook's name without ending: ``"03_detach"``.
+        topic: the lesson's name.
+        exercise: the exercise's name.
+
+    Returns:
+        The code, or None where the copy of the course holds no solutions or not this one.
+    """
+    path = SOLUTIONS / f"{notebook}.ipynb"
+    if not path.is_file():
+        return None
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell.get("metadata", {}).get("nbgrader", {}).get("grade_id") == f"{topic}-{exercise}":
+            lines = "".join(cell["source"]).splitlines()
+            return "\n".join(line for line in lines if not line.strip().startswith("### ")).strip()
+    return None

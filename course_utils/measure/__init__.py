@@ -1,0 +1,1 @@
+"""Compare two ways of doing something, and say what they were measured on."""

@@ -1,0 +1,264 @@
+"""Side by side: what alternatives cost in FLOPs, bytes and time (``compare``).
+
+Three separate measurements of the same calls, because watching bytes or counting operations takes time: FLOPs by
+``torch.utils.flop_counter``, bytes by ``MemoryTracker``, and times of interleaved runs as ratios, since a ratio holds
+on another machine where seconds do not.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_utils.base.errors import explain
+from course_utils.base.text import describe, format_bytes
+from course_utils.memory import MemoryTracker
+
+# A sample shorter than this says more about the clock than about the work.
+_SAMPLE_SECONDS = 0.002
+_MOST_CALLS = 200
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one alternative costs.
+
+    Attributes:
+        name: its name.
+        flops: floating-point operations of one call, of matrix products, convolutions and attention.
+        peak_bytes: the most bytes alive during the call, above those before it.
+        held_bytes: bytes alive after the call, while its result is held: the result and the graph behind it, and what
+            the call left elsewhere, such as gradients.
+        time_ratio: its time over the baseline's, the median over the rounds; None where times were not taken.
+        wall_seconds: median seconds of one call; None where times were not taken.
+    """
+
+    name: str
+    flops: int
+    peak_bytes: int
+    held_bytes: int
+    time_ratio: float | None = None
+    wall_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What alternatives cost, side by side. ``comparison["name"]`` is one alternative's ``Cost``.
+
+    Attributes:
+        costs: one for each alternative, in the order given.
+        baseline: the name of the alternative that ratios refer to.
+        rounds: how often each was timed; 0 where times were not taken.
+    """
+
+    costs: tuple[Cost, ...]
+    baseline: str
+    rounds: int
+
+    def __getitem__(self, name: str) -> Cost:
+        for cost in self.costs:
+            if cost.name == name:
+                return cost
+        raise KeyError(
+            explain(
+                f"comparison[{name!r}] was asked for.", "one of " + ", ".join(cost.name for cost in self.costs) + "."
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain dicts, lists and numbers, for JSON."""
+        return asdict(self)
+
+    def to_markdown(self, *, times: bool = True) -> str:
+        """A table for a page. ``times=False`` leaves out what differs from run to run."""
+        header, *rows = self._rows(times)
+        rule = ["---", *["---:"] * (len(header) - 1)]
+        return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *rows))
+
+    def to_text(self, *, times: bool = True) -> str:
+        """A table for a terminal. ``times=False`` leaves out what differs from run to run."""
+        rows = self._rows(times)
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        return "\n".join(
+            "  ".join(
+                text.rjust(width) if column else text.ljust(width)
+                for column, (text, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+
+    def _rows(self, times: bool) -> list[list[str]]:
+        timed = times and self.rounds > 0
+        rows = [["alternative", "FLOPs", "peak", "held", *(["time"] if timed else [])]]
+        for cost in self.costs:
+            row = [cost.name, format_count(cost.flops), format_bytes(cost.peak_bytes), format_bytes(cost.held_bytes)]
+            if timed:
+                row.append("" if cost.time_ratio is None else f"{cost.time_ratio:.2f}x")
+            rows.append(row)
+        return rows
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    __repr__ = __str__
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+
+def format_count(count: int) -> str:
+    """A count for reading, in powers of 1000.
+
+    Example:
+        >>> format_count(0), format_count(999), format_count(1_230_000)
+        ('0', '999', '1.23 M')
+    """
+    value, unit = float(count), 0
+    while abs(value) >= 999.5 and unit < 5:
+        value /= 1000
+        unit += 1
+    return str(count) if unit == 0 else f"{value:.3g} {' kMGTP'[unit]}"
+
+
+def compare(
+    alternatives: Mapping[str, Callable[[], Any]],
+    *known: Any,
+    baseline: str = "",
+    before: Callable[[], Any] | None = None,
+    rounds: int = 15,
+) -> Comparison:
+    """Measures alternatives against each other.
+
+    Each call sees the same random numbers, and the caller's own stream of them is not moved on.
+
+    Args:
+        alternatives: functions without arguments, by name.
+        known: modules, optimizers and tensors that the functions use; see ``MemoryTracker``.
+        baseline: the name of the alternative that times are divided by; the first by default.
+        before: called before each call and not measured, for example to clear gradients.
+        rounds: how often each is timed, in turns; 0 to leave times out, so that the result is the same in every run.
+
+    Raises:
+        TypeError: ``alternatives`` is no mapping, or one of them cannot be called.
+        ValueError: there are none, or ``baseline`` is none of them.
+
+    Example:
+        >>> x = torch.ones(64, 64)
+        >>> print(compare({"once": lambda: x @ x, "twice": lambda: x @ x @ x}, x, rounds=0))
+        alternative   FLOPs      peak      held
+        once          524 k  16.0 KiB  16.0 KiB
+        twice        1.05 M  32.0 KiB  16.0 KiB
+    """
+    _check(alternatives, baseline)
+    baseline = baseline or next(iter(alternatives))
+    flops, peaks, held = {}, {}, {}
+    with _same_random_numbers() as rewind:
+
+        def call(name: str) -> Any:
+            rewind()
+            if before is not None:
+                before()
+            return alternatives[name]
+
+        for name in alternatives:
+            function = call(name)
+            with FlopCounterMode(display=False) as counter:
+                function()
+            flops[name] = counter.get_total_flops()
+            function = call(name)
+            with MemoryTracker(*known) as memory:
+                result = function()
+                peaks[name], held[name] = memory.peak, memory.current
+            del result
+        ratios, seconds = _times(list(alternatives), call, baseline, rounds)
+    costs = tuple(
+        Cost(name, flops[name], peaks[name], held[name], ratios.get(name), seconds.get(name)) for name in alternatives
+    )
+    return Comparison(costs, baseline, rounds)
+
+
+def _check(alternatives: object, baseline: str) -> None:
+    if not isinstance(alternatives, Mapping):
+        raise TypeError(
+            explain(
+                f"compare was given {describe(alternatives)}.",
+                "a dictionary of names and functions.",
+                try_this='compare({"multiply": first, "skip": second})',
+            )
+        )
+    if not alternatives:
+        raise ValueError(explain("compare was given no alternatives.", "at least one function, with a name."))
+    for name, function in alternatives.items():
+        if not callable(function):
+            raise TypeError(
+                explain(
+                    f"The alternative {name!r} is {describe(function)}.",
+                    "a function without arguments.",
+                    "it is called several times: for FLOPs, for bytes, and for times.",
+                    f"{{{name!r}: lambda: ...}}",
+                )
+            )
+    if baseline and baseline not in alternatives:
+        raise ValueError(
+            explain(f"compare(baseline={baseline!r}) was called.", "one of " + ", ".join(alternatives) + ".")
+        )
+
+
+def _times(
+    names: list[str], call: Callable[[str], Callable[[], Any]], baseline: str, rounds: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    if rounds <= 0:
+        return {}, {}
+    calls = {name: _calls_in_a_sample(call(name)) for name in names}
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        # In turns, and each time another one first: what slows the machine down meets all alike.
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            samples[name].append(sum(_seconds(call(name)) for _ in range(calls[name])) / calls[name])
+    ratios = {
+        name: statistics.median(one / base for one, base in zip(samples[name], samples[baseline], strict=True))
+        for name in names
+    }
+    return ratios, {name: statistics.median(taken) for name, taken in samples.items()}
+
+
+def _calls_in_a_sample(function: Callable[[], Any]) -> int:
+    return max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(_seconds(function), 1e-9))))
+
+
+def _seconds(function: Callable[[], Any]) -> float:
+    _finish()
+    start = perf_counter()
+    result = function()
+    _finish()
+    taken = perf_counter() - start
+    del result  # freeing it is not what is compared
+    return taken
+
+
+def _finish() -> None:
+    """Waits for the device: its operations return before they are done."""
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+
+
+@contextmanager
+def _same_random_numbers():
+    devices = []
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        devices = [torch.cuda.current_device()]
+    with torch.random.fork_rng(devices=devices):
+        states = torch.get_rng_state(), [torch.cuda.get_rng_state(device) for device in devices]
+
+        def rewind() -> None:
+            torch.set_rng_state(states[0])
+            for device, state in zip(devices, states[1], strict=True):
+                torch.cuda.set_rng_state(state, device)
+
+        yield rewind

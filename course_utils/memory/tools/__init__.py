@@ -1,0 +1,1 @@
+"""What is built on the tracker: the line probe and the notebook magics."""

@@ -1,0 +1,1 @@
+"""What a learner has earned, kept on disk (``store``) and shown (``tables``)."""

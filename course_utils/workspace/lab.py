@@ -1,0 +1,72 @@
+"""Starting JupyterLab for a learner: the command (``lab_command``), what to say before it (``lab_notes``), ``start``.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+JUPYTER_PORT = 8888
+# JupyterLab's defaults for the course, which a learner's own settings outrank: it asks nobody whether they want news.
+SETTINGS = Path(__file__).resolve().parent / "lab_settings"
+# The address is printed all the same, and is not lost among forty other lines.
+QUIET = ("--log-level=ERROR", "--LabApp.log_level=ERROR")
+
+
+def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+    """The command that starts JupyterLab with a page open.
+
+    Args:
+        course: the folder that JupyterLab shows.
+        pages: notebooks in that folder; the first that exists is opened.
+        options: further options for JupyterLab, such as ``["--no-browser"]``; they outrank the course's own.
+    """
+    import zmq  # a part of JupyterLab, which the rest of the course does without
+
+    page = next((f"/lab/tree/{page}" for page in pages if (course / page).exists()), "/lab")
+    return [
+        *(sys.executable, "-m", "jupyterlab"),
+        f"--ServerApp.root_dir={course}",
+        f"--LabApp.default_url={page}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        # Without encryption each kernel prints a warning of eavesdroppers. Where ZeroMQ was built without it, a kernel
+        # that is asked for it does not start.
+        *(["--KernelManager.transport_encryption=auto"] if zmq.has("curve") else []),
+        *([] if any("log" in option or option == "--debug" for option in options) else QUIET),
+        *options,
+    ]
+
+
+def lab_notes(options: Sequence[str] = ()) -> list[str]:
+    """What to know before JupyterLab prints its address: a port in use, being root, how to stop it.
+
+    Args:
+        options: the options that JupyterLab will be given.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--port", "--ServerApp.port", type=int, default=JUPYTER_PORT)
+    lines = []
+    with contextlib.suppress(argparse.ArgumentError):  # JupyterLab says itself what it does not understand
+        port = parser.parse_known_args(list(options))[0].port
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                lines.append(
+                    f"Port {port} is in use, perhaps by a JupyterLab that you started earlier: "
+                    "this one takes a free port, as its address below shows."
+                )
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
+        lines.append("You are root, and JupyterLab refuses that unless it is told: make lab ARGS=--allow-root")
+    return [*lines, "JupyterLab starts; its address is below. Stop it here with Ctrl-C."]
+
+
+def start(command: list[str]) -> int:
+    """Becomes the program that the command names; on Windows, runs it and returns its exit status."""
+    if os.name == "nt":  # there, exec would give the terminal back while the program goes on
+        with contextlib.suppress(KeyboardInterrupt):
+            return subprocess.run(command).returncode
+        return 0
+    os.execv(command[0], command)

@@ -1,0 +1,237 @@
+"""A learner's own copies of the lessons, in ``my_notebooks/``: fill it (``update``), take a lesson back (``fresh``).
+
+A copy that its learner has begun is never written over, whatever happens to the course. What a copy was made from is
+remembered as a hash (``fingerprint``): a copy that nobody has touched follows the course, one that was begun is only
+spoken of.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from datetime import date
+from itertools import count
+from pathlib import Path
+
+from course_utils.base.errors import explain
+
+COURSE = Path(__file__).resolve().parents[2]
+FOLDER = "my_notebooks"
+RECORD = ".versions.json"
+START_PAGE = "00_start_here.ipynb"
+
+
+def fingerprint(content: bytes) -> str:
+    """What a person can see of a notebook, as a hash: its cells' text, attachments and outputs.
+
+    JupyterLab rewrites layout and metadata when it saves; a notebook that differs in these alone has not been touched.
+
+    Args:
+        content: the bytes of an ``.ipynb`` file. Bytes that are no notebook get a hash too, of themselves.
+    """
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):  # not a notebook
+        cells = [
+            (cell["cell_type"], "".join(cell["source"]), cell.get("attachments") or {}, cell.get("outputs") or [])
+            for cell in json.loads(content)["cells"]
+        ]
+        content = json.dumps(cells, sort_keys=True).encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def update(course: Path = COURSE) -> list[str]:
+    """Brings ``my_notebooks/`` up to date: new lessons are copied, untouched ones follow the course, begun ones stay.
+
+    Args:
+        course: the folder that holds ``notebooks/``.
+
+    Returns:
+        What happened, one line each; empty where there was nothing to do. A file that cannot be read or written is told
+        there too and raises nothing, so that what is there can still be opened.
+
+    Raises:
+        ValueError: there are no lessons in ``course``.
+    """
+    lessons = _lessons(course)
+    folder = course / FOLDER
+    record, lines = _read_record(folder)
+    before = dict(record)
+    copied: list[str] = []
+    followed: list[str] = []
+    failed: dict[str, list[str]] = {}
+    for name, lesson in lessons.items():
+        copy = folder / lesson.name
+        try:
+            content = lesson.read_bytes()
+            version = fingerprint(content)
+            if not os.path.lexists(copy):
+                folder.mkdir(parents=True, exist_ok=True)
+                _write(copy, content)
+                copied.append(name)
+            elif record.get(name) == version:
+                continue
+            elif (mine := fingerprint(copy.read_bytes())) == record.get(name):
+                _write(copy, content)
+                followed.append(name)
+            elif mine != version and name in record:
+                lines.append(f"{name} has a newer version; yours is kept as it is. To take it: {_fresh_command(name)}")
+                continue  # the record stays, so that this is said again until it is acted on
+            elif mine != version:
+                lines.append(
+                    f"{name} differs from the course's version, and which one it was made from is not on record; "
+                    f"yours is kept as it is. For the course's: {_fresh_command(name)}"
+                )
+            record[name] = version
+        except OSError as error:
+            failed.setdefault(reason(error), []).append(name)
+    if copied:
+        lines.insert(0, f"Copied to {FOLDER}/: {', '.join(copied)}.")
+    if followed:
+        lines.append(f"Updated in {FOLDER}/, as you had not begun them: {', '.join(followed)}.")
+    if record != before:
+        try:
+            _write_record(folder, record)
+        except OSError as error:
+            failed.setdefault(reason(error), []).append(RECORD)
+    return lines + [f"{FOLDER}/ is not up to date ({', '.join(names)}): {why}" for why, names in failed.items()]
+
+
+def fresh(name: str, course: Path = COURSE) -> list[str]:
+    """Gives a lesson back as the course has it now; the learner's file stays beside it under a new name.
+
+    At every moment, a full disk and Ctrl-C included, the learner's work is in the folder under at least one name.
+
+    Args:
+        name: ``"03_detach"``, ``"detach"`` or ``"3"``.
+        course: the folder that holds ``notebooks/``.
+
+    Returns:
+        What was done, one line each.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+        OSError: the folder cannot be written; the learner's file is then where it was.
+    """
+    lesson = _find(name, course)
+    content, folder = lesson.read_bytes(), course / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    copy, kept = folder / lesson.name, None
+    record, lines = _read_record(folder)
+    if os.path.lexists(copy):
+        mine = fingerprint(copy.read_bytes())
+        if mine == fingerprint(content):
+            return [f"{FOLDER}/{copy.name} is as the course has it already; nothing was changed."]
+        with _staged(folder, content) as new:  # where the disk is full it fails here, before anything has moved
+            if mine != record.get(lesson.stem):
+                kept = _keep(copy)
+            os.replace(new, copy)
+    else:
+        _write(copy, content)
+    lines.append(f"{FOLDER}/{copy.name} is the course's version again. If it is open, close its tab and open it again.")
+    if kept:
+        lines.append(f"Your file is kept as {FOLDER}/{kept.name}. Points that you earned are kept too.")
+    with contextlib.suppress(OSError):  # without it, the next update finds the copy equal to the lesson, and records it
+        _write_record(folder, {**record, lesson.stem: fingerprint(content)})
+    return lines
+
+
+def _lessons(course: Path) -> dict[str, Path]:
+    lessons = {path.stem: path for path in sorted((course / "notebooks").glob("*.ipynb"))}
+    if not lessons:
+        raise ValueError(
+            explain(
+                f"There are no lessons in {course / 'notebooks'}.",
+                "the folder of the course, as cloned, with the package installed from it.",
+                try_this='python -m pip install -c constraints.txt -e . (with "-e"), in the folder of the course.',
+            )
+        )
+    return lessons
+
+
+def _find(name: str, course: Path) -> Path:
+    lessons = _lessons(course)
+    wanted = Path(name.strip()).name.removesuffix(".ipynb")
+    for stem, path in lessons.items():
+        number, _, topic = stem.partition("_")
+        if wanted in (stem, topic) or (wanted.isdecimal() and number.isdecimal() and int(wanted) == int(number)):
+            return path
+    asked = f"There is no lesson called {name!r}." if name else "No lesson was named."
+    raise ValueError(explain(asked, f"one of {', '.join(lessons)}.", try_this=_fresh_command(next(iter(lessons)))))
+
+
+def _fresh_command(name: str) -> str:
+    # What works where the reader is: make would install a second environment beside a conda one.
+    if Path(sys.prefix) == COURSE / ".venv" and os.name != "nt":
+        return f"make fresh LESSON={name}"
+    return f"python -m course_utils.workspace fresh {name}"
+
+
+def _read_record(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """The fingerprints by lesson, and what to say where they cannot be read."""
+    try:
+        content = json.loads((folder / RECORD).read_bytes())
+        if isinstance(content, dict) and all(isinstance(value, str) for value in content.values()):
+            return content, []
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except (OSError, ValueError):
+        pass  # said below, as for a record of another shape
+    return {}, [f"{FOLDER}/{RECORD} cannot be read and is made anew; your notebooks stay as they are."]
+
+
+def _write_record(folder: Path, record: dict[str, str]) -> None:
+    _write(folder / RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
+
+
+@contextlib.contextmanager
+def _staged(folder: Path, content: bytes) -> Iterator[Path]:
+    """A complete file in the folder under a name of its own, to be moved into place; gone afterwards if it was not."""
+    path = folder / f".incoming-{secrets.token_hex(4)}"
+    try:
+        with open(path, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _write(target: Path, content: bytes) -> None:
+    with _staged(target.parent, content) as new:
+        os.replace(new, target)
+
+
+def _keep(copy: Path) -> Path:
+    """Gives the file a second name, one that nothing had before."""
+    for number in count(1):
+        again = "" if number == 1 else f"-{number}"
+        kept = copy.with_name(f"{copy.stem}.kept-{date.today().isoformat()}{again}.ipynb")
+        try:
+            os.link(copy, kept)
+        except FileExistsError:
+            continue
+        except OSError:  # a file system without hard links: a second file with the same bytes
+            try:
+                with open(kept, "xb") as file:
+                    file.write(copy.read_bytes())
+                    file.flush()
+                    os.fsync(file.fileno())
+            except FileExistsError:
+                continue
+            except BaseException:
+                kept.unlink(missing_ok=True)  # half a file must not pass for the learner's work
+                raise
+        return kept
+    raise AssertionError("count(1) does not end")
+
+
+def reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full. Free some space and run the same command again."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"it may not be written ({error.strerror}). Make the folder writable and run the same command again."
+    return f"{error}."
