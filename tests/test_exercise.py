@@ -440,6 +440,7 @@ def test_a_mode_that_is_entered_and_never_left_ends_with_the_check(mode):
 
 
 def test_a_dispatch_mode_that_is_left_on_ends_with_the_check():
+    from torch.utils import _python_dispatch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Zeros(TorchDispatchMode):
@@ -454,6 +455,7 @@ def test_a_dispatch_mode_that_is_left_on_ends_with_the_check():
     score = check(answer)
     assert "left a torch mode switched on" in shown(score)
     assert torch.ones(1).item() == 1.0
+    assert not _python_dispatch.is_in_torch_dispatch_mode()  # torch notes it for the whole process
     assert check(good).status == "passed"
 
 

@@ -1,13 +1,205 @@
-"""What claims of several lessons look at: training flags, values, and what goes wrong in the middle of a call."""
+"""The moves that claims of many lessons make: compare with what known mistakes give, look at errors, modes, hooks,
+history and gradients. Each raises ``Missed`` where it does not hold, or returns what was seen. An exercise's module
+gets from here all that it needs of this room.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.trial import Missed
+from course_utils.checks.exercise import exercise as exercise
+from course_utils.checks.exercise import predict as predict
+from course_utils.checks.state import hook_count as hook_count
+from course_utils.checks.trial import AnswerRaised as AnswerRaised
+from course_utils.checks.trial import Missed as Missed
+from course_utils.checks.trial import Trial as Trial
+
+Readings = Mapping[str, Any] | Iterable[tuple[str, Any]]
+
+# ------------------------------------------------------------------------------------------------- what claims expect
+
+
+def expect(holds: bool, key: str = "", **details: Any) -> None:
+    """It holds, or ``Missed(key, **details)`` is raised.
+
+    Args:
+        holds: what must be true.
+        key: the misconception that its failure shows.
+        details: as for ``Missed``. One that can only be worked out where it does not hold is given as a function.
+    """
+    if not holds:
+        raise Missed(key, **{name: value() if callable(value) else value for name, value in details.items()})
+
+
+def same(got: Tensor, expected: Tensor, rtol: float = 1e-5, atol: float = 1e-6) -> bool:
+    """Whether shapes agree, and values up to a tolerance; NaN equals NaN, and dtypes may differ.
+
+    1e-5 of the value and 1e-6 beside it, because an answer may go through float32 on its way.
+    """
+    if got.shape != expected.shape:
+        return False
+    return torch.allclose(got.detach().double(), expected.detach().double(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def reading(got: Any, readings: Readings, agree: Callable[[Any, Any], bool] = same) -> str:
+    """The misconception whose value the answer's is.
+
+    Args:
+        got: the answer's value.
+        readings: what each mistake gives, by the misconception's key; pairs where one key has several values.
+        agree: whether two values are the same; for values that are no tensors, ``operator.eq``.
+
+    Returns:
+        The key of the first that agrees; empty where none does.
+    """
+    pairs = readings.items() if isinstance(readings, Mapping) else readings
+    return next((key for key, value in pairs if agree(got, value)), "")
+
+
+def expect_same(
+    got: Tensor,
+    expected: Tensor,
+    otherwise: Readings = (),
+    *,
+    what: str = "",
+    key: str = "",
+    agree: Callable[[Any, Any], bool] = same,
+) -> None:
+    """The answer's value is the right one; else the mistake that gives its value is named.
+
+    Args:
+        got: the answer's tensor.
+        expected: the right one.
+        otherwise: see ``reading``.
+        what: what the value is, for the card; the two numbers that differ first where it is empty.
+        key: the misconception where no reading agrees.
+        agree: whether two tensors are the same.
+    """
+    if agree(got, expected):
+        return
+    key = reading(got, otherwise, agree) or key
+    if what or got.shape != expected.shape:
+        right = what or f"shape {tuple(expected.shape)}"
+        raise Missed(key, expected=right, got="other values" if what else f"shape {tuple(got.shape)}")
+    place, right_number, number = first_difference(got, expected)
+    raise Missed(key, expected=f"{right_number:.6g}{place}", got=f"{number:.6g}{place}")
+
+
+def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
+    """Where two tensors of one shape differ most: ``" at [0, 2]"`` (empty for 0-dim ones), the right number, the
+    answer's."""
+    distance = (got.detach().double() - expected.detach().double()).abs().nan_to_num(torch.inf)
+    if not distance.dim():
+        return "", expected.item(), got.item()
+    index = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
+    return f" at {list(index)}", expected[index].item(), got[index].item()
+
+
+def expect_error(
+    kind: type[Exception], call: Callable[[], Any], key: str, *, what: str = "", other: str | None = None
+) -> None:
+    """The call raises an error of that kind: its own, or one that it lets through.
+
+    Args:
+        kind: the error's class.
+        call: calls the answer.
+        key: the misconception where nothing is raised.
+        what: the error in words, for the card; its class's name where it is empty.
+        other: the misconception where another error is raised; that of ``key`` where it is None.
+    """
+    expected = what or kind.__name__
+    try:
+        got = call()
+    except AnswerRaised as raised:
+        if not isinstance(raised.error, kind):
+            shown = f"{type(raised.error).__name__}: {raised.error}".split("\n")[0][:120]
+            raise Missed(key if other is None else other, expected=expected, got=shown) from None
+        return
+    raise Missed(key, expected=expected, got="no error" if got is None else got)
+
+
+def expect_training_flags(model: nn.Module, before: list[bool], key: str = "", one: str = "") -> None:
+    """The model's training flags are those of before.
+
+    Args:
+        model: what the answer was given.
+        before: its ``training_flags`` before the call.
+        key: the misconception to name.
+        one: the one to name where not all flags are off; that of ``key`` where it is empty.
+    """
+    after = training_flags(model)
+    key = one if one and any(after) else key
+    expect(after == before, key, expected=f"training flags {flag_words(before)}", got=flag_words(after))
+
+
+def expect_hooks(model: nn.Module, before: int, key: str, cleared: str = "") -> None:
+    """The model has as many hooks as before.
+
+    Args:
+        model: what the answer was given.
+        before: its ``hook_count`` before the call.
+        key: the misconception where there are more.
+        cleared: the one where there are fewer.
+    """
+    now = hook_count(model)
+    expect(now == before, key if now > before else cleared, expected=f"{before} hooks on the model", got=str(now))
+
+
+def expect_no_history(got: Tensor, key: str, flagged: str = "", what: str = "no history") -> None:
+    """The tensor has no ``grad_fn``, and is not flagged.
+
+    Args:
+        got: the answer's tensor.
+        key: the misconception where it has a ``grad_fn``.
+        flagged: the one where it is a flagged leaf; that of ``key`` where it is empty.
+        what: what was expected, for the card.
+    """
+    if got.grad_fn is not None:
+        raise Missed(key, expected=what, got=f"grad_fn {got.grad_fn.name()}")
+    expect(not got.requires_grad, flagged or key, expected=what, got="a leaf with requires_grad True")
+
+
+# ----------------------------------------------------------------------------------------------- what claims look at
+
+
+def training_flags(model: nn.Module) -> list[bool]:
+    """The flags of the model and all its submodules, in the order of ``modules()``."""
+    return [module.training for module in model.modules()]
+
+
+def flag_words(flags: list[bool]) -> str:
+    """Training flags in words: ``"train eval"``."""
+    return " ".join("train" if flag else "eval" for flag in flags)
+
+
+def gradient(result: Tensor, wanted: Tensor, upstream: Tensor | None = None) -> Tensor | None:
+    """d (result · upstream) / d wanted; None where no path leads there. The graph is kept.
+
+    Args:
+        result: what to differentiate.
+        wanted: with respect to what.
+        upstream: the gradient of what comes after ``result``, in its shape; ones where it is None.
+    """
+    if not result.requires_grad:
+        return None
+    upstream = torch.ones_like(result) if upstream is None else upstream
+    return torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)[0]
+
+
+# -------------------------------------------------------------------------------------------- what answers are given
 
 
 class Unlucky(Exception):
     """What a batch, a block or a model raises in a check."""
+
+
+class Raises(nn.Module):
+    """A layer whose forward raises ``Unlucky``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise Unlucky("this layer cannot go on")
 
 
 class Turn(nn.Module):
@@ -18,38 +210,12 @@ class Turn(nn.Module):
         return x.roll(1, dims=-1) if self.training else x
 
 
-def same(got: Tensor, expected: Tensor) -> bool:
-    """Whether shapes agree, and values up to float32's precision; NaN equals NaN, and dtypes may differ.
-
-    1e-5 of the value and 1e-6 beside it, because an answer may go through float32 on its way.
-    """
-    if got.shape != expected.shape:
-        return False
-    return torch.allclose(got.detach().double(), expected.detach().double(), rtol=1e-5, atol=1e-6, equal_nan=True)
+def unlucky(items: Iterable[Any], what: str = "batch") -> Iterator[Any]:
+    """The items, and then ``Unlucky``."""
+    yield from items
+    raise Unlucky(f"this {what} cannot be read")
 
 
-def training_flags(model: nn.Module) -> list[bool]:
-    """The flags of the model and all its submodules, in the order of ``modules()``."""
-    return [module.training for module in model.modules()]
-
-
-def expect_training_flags(model: nn.Module, before: list[bool], key: str = "") -> None:
-    """The model's training flags are those of before.
-
-    Args:
-        model: what the answer was given.
-        before: its ``training_flags`` before the call.
-        key: the misconception to name; without one, ``"left in eval"`` or ``"one flag"``, as the flags say.
-
-    Raises:
-        Missed: they are not.
-    """
-    after = training_flags(model)
-    if after != before:
-        key = key or ("left in eval" if not any(after) else "one flag")
-        raise Missed(key, expected=f"training flags {flag_words(before)}", got=flag_words(after))
-
-
-def flag_words(flags: list[bool]) -> str:
-    """Training flags in words: ``"train eval"``."""
-    return " ".join("train" if flag else "eval" for flag in flags)
+def squared_error(prediction: Tensor, target: Tensor) -> Tensor:
+    """The mean squared error, 0-dim."""
+    return (prediction - target).square().mean()

@@ -1,14 +1,20 @@
-"""How an author describes an exercise: ``Exercise`` (write or repair something), ``Predict`` (fill in a dict)."""
+"""How an author describes an exercise: ``exercise`` (write or repair something), ``predict`` (fill in a dict).
+
+Its prose stands in a text file beside the module, ``mean_loss.toml`` beside ``mean_loss.py``: points, hints, the
+misconceptions that the check recognises, and which errors and side effects show one.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 
 from course_utils.base.text import describe
-from course_utils.checks.judge import Misconception, Rule, is_blank
+from course_utils.checks.judge import Rule, is_blank
+from course_utils.checks.misconceptions import Misconception, read
 from course_utils.checks.score import Claim, Score
 from course_utils.checks.trial import Missed, Trial, plain
 
@@ -174,3 +180,52 @@ def _kind(value: Any) -> str:
     return {bool: "True or False", int: "a whole number", str: "a text in quotes", tuple: "a tuple"}.get(
         type(value), type(value).__name__
     )
+
+
+def exercise(file: str) -> Exercise:
+    """An exercise that has no claims yet, from the text file beside its module.
+
+    Args:
+        file: the module's ``__file__``.
+
+    Raises:
+        ValueError: the text file has a field that is unknown, lacks one, or is no TOML.
+    """
+    fields = _read(file, {"points", "hints", "misconceptions"}, {"raises", "effects", "watches_side_effects"})
+    return Exercise(Path(file).stem, **fields)
+
+
+def predict(
+    file: str, truth: Callable[[Trial], Mapping[str, Any]], normal: Callable[[Any], Any] = normal_value
+) -> Predict:
+    """An exercise in prediction, from the text file beside its module.
+
+    In the file, ``readings`` is a list of ``[key, wrong value, misconception]``, or ``[key, misconception]`` for any
+    other wrong value.
+
+    Args:
+        file: the module's ``__file__``.
+        truth: computes the right value for each key, live, from fresh inputs.
+        normal: brings a value into the form that is compared; see ``normal_value``.
+
+    Raises:
+        ValueError: the text file has a field that is unknown, lacks one, or is no TOML.
+    """
+    fields = _read(file, {"points", "hints", "misconceptions", "keys", "readings"}, {"choices"})
+    fields["readings"] = {
+        (key, _plain(value[0]) if value else ...): misconception for key, *value, misconception in fields["readings"]
+    }
+    return Predict(Path(file).stem, truth=truth, normal=normal, **fields)
+
+
+def _read(file: str, needed: set[str], more: set[str]) -> dict[str, Any]:
+    path = Path(file).with_suffix(".toml")
+    fields = read(path)
+    if not needed <= fields.keys() <= needed | more:
+        wrong = ", ".join(sorted((needed - fields.keys()) | (fields.keys() - needed - more)))
+        raise ValueError(f"{path} lacks these fields, or has too many: {wrong}.")
+    return fields
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, list) else value

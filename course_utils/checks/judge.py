@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from course_utils.checks.capture import Capture
+from course_utils.checks.misconceptions import GENERAL, Misconception
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.checks.state import Names, RandomState, put, threads_left
 from course_utils.checks.trial import SLOW_SECONDS, NotAttempted, Outcome, Trial, run
@@ -22,41 +23,6 @@ _PRISTINE = Names()
 _BUSY = threading.Lock()
 
 TIDY = "changes nothing that its contract does not name"
-
-
-@dataclass(frozen=True)
-class Misconception:
-    """A misunderstanding that a check recognises.
-
-    Attributes:
-        name: what it is called, as the learner would say it: "detach() makes a copy".
-        explanation: what is really so, in one to three sentences. Never the solution.
-        next_step: one thing to try.
-    """
-
-    name: str
-    explanation: str
-    next_step: str
-
-
-# What can go wrong in any exercise.
-GENERAL = {
-    "no return value": Misconception(
-        "A function without `return` gives None",
-        "The function ran, but what it worked out never left it: without `return`, Python returns None.",
-        "End the function with `return` and the result.",
-    ),
-    "not a tensor": Misconception(
-        "A number or an array is as good as a tensor",
-        "The contract asks for a tensor. Lists, numbers and NumPy arrays have no flag, no history and no gradient.",
-        "Look at the type of what you return.",
-    ),
-    "side effect": Misconception(
-        "What I change inside a function stays inside",
-        "Tensors, modules and torch's settings are shared with the caller: a change made here is seen everywhere.",
-        "Work on results of your own, and put back what you had to change, also when something raises.",
-    ),
-}
 
 
 @dataclass(frozen=True)

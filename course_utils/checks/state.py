@@ -83,6 +83,10 @@ _SETTINGS = (
     _Setting("the working directory", _get_folder, _put_folder),
 )
 
+# What torch notes process-wide when a dispatch mode is entered, and would note for ever where none leaves it.
+_MODE_FLAGS = tuple(name for name in vars(_python_dispatch) if name.startswith("_is_in_"))
+_note_mode = getattr(torch._C._dynamo.guards, "set_is_in_mode_without_ignore_compile_internals", None)
+
 _GLOBAL_HOOKS = tuple(
     name for name in vars(nn_module) if name.startswith("_global_") and isinstance(vars(nn_module)[name], dict)
 )
@@ -100,6 +104,7 @@ class Settings:
         self._seed = torch.initial_seed()
         self._hooks = {name: dict(vars(nn_module)[name]) for name in _GLOBAL_HOOKS}
         self._modes = self._mode_stacks()
+        self._mode_flags = {name: vars(_python_dispatch)[name] for name in _MODE_FLAGS}
 
     @staticmethod
     def _mode_stacks() -> tuple[bool, int, int]:
@@ -129,6 +134,9 @@ class Settings:
         if inference and not self._modes[0]:
             raise LeftBehind("left inference mode switched on")
         if function_modes > self._modes[1] or dispatch_modes > self._modes[2]:
+            vars(_python_dispatch).update(self._mode_flags)
+            if _note_mode is not None:
+                _note_mode(self._mode_flags["_is_in_any_mode_without_ignore_compile_internals"])
             raise LeftBehind("left a torch mode switched on")
         return changed
 

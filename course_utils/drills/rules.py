@@ -1,5 +1,4 @@
-"""The rules that drills practise, in words: one text a rule (``RULES``), and what follows from it (``explain_answer``).
-"""
+"""The rules that drills practise, in words: one text a rule (``RULES``), what follows from it (``explain_answer``)."""
 
 from __future__ import annotations
 

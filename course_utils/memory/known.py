@@ -1,5 +1,4 @@
-"""The objects that a tracker is told about, held weakly (``Known``): whose parameters, gradients and states these are.
-"""
+"""The objects that a tracker is told about, held weakly (``Known``): whose parameters, gradients, states these are."""
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping

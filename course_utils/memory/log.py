@@ -1,5 +1,4 @@
-"""The log of storages' births and deaths (``AllocationLog``): appended to at any moment, added up when somebody asks.
-"""
+"""The log of storages' births and deaths (``AllocationLog``): appended to at any moment, added up when asked."""
 
 import threading
 import weakref

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from course_utils.base.errors import explain
@@ -269,7 +269,7 @@ def _store(what: str, statement: str, values: dict[str, object]) -> str | None:
         path = _location()
         if path is None:
             return None
-        now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
         with store.transaction(path, writing=True) as connection:
             connection.execute(statement, {**values, "now": now})
     except store.failures() as error:

@@ -1,5 +1,4 @@
-"""Starting JupyterLab for a learner: the command (``lab_command``), what to say before it (``lab_notes``), ``start``.
-"""
+"""Starting JupyterLab for a learner: the command (``lab_command``), what is said before (``lab_notes``), ``start``."""
 
 import argparse
 import contextlib

@@ -1,5 +1,4 @@
-"""Feedback for students: nbgrader's HTML of the graded notebooks, looked through before anybody gets it (``feedback``).
-"""
+"""Feedback for students: nbgrader's HTML of the graded notebooks, looked through before it goes out (``feedback``)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A drill seed for every student (``seed_of``, ``seeds_csv``): the same on every machine, different between students.
-"""
+"""A drill seed for every student (``seed_of``, ``seeds_csv``): the same on every machine, another for each student."""
 
 from __future__ import annotations
 

@@ -178,6 +178,7 @@ class _Warm:
         titles: dict[str, list[tuple[str, float, Sequence[str]]]] = {}
         for (lesson, name), exercise in self.exercises.items():
             titles.setdefault(lesson, []).append((name, exercise.points, exercise.hints))
+        tools = {lesson: _tools(sys.modules[f"{PACKAGE}.lessons.{lesson}"]) for lesson in titles}
         for name in list(sys.modules):
             parts = name.split(".")
             if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in JUDGES:
@@ -185,7 +186,7 @@ class _Warm:
                 if len(parts) == 2:
                     vars(package).pop(parts[1], None)
         for lesson, exercises in titles.items():
-            sys.modules[f"{PACKAGE}.lessons.{lesson}"] = _without_claims(lesson, exercises)
+            sys.modules[f"{PACKAGE}.lessons.{lesson}"] = _without_claims(lesson, exercises, tools[lesson])
         self._load_package()
         engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
         vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
@@ -223,14 +224,22 @@ class _Warm:
         }
 
 
-def _without_claims(lesson: str, exercises: list[tuple[str, float, Sequence[str]]]) -> types.ModuleType:
+def _tools(lesson: types.ModuleType) -> list[str]:
+    """What a lesson's notebook imports from it: its functions, ``agreed`` aside."""
+    return [name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType) and name != "agreed"]
+
+
+def _without_claims(
+    lesson: str, exercises: list[tuple[str, float, Sequence[str]]], tools: Sequence[str]
+) -> types.ModuleType:
     """A lesson's module as a student's code finds it: what its exercises are called, and nothing of how they judge."""
     from course_utils.checks.exercise import Exercise, Missed
 
-    def later(trial: Any) -> None:
+    def later(answer: Any) -> None:
         raise Missed(found="it is judged when your teacher grades")
 
     module = types.ModuleType(f"{PACKAGE}.lessons.{lesson}")
+    vars(module).update(dict.fromkeys(tools, later))
     module.EXERCISES = []  # type: ignore[attr-defined]  # as the lessons' modules have it
     for name, points, hints in exercises:
         exercise = Exercise(name, points, hints, {})

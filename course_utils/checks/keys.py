@@ -1,0 +1,80 @@
+"""Holds an exercise's module and its text file against each other (``agreed``)."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from course_utils.checks.exercise import Exercise, Predict
+from course_utils.checks.misconceptions import GENERAL
+
+_Any = TypeVar("_Any", bound=Exercise | Predict)
+
+
+def agreed(file: str, *exercises: _Any) -> tuple[_Any, ...]:
+    """A lesson's exercises, in its order: what its ``EXERCISES`` is.
+
+    Args:
+        file: the lesson's ``__file__``; its folder holds ``<exercise>.py`` and ``<exercise>.toml`` for each.
+        exercises: in the order of the lesson.
+
+    Raises:
+        ValueError: a claim names a misconception that the text file does not have, or the text file has one that
+            nothing names.
+    """
+    folder = Path(file).parent
+    shared = {text for path in folder.glob("_*.py") for text in _texts(_tree(path))}
+    for exercise in exercises:
+        path = folder / f"{exercise.name}.py"
+        tree = _tree(path)
+        known = set(exercise.misconceptions)
+        if unknown := set(_named(tree)) - known - set(GENERAL) - {""}:
+            raise ValueError(f"{path} names {_listed(unknown)}, which {path.stem}.toml does not have.")
+        readings = exercise.readings.values() if isinstance(exercise, Predict) else ()
+        by_text = {key for _, key in (*exercise.raises, *exercise.effects)} | set(readings)
+        if unknown := by_text - known - set(GENERAL):
+            raise ValueError(f"{path.stem}.toml names {_listed(unknown)}, which is none of its misconceptions.")
+        if unnamed := known - by_text - shared - set(_texts(tree)):
+            raise ValueError(f"Nothing in {path} names {_listed(unnamed)}: take it out of {path.stem}.toml, or use it.")
+    return exercises
+
+
+def _tree(path: Path) -> ast.AST:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    return (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    """The keys in ``Missed("key")``, ``key="key"``, ``otherwise={"key": ...}`` and ``key = "key" if ... else ...``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Missed" and node.args:
+            yield from _keys(node.args[0])
+        elif (isinstance(node, ast.keyword) and node.arg in ("key", "otherwise")) or (
+            isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "key"
+        ):
+            yield from _keys(node.value)
+
+
+def _keys(value: ast.expr | None) -> Iterator[str]:
+    match value:
+        case ast.Constant(value=str(key)):
+            yield key
+        case ast.IfExp(body=first, orelse=second):
+            yield from (*_keys(first), *_keys(second))
+        case ast.BoolOp(values=values):
+            for item in values:
+                yield from _keys(item)
+        case ast.Dict(keys=keys):
+            for item in keys:
+                yield from _keys(item)
+        case ast.Tuple(elts=pairs) | ast.List(elts=pairs):
+            for pair in pairs:
+                if isinstance(pair, ast.Tuple) and pair.elts:
+                    yield from _keys(pair.elts[0])
+
+
+def _listed(keys: set[str]) -> str:
+    return ", ".join(repr(key) for key in sorted(keys))

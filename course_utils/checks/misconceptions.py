@@ -1,0 +1,104 @@
+"""Misunderstandings that checks recognise (``Misconception``), as the exercises' text files hold them (``read``)."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+LESSONS = Path(__file__).resolve().parents[1] / "lessons"
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A misunderstanding that a check recognises.
+
+    Attributes:
+        name: what it is called, as the learner would say it: "detach() makes a copy".
+        explanation: what is really so, in one to three sentences. Never the solution.
+        next_step: one thing to try.
+        explained: where the course explains it: a lesson's name and one of its headings; empty where nowhere.
+        home: its one place in the course, ``"detach/snapshot/alias"``; empty for those of every exercise.
+    """
+
+    name: str
+    explanation: str
+    next_step: str
+    explained: tuple[str, str] | tuple[()] = ()
+    home: str = ""
+
+
+# What can go wrong in any exercise.
+GENERAL = {
+    "no return value": Misconception(
+        "A function without `return` gives None",
+        "The function ran, but what it worked out never left it: without `return`, Python returns None.",
+        "End the function with `return` and the result.",
+    ),
+    "not a tensor": Misconception(
+        "A number or an array is as good as a tensor",
+        "The contract asks for a tensor. Lists, numbers and NumPy arrays have no flag, no history and no gradient.",
+        "Look at the type of what you return.",
+    ),
+    "side effect": Misconception(
+        "What I change inside a function stays inside",
+        "Tensors, modules and torch's settings are shared with the caller: a change made here is seen everywhere.",
+        "Work on results of your own, and put back what you had to change, also when something raises.",
+    ),
+}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An exercise's text file, its misconceptions made.
+
+    A misconception that has its home in another exercise says ``same_as = "lesson/exercise/key"``, and may have a
+    ``next_step`` of its own.
+
+    Raises:
+        ValueError: a field is missing or unknown, or ``same_as`` leads nowhere; the message names the file.
+    """
+    values = tomllib.loads(path.read_text(encoding="utf-8"))
+    values["hints"] = [_line(hint) for hint in values.get("hints", ())]
+    values["misconceptions"] = {
+        key: _made(path, key, fields) for key, fields in values.get("misconceptions", {}).items()
+    }
+    return values
+
+
+def _made(path: Path, key: str, fields: Mapping[str, Any]) -> Misconception:
+    lesson, exercise = path.parent.name, path.stem
+    if "same_as" in fields:
+        found = _home(path, key, fields["same_as"])
+        _require(path, key, fields, {"same_as"}, {"next_step"})
+        return replace(found, next_step=_line(fields.get("next_step", found.next_step)))
+    _require(path, key, fields, {"name", "explanation", "next_step", "explained"}, set())
+    explained = fields["explained"]
+    place = (lesson, explained) if isinstance(explained, str) else tuple(explained)
+    texts = (_line(fields[name]) for name in ("name", "explanation", "next_step"))
+    return Misconception(*texts, place, f"{lesson}/{exercise}/{key}")
+
+
+def _home(path: Path, key: str, same_as: str) -> Misconception:
+    lesson, _, rest = same_as.partition("/")
+    exercise, _, its_key = rest.partition("/")
+    other = LESSONS / lesson / f"{exercise}.toml"
+    fields = (
+        tomllib.loads(other.read_text(encoding="utf-8"))["misconceptions"].get(its_key) if other.is_file() else None
+    )
+    if fields is None or "same_as" in fields:
+        raise ValueError(f"{path}: misconception {key!r} is the same as {same_as!r}, which is no misconception's home.")
+    return _made(other, its_key, fields)
+
+
+def _require(path: Path, key: str, fields: Mapping[str, Any], needed: set[str], more: set[str]) -> None:
+    if not needed <= fields.keys() <= needed | more:
+        raise ValueError(
+            f"{path}: misconception {key!r} has the fields {', '.join(fields)}; it needs {', '.join(sorted(needed))}"
+            + (f", may have {', '.join(sorted(more))}" if more else "")
+            + ", and no other."
+        )
+
+
+def _line(text: str) -> str:
+    # Prose stands in the file on lines of its own width.
+    return " ".join(text.split())

@@ -1,0 +1,7 @@
+"""Lesson 11, clinic: its exercises."""
+
+from course_utils.checks.keys import agreed
+from course_utils.lessons.clinic.run_clinic import examine as examine
+from course_utils.lessons.clinic.run_clinic import run_clinic
+
+EXERCISES = agreed(__file__, run_clinic)

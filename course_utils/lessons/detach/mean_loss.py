@@ -1,0 +1,109 @@
+"""``mean_loss``: what it claims."""
+
+import torch
+from torch import Tensor, nn
+
+from course_utils.base.text import format_bytes
+from course_utils.checks.claims import (
+    Trial,
+    Unlucky,
+    exercise,
+    expect,
+    expect_error,
+    expect_no_history,
+    expect_same,
+    expect_training_flags,
+    same,
+    squared_error,
+    training_flags,
+    unlucky,
+)
+from course_utils.memory import MemoryTracker
+
+mean_loss = exercise(__file__)
+
+# A float a batch in a list of 0-dim tensors is no leak: 16 bytes of growth a batch are left alone.
+_GROWTH_BYTES = 16
+_ROWS = 64
+
+
+def _regressor(trial: Trial, *middle: nn.Module) -> nn.Sequential:
+    return trial.fill(nn.Sequential(nn.Linear(3, 8), *middle, nn.Tanh(), nn.Linear(8, 1)).double())
+
+
+def _batches(trial: Trial, sizes: list[int]) -> list[tuple[Tensor, Tensor]]:
+    return [(trial.randn(size, 3), trial.randn(size, 1)) for size in sizes]
+
+
+def _losses(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> Tensor:
+    with torch.no_grad():
+        return torch.stack([squared_error(model(x), y) for x, y in batches])
+
+
+@mean_loss.claim("is the unweighted mean of the batch losses, as a 0-dim tensor", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    sizes = [trial.integer(1, 3), trial.integer(9, 12), trial.integer(4, 6), trial.integer(1, 2)]
+    model, batches = _regressor(trial), _batches(trial, sizes)
+    losses = _losses(model, batches)
+    for given in (batches, iter(batches)):
+        result = trial.call(model, squared_error, given, show=f"mean_loss(model, loss_fn, {len(sizes)} batches)")
+        is_number = isinstance(result, (int, float))
+        expect(not is_number, "number", expected="a 0-dim tensor", got=lambda: f"the number {result:.4f}")
+        got = trial.tensor(result, what="a 0-dim tensor")
+        expect(not got.dim(), expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
+        by_rows = (losses * torch.tensor(sizes)).sum() / sum(sizes), losses.sum() / sum(sizes)
+        otherwise = [("sum", losses.sum()), *(("weighted", mean) for mean in by_rows), ("last", losses[-1])]
+        expect_same(got, losses.mean(), otherwise)
+
+
+@mean_loss.claim("runs the model in the modes it was given", weight=1)
+def _(trial: Trial) -> None:
+    # Batch norm tells the modes apart by its value, without a random number as in dropout.
+    model = _regressor(trial, nn.BatchNorm1d(8).double())
+    model[0].eval()
+    batches, before = _batches(trial, [4, 6, 5]), training_flags(model)
+    mean = _losses(model, batches).mean()
+    show = "mean_loss(model in training mode, ...)"
+    got = trial.tensor(trial.call(model, squared_error, batches, may_change=(model,), show=show))
+    expect_training_flags(model, before, "eval")
+    expect(same(got, mean), "eval", expected="batch norm in training mode, as given", got="another mode's value")
+    expect_no_history(got, "graphs")
+
+
+@mean_loss.claim("has no history", weight=1)
+def _(trial: Trial) -> None:
+    expect_no_history(trial.tensor(trial.call(_regressor(trial), squared_error, _batches(trial, [4, 4]))), "graphs")
+
+
+@mean_loss.claim("keeps no more bytes alive for 12 batches than for 4", weight=2)
+def _(trial: Trial) -> None:
+    model, peaks = _regressor(trial), {}
+    for count in (4, 12):
+        batches = (_batches(trial, [_ROWS])[0] for _ in range(count))
+        tracker = MemoryTracker(model)
+        show = f"mean_loss(model, loss_fn, {count} batches)"
+        result = trial.tensor(trial.call(model, squared_error, batches, within=tracker, show=show))
+        peaks[count] = tracker.peak
+    growth = (peaks[12] - peaks[4]) / 8
+    batch_bytes = _ROWS * (3 + 1) * 8
+    graphs = "graphs" if result.requires_grad else "cut too late"
+    expect(
+        growth <= _GROWTH_BYTES,
+        "batches kept" if growth <= batch_bytes + _GROWTH_BYTES else graphs,
+        expected="the same peak for 4 and for 12 batches",
+        got=f"{format_bytes(peaks[4])}, then {format_bytes(peaks[12])}: {format_bytes(round(growth))} more a batch",
+    )
+
+
+@mean_loss.claim("raises ValueError for no batches, and lets every other error through", weight=1)
+def _(trial: Trial) -> None:
+    model = _regressor(trial)
+
+    def call(batches: object, show: str) -> object:
+        return trial.call(model, squared_error, batches, show=f"mean_loss(model, loss_fn, {show})")
+
+    for empty in ([], iter([])):
+        expect_error(ValueError, lambda empty=empty: call(empty, "[]"), "empty")
+    failing = unlucky(_batches(trial, [4]))
+    what = "the error of the batch"
+    expect_error(Unlucky, lambda: call(failing, "batches that raise"), "swallowed", what=what, other="")

@@ -1,0 +1,35 @@
+"""``predicted_edit``: what it claims."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from course_utils.checks.exercise import predict
+from course_utils.checks.trial import Trial
+
+_EDITS: dict[str, Callable[[Tensor], Tensor]] = {
+    "detach_edit": lambda y: y.detach(),
+    "data_edit": lambda y: y.data,
+    "clone_edit": lambda y: y.clone(),
+    "detach_clone_edit": lambda y: y.detach().clone(),
+}
+
+
+def _edit_outcomes(trial: Trial) -> dict[str, str]:
+    outcomes = {}
+    for key, take in _EDITS.items():
+        x = trial.randn(3, requires_grad=True)
+        y = x.exp()
+        take(y).mul_(5)
+        try:
+            y.sum().backward()
+        except RuntimeError:
+            outcomes[key] = "error"
+        else:
+            right = torch.allclose(x.grad, x.detach().exp())
+            outcomes[key] = "right gradient" if right else "wrong gradient"
+    return outcomes
+
+
+predicted_edit = predict(__file__, _edit_outcomes)

@@ -1,0 +1,47 @@
+"""``snapshot``: what it claims."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from course_utils.checks.claims import Trial, exercise, expect, expect_no_history
+
+snapshot = exercise(__file__)
+
+
+def _sources(trial: Trial) -> Iterator[Tensor]:
+    """Tensors of every kind that a snapshot can be taken of."""
+    rows, columns = trial.integer(2, 5), trial.integer(2, 5)
+    yield trial.randn(rows, columns, requires_grad=True)
+    yield trial.randn(rows, columns, requires_grad=True) * 3
+    yield trial.randn(rows, columns, dtype=torch.float32)
+    yield trial.randn(rows + 2, columns, requires_grad=True)[1:-1]
+    yield (trial.randn(rows, columns) * 100).long()
+    yield trial.randn(requires_grad=True)
+
+
+@snapshot.claim("has the values, shape, dtype and device of `x`", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    for x in _sources(trial):
+        values = x.detach().clone()
+        got = trial.tensor(trial.call(x), shape=x.shape)
+        expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
+        expect(got.device == x.device and torch.equal(got.detach(), values), expected="the values of x", got="others")
+
+
+@snapshot.claim("has no history and is not flagged", weight=2)
+def _(trial: Trial) -> None:
+    for x in _sources(trial):
+        expect_no_history(trial.tensor(trial.call(x)), "history", "flagged", "grad_fn None, requires_grad False")
+
+
+@snapshot.claim("shares no memory with `x`", weight=2)
+def _(trial: Trial) -> None:
+    for x in _sources(trial):
+        got = trial.tensor(trial.call(x))
+        before = got.detach().clone()
+        with torch.no_grad():
+            x.detach().add_(1)
+        kept = torch.equal(got.detach(), before)
+        expect(kept, "alias", expected="the old values after an edit of x", got="the edit shows in the snapshot")

@@ -1,0 +1,55 @@
+"""``stop_gradient_round``: what it claims."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from course_utils.checks.claims import Missed, Trial, exercise, expect, gradient, reading
+
+stop_gradient_round = exercise(__file__)
+
+
+def _numbers(trial: Trial) -> Iterator[Tensor]:
+    # Halves, zeros and numbers so great that a sum with them overflows.
+    yield torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 0.0, 1e30, -1.7e308], dtype=torch.float64)
+    yield trial.randn(trial.integer(40, 60)) * 3
+    yield trial.randn(8, 5, dtype=torch.float32) * 50
+    yield trial.randn()
+
+
+@stop_gradient_round.claim("has exactly the value of `x.round()`", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    for values in _numbers(trial):
+        for x in (values.clone(), values.clone().requires_grad_()):
+            got = trial.tensor(trial.call(x), shape=x.shape, dtype=x.dtype).detach()
+            if torch.equal(got, values.round()):
+                continue
+            undefined_at_zero = bool((values == 0).any()) and torch.equal(got.isnan(), values == 0)
+            key = "scaled" if undefined_at_zero else reading(got, {"half up": (values + 0.5).floor()}, torch.equal)
+            if not key and (torch.allclose(got, values.round(), atol=1e-3) or not got.isfinite().all()):
+                key = "order"
+            wrong = (got != values.round()).flatten().nonzero()[0]
+            number, rounded, given = (t.flatten()[wrong].item() for t in (values, values.round(), got))
+            raise Missed(key, expected=f"{rounded:.17g} for x = {number:.17g}", got=f"{given:.17g}")
+
+
+@stop_gradient_round.claim("passes the gradient on as the identity does", weight=3)
+def _(trial: Trial) -> None:
+    for values in _numbers(trial):
+        x = values.clone().requires_grad_()
+        source = x * 1  # an inner tensor, so that a fresh leaf in the answer is told from a path to x
+        got = trial.tensor(trial.call(source), shape=x.shape)
+        key = "cut from x" if got.requires_grad else "all detached"
+        expect(got.grad_fn is not None, key, expected="a path to x", got="no grad_fn")
+        # From the trial: a gradient that torch's own generator draws could be foretold.
+        upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
+        found = gradient(got, x, upstream)
+        if found is None:
+            raise Missed("cut from x", expected="a path to x", got="none")
+        if torch.allclose(found, upstream, rtol=1e-6):
+            continue
+        zeros, ones = torch.zeros_like(upstream), torch.ones_like(upstream)
+        otherwise = {"zero gradient": zeros, "doubled": 2 * upstream, "upstream": ones}
+        key = reading(found, otherwise, torch.allclose)
+        raise Missed(key, expected="d result / d x = 1", got=f"{(found / upstream).flatten()[0]:.4g} at x[0]")
