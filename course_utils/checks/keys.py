@@ -68,8 +68,8 @@ def _keys(value: ast.expr | None) -> Iterator[str]:
             for item in values:
                 yield from _keys(item)
         case ast.Dict(keys=keys):
-            for item in keys:
-                yield from _keys(item)
+            for key_of_it in keys:
+                yield from _keys(key_of_it)
         case ast.Tuple(elts=pairs) | ast.List(elts=pairs):
             for pair in pairs:
                 if isinstance(pair, ast.Tuple) and pair.elts:

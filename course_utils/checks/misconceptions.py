@@ -74,8 +74,8 @@ def _made(path: Path, key: str, fields: Mapping[str, Any]) -> Misconception:
     _require(path, key, fields, {"name", "explanation", "next_step", "explained"}, set())
     explained = fields["explained"]
     place = (lesson, explained) if isinstance(explained, str) else tuple(explained)
-    texts = (_line(fields[name]) for name in ("name", "explanation", "next_step"))
-    return Misconception(*texts, place, f"{lesson}/{exercise}/{key}")
+    name, explanation, next_step = (_line(fields[field]) for field in ("name", "explanation", "next_step"))
+    return Misconception(name, explanation, next_step, place, f"{lesson}/{exercise}/{key}")
 
 
 def _home(path: Path, key: str, same_as: str) -> Misconception:
