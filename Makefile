@@ -1,9 +1,9 @@
 # Every task is one line here; `make` lists them. ARGS passes options on: make test ARGS="-k setup".
 VENV ?= .venv
-PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.10 or newer (https://www.python.org/downloads/) and run the command again))
+PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.11 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"
 .DEFAULT_GOAL := help
-.PHONY: help lab fresh test lint lessons bench sweep assignments environment tools
+.PHONY: help lab fresh check test nightly lint lessons bench sweep assignments environment tools
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -11,8 +11,19 @@ lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterL
 	@$(RUN) -m course_utils.workspace lab $(ARGS)
 fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
 	@$(RUN) -m course_utils.workspace fresh "$(LESSON)"
-test: lint  ## everything CI runs: lint, package, notebooks, browser
+check: tools  ## while you work, 90 s: style, types, quick tests; 20 s for one lesson: make check LESSON=detach
+ifdef LESSON
+	@$(RUN) -m course_utils.authoring lint $(LESSON)
+	@$(RUN) -m pytest --tier check -k $(LESSON) tests/lessons notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb $(ARGS)
+else
+	@$(MAKE) --no-print-directory lint
+	@$(RUN) -m pytest --tier check tests $(ARGS)
+endif
+test: lint  ## before a push, 6 min: everything CI runs: lint, package, notebooks, browser
 	@$(RUN) -m pytest $(ARGS)
+nightly: lint  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps
+	@$(RUN) -m pytest --tier nightly $(ARGS)
+	@$(RUN) -m benchmarks.memory_sweep
 lint: tools  ## style, formatting, direction of imports, types, the notebooks' anatomy
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && "$(VENV)/bin/lint-imports" && $(RUN) -m mypy course_utils && $(RUN) -m course_utils.authoring lint
 lessons: tools  ## write notebooks/ again from notebooks/solutions/

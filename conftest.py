@@ -5,9 +5,13 @@ file and other surroundings of its own (``kernel_environment``), a dead kernel i
 stderr. For learner notebooks (``notebooks/*.ipynb``) besides: nothing raises, which is nbval's own rule, and every
 check cell says "not attempted" and scores 0.
 
+What a run takes in says ``--tier``: ``check`` leaves out what starts kernels, browsers and sandboxes (``slow``), ``test``
+is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``).
+
 What nbval compares of a solution notebook is listed in ``course_utils/authoring/rules_outputs.py``.
 """
 
+import json
 import os
 import queue
 import time
@@ -22,8 +26,14 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 POLL_SECONDS = 0.5
 OUTPUT_SECONDS = 30  # nbval waits 5 s for outputs that lag behind a cell, too few on a machine with other work to do
-BROWSER_TEST = 150  # one takes as long as so many others
+TIERS = {"check": ("slow", "nightly"), "test": ("nightly",), "nightly": ()}  # what each leaves out
+DURATIONS = Path(__file__).with_name("tests") / "durations.json"
 _scratch = pytest.StashKey[TemporaryDirectory]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=TIERS, default="test", help="how much is run: check, test or nightly")
+    parser.addoption("--record-durations", action="store_true", help=f"write each file's seconds to {DURATIONS.name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,12 +65,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if len(files) == 1 and Path(files.pop()).is_file() else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if any(map(item.get_closest_marker, TIERS[config.option.tier]))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     # A file is one worker's. Long ones first, or the last worker runs alone while the others have nothing left.
-    sizes: Counter[Path] = Counter()
-    for item in items:
-        sizes[item.path] += BROWSER_TEST if item.get_closest_marker("browser") else 1
-    items.sort(key=lambda item: -sizes[item.path])
+    seconds = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    sizes = Counter(item.path for item in items)  # of a file that was not timed yet: a second for ten tests
+    items.sort(key=lambda item: -seconds.get(_name(item.config, item.path), sizes[item.path] / 10))
     needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
     if needs_gpu:
         import torch
@@ -68,6 +81,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not torch.accelerator.is_available():
             for item in needs_gpu:
                 item.add_marker(pytest.mark.skip(reason="no accelerator on this machine"))
+
+
+def _name(config: pytest.Config, path: Path) -> str:
+    return path.relative_to(config.rootpath).as_posix()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.option.record_durations:
+        seconds: Counter[str] = Counter()
+        for report in (report for reports in terminalreporter.stats.values() for report in reports):
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+        rounded = {name: round(count, 1) for name, count in sorted(seconds.items())}
+        DURATIONS.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,16 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from course_utils.memory.categories import CAN_READ_GRAPHS
-
 # Without it a tracker cannot name what graphs hold; its own bytes are right all the same.
-reads_graphs = pytest.mark.skipif(not CAN_READ_GRAPHS, reason="this PyTorch does not show what graphs hold")
 
 
 @dataclass

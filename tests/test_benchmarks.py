@@ -8,6 +8,8 @@ from benchmarks import __main__ as benchmarks
 from benchmarks import check_time, import_time, notebook_time
 from course_utils import Lesson
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_benchmark_is_found_and_the_sweep_is_none():
     names = benchmarks.names()

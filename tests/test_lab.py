@@ -16,6 +16,8 @@ import pytest
 
 from course_utils.workspace.lab import lab_command, lab_notes
 
+pytestmark = pytest.mark.slow
+
 PAGE = "/lab/tree/my_notebooks/00_start_here.ipynb"
 NOTIFICATIONS = "/lab/api/settings/@jupyterlab/apputils-extension:notification"
 ADDRESS = re.compile(r"http://127\S+")

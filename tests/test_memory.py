@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.memory import CATEGORIES, MemoryEvent, MemoryTracker
-from tests.memory_workloads import SECTION_4, mlp_data, mlp_model, reads_graphs
+from tests.memory_workloads import SECTION_4, mlp_data, mlp_model
 
 
 def test_sum_of_exp_counts_what_each_step_keeps():
@@ -92,7 +92,6 @@ def test_death_of_an_unnamed_tensor_counts_if_an_operation_met_it():
     del y
 
 
-@reads_graphs
 def test_death_of_any_tensor_counts_with_baseline_gc():
     kept = [torch.ones(1000)]
     graph = (torch.ones(500, requires_grad=True) * 2).exp()
@@ -405,7 +404,6 @@ def test_saved_for_backward_is_known_in_forward_and_gone_after_backward(trained)
     assert saved[-1] == 0
 
 
-@reads_graphs
 def test_graph_that_is_still_there_at_the_end_is_saved_for_backward():
     model, (x, y) = mlp_model("cpu"), mlp_data("cpu")
     with MemoryTracker(model, x, y) as mem:
@@ -493,7 +491,6 @@ def test_report_reads_as_a_table():
     assert str(mem.phases[0]) == "forward: net 3.9 KiB, peak 3.9 KiB after aten::sum"
 
 
-@reads_graphs
 def test_report_tells_what_it_does_not_count():
     x = torch.ones(10, requires_grad=True)
     with MemoryTracker(x) as mem:
@@ -502,7 +499,6 @@ def test_report_tells_what_it_does_not_count():
     assert "Held beside it, made past the dispatcher (boxed scalars): 8 B" in str(mem.report())
 
 
-@reads_graphs
 def test_graph_older_than_the_tracker_is_not_unseen():
     x = torch.ones(10, requires_grad=True)
     old = (x * 3.0).exp()
@@ -511,7 +507,6 @@ def test_graph_older_than_the_tracker_is_not_unseen():
     assert mem.unseen() == {}
 
 
-@reads_graphs
 def test_random_states_of_checkpoint_are_unseen_by_name():
     x = torch.ones(10, requires_grad=True)
     with MemoryTracker(x) as mem:
@@ -734,7 +729,7 @@ def test_first_operation_does_not_import_the_compiler():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["caching_allocator", "tracker", "probe", "snapshot"])
+@pytest.mark.parametrize("name", ["caching_allocator", "tracker", "tools.probe", "snapshot"])
 def test_examples_in_docstrings_are_true(name):
     module = importlib.import_module(f"course_utils.memory.{name}")
     found = doctest.testmod(module)

@@ -12,7 +12,7 @@ import torch
 from benchmarks.memory_sweep import EmptyMode, compare, operations, samples
 from course_utils.memory import MemoryTracker
 from course_utils.memory.statistics import DeviceStatistics, Totals
-from tests.memory_workloads import MORE, SECTION_4, reads_graphs
+from tests.memory_workloads import MORE, SECTION_4
 
 WORKLOADS = {**SECTION_4, **MORE}
 
@@ -69,7 +69,6 @@ def measure(make, engine, around=contextlib.nullcontext):
     return mem, unseen
 
 
-@reads_graphs
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_held_bytes_are_the_allocators_in_every_phase(name):
     WORKLOADS[name]("cpu").run(contextlib.nullcontext)  # what kernels and transforms make once, and keep

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from course_utils.memory import MemoryTracker
-from course_utils.memory.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE
+from course_utils.memory.compile_guard import COMPILED_CODE_MESSAGE
 
 
 @pytest.fixture
@@ -30,11 +30,6 @@ def test_code_is_refused_before_and_after_its_first_run_and_stays_compiled(compi
         assert is_compiled(compiled, x)
 
 
-# Before PyTorch asked modes, the tracker could tell only at its end, and only that some thread compiled.
-asks_modes = pytest.mark.skipif(not ASKS_MODES, reason="this PyTorch does not ask modes about compiled code")
-
-
-@asks_modes
 def test_nested_trackers_refuse_too_and_the_hook_goes_with_the_last(compiled):
     x = torch.ones(10, requires_grad=True)
     assert is_compiled(compiled, x)
@@ -54,7 +49,6 @@ def test_compiled_module_is_refused():
     torch._dynamo.reset()
 
 
-@asks_modes
 def test_another_thread_may_run_compiled_code_meanwhile(compiled):
     import threading
 

@@ -3,7 +3,6 @@
 import pytest
 
 from course_utils.memory.tools.magics import load_ipython_extension
-from tests.memory_workloads import reads_graphs
 
 
 @pytest.fixture
@@ -26,7 +25,6 @@ def run(shell, capsys, cell):
     return result, capsys.readouterr().out
 
 
-@reads_graphs
 def test_cell_tells_peak_and_what_its_result_keeps(shell, capsys):
     result, out = run(shell, capsys, "%%memory x\ny = x.exp().sum()\ny * 2.0")
     assert result.success

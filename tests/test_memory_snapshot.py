@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from course_utils.memory import MemoryTracker
 from course_utils.memory.snapshot import SNAPSHOT_CATEGORIES, living_tensors, memory_snapshot
-from tests.memory_workloads import mlp_data, mlp_model, reads_graphs
+from tests.memory_workloads import mlp_data, mlp_model
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,6 @@ def no_garbage():
     gc.collect()  # tensors of earlier tests in cycles are alive, and may go at any moment
 
 
-@reads_graphs
 def test_every_category_holds_its_own():
     start = memory_snapshot(device="cpu")
     model = nn.Sequential(nn.Linear(100, 50), nn.BatchNorm1d(50), nn.Linear(50, 10))
@@ -87,7 +86,6 @@ def test_given_leaf_that_requires_grad_is_a_parameter():
     assert memory_snapshot(w).gradients == 400
 
 
-@reads_graphs
 def test_given_input_is_other_though_a_graph_holds_it():
     w, x = torch.ones(100, requires_grad=True), torch.ones(100)
     before = memory_snapshot(w, x)

@@ -18,6 +18,8 @@ from nbformat import NotebookNode
 from course_utils.authoring import cells
 from course_utils.authoring.lint import lint_solution
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 CELL_SECONDS = 6  # instead of 60, for the cell that hangs
 # As Score behaves, without importing torch in every kernel.

@@ -48,7 +48,7 @@ def test_an_older_torch_is_refused_in_one_clear_sentence():
     assert (
         result.stderr.strip()
         .splitlines()[-1]
-        .startswith("ImportError: This course needs PyTorch 2.9 or newer, and found 2.4.1.")
+        .startswith("ImportError: This course needs PyTorch 2.13 or newer, and found 2.4.1.")
     )
 
 

@@ -17,8 +17,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13")
 # Part of PyTorch's GPU build, which pins them itself; the CPU build has none of them.
 GPU_LIBRARIES = re.compile(r"nvidia-|cuda-|triton")
 
@@ -90,7 +92,7 @@ def test_torch_is_pinned_and_its_gpu_libraries_are_not() -> None:
 
 
 def test_requirements_stand_before_the_settings_of_tools() -> None:
-    # tools/environment.py reads pyproject.toml down to the first tool table, since Python 3.10 has no TOML reader.
+    # tools/environment.py reads pyproject.toml down to the first tool table, before any Python is chosen.
     first = tomllib.loads(read("pyproject.toml").partition("\n[tool.")[0])
     assert (first["project"], "build-system" in first) == (project(), True)
 
@@ -113,6 +115,7 @@ def test_conda_users_get_what_everybody_gets() -> None:
     assert f"python -m pip install {' '.join(conda()[1])}" in read("README.md")
 
 
+@pytest.mark.nightly
 def test_pip_part_of_environment_yml_installs_into_a_fresh_environment() -> None:
     # Not pytest's tmp_path: that is kept after the run, and this takes 1.5 GB.
     with tempfile.TemporaryDirectory(prefix="course-conda-") as folder:
@@ -181,7 +184,7 @@ def test_a_missing_python_is_told_by_make() -> None:
     # The shell by its full path, so that PATH can be empty: no Python is found then.
     result = make("--dry-run", "lab", f"SHELL={shutil.which('sh')}", PATH="/nowhere")
     assert result.returncode != 0
-    assert "No Python was found. Install Python 3.10 or newer" in result.stderr
+    assert "No Python was found. Install Python 3.11 or newer" in result.stderr
 
 
 def lint_workflow(path: Path) -> subprocess.CompletedProcess:

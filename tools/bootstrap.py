@@ -9,9 +9,9 @@ import os
 import subprocess
 import sys
 
-OLDEST = (3, 10)
+OLDEST = (3, 11)
 # The versions that constraints.txt was made for, best first; a newer one is taken only where none of these is found.
-TESTED = ((3, 12), (3, 11), (3, 13), (3, 10))
+TESTED = ((3, 12), (3, 11), (3, 13))
 
 # Debian and Ubuntu ship ensurepip apart from Python, so a Python that starts may still be unable to make environments.
 PROBE = """

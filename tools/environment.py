@@ -40,7 +40,7 @@ again. What was fetched already is not fetched twice."""
 
 NO_WHEEL = """\
 PyTorch has no package for this Python and machine: Python {version}, {machine}.
-Expected: a 64-bit Python 3.10 to 3.13 on Linux, Windows or a Mac with Apple silicon.
+Expected: a 64-bit Python 3.11 to 3.13 on Linux, Windows or a Mac with Apple silicon.
 Try: make lab PYTHON=python3.12, or any other Python among these."""
 
 UNKNOWN = """\

@@ -15,13 +15,9 @@ from typing import Any
 import torch
 
 from course_utils.graph.references import SavedTensor, is_node
-from course_utils.graph.saved_before_data import is_packed, unpacked
 
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
 _HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
-
-# PyTorch 2.9 shows slots only by unpacking them.
-_CAN_READ_DATA = hasattr(SavedTensor, "data") and hasattr(SavedTensor, "unpack_hook")
 
 # Containers on a custom Function's ctx or in a packed object are searched this deep, and no further.
 _DEPTH = 8
@@ -37,8 +33,6 @@ class Slot:
         packed: a saved-tensor hook put ``value`` there.
         unpack_hook: the function that would unpack it, None without hooks.
         freed: backward has freed it.
-        is_copy: ``value`` was made for the reader; the slot holds another tensor on the same storage.
-        unreadable: something is in it that this PyTorch does not show.
     """
 
     name: str
@@ -46,8 +40,6 @@ class Slot:
     packed: bool = False
     unpack_hook: Any = None
     freed: bool = False
-    is_copy: bool = False
-    unreadable: bool = False
 
 
 @functools.lru_cache(maxsize=1024)
@@ -78,11 +70,7 @@ def saved_slots(node: Any) -> Iterator[Slot]:
         several = isinstance(raw, (tuple, list))
         raws = [item for item in raw if isinstance(item, SavedTensor)] if several else [raw]
         names = [f"{short}[{position}]" for position in range(len(raws))] if several else [short]
-        if _CAN_READ_DATA:
-            yield from map(read_saved, names, raws)
-        else:
-            readable = short if short == "saved_tensors" else f"_saved_{short}"
-            yield from _read_by_unpacking(node, readable, names, raws)
+        yield from map(read_saved, names, raws)
 
 
 def read_saved(name: str, raw: Any) -> Slot:
@@ -96,23 +84,6 @@ def read_saved(name: str, raw: Any) -> Slot:
     except RuntimeError:
         return Slot(name, None, freed=True)
     return Slot(name, None)
-
-
-def _read_by_unpacking(node: Any, readable: str, names: list[str], raws: list[SavedTensor]) -> Iterator[Slot]:
-    if any(is_packed(raw) for raw in raws):
-        yield from (Slot(name, None, packed=True, unreadable=True) for name in names)
-        return
-    try:
-        value, is_copy = unpacked(node, readable)
-    except RuntimeError as error:
-        freed = "second time" in str(error)  # otherwise it was changed in place since
-        yield from (Slot(name, None, freed=freed, unreadable=not freed) for name in names)
-        return
-    if isinstance(value, (tuple, list)):
-        for name, item in zip(names, value, strict=False):
-            yield Slot(name, item)
-    else:
-        yield Slot(names[0], value, is_copy=is_copy)
 
 
 def python_slots(node: Any) -> Iterator[tuple[str, Any]]:
@@ -154,7 +125,7 @@ def tensors_inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str,
 
 def _steps(thing: Any) -> list[tuple[str, Any]]:
     kind = type(thing)
-    if issubclass(kind, SavedTensor) and _CAN_READ_DATA:
+    if issubclass(kind, SavedTensor):
         slot = read_saved("", thing)
         return [("", slot.value), ("", slot.unpack_hook)]
     if issubclass(kind, (list, tuple)):

@@ -127,11 +127,7 @@ class Release:
             self._drop_referents(node)
 
     def _drop_slot(self, slot: Slot) -> None:
-        if slot.is_copy:
-            for storage in storages_of(slot.value):
-                self.drop(storage)
-        else:
-            self.drop(slot.value)
+        self.drop(slot.value)
         self.drop(slot.unpack_hook)
         pack_hook = self._pack_hooks.get(id(slot.unpack_hook))
         if pack_hook is not None:

@@ -119,10 +119,8 @@ class Reading:
                     self._unpack_hooks[self._holdings.add(slot.unpack_hook)] += 1
                     self._search(index, f"{slot.name}, unpack_hook", slot.unpack_hook)
             elif isinstance(slot.value, torch.Tensor):
-                if not slot.is_copy:
-                    self._hold(slot.value)
+                self._hold(slot.value)
                 self.places.append(self._place(index, slot.name, slot.value))
-            read.hides |= slot.unreadable
         for name, value in python_slots(node):
             self._search(index, name, value)
 

@@ -11,12 +11,6 @@ from course_utils.graph.recorded import python_slots, saved_slots, tensors_insid
 from course_utils.graph.storages import storages_of
 from course_utils.memory.ledger import Block
 
-CAN_READ_GRAPHS = hasattr(torch._C._autograd.SavedTensor, "data")
-"""Whether this PyTorch shows what a graph holds without running unpack hooks: 2.13 does, 2.9 does not.
-
-Where it does not, what a graph still holds at the end of a block counts as "other", and nothing is reported unseen.
-"""
-
 Number = Callable[[torch.UntypedStorage], "int | None"]
 """Tells the number of a storage that an engine has met."""
 
@@ -59,7 +53,7 @@ def held_by_graphs(tensors: Iterable[torch.Tensor], since: int = 0) -> Iterator[
         tensors: where to start.
         since: PyTorch numbers the nodes of a thread; those with a lower number are older, and are not looked at.
     """
-    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None] if CAN_READ_GRAPHS else []
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     seen: set[int] = set()  # of nodes and of containers
     kept: list[object] = []  # what is in ``seen`` must not die, or its id would go to the next one
     while waiting:

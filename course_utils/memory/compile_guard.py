@@ -4,13 +4,12 @@ Under a dispatch mode a function made by ``torch.compile`` either runs eagerly, 
 own kernels, whose buffers no mode sees. Both would give a wrong number, so a tracker refuses it.
 """
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch.utils import _python_dispatch
 
 from course_utils.base.errors import explain
 
@@ -20,10 +19,6 @@ COMPILED_CODE_MESSAGE = explain(
     "Compiled code takes its memory without dispatching operations, so the count would be wrong.",
     'MemoryTracker(engine="allocator"), which asks the allocator; or call the function that is not compiled.',
 )
-
-# PyTorch 2.13 asks each mode on the stack before it compiles or re-uses code: there the call can be refused at once.
-# Elsewhere (2.9) the tracker tells when its block ends.
-ASKS_MODES = hasattr(_python_dispatch, "any_torch_dispatch_mode_on_stack")
 
 
 class _Watch:
@@ -49,13 +44,10 @@ def refuse_compiled_code(compiled_code_found: Callable[[], bool]) -> Iterator[No
         compiled_code_found: called in the thread that is about to run compiled code; tells whether a tracker watches
             that thread. The same function for every block: the first one's serves all.
     """
-    set_hook = getattr(torch._C._dynamo.eval_frame, "set_guard_complete_hook", None)
-    if set_hook is None:
-        yield
-        return
+    set_hook: Any = torch._C._dynamo.eval_frame.set_guard_complete_hook
 
     def guards_match(matched: bool) -> bool:
-        return matched and not (compiled_code_found() and ASKS_MODES)
+        return matched and not compiled_code_found()
 
     with _WATCH.lock:
         _WATCH.blocks += 1
@@ -72,9 +64,3 @@ def refuse_compiled_code(compiled_code_found: Callable[[], bool]) -> Iterator[No
                 now = set_hook(None)
                 if now is not None and now.__qualname__ != guards_match.__qualname__:
                     set_hook(now)
-
-
-def frames_compiled() -> int:
-    """How many functions torch.compile has taken on so far, in any thread; 0 where it was never asked."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    return 0 if utils is None else utils.counters["frames"]["total"]

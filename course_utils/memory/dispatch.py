@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from course_utils.base.errors import explain
 from course_utils.graph.storages import storages_of
-from course_utils.memory.compile_guard import ASKS_MODES, COMPILED_CODE_MESSAGE, frames_compiled, refuse_compiled_code
+from course_utils.memory.compile_guard import COMPILED_CODE_MESSAGE, refuse_compiled_code
 from course_utils.memory.ledger import OLD
 from course_utils.memory.log import AllocationLog
 
@@ -49,7 +49,6 @@ class DispatchRecorder(AllocationLog, TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ran_compiled_code = False
         self._handle = _handler(self._add, self._meet, self._size, self._live)
 
     def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -61,7 +60,6 @@ class DispatchRecorder(AllocationLog, TorchDispatchMode):
         vars(self)["__torch_dispatch__"] = MethodType(self._handle, self)
         # Not super().__enter__: that also sets process-wide flags, which a tracker abandoned in another thread would
         # leave set for ever. The stack of modes is the thread's own.
-        self._frames = frames_compiled()
         self._guard = refuse_compiled_code(_compiled_code_found)
         self._guard.__enter__()
         torch._C._push_on_torch_dispatch_stack(self)
@@ -70,8 +68,6 @@ class DispatchRecorder(AllocationLog, TorchDispatchMode):
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         _take_off_stack(self)
         self._guard.__exit__(None, None, None)
-        if not ASKS_MODES and frames_compiled() != self._frames:
-            self.ran_compiled_code = True
         del vars(self)["__torch_dispatch__"]
 
 
@@ -98,13 +94,8 @@ def _take_off_stack(recorder: DispatchRecorder) -> None:
 
 
 def _compiled_code_found() -> bool:
-    """Whether a tracker watches this thread; where PyTorch will not ask it, tells it that compiled code runs."""
-    modes = _get_current_dispatch_mode_stack()
-    watching = [mode for mode in modes if isinstance(mode, DispatchRecorder)]
-    if not ASKS_MODES:
-        for recorder in watching:
-            recorder.ran_compiled_code = True
-    return bool(watching)
+    """Whether a tracker watches this thread."""
+    return any(isinstance(mode, DispatchRecorder) for mode in _get_current_dispatch_mode_stack())
 
 
 def _handler(add: Callable, meet: Callable, size: Callable, live: dict[int, weakref.ref]) -> Callable:

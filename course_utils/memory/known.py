@@ -10,18 +10,6 @@ from course_utils.base.errors import explain
 from course_utils.base.text import describe
 
 
-def alive(reference: weakref.ref) -> Any:
-    """What a weak reference points at, or None; for tensors and storages in every PyTorch.
-
-    In PyTorch 2.9 a tensor that only C++ holds loses its owner when it is looked at through a weak reference.
-    """
-    value: Any = reference()
-    if isinstance(value, (torch.Tensor, torch.UntypedStorage)):
-        fix: Any = value
-        fix._fix_weakref()
-    return value
-
-
 class Known:
     """Modules, optimizers and tensors by weak reference, so that naming an object never keeps it alive.
 
@@ -63,7 +51,7 @@ class Known:
 
     def objects(self) -> Iterator[Any]:
         """The named objects that are still alive, in the order of naming."""
-        return (value for reference in self._references if (value := alive(reference)) is not None)
+        return (value for reference in self._references if (value := reference()) is not None)
 
     def parameters(self) -> Iterator[torch.Tensor]:
         """Parameters and buffers of the modules, parameters of the optimizers."""

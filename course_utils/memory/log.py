@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from course_utils.graph.storages import storages_of
-from course_utils.memory.known import alive
 from course_utils.memory.ledger import OLD, Block, Change, PhaseMark
 
 # NOTE [The log]
@@ -114,7 +113,7 @@ class AllocationLog:
         self.fold()
         for block in list(self._blocks.values()):
             if block.tensor is not None:
-                tensor = alive(block.tensor)
+                tensor = block.tensor()
                 if tensor is not None:
                     yield tensor
 

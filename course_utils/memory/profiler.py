@@ -29,7 +29,6 @@ class ProfilerRecorder:
     """
 
     live = False
-    ran_compiled_code = False  # it may: its memory is seen like any other
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

@@ -151,7 +151,4 @@ def living_tensors() -> list[torch.Tensor]:
                 waiting.append(kind)
     # type(), not isinstance: weak proxies pretend to be what they point at.
     objects = gc.get_objects()
-    found = list(compress(objects, map(kinds.__contains__, map(type, objects))))
-    for tensor in found:
-        tensor._fix_weakref()  # in 2.9 the list has to be made an owner of tensors that only C++ held
-    return found
+    return list(compress(objects, map(kinds.__contains__, map(type, objects))))

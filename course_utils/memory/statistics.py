@@ -95,7 +95,6 @@ class StatisticsRecorder:
     """
 
     live = True
-    ran_compiled_code = False  # it may: its memory is seen like any other
 
     def __init__(self, device: str) -> None:
         if not DeviceStatistics.exist_for(device):

@@ -14,7 +14,6 @@ import torch
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
 from course_utils.memory.categories import SAVED, held_by_graphs, look_at_graphs
-from course_utils.memory.compile_guard import COMPILED_CODE_MESSAGE
 from course_utils.memory.device import device_name
 from course_utils.memory.dispatch import DispatchRecorder
 from course_utils.memory.known import Known
@@ -139,8 +138,6 @@ class MemoryTracker:
         self._look()
         self._count()
         self._recorder.close()
-        if self._recorder.ran_compiled_code and exc is None:
-            raise NotImplementedError(COMPILED_CODE_MESSAGE)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -11,6 +11,8 @@ from course_utils.authoring.__main__ import main
 from course_utils.authoring.execute import executed, kernel_environment, run
 from course_utils.authoring.files import read
 
+pytestmark = pytest.mark.slow
+
 CHUNKS = """\
 import sys, time
 for part in ("one ", "two ", "three\\n"):

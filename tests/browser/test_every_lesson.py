@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.jupyterlab import DETACH, NOTEBOOKS, assert_readable
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.nightly]
 
 OTHERS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if path != DETACH]
 

@@ -10,7 +10,7 @@ from course_utils import Lesson
 from course_utils.authoring import cells
 from tests.browser.jupyterlab import CARDS, DETACH, NOTEBOOKS, THEMES, assert_readable
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WRONG = "def snapshot(x):\n    return x.detach()"
 RIGHT = "def snapshot(x):\n    return x.detach().clone()"

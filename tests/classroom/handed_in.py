@@ -7,6 +7,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+from course_utils.classroom.sandbox import bubblewrap
+
+_WHY = bubblewrap.missing()
+NEEDS_SANDBOX = (
+    pytest.mark.slow,
+    pytest.mark.skipif(_WHY is not None, reason=f"no sandbox on this machine: {(_WHY or '').splitlines()[:1]}"),
+)
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 

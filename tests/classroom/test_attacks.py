@@ -11,13 +11,10 @@ import pytest
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import Report
-from course_utils.classroom.sandbox import bubblewrap as sandbox
 from tests.classroom.attacks import ATTACKS, DETACH, LOADS, Attack
-from tests.classroom.handed_in import Notebook, released, solutions
+from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, released, solutions
 
-pytestmark = pytest.mark.skipif(
-    sandbox.missing() is not None, reason=f"no sandbox on this machine: {(sandbox.missing() or '').splitlines()[:1]}"
-)
+pytestmark = [*NEEDS_SANDBOX]
 # A loaded machine needs more than a second for an honest check; what will not end takes all of it.
 PATIENT = Limits(wall_seconds=60.0, check_seconds=10.0)
 IMPATIENT = Limits(wall_seconds=60.0, check_seconds=3.0, memory_bytes=2**29)
@@ -42,7 +39,12 @@ def impatient():
 
 
 def in_groups(groups):
-    return [pytest.param(row, id=f"{group}: {row.name}") for group, rows in groups.items() for row in rows]
+    """Every row as a parameter; a push runs the first of each group and each tenth, the night all."""
+    return [
+        pytest.param(row, id=f"{group}: {row.name}", marks=[pytest.mark.nightly] if place % 10 else [])
+        for group, rows in groups.items()
+        for place, row in enumerate(rows)
+    ]
 
 
 def result(report, name):

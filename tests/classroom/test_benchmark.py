@@ -10,6 +10,8 @@ from benchmarks import classroom
 from benchmarks.__main__ import names
 from benchmarks.classroom import Run, each, verdict
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_is_one_of_the_benchmarks():
     assert "classroom" in names()

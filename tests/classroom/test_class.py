@@ -19,13 +19,12 @@ from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.run.table import NO_SUBMISSION, class_table
 from tests.classroom import drive, the_class
 from tests.classroom.hand_in import put
+from tests.classroom.handed_in import NEEDS_SANDBOX
 from tests.classroom.the_class import LESSONS, STUDENTS, Student
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is missing: apt install bubblewrap (CI installs it)"
-)
+pytestmark = [*NEEDS_SANDBOX, pytest.mark.nightly]
 
 
 def hand_everything_in(course: ClassFolder) -> None:

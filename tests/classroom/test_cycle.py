@@ -11,6 +11,7 @@ import pytest
 from course_utils.classroom.course.folder import ClassFolder
 from tests.classroom import drive
 from tests.classroom.hand_in import put
+from tests.classroom.handed_in import NEEDS_SANDBOX
 from tests.classroom.the_class import STUDENTS
 
 SCRIPTS = Path(sys.executable).parent
@@ -18,9 +19,7 @@ DETACH = "03_detach"
 # One that did nothing, one that is right, and one that is wrong in every exercise.
 HONEST = ("detach-blank", "detach-right-0", "detach-wrong-0")
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is missing: apt install bubblewrap (CI installs it)"
-)
+pytestmark = [*NEEDS_SANDBOX]
 
 
 def nbgrader(course: ClassFolder, *arguments: str) -> str:

@@ -16,6 +16,8 @@ from course_utils.classroom.judging.results import OUTCOMES
 from tests.classroom.handed_in import Notebook
 from tests.classroom.the_class import ANSWER, STUDENTS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "classroom.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"<!-- (\w+) -->\n```\w*\n(.*?)```", PAGE, flags=re.DOTALL))

@@ -9,14 +9,11 @@ import pytest
 
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
-from course_utils.classroom.sandbox import bubblewrap as sandbox
-from tests.classroom.handed_in import impatient, outcomes, points
+from tests.classroom.handed_in import NEEDS_SANDBOX, impatient, outcomes, points
 from tests.classroom.odd_styles import STYLES
 from tests.classroom.the_class import LESSONS, PASSED, exercises
 
-pytestmark = pytest.mark.skipif(
-    sandbox.missing() is not None, reason=f"no sandbox on this machine: {(sandbox.missing() or '').splitlines()[:1]}"
-)
+pytestmark = [*NEEDS_SANDBOX]
 # What a busy machine can overtake: much output, much memory, waiting, other processes and threads.
 SENSITIVE = (
     "prints-without-end",

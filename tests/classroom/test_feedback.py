@@ -27,6 +27,8 @@ from course_utils.classroom.run.command import grade
 from tests.classroom.hand_in import hand_in, solved
 from tests.classroom.stand_in import Here
 
+pytestmark = pytest.mark.slow
+
 DETACH = "03_detach"
 
 

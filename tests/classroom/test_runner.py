@@ -8,14 +8,11 @@ import pytest
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import OUTCOMES, Report
-from course_utils.classroom.sandbox import bubblewrap as sandbox
 from course_utils.classroom.sandbox.guard import _Warden
 from course_utils.classroom.sandbox.shell import Outputs
-from tests.classroom.handed_in import Notebook, impatient, outcomes, points, released, solutions
+from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, impatient, outcomes, points, released, solutions
 
-pytestmark = pytest.mark.skipif(
-    sandbox.missing() is not None, reason=f"no sandbox on this machine: {(sandbox.missing() or '').splitlines()[:1]}"
-)
+pytestmark = [*NEEDS_SANDBOX]
 FULL = {"snapshot": 1, "predicted_edit": 2, "mean_loss": 2, "truncated_bptt": 3, "stop_gradient_round": 2}
 SNAPSHOT = "def snapshot(x):\n    return x.detach().clone()"
 

@@ -20,11 +20,9 @@ import pytest
 from course_utils.classroom.judging.grader import Grader, SandboxMissing
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.sandbox import bubblewrap as sandbox
-from tests.classroom.handed_in import Notebook, impatient, outcomes, released
+from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, impatient, outcomes, released
 
-pytestmark = pytest.mark.skipif(
-    sandbox.missing() is not None, reason=f"no sandbox on this machine: {(sandbox.missing() or '').splitlines()[:1]}"
-)
+pytestmark = [*NEEDS_SANDBOX]
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Limits(check_seconds=30.0, processes=16, file_bytes=2**20, output_bytes=20_000, memory_bytes=2**30)
 
@@ -80,7 +78,7 @@ def test_nothing_of_the_teacher_s_can_be_read(grader, tmp_path):
         path.write_text("secret")
     root = Path(__file__).resolve().parents[2]
     secrets += [root / "notebooks" / "solutions" / "03_detach.ipynb", root / "tests" / "lessons" / "detach.py"]
-    secrets += [root / "course_utils" / "lessons" / "detach.py", Path("/etc/passwd"), Path("/etc/shadow")]
+    secrets += [root / "course_utils" / "lessons" / "detach" / "mean_loss.py", Path("/etc/passwd"), Path("/etc/shadow")]
     assert all(path.exists() for path in secrets)
     shown, _ = run(grader, *(attempt(f"open({str(path)!r}).read()") for path in secrets))
     assert shown == ["FileNotFoundError\n"] * len(secrets)

@@ -16,6 +16,8 @@ from course_utils.classroom.run.warm import PLUGIN, WarmGraders
 from tests.classroom.hand_in import hand_in
 from tests.classroom.stand_in import StandIn, Unwilling
 
+pytestmark = pytest.mark.slow
+
 DETACH = "03_detach"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -79,6 +81,7 @@ def test_half_a_surrogate_pair_crosses_from_a_worker(cluster, course):
     assert Report.from_json(report.to_json()).exercises[0].misconceptions == ("?",)
 
 
+@pytest.mark.nightly
 def test_a_scheduler_that_is_lost_ends_the_grading_and_no_more(course):
     program = (
         "import time; from distributed import LocalCluster\n"

@@ -12,12 +12,9 @@ from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import judged
 from course_utils.classroom.rebuild.released import read_released
-from course_utils.classroom.sandbox import bubblewrap as sandbox
-from tests.classroom.handed_in import Notebook, outcomes, points, released, solutions
+from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, outcomes, points, released, solutions
 
-pytestmark = pytest.mark.skipif(
-    sandbox.missing() is not None, reason=f"no sandbox on this machine: {(sandbox.missing() or '').splitlines()[:1]}"
-)
+pytestmark = [*NEEDS_SANDBOX]
 WRONG = {
     "snapshot": "def snapshot(x):\n    return x",
     "predicted_edit": "predicted_edit = dict.fromkeys(['detach_edit', 'data_edit'], 'right gradient')",

@@ -16,6 +16,10 @@ class Right:
     name: str
     answer: Any
 
+    @property
+    def label(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True)
 class Wrong:

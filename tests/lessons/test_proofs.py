@@ -19,9 +19,6 @@ from course_utils.checks.exercise import Predict
 from course_utils.checks.judge import GENERAL, is_blank
 from course_utils.lesson import SOLUTIONS
 
-# Fresh inputs each time. A check of the clinic runs a whole training script and draws its inputs a dozen times.
-ROUNDS = {"clinic": 1}
-
 GRADED = [info for info in LESSONS if info.points]
 EXERCISES = [(info.name, name) for info in LESSONS for name in Lesson(info.name).exercises]
 
@@ -30,12 +27,20 @@ def answers(lesson):
     return importlib.import_module(f"tests.lessons.{lesson}")
 
 
-def rights():
-    return [(info.name, right) for info in LESSONS for right in answers(info.name).RIGHT]
+def entered(kind):
+    """Every answer that is entered as right, or as wrong, with its lesson; the id names both and the exercise."""
+    return [
+        pytest.param(info.name, entry, id=f"{info.name}-{entry.exercise}-{entry.label}")
+        for info in LESSONS
+        for entry in getattr(answers(info.name), kind)
+    ]
 
 
-def wrongs():
-    return [(info.name, wrong) for info in LESSONS for wrong in answers(info.name).WRONG]
+@pytest.fixture
+def rounds(request):
+    """How often an answer is judged, with fresh inputs each time. The clinic draws its own a dozen times a check."""
+    nightly = request.config.getoption("--tier") == "nightly"
+    return range(20 if nightly and request.node.callspec.params["lesson"] != "clinic" else 1)
 
 
 @cache
@@ -81,18 +86,19 @@ def test_the_stub_is_not_attempted(lesson, exercise):
     assert (float(score), score.status) == (0.0, "not attempted"), str(score)
 
 
-@pytest.mark.parametrize(("lesson", "right"), rights(), ids=lambda v: getattr(v, "name", v))
-def test_a_right_answer_passes_however_it_is_written(lesson, right):
-    for _ in range(ROUNDS.get(lesson, 3)):
+@pytest.mark.parametrize(("lesson", "right"), entered("RIGHT"))
+def test_a_right_answer_passes_however_it_is_written(lesson, right, rounds):
+    for _ in rounds:
         score = Lesson(lesson).check(right.exercise, right.answer)
         assert score.status == "passed", str(score)
 
 
-@pytest.mark.parametrize(("lesson", "wrong"), wrongs(), ids=lambda v: getattr(v, "label", v))
-def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong):
-    exercise = Lesson(lesson).exercises[wrong.exercise]
-    expected = (exercise.misconceptions.get(wrong.misconception) or GENERAL[wrong.misconception]).name
-    for _ in range(ROUNDS.get(lesson, 3)):
+@pytest.mark.parametrize(("lesson", "wrong"), entered("WRONG"))
+def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong, rounds):
+    known = GENERAL | Lesson(lesson).exercises[wrong.exercise].misconceptions
+    assert wrong.misconception in known, f"{wrong.exercise}.toml has {', '.join(known)}, and no {wrong.misconception!r}"
+    expected = known[wrong.misconception].name
+    for _ in rounds:
         score = Lesson(lesson).check(wrong.exercise, wrong.answer)
         assert score.status != "passed" and score < max(score.possible, 0.01)
         named = [claim.misconception for claim in score.claims if claim.misconception]

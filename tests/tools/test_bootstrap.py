@@ -33,7 +33,7 @@ def pythons(tmp_path: Path):
     ("versions", "chosen"),
     [
         (["3.8", "3.11"], "3.11"),
-        (["3.10", "3.13"], "3.10"),  # the first named, which is the one in use
+        (["3.11", "3.13"], "3.11"),  # the first named, which is the one in use
         (["3.15", "3.12"], "3.12"),  # newer than the pinned versions were made for: only where nothing else is
         (["3.9", "3.15"], "3.15"),
     ],
@@ -57,7 +57,7 @@ def test_old_python_is_told_what_was_found_and_what_to_do(pythons) -> None:
     path, message = bootstrap.choose([old, older])
     assert path == ""
     assert message.splitlines()[:2] == [
-        "This course needs Python 3.10 or newer, and none was found.",
+        "This course needs Python 3.11 or newer, and none was found.",
         f"Found: 2.7 ({older}), 3.8 ({old}).",
     ]
     assert "make lab PYTHON=" in message
@@ -70,7 +70,7 @@ def test_no_python_at_all_is_told(pythons) -> None:
 def test_missing_ensurepip_is_told_with_debians_package(pythons) -> None:
     unable = pythons("3.11", makes_environments=False)
     assert "sudo apt install python3.11-venv" in bootstrap.choose(unable)[1]
-    able = pythons("3.10")
+    able = pythons("3.11")
     assert bootstrap.choose(unable + able) == (able[0], "")
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tools import environment
 
+pytestmark = pytest.mark.slow
+
 PYPROJECT = '[project]\nname = "course"\ndependencies = ["torch>=2.9"]\n\n[tool.ruff]\nline-length = 120\n'
 
 
