@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from course_utils.checks.claims import Turn, expect_training_flags, flag_words, same, training_flags
-from course_utils.checks.trial import Missed
+from course_utils.checks.missed import Missed
 
 
 def test_the_same_values_may_have_gone_through_float32():

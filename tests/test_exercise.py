@@ -21,8 +21,8 @@ from course_utils import Lesson
 from course_utils.checks import state
 from course_utils.checks.exercise import Exercise, Misconception, Missed, Predict, normal_value
 from course_utils.checks.judge import TIDY, is_blank, judge
+from course_utils.checks.run import Outcome, run
 from course_utils.checks.score import Score
-from course_utils.checks.trial import Outcome, run
 
 
 def good(x):
@@ -750,10 +750,10 @@ def test_a_real_interrupt_stops_the_check_and_the_answer(checked):
 
 HAMMERED = """
 import faulthandler, os, signal, threading, time
-from course_utils.checks import trial
+from course_utils.checks import run
 
 # What is seldom otherwise: the request to stop arrives again and again, also while the thread is ending.
-trial._STOP_AGAIN_SECONDS = 0.0
+run._STOP_AGAIN_SECONDS = 0.0
 threading.excepthook = lambda arguments: None
 faulthandler.dump_traceback_later(60, exit=True)
 
@@ -770,7 +770,7 @@ for number in range(100):
     busy = threading.Event()
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        trial.run(answer, None, "endless", print)
+        run.run(answer, None, "endless", print)
     except KeyboardInterrupt:
         pass
 print("stopped", number + 1)
@@ -782,7 +782,7 @@ def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_somet
 
 
 def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, capsys):
-    monkeypatch.setattr("course_utils.checks.trial.SLOW_SECONDS", 0.2)
+    monkeypatch.setattr("course_utils.checks.run.SLOW_SECONDS", 0.2)
     monkeypatch.setattr("course_utils.checks.judge.SLOW_SECONDS", 0.2)
 
     def answer(x):

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from course_utils.checks.exercise import exercise as exercise
 from course_utils.checks.exercise import predict as predict
-from course_utils.checks.state import hook_count as hook_count
-from course_utils.checks.trial import AnswerRaised as AnswerRaised
-from course_utils.checks.trial import Missed as Missed
+from course_utils.checks.missed import AnswerRaised as AnswerRaised
+from course_utils.checks.missed import Missed as Missed
+from course_utils.checks.objects import hook_count as hook_count
 from course_utils.checks.trial import Trial as Trial
 
 Readings = Mapping[str, Any] | Iterable[tuple[str, Any]]

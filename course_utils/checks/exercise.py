@@ -15,8 +15,10 @@ import torch
 from course_utils.base.text import describe
 from course_utils.checks.judge import Rule, is_blank
 from course_utils.checks.misconceptions import Misconception, read
+from course_utils.checks.missed import Missed
+from course_utils.checks.plain import plain
 from course_utils.checks.score import Claim, Score
-from course_utils.checks.trial import Missed, Trial, plain
+from course_utils.checks.trial import Trial
 
 __all__ = ["Claim", "Exercise", "Misconception", "Missed", "Predict", "Score", "Trial", "plain"]
 

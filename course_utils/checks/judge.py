@@ -14,9 +14,12 @@ import torch
 
 from course_utils.checks.capture import Capture
 from course_utils.checks.misconceptions import GENERAL, Misconception
+from course_utils.checks.missed import NotAttempted
+from course_utils.checks.names import Names, put
+from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.checks.state import Names, RandomState, put, threads_left
-from course_utils.checks.trial import SLOW_SECONDS, NotAttempted, Outcome, Trial, run
+from course_utils.checks.state import RandomState, threads_left
+from course_utils.checks.trial import Trial
 
 # What torch's names stood for before any answer was run.
 _PRISTINE = Names()

@@ -1,81 +1,36 @@
-"""Runs a learner's answer where it can do no harm, and lets a claim look at what it did (``Trial``, ``run``).
+"""Calls a learner's answer where it can do no harm, and lets a claim look at what it did (``Trial``).
 
 A claim is a function of a ``Trial``. It makes fresh inputs (``trial.randn``), calls the answer (``trial.call``), and
-raises ``Missed`` where the answer falls short. ``run`` gives each claim a thread of its own, so that modes which an
-answer leaves switched on end with that thread, and says what became of it in plain data (``Outcome``).
+raises ``Missed`` where the answer falls short.
 """
 
 import builtins
 import contextlib
-import ctypes
 import dis
 import linecache
 import secrets
 import sys
-import threading
 import time
 import traceback
 import types
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from inspect import getattr_static
-from typing import Any, Literal
+from typing import Any
 
 import numpy
 import torch
 
-from course_utils.base.text import class_name, describe, message_of, plain_text
-from course_utils.checks.capture import quiet_thread
-from course_utils.checks.state import LeftBehind, Names, Objects, Settings, running_threads
+from course_utils.base.text import class_name, describe, plain_text
+from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
+from course_utils.checks.names import Names
+from course_utils.checks.objects import Objects
+from course_utils.checks.plain import Kinds, plain
+from course_utils.checks.state import Settings, running_threads
 
 # Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
-_as_subclass, _keys_of = torch.Tensor.as_subclass, torch._C._dispatch_keys
-_as_torch_does = torch._C.DisableTorchFunctionSubclass
-
-SLOW_SECONDS = 10.0
-_LOOK_SECONDS = 0.1
-_STOP_SECONDS, _STOP_AGAIN_SECONDS = 1.0, 0.05  # how long an answer is asked to stop, and how often
-
 _clock = time.perf_counter
-# macOS gives a thread 512 KiB of stack, too little for a deep recursion that the main thread would survive.
-_STACK_BYTES = 16 * 2**20
 _NOT_THE_LEARNER_S = ("torch", "functorch", "course_utils")
-
-
-class Missed(Exception):
-    """A claim does not hold.
-
-    Args:
-        misconception: the key of the misconception that the answer shows; empty where none is recognised.
-        details: what to show: ``expected=``, ``got=`` and the like, each a short text or a value to ``describe``.
-    """
-
-    def __init__(self, misconception: str = "", **details: Any) -> None:
-        super().__init__(misconception, details)
-        self.misconception = misconception
-        self.details = tuple(
-            (label.replace("_", " "), plain_text(value) if issubclass(type(value), str) else describe(value))
-            for label, value in details.items()
-        )
-
-
-class NotAttempted(Exception):
-    """The answer is still the stub."""
-
-
-class AnswerRaised(Exception):
-    """The answer raised. ``error`` is what it raised; ``where`` the learner's line, or empty."""
-
-    def __init__(self, error: BaseException, where: str) -> None:
-        super().__init__(describe(error))
-        self.error, self.where = error, where
-
-
-class Stopped(BaseException):
-    """Raised inside an answer's thread when the learner interrupts the check."""
 
 
 class Trial:
@@ -175,7 +130,7 @@ class Trial:
         self.called = called
         watch = watch or {}
         names, settings, objects = Names(), Settings(), Objects(watch, may_change, watch_training)
-        kinds, threads = _Kinds((*watch.values(), *may_change)), running_threads()
+        kinds, threads = Kinds((*watch.values(), *may_change)), running_threads()
         started = _clock()
         try:
             with within or contextlib.nullcontext():
@@ -228,7 +183,9 @@ class Trial:
             items.extend(self._exact(item, seen) for item in list.__iter__(value))
             return items
         if any(base is Mapping or base is dict or base is types.MappingProxyType for base in _bases(kind)):
-            pairs = value.items() if kind is dict else self.run(lambda: _pairs(value), called=self.called)
+            pairs: Any = dict.items(value) if kind is dict else None
+            if pairs is None:  # a mapping that answers for itself
+                pairs = self.run(lambda: [(key, value.get(key)) for key in value], called=self.called)
             entries: dict[Any, Any] = {}
             seen[id(value)] = value, entries
             for key, item in pairs:
@@ -265,103 +222,7 @@ class Trial:
         return value
 
 
-def _pairs(mapping: Mapping) -> list[tuple[Any, Any]]:
-    return [(key, mapping.get(key)) for key in mapping]
-
-
-# What claims ask of tensors and modules. A `forward`, `train` or `eval` of its own is a module's own affair.
-_ASKED_TENSORS = frozenset(dir(torch.Tensor))
-_ASKED_MODULES = frozenset(
-    name for name, value in vars(torch.nn.Module).items() if isinstance(value, types.FunctionType)
-) - {"forward", "train", "eval", "extra_repr"}
-
 _bases: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
-_set_class: Callable[[Any, type], None] = object.__dict__["__class__"].__set__
-
-
-def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor whose methods are torch's own: the same object, or a view of it without its subclass.
-
-    Attributes of the object that stand before a method (``y.detach = ...``) are taken away.
-
-    Raises:
-        Missed: its class answers for its operations itself (``__torch_dispatch__``).
-    """
-    if _is_ordinary(type(tensor)):
-        _take_away(tensor, _ASKED_TENSORS)
-        return tensor
-    if _keys_of(tensor).has(torch._C.DispatchKey.Python):
-        raise Missed(expected="an ordinary tensor", got=f"an instance of {class_name(tensor)}")
-    with _as_torch_does():
-        return _as_subclass(tensor, torch.Tensor)
-
-
-def _is_ordinary(kind: type) -> bool:
-    return kind is torch.Tensor or kind is torch.nn.Parameter  # not `in`: a metaclass could say that they are equal
-
-
-def _take_away(part: torch.Tensor | torch.nn.Module, asked: frozenset[str]) -> None:
-    own = vars(part)
-    kept = {name: value for name, value in dict.items(own) if type(name) is str and name not in asked}
-    if len(kept) < dict.__len__(own):
-        dict.clear(own)
-        dict.update(own, kept)
-
-
-class _Kinds:
-    """Sees to it that the tensors and modules which an answer is given come back with torch's methods."""
-
-    def __init__(self, given: Iterable[Any]) -> None:
-        self._given = tuple(given)
-        self._kinds = [(part, type(part)) for part in _parts(self._given)]
-
-    def restore(self) -> None:
-        """Puts back classes that were exchanged for some with other methods, and takes away what stands before them.
-
-        Raises:
-            Missed: there is a new tensor inside (a gradient, a parameter) that is no ordinary one.
-        """
-        for part, kind in self._kinds:
-            if type(part) is not kind and _differ(type(part), kind, _asked(part)):
-                _set_class(part, kind)
-        for part in _parts(self._given):
-            if issubclass(type(part), torch.Tensor) and not _is_ordinary(type(part)):
-                raise Missed(expected="ordinary tensors", got=f"an instance of {class_name(part)}")
-            _take_away(part, _asked(part))
-
-
-def _asked(part: Any) -> frozenset[str]:
-    return _ASKED_TENSORS if issubclass(type(part), torch.Tensor) else _ASKED_MODULES
-
-
-def _differ(kind: type, other: type, names: Iterable[str]) -> bool:
-    # No metaclass is asked.
-    return any(getattr_static(kind, name, None) is not getattr_static(other, name, None) for name in names)
-
-
-def _parts(values: Iterable[Any]) -> Iterator[Any]:
-    """The tensors, gradients and modules in some values, without asking a module for them."""
-    waiting, seen = list(values), set[int]()
-    while waiting:
-        value = waiting.pop()
-        if value is None or id(value) in seen:
-            continue
-        seen.add(id(value))
-        kind = type(value)
-        if issubclass(kind, torch.Tensor):
-            yield value
-            if value.is_leaf or value.retains_grad:
-                waiting.append(value.grad)
-        elif issubclass(kind, torch.nn.Module):
-            yield value
-            own = vars(value)
-            waiting.extend((*own["_parameters"].values(), *own["_buffers"].values(), *own["_modules"].values()))
-        elif issubclass(kind, dict):
-            waiting.extend(dict.values(value))
-        elif issubclass(kind, list):
-            waiting.extend(list.__iter__(value))
-        elif issubclass(kind, tuple):
-            waiting.extend(tuple.__iter__(value))
 
 
 def _raised_by_learner(error: NotImplementedError) -> bool:
@@ -390,142 +251,3 @@ def _where(error: BaseException) -> str:
 def _package(frame: types.FrameType) -> str:
     name = dict.get(frame.f_globals, "__name__")
     return name.partition(".")[0] if type(name) is str else ""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one claim's run. It is made when the answer has ended, of Python's own types alone.
-
-    Attributes:
-        kind: whether the claim held; if not, what came in the way: "missed" is the claim's verdict, "broken" that it
-            could not make sense of the result.
-        misconception: what ``Missed`` named.
-        details: lines for the card.
-        raised: what the answer raised, as "Type: message".
-        called: the last call in short form.
-        effects: what the answer changed.
-        threads: for each call that left threads running, which ones.
-        seconds: how long the answer's slowest call took.
-        warned: one line for each warning.
-    """
-
-    kind: Literal["held", "missed", "raised", "left behind", "not attempted", "broken"]
-    misconception: str = ""
-    details: tuple[tuple[str, str], ...] = ()
-    raised: str = ""
-    called: str = ""
-    effects: tuple[str, ...] = ()
-    threads: tuple[frozenset[int], ...] = ()
-    seconds: float = 0.0
-    warned: tuple[str, ...] = ()
-
-
-def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callable[[str, float], None]) -> Outcome:
-    """Runs a claim on an answer in a thread of its own, and waits for it.
-
-    Args:
-        claim: the claim's function.
-        answer: the learner's object.
-        name: the exercise's name, for the card.
-        on_slow: called once, while the claim is running, with the call and the seconds it has taken.
-
-    Returns:
-        The outcome. What the claim raised is in it, never raised from here.
-
-    Raises:
-        KeyboardInterrupt: the learner interrupted. The answer has been asked to stop.
-        RuntimeError, MemoryError: the machine gives no thread; the answer was not run.
-    """
-    trial, outcome = Trial(answer, name), Outcome("broken")
-
-    def work() -> None:
-        nonlocal outcome
-        caught: list[warnings.WarningMessage] = []
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                claim(trial)
-            outcome = _outcome(trial, None, caught)
-        except BaseException as error:
-            outcome = _outcome(trial, error, caught)
-        finally:
-            running.release()
-
-    # A bare lock, which the thread gives back at its end. Not Thread.join: a join that is interrupted takes the running
-    # thread for a stopped one (bpo-45274). Not an Event: ``Stopped`` can be raised in the middle of ``Event.set``, and
-    # then nobody ever gives back the lock inside the Event.
-    running = threading.Lock()
-    running.acquire()
-    thread = quiet_thread(work, f"check {name}")
-    try:
-        with _stack_size(_STACK_BYTES):
-            thread.start()
-        started, told = _clock(), False
-        # A signal that comes just before a wait begins is noticed when it ends: so it is never long.
-        while not running.acquire(timeout=_LOOK_SECONDS):
-            if not told and _clock() - started > SLOW_SECONDS:
-                on_slow(trial.called or name, _clock() - started)
-                told = True
-        thread.join()
-    except BaseException as error:
-        if thread.ident is None and isinstance(error, (RuntimeError, MemoryError)):  # it never began
-            raise type(error)(f"Nothing was judged: the machine gave no thread to do it in ({error}).") from error
-        _stop(thread, running)
-        raise
-    return outcome
-
-
-def _outcome(trial: Trial, error: BaseException | None, caught: Sequence[warnings.WarningMessage]) -> Outcome:
-    try:
-        verdict = _verdict(error)
-        effects, warned = tuple(map(plain_text, trial.effects)), tuple(map(_first_sentence, caught))
-        threads = tuple(map(frozenset, trial.threads))
-        return Outcome(*verdict, trial.called, effects, threads, trial.seconds, warned)
-    except BaseException as second:  # an answer that found its way to the trial has left something else there
-        return Outcome("broken", details=(("could not be judged", message_of(second)),))
-
-
-def _verdict(error: BaseException | None) -> tuple[Any, str, tuple[tuple[str, str], ...], str]:
-    if error is None:
-        return "held", "", (), ""
-    if type(error) is Missed:
-        return "missed", error.misconception, error.details, ""
-    if type(error) is AnswerRaised:
-        raised = message_of(error.error)
-        return "raised", "", (("raised", raised), *((("in", error.where),) if error.where else ())), raised
-    if type(error) is LeftBehind:
-        return "left behind", "side effect", (("found", f"the answer {error}"),), ""
-    if type(error) is NotAttempted:
-        return "not attempted", "", (("raised", "NotImplementedError: this case is not written yet"),), ""
-    # The claim's own code could not make sense of the result: say so, never hide it.
-    return "broken", "", (("could not be judged", message_of(error)),), ""
-
-
-def _first_sentence(warning: warnings.WarningMessage) -> str:
-    return message_of(warning.message, 1000).split(". ")[0][:200]
-
-
-@contextlib.contextmanager
-def _stack_size(nbytes: int) -> Any:
-    try:
-        before = threading.stack_size(nbytes)
-    except (ValueError, RuntimeError):  # the platform does not let us choose
-        yield
-        return
-    try:
-        yield
-    finally:
-        threading.stack_size(before)
-
-
-def _stop(thread: threading.Thread, running: threading.Lock) -> None:
-    """Raises ``Stopped`` in the thread until it ends. A call into C cannot be stopped; it is left to end by itself."""
-    deadline = _clock() + _STOP_SECONDS
-    while _clock() < deadline and (thread.ident is None or thread.is_alive()):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
-        if running.acquire(timeout=_STOP_AGAIN_SECONDS):
-            thread.join(timeout=1.0)
-            return
-
-
-__all__ = ["SLOW_SECONDS", "AnswerRaised", "LeftBehind", "Missed", "NotAttempted", "Outcome", "Trial", "plain", "run"]

@@ -1,0 +1,42 @@
+"""What ends a claim before its end: ``Missed`` where it does not hold, and what an answer raises or is."""
+
+import builtins
+from typing import Any
+
+from course_utils.base.text import describe, plain_text
+
+# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
+
+
+class Missed(Exception):
+    """A claim does not hold.
+
+    Args:
+        misconception: the key of the misconception that the answer shows; empty where none is recognised.
+        details: what to show: ``expected=``, ``got=`` and the like, each a short text or a value to ``describe``.
+    """
+
+    def __init__(self, misconception: str = "", **details: Any) -> None:
+        super().__init__(misconception, details)
+        self.misconception = misconception
+        self.details = tuple(
+            (label.replace("_", " "), plain_text(value) if issubclass(type(value), str) else describe(value))
+            for label, value in details.items()
+        )
+
+
+class NotAttempted(Exception):
+    """The answer is still the stub."""
+
+
+class AnswerRaised(Exception):
+    """The answer raised. ``error`` is what it raised; ``where`` the learner's line, or empty."""
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        super().__init__(describe(error))
+        self.error, self.where = error, where
+
+
+class Stopped(BaseException):
+    """Raised inside an answer's thread when the learner interrupts the check."""

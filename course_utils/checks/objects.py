@@ -1,0 +1,138 @@
+"""What the objects that an answer is given were like: values, flags, gradients, modes and hooks (``Objects``)."""
+
+import builtins
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
+_equal = torch.equal
+
+
+def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return False
+    if _equal(before, after):
+        return True
+    # NaN differs from itself; equal NaN patterns are still no change.
+    return bool(((before == after) | ((before != before) & (after != after))).all())
+
+
+def count_of(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+class _TensorPicture:
+    def __init__(self, name: str, tensor: torch.Tensor) -> None:
+        self.name, self.tensor = name, tensor
+        self.values = tensor.detach().clone()
+        self.flagged, self.grad_fn = tensor.requires_grad, tensor.grad_fn
+        self.grad = tensor.grad if tensor.is_leaf else None
+        self.grad_values = None if self.grad is None else self.grad.detach().clone()
+
+    def differences(self) -> Iterator[str]:
+        tensor = self.tensor
+        if not _same(self.values, tensor.detach()):
+            yield f"edited {self.name}"
+        if tensor.requires_grad != self.flagged:
+            yield f"set {self.name}.requires_grad to {tensor.requires_grad}"
+        elif tensor.grad_fn is not self.grad_fn:
+            yield f"changed the history of {self.name}"
+        if tensor.is_leaf:
+            if (tensor.grad is None) != (self.grad is None):
+                yield f"{'cleared' if tensor.grad is None else 'filled'} {self.name}.grad"
+            elif self.grad_values is not None and tensor.grad is not None and not _same(self.grad_values, tensor.grad):
+                yield f"changed {self.name}.grad"
+
+
+def hook_count(module: nn.Module) -> int:
+    """How many hooks of any kind are registered on a module and its submodules."""
+    return sum(
+        len(value)
+        for submodule in module.modules()
+        for key, value in vars(submodule).items()
+        if key.endswith("_hooks") and isinstance(value, dict)
+    )
+
+
+class _ModulePicture:
+    def __init__(self, name: str, module: nn.Module, watch_training: bool) -> None:
+        self.name, self.module, self.watch_training = name, module, watch_training
+        self.training = {key: submodule.training for key, submodule in module.named_modules()}
+        self.names = [key for key, _ in module.named_parameters()] + [key for key, _ in module.named_buffers()]
+        self.hooks = hook_count(module)
+        self.tensors = [
+            _TensorPicture(f"{name}.{key}", tensor)
+            for key, tensor in [*module.named_parameters(), *module.named_buffers()]
+        ]
+
+    def differences(self) -> Iterator[str]:
+        now = {key: submodule.training for key, submodule in self.module.named_modules()}
+        changed = [key for key, training in self.training.items() if now.get(key, training) != training]
+        if changed and self.watch_training:
+            yield f"left {self.name} in {'training' if now[changed[0]] else 'eval'} mode"
+        if [key for key, _ in self.module.named_parameters()] + [
+            key for key, _ in self.module.named_buffers()
+        ] != self.names:
+            yield f"added or removed parameters or buffers of {self.name}"
+        extra = hook_count(self.module) - self.hooks
+        if extra:
+            yield f"left {count_of(extra, 'hook')} on {self.name}" if extra > 0 else f"removed hooks of {self.name}"
+        for tensor in self.tensors:
+            yield from tensor.differences()
+
+
+class Objects:
+    """Values, flags, gradients, training flags and hooks of the objects that an answer was given.
+
+    Args:
+        named: the objects by the name that a report should use. Containers are followed; what is no tensor, module or
+            container of them is left alone.
+        may_change: objects (and all that they contain) whose change the contract allows.
+        watch_training: False where the modules' training flags are judged by a claim of their own.
+    """
+
+    def __init__(self, named: Mapping[str, Any], may_change: tuple[Any, ...] = (), watch_training: bool = True) -> None:
+        self._watch_training = watch_training
+        self._pictures: list[_TensorPicture | _ModulePicture] = []
+        self._containers: list[tuple[str, list | dict, list]] = []
+        allowed = {id(value) for value in may_change}
+        for name, value in named.items():
+            self._take(name, value, allowed)
+
+    def _take(self, name: str, value: Any, allowed: set[int]) -> None:
+        if id(value) in allowed:
+            return
+        if isinstance(value, torch.Tensor):
+            self._pictures.append(_TensorPicture(name, value))
+        elif isinstance(value, nn.Module):
+            self._pictures.append(_ModulePicture(name, value, self._watch_training))
+        elif isinstance(value, (list, tuple)):
+            if isinstance(value, list):
+                self._containers.append((name, value, list(value)))
+            for index, item in enumerate(value):
+                self._take(f"{name}[{index}]", item, allowed)
+        elif isinstance(value, dict):
+            self._containers.append((name, value, list(value.items())))
+            for key, item in value.items():
+                self._take(f"{name}[{key!r}]", item, allowed)
+
+    def differences(self) -> list[str]:
+        """What has changed since, one phrase each; at most the first four of a kind of object."""
+        found = []
+        for name, container, before in self._containers:
+            now = list(container.items()) if isinstance(container, dict) else list(container)
+            if len(now) != len(before) or any(_different(a, b) for a, b in zip(now, before, strict=True)):
+                found.append(f"changed the contents of {name}")
+        for picture in self._pictures:
+            found.extend(picture.differences())
+        return found if len(found) <= 4 else [*found[:4], f"and {len(found) - 4} more changes"]
+
+
+def _different(after: Any, before: Any) -> bool:
+    if isinstance(after, tuple) and isinstance(before, tuple) and len(after) == len(before) == 2:
+        return any(a is not b for a, b in zip(after, before, strict=True))
+    return after is not before
