@@ -15,17 +15,22 @@ from course_utils.checks.card import (
     hint_text,
     prediction_html,
     prediction_text,
-    progress_html,
-    progress_text,
     score_html,
     score_text,
-    scorecard_html,
-    scorecard_text,
     solution_html,
     solution_text,
 )
 from course_utils.checks.score import Claim, Score
-from course_utils.progress.tables import LessonProgress, Progress, ScoreCard, ScoreRow
+from course_utils.progress.tables import (
+    LessonProgress,
+    Progress,
+    ScoreCard,
+    ScoreRow,
+    progress_html,
+    progress_text,
+    scorecard_html,
+    scorecard_text,
+)
 
 HOLDS = Claim("has the values and the dtype of `x`", True)
 ALSO_HOLDS = Claim("carries no history", True)

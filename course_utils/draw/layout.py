@@ -2,14 +2,14 @@
 
 Layers by the longest path from the roots, order within a layer by barycentres, x by least squares under the gaps that
 boxes need: the steps of Sugiyama, Tagawa and Toda (1981). Long lines get a lane of their own through every layer they
-cross, so none runs through a box; lines to the same box share their lane. Plain numbers in, plain numbers out: imports
-nothing, of the course or beside it.
+cross, so none runs through a box; lines to the same box share their lane. Plain numbers in, plain numbers out.
 """
 
 from bisect import bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from course_utils.draw.boxes import Box, Layout, Line
 
 # A lane is kept straighter than a box is centred: a bend in a long line costs the reader more. And what leads on is
 # kept straighter than what ends there.
@@ -19,41 +19,6 @@ _ORDER_SWEEPS = 12
 _PLACE_SWEEPS = 24
 # Bends smaller than this are straightened where there is room.
 _NEARLY_STRAIGHT = 12.0
-
-
-@dataclass(frozen=True)
-class Box:
-    """A box: its centre and size. y grows downwards."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Line:
-    """One piece of a line between boxes, from (x0, y0) down to (x1, y1); it leaves and arrives vertically.
-
-    Attributes:
-        arrow: the piece ends at a box.
-    """
-
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-    arrow: bool
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A drawing: ``boxes`` in the order they were given, ``lines``, and the size of the whole from (0, 0)."""
-
-    boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
-    width: float
-    height: float
 
 
 def layered(

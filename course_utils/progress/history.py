@@ -14,6 +14,8 @@ from pathlib import Path
 from course_utils.base.errors import explain
 from course_utils.catalogue import LESSONS, find
 from course_utils.progress import store
+from course_utils.progress.place import location as location
+from course_utils.progress.place import location_or_raise, place, shown
 from course_utils.progress.store import VARIABLE
 from course_utils.progress.tables import LessonProgress as LessonProgress
 from course_utils.progress.tables import Progress as Progress
@@ -77,20 +79,6 @@ class Reset:
 
     def __repr__(self) -> str:
         return self.text
-
-
-def location() -> Path | None:
-    """Where progress is stored: ``~/.autograd-control/progress.sqlite3``, or the file that the environment variable
-    ``COURSE_UTILS_PROGRESS`` names. The file need not exist yet.
-
-    Returns:
-        The path; None where nothing is stored, because the variable is ``off``, nbgrader is grading, or there is no
-        home directory.
-    """
-    try:
-        return _location()
-    except store.Unusable:
-        return None
 
 
 def record(lesson: str, exercise: str, *, earned: float, possible: float, status: str) -> str | None:
@@ -174,7 +162,7 @@ def progress(show_location: bool = True) -> Progress:
                 question=info.question,
             )
         )
-    notes = (stored.trouble,) if stored.trouble else (_place(),) if show_location else ()
+    notes = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
     return Progress(tuple(rows), notes)
 
 
@@ -204,7 +192,7 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         )
     path = location()
     if path is None:
-        return Reset(f"Nothing to reset. {_place()}")
+        return Reset(f"Nothing to reset. {place()}")
     stored = _read()
     if lesson not in {None, *(row.lesson for row in stored.attempts), *(row.lesson for row in stored.predictions)}:
         find(lesson)
@@ -222,7 +210,7 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
             connection.execute(store.RESET_EXERCISES, {"lesson": lesson, "exercise": exercise})
             connection.execute(store.RESET_PREDICTIONS, {"lesson": lesson, "exercise": exercise})
     except store.failures() as error:
-        return Reset(f"Nothing was reset: {store.reason(error, _shown(path))}.")
+        return Reset(f"Nothing was reset: {store.reason(error, shown(path))}.")
     return Reset(f"Reset: {what} begins again. What was there is kept in a dated copy beside the file.", copy)
 
 
@@ -230,43 +218,14 @@ def _put_aside(path: Path) -> Reset:
     try:
         aside = store.put_aside(path)
     except OSError as error:
-        return Reset(f"Nothing was reset: {store.reason(error, _shown(path))}.")
+        return Reset(f"Nothing was reset: {store.reason(error, shown(path))}.")
     return Reset("Reset: the course begins again. The damaged file is kept under a dated name beside it.", aside)
-
-
-def _location() -> Path | None:
-    chosen = os.environ.get(VARIABLE, "")
-    if chosen.lower() == "off" or os.environ.get("NBGRADER_EXECUTION"):
-        return None
-    try:
-        return Path(chosen).expanduser() if chosen else Path.home() / ".autograd-control" / "progress.sqlite3"
-    except RuntimeError:  # what pathlib raises where the home directory cannot be found out
-        raise store.Unusable("your home directory cannot be found", store.ELSEWHERE) from None
-
-
-def _place() -> str:
-    """Where things are stored, in words that are the same for everybody."""
-    if os.environ.get("NBGRADER_EXECUTION"):
-        return "Nothing is stored while nbgrader runs a notebook."
-    chosen = os.environ.get(VARIABLE, "")
-    if chosen.lower() == "off":
-        return f"Nothing is stored, because {VARIABLE} is off."
-    return f"Stored in the file that {VARIABLE} names." if chosen else "Stored in ~/.autograd-control/progress.sqlite3."
-
-
-def _shown(path: Path) -> str:
-    """The path on one line, the home directory as ``~``."""
-    try:
-        text = "~/" + path.relative_to(Path.home()).as_posix()
-    except (ValueError, RuntimeError):  # not below the home directory, or no such directory
-        text = str(path)
-    return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _store(what: str, statement: str, values: dict[str, object]) -> str | None:
     path = None
     try:
-        path = _location()
+        path = location_or_raise()
         if path is None:
             return None
         now = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -288,7 +247,7 @@ class _Stored:
 def _read() -> _Stored:
     path = None
     try:
-        path = _location()
+        path = location_or_raise()
         if path is None or not path.exists():
             return _Stored()
         with store.transaction(path, writing=False) as connection:
@@ -313,9 +272,9 @@ def _is_damaged(error: Exception, path: Path | None) -> bool:
 
 
 def _reason(error: Exception, path: Path | None) -> str:
-    shown = _shown(path) if path else ""
+    file = shown(path) if path else ""
     if not store.is_damage(error):
-        return store.reason(error, shown)
+        return store.reason(error, file)
     if _is_damaged(error, path):
-        return f"{shown} is damaged; course_utils.reset_progress() keeps it under another name and begins a new file"
-    return f"{shown} is no progress file and is left as it is; {store.ELSEWHERE}"
+        return f"{file} is damaged; course_utils.reset_progress() keeps it under another name and begins a new file"
+    return f"{file} is no progress file and is left as it is; {store.ELSEWHERE}"

@@ -1,0 +1,50 @@
+"""Where progress is stored (``location``), and what is said of it."""
+
+import os
+from pathlib import Path
+
+from course_utils.progress.store import ELSEWHERE, VARIABLE, Unusable
+
+
+def location() -> Path | None:
+    """Where progress is stored: ``~/.autograd-control/progress.sqlite3``, or the file that the environment variable
+    ``COURSE_UTILS_PROGRESS`` names. The file need not exist yet.
+
+    Returns:
+        The path; None where nothing is stored, because the variable is ``off``, nbgrader is grading, or there is no
+        home directory.
+    """
+    try:
+        return location_or_raise()
+    except Unusable:
+        return None
+
+
+def location_or_raise() -> Path | None:
+    """The same; raises ``Unusable`` where there is no home directory."""
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen.lower() == "off" or os.environ.get("NBGRADER_EXECUTION"):
+        return None
+    try:
+        return Path(chosen).expanduser() if chosen else Path.home() / ".autograd-control" / "progress.sqlite3"
+    except RuntimeError:  # what pathlib raises where the home directory cannot be found out
+        raise Unusable("your home directory cannot be found", ELSEWHERE) from None
+
+
+def place() -> str:
+    """Where things are stored, in words that are the same for everybody."""
+    if os.environ.get("NBGRADER_EXECUTION"):
+        return "Nothing is stored while nbgrader runs a notebook."
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen.lower() == "off":
+        return f"Nothing is stored, because {VARIABLE} is off."
+    return f"Stored in the file that {VARIABLE} names." if chosen else "Stored in ~/.autograd-control/progress.sqlite3."
+
+
+def shown(path: Path) -> str:
+    """The path on one line, the home directory as ``~``."""
+    try:
+        text = "~/" + path.relative_to(Path.home()).as_posix()
+    except (ValueError, RuntimeError):  # not below the home directory, or no such directory
+        text = str(path)
+    return " ".join(text.encode("utf-8", "replace").decode().split())
