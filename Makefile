@@ -12,13 +12,9 @@ lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterL
 fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
 	@$(RUN) -m course_utils.workspace fresh "$(LESSON)"
 check: tools  ## while you work, 90 s: style, types, quick tests; 20 s for one lesson: make check LESSON=detach
-ifdef LESSON
-	@$(RUN) -m course_utils.authoring lint $(LESSON)
-	@$(RUN) -m pytest --tier check -k $(LESSON) tests/lessons notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb $(ARGS)
-else
-	@$(MAKE) --no-print-directory lint
-	@$(RUN) -m pytest --tier check tests $(ARGS)
-endif
+	@$(if $(LESSON),$(RUN) -m course_utils.authoring lint $(LESSON) && $(RUN) -m pytest --tier check -k $(LESSON) \
+		tests/lessons notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb, \
+		$(MAKE) --no-print-directory lint && $(RUN) -m pytest --tier check tests) $(ARGS)
 test: lint  ## before a push, 6 min: everything CI runs: lint, package, notebooks, browser
 	@$(RUN) -m pytest $(ARGS)
 nightly: lint  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps

@@ -78,7 +78,7 @@ class Course:
         return self.root / "nbgrader_config.py"
 
     def solution_paths(self, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
-        """The solution notebooks in order; with ``names`` (``03_detach``, with or without ending) only those.
+        """The solution notebooks in order; with ``names`` (``03_detach``, ``detach``, ``03_detach.ipynb``) only those.
 
         Raises:
             ValueError: a name that no solution notebook has; the message lists those there are. Or there are none.
@@ -90,7 +90,8 @@ class Course:
             )
         if not names:
             return found
-        wanted = [Path(name).stem for name in names]
+        full = {path.stem.partition("_")[2]: path.stem for path in found}  # authors call a lesson by its name alone
+        wanted = [full.get(Path(name).stem, Path(name).stem) for name in names]
         unknown = [name for name in wanted if name not in {path.stem for path in found}]
         if unknown:
             raise ValueError(
