@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from course_utils.base.text import format_bytes
+from course_utils.draw.boxes import Line
 from course_utils.draw.fold import MOST_NODES, Folding, folded, unfolded
 from course_utils.draw.graph_card import LEADING, Label, Measure, Role, Shape, card_of, words_of
 from course_utils.draw.labels import Width, shortened, wrapped
-from course_utils.draw.boxes import Line
 from course_utils.draw.layout import layered
 from course_utils.graph import GraphMemory
 

@@ -8,6 +8,7 @@ import pytest
 from course_utils.classroom.course.create import create
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.release import release
+from tests.classroom.handed_in import FROZEN
 from tests.classroom.stand_in import Here
 
 LESSONS = ("01_requires_grad", "03_detach", "05_no_grad")
@@ -17,7 +18,7 @@ LESSONS = ("01_requires_grad", "03_detach", "05_no_grad")
 def released_course(tmp_path_factory) -> Path:
     """Made once a process: nbgrader takes seconds. Not to be written to."""
     root = tmp_path_factory.mktemp("released") / "class"
-    create(root, LESSONS, "autograd-2027")
+    create(root, LESSONS, "autograd-2027", FROZEN)
     for assignment in LESSONS:
         release(ClassFolder(root), assignment)
     return root

@@ -25,6 +25,7 @@ from course_utils.classroom.course.seeds import SEEDS, seed_of, seeds_csv
 from course_utils.classroom.course.submissions import READ_BYTES, TIMESTAMP_BYTES, Submission, read_submission
 from course_utils.classroom.judging.results import Report
 from tests.classroom.hand_in import answered, hand_in, put, released
+from tests.classroom.handed_in import FROZEN
 from tests.classroom.stand_in import StandIn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +129,7 @@ def test_a_release_is_byte_for_byte_what_learners_open(released_course):
     released = sorted((released_course / "release").glob("*/*.ipynb"))
     assert len(released) == 3
     for path in released:
-        assert path.read_bytes() == (ROOT / "notebooks" / path.name).read_bytes()
+        assert path.read_bytes() == (FROZEN / "notebooks" / path.name).read_bytes()
 
 
 def secret_lines(source):
