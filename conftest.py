@@ -5,8 +5,8 @@ file and other surroundings of its own (``kernel_environment``), a dead kernel i
 stderr. For learner notebooks (``notebooks/*.ipynb``) besides: nothing raises, which is nbval's own rule, and every
 check cell says "not attempted" and scores 0.
 
-A run takes in what ``--tier`` says: ``check`` leaves out what starts kernels, browsers and sandboxes (``slow``); ``test``
-is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``).
+A run takes in what ``--tier`` says: ``check`` leaves out what starts kernels, browsers and sandboxes (``slow``),
+``test`` is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``).
 
 What nbval compares of a solution notebook is listed in ``course_utils/authoring/rules_outputs.py``.
 """
