@@ -14,8 +14,9 @@ from nbformat import NotebookNode
 if TYPE_CHECKING:
     from nbconvert.exporters import NotebookExporter
 
-from course_utils.authoring.files import Course, normalised, read, write_text
+from course_utils.authoring.files import Course, normalised, read
 from course_utils.base.errors import explain
+from course_utils.base.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]
     texts = {course.learners / path.name: _text_of(course, path) for path in course.solution_paths(names)}
     changed = [path for path, text in texts.items() if _current(path) != text]
     for path in changed:
-        write_text(texts[path], path)
+        write_whole(path, texts[path])
     return changed
 
 

@@ -7,9 +7,7 @@ would differ from build to build; here the missing id stays visible until somebo
 
 import copy
 import json
-import os
 import re
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_utils.base.errors import explain
+from course_utils.base.files import write_whole
 
 # What Jupyter adds to these (the interpreter's version, the name that a user gave the kernel) differs from author to
 # author, and would make every save a change.
@@ -198,23 +197,4 @@ def _joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 def write(notebook: NotebookNode, path: Path) -> Path:
     """Writes the notebook in its kept form. Returns ``path``."""
-    return write_text(dumps(normalised(notebook)), path)
-
-
-def write_text(text: str, path: Path) -> Path:
-    """Writes a text file whole or not at all: a reader, a crash or a full disk sees the old file or the new one.
-
-    Line ends are those of the text on every system; halves of surrogate pairs, which UTF-8 cannot hold, become question
-    marks. Returns ``path``.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-    try:
-        # "x": never through a link that lies in wait; and the mode is what the umask says, as for any other new file.
-        with temporary.open("x", encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
+    return write_whole(path, dumps(normalised(notebook)))

@@ -3,7 +3,7 @@
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Number
 
 import torch
@@ -147,6 +147,23 @@ def aligned(rows: Iterable[tuple[str, str]]) -> str:
     rows = list(rows)
     width = max((len(label) for label, _ in rows), default=0)
     return "\n".join(f"{label:<{width}}  {text}".rstrip() for label, text in rows)
+
+
+def columns(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """Rows of as many texts each as lines whose columns are two spaces apart, numbers to the right.
+
+    Args:
+        rows: from top to bottom. A column in which nothing stands takes no room.
+        left: the columns of words, which begin at their left.
+    """
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ["<" if place in left else ">" for place in range(len(widths))]
+    forms = [f"{side}{width}" for side, width in zip(sides, widths, strict=True)]
+    return "\n".join(
+        "  ".join(f"{text:{form}}" for text, form, width in zip(row, forms, widths, strict=True) if width).rstrip()
+        for row in rows
+    )
 
 
 def points(earned: float, possible: float) -> str:

@@ -16,7 +16,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.base.errors import explain
-from course_utils.base.text import describe, format_bytes
+from course_utils.base.text import columns, describe, format_bytes
 from course_utils.memory import MemoryTracker
 
 # A sample shorter than this says more about the clock than about the work.
@@ -82,15 +82,7 @@ class Comparison:
 
     def to_text(self, *, times: bool = True) -> str:
         """A table for a terminal. ``times=False`` leaves out what differs from run to run."""
-        rows = self._rows(times)
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        return "\n".join(
-            "  ".join(
-                text.rjust(width) if column else text.ljust(width)
-                for column, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
+        return columns(self._rows(times))
 
     def _rows(self, times: bool) -> list[list[str]]:
         timed = times and self.rounds > 0

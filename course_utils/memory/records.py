@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from course_utils.base.errors import explain
-from course_utils.base.text import format_bytes
+from course_utils.base.text import columns, format_bytes
 
 CATEGORIES = ("parameters", "gradients", "optimizer state", "saved for backward", "temporary", "other")
 """The categories of a tracked storage, in the order in which tables and figures show them."""
@@ -257,15 +257,8 @@ def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int
 
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """Columns of text: the first and a last one of words to the left, numbers to the right."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     words = {0, len(header) - 1} if header[-1] == "peak after" else {0}
-    lines = []
-    for row in (header, *rows):
-        cells = [
-            text.ljust(w) if i in words else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return columns((header, *rows), left=words)
 
 
 def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -4,9 +4,10 @@ course's (``progress_html``, ``progress_text``), as tables with bars. Data in, t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import indent
 
 from course_utils.base.markup import SMALL, Html, bar, clean, element, paragraph, text_bar, wrap
-from course_utils.base.text import points, points_of
+from course_utils.base.text import columns, points, points_of
 
 _CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"
 
@@ -223,7 +224,5 @@ def _table_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def _table_text(title: str, rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    kept = [i for i, width in enumerate(widths) if width]  # a column in which nothing stands takes no room
-    lines = ["  " + "  ".join(f"{row[i]:<{widths[i]}}" for i in kept) for row in rows]
-    return "\n".join([wrap(title), *(line.rstrip() for line in lines), *(wrap(note, "  ", "  ") for note in notes)])
+    table = indent(columns(rows, left=range(len(rows[0]))), "  ")
+    return "\n".join([wrap(title), table, *(wrap(note, "  ", "  ") for note in notes)])

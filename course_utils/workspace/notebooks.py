@@ -10,14 +10,13 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 import sys
-from collections.abc import Iterator
 from datetime import date
 from itertools import count
 from pathlib import Path
 
 from course_utils.base.errors import explain
+from course_utils.base.files import staged, write_whole
 
 COURSE = Path(__file__).resolve().parents[2]
 FOLDER = "my_notebooks"
@@ -69,12 +68,12 @@ def update(course: Path = COURSE) -> list[str]:
             version = fingerprint(content)
             if not os.path.lexists(copy):
                 folder.mkdir(parents=True, exist_ok=True)
-                _write(copy, content)
+                write_whole(copy, content)
                 copied.append(name)
             elif record.get(name) == version:
                 continue
             elif (mine := fingerprint(copy.read_bytes())) == record.get(name):
-                _write(copy, content)
+                write_whole(copy, content)
                 followed.append(name)
             elif mine != version and name in record:
                 lines.append(f"{name} has a newer version; yours is kept as it is. To take it: {_fresh_command(name)}")
@@ -124,12 +123,12 @@ def fresh(name: str, course: Path = COURSE) -> list[str]:
         mine = fingerprint(copy.read_bytes())
         if mine == fingerprint(content):
             return [f"{FOLDER}/{copy.name} is as the course has it already; nothing was changed."]
-        with _staged(folder, content) as new:  # where the disk is full it fails here, before anything has moved
+        with staged(copy, content) as new:  # where the disk is full it fails here, before anything has moved
             if mine != record.get(lesson.stem):
                 kept = _keep(copy)
             os.replace(new, copy)
     else:
-        _write(copy, content)
+        write_whole(copy, content)
     lines.append(f"{FOLDER}/{copy.name} is the course's version again. If it is open, close its tab and open it again.")
     if kept:
         lines.append(f"Your file is kept as {FOLDER}/{kept.name}. Points that you earned are kept too.")
@@ -183,26 +182,7 @@ def _read_record(folder: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _write_record(folder: Path, record: dict[str, str]) -> None:
-    _write(folder / RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
-
-
-@contextlib.contextmanager
-def _staged(folder: Path, content: bytes) -> Iterator[Path]:
-    """A complete file in the folder under a name of its own, to be moved into place; gone afterwards if it was not."""
-    path = folder / f".incoming-{secrets.token_hex(4)}"
-    try:
-        with open(path, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _write(target: Path, content: bytes) -> None:
-    with _staged(target.parent, content) as new:
-        os.replace(new, target)
+    write_whole(folder / RECORD, json.dumps(record, indent=1, sort_keys=True))
 
 
 def _keep(copy: Path) -> Path:

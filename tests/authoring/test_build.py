@@ -14,7 +14,8 @@ import pytest
 from course_utils.authoring import cells
 from course_utils.authoring.__main__ import main
 from course_utils.authoring.build import build, learner_text, stale
-from course_utils.authoring.files import Course, dumps, normalised, read, write_text
+from course_utils.authoring.files import Course, dumps, normalised, read
+from course_utils.base.files import write_whole
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = "# Your answer here.\npass"
@@ -84,7 +85,7 @@ def test_a_front_ends_traces_change_nothing(course, solution):
     solution.metadata.language_info.version = "3.12.1"
     for cell in solution.cells:
         cell.metadata.update(collapsed=True, execution={"iopub.status.busy": "2024-02-29T12:00:00Z"})
-    write_text(dumps(solution), course.solutions / "03_detach.ipynb")
+    write_whole(course.solutions / "03_detach.ipynb", dumps(solution))
     assert build(course) == []
     assert path.read_bytes() == clean
 
@@ -141,7 +142,7 @@ def test_nbgrader_generate_assignment_gives_the_same_bytes(course, tmp_path):
 def test_a_notebook_that_nbgrader_refuses_is_named_and_nothing_is_written(break_it, said, course, solution, cell_of):
     cells.write(solution, course.solutions / "00_first.ipynb")  # would come before it, and is fine
     break_it(cell_of(solution, "snapshot"))
-    write_text(dumps(solution), course.solutions / "03_detach.ipynb")
+    write_whole(course.solutions / "03_detach.ipynb", dumps(solution))
     with pytest.raises(ValueError, match=r"notebooks/solutions/03_detach\.ipynb: ") as refused:
         build(course)
     assert said in str(refused.value)
@@ -188,7 +189,7 @@ def test_stale_notebooks_are_named(course, solution, capsys):
 
     solution.cells[0].source = "# Another title"
     cells.write(solution, course.solutions / "03_detach.ipynb")
-    write_text("{}", course.learners / "04_orphan.ipynb")
+    write_whole(course.learners / "04_orphan.ipynb", "{}")
     capsys.readouterr()
 
     assert main(command) == 1
@@ -204,7 +205,7 @@ def test_an_edited_learner_notebook_is_stale(course, cell_of):
     (path,) = build(course)
     notebook = read(path)
     cell_of(notebook, "snapshot").source += "  # mine"
-    write_text(dumps(notebook), path)
+    write_whole(path, dumps(notebook))
     assert [item.path for item in stale(course)] == [path]
 
 

@@ -1,13 +1,14 @@
-"""``fit_line``: what it claims."""
+"""``fit_line``: repair a loop of gradient descent. The check looks at where it ends, and whether it returns leaves."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from course_utils.base.text import describe
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import AnswerRaised, Missed, Trial
+from course_utils.base.text import describe, message_of
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, reading
+from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 fit_line = exercise(__file__)
 
@@ -28,34 +29,37 @@ def _descend(
     x, y = x.detach().double(), y.detach().double()
     slope = intercept = gradient_slope = gradient_intercept = 0.0
     for _ in range(steps):
-        error = slope * x + intercept - y
-        gradient_slope = keep * gradient_slope + 2 * (error * x).mean().item()
-        if in_turn:
-            slope -= lr * gradient_slope
-            error = slope * x + intercept - y
+        gradient_slope = keep * gradient_slope + 2 * ((slope * x + intercept - y) * x).mean().item()
+        moved = slope - lr * gradient_slope
+        error = (moved if in_turn else slope) * x + intercept - y
         gradient_intercept = keep * gradient_intercept + 2 * error.mean().item()
-        slope -= 0.0 if in_turn else lr * gradient_slope
-        intercept -= lr * gradient_intercept
+        slope, intercept = moved, intercept - lr * gradient_intercept
     return slope, intercept
 
 
-def _best_line(x: Tensor, y: Tensor) -> tuple[float, float]:
+def _mistakes(x: Tensor, y: Tensor, steps: int, lr: float) -> Iterator[tuple[str, tuple[float, float]]]:
+    yield "accumulates", _descend(x, y, steps, lr, keep=1.0)
+    yield "sum", _descend(x, y, steps, lr * len(x))
+    yield "half", _descend(x, y, steps, lr / 2)
+    yield from (("off by one", _descend(x, y, other, lr)) for other in (steps - 1, steps + 1))
+    yield "one after the other", _descend(x, y, steps, lr, in_turn=True)
+    yield "ascent", _descend(x, y, steps, -lr)
+    yield "swapped", _descend(x, y, steps, lr)[::-1]
+    yield "broadcast", _descend(x, y.mean().expand_as(y), steps, lr)
     x, y = x.double(), y.double()
     slope = (((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()).item()
-    return slope, y.mean().item() - slope * x.mean().item()
+    yield "solved", (slope, y.mean().item() - slope * x.mean().item())
 
 
 def _fitted(trial: Trial, x: Tensor, y: Tensor, steps: int, lr: float) -> tuple[Tensor, Tensor]:
     result = trial.call(x, y, steps, lr, show=f"fit_line({describe(x)}, {describe(y)}, steps={steps}, lr={lr})")
-    if result is None:
-        raise Missed("no return value", expected="(slope, intercept)", got="None")
-    if not isinstance(result, (tuple, list)) or len(result) != 2:
-        raise Missed(expected="a tuple (slope, intercept)", got=result)
+    expect(result is not None, "no return value", expected="(slope, intercept)", got="None")
+    is_pair = isinstance(result, (tuple, list)) and len(result) == 2
+    expect(is_pair, expected="a tuple (slope, intercept)", got=lambda: result)
     slope, intercept = (trial.tensor(item, what="two tensors") for item in result)
     for weight in (slope, intercept):
-        if weight.dim():
-            key = "one element" if weight.numel() == 1 else ""
-            raise Missed(key, expected="0-dim tensors", got=f"shape {tuple(weight.shape)}")
+        key = "one element" if weight.numel() == 1 else ""
+        expect(not weight.dim(), key, expected="0-dim tensors", got=f"shape {tuple(weight.shape)}")
     return slope, intercept
 
 
@@ -65,56 +69,31 @@ def _is_at(got: Sequence[Tensor], expected: tuple[float, float], relative: float
 
 @fit_line.claim("ends where gradient descent from zeros ends", weight=3, gate=True)
 def _(trial: Trial) -> None:
-    for steps, dtype in (
-        (trial.integer(4, 9), torch.float64),
-        (1, torch.float64),
-        (trial.integer(4, 9), torch.float32),
-    ):
+    several, as_many = trial.integer(4, 9), trial.integer(4, 9)
+    for steps, dtype in ((several, torch.float64), (1, torch.float64), (as_many, torch.float32)):
         x, y, lr = _line(trial, dtype)
-        got = _fitted(trial, x, y, steps, lr)
-        expected = _descend(x, y, steps, lr)
-        if _is_at(got, expected):
-            continue
-        guesses = (
-            ("accumulates", _descend(x, y, steps, lr, keep=1.0)),
-            ("sum", _descend(x, y, steps, lr * len(x))),
-            ("half", _descend(x, y, steps, lr / 2)),
-            ("off by one", _descend(x, y, steps - 1, lr)),
-            ("off by one", _descend(x, y, steps + 1, lr)),
-            ("one after the other", _descend(x, y, steps, lr, in_turn=True)),
-            ("ascent", _descend(x, y, steps, -lr)),
-            ("swapped", expected[::-1]),
-            ("broadcast", _descend(x, y.mean().expand_as(y), steps, lr)),
-            ("solved", _best_line(x, y)),
-        )
-        # The sum diverges, and float32 with it.
-        key = next((key for key, value in guesses if _is_at(got, value, relative=1e-3)), "")
-        if got[0] is got[1]:
-            key = "same tensor"
-        called = trial.called
-        if not key and not _is_at(_fitted(trial, x, y, 0, lr), (0.0, 0.0)):
-            key = "start"
-        trial.called = called
-        raise Missed(
-            key,
-            expected=f"slope {expected[0]:.4f}, intercept {expected[1]:.4f} after {steps} steps",
-            got=f"slope {got[0].item():.4f}, intercept {got[1].item():.4f}",
-        )
-
-
-def _judge_leaves(weights: Iterator[tuple[str, Tensor]]) -> None:
-    for name, weight in weights:
-        if not weight.is_leaf:
-            raise Missed("not a leaf", expected=f"{name}.is_leaf True", got=f"made by {weight.grad_fn.name()}")
-        if not weight.requires_grad:
-            raise Missed("unflagged", expected=f"{name}.requires_grad True", got="False")
+        got, right = _fitted(trial, x, y, steps, lr), _descend(x, y, steps, lr)
+        if not _is_at(got, right):
+            # The sum diverges, and float32 with it.
+            key = reading(got, _mistakes(x, y, steps, lr), partial(_is_at, relative=1e-3))
+            key = "same tensor" if got[0] is got[1] else key
+            called = trial.called
+            if not key and not _is_at(_fitted(trial, x, y, 0, lr), (0.0, 0.0)):
+                key = "start"
+            trial.called = called
+            where = f"slope {right[0]:.6g}, intercept {right[1]:.6g} after {steps} steps"
+            raise Missed(key, expected=where, got=f"slope {got[0].item():.6g}, intercept {got[1].item():.6g}")
 
 
 @fit_line.claim("returns leaves that require grad", weight=2)
 def _(trial: Trial) -> None:
     x, y, lr = _line(trial)
-    weights = _fitted(trial, x, y, trial.integer(1, 5), lr)
-    _judge_leaves(zip(("slope", "intercept"), weights, strict=True))
+    _expect_leaves(_fitted(trial, x, y, trial.integer(1, 5), lr))
+
+
+def _expect_leaves(weights: tuple[Tensor, Tensor]) -> None:
+    for name, weight in zip(("slope", "intercept"), weights, strict=True):
+        expect_flagged_leaf(weight, "not a leaf", "unflagged", name)
 
 
 @fit_line.claim("takes no step where `steps` is 0", weight=1)
@@ -123,8 +102,7 @@ def _(trial: Trial) -> None:
     try:
         weights = _fitted(trial, x, y, 0, lr)
     except AnswerRaised as raised:
-        error = f"{type(raised.error).__name__}: {describe(str(raised.error), 60)}"
-        raise Missed("no steps", expected="zeros for steps=0", got=error) from None
-    if not _is_at(weights, (0.0, 0.0)):
-        raise Missed("start", expected="slope 0, intercept 0", got=", ".join(f"{w.item():.4f}" for w in weights))
-    _judge_leaves(zip(("slope", "intercept"), weights, strict=True))
+        raise Missed("no steps", expected="zeros for steps=0", got=message_of(raised.error, 80)) from None
+    numbers = ", ".join(f"{weight.item():.4g}" for weight in weights)
+    expect(_is_at(weights, (0.0, 0.0)), "start", expected="slope 0, intercept 0", got=numbers)
+    _expect_leaves(weights)

@@ -1,42 +1,33 @@
-"""``make_weight``: what it claims."""
+"""``make_weight``: make a weight to train. The check looks at shape, flag and values, and has an optimizer move it."""
 
 import math
 
 import torch
 from torch import Tensor
 
-from course_utils.base.text import describe
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
+from course_utils.base.text import message_of
+from course_utils.checks.claims import Missed, Trial, exercise, expect, reading, same
+from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 make_weight = exercise(__file__)
 
 
 @make_weight.claim("has the shape (fan_out, fan_in)", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    sizes = (
-        (trial.integer(2, 19), trial.integer(20, 999)),
-        (trial.integer(20, 999), trial.integer(2, 19)),
-        (1, trial.integer(2, 999)),
-        (trial.integer(2, 999), 1),
-    )
-    for fan_in, fan_out in sizes:
+    few, many, number = (2, 19), (20, 999), (2, 999)
+    for first, second in ((few, many), (many, few), ((1, 1), number), (number, (1, 1))):
+        fan_in, fan_out = trial.integer(*first), trial.integer(*second)
         got = trial.tensor(trial.call(fan_in, fan_out))
-        if got.shape != (fan_out, fan_in):
-            key = "swapped" if got.shape == (fan_in, fan_out) else ""
-            raise Missed(key, expected=f"shape {(fan_out, fan_in)}", got=f"shape {tuple(got.shape)}")
-        if not got.is_floating_point():
-            raise Missed(expected="a floating-point dtype", got=str(got.dtype))
+        key = "swapped" if got.shape == (fan_in, fan_out) else ""
+        is_right = got.shape == (fan_out, fan_in)
+        expect(is_right, key, expected=f"shape {(fan_out, fan_in)}", got=f"shape {tuple(got.shape)}")
+        expect(got.is_floating_point(), expected="a floating-point dtype", got=str(got.dtype))
 
 
 @make_weight.claim("is a leaf that requires grad", weight=3)
 def _(trial: Trial) -> None:
     got = trial.tensor(trial.call(trial.integer(2, 19), trial.integer(2, 999)))
-    if not got.is_leaf:
-        key = "retained" if got.retains_grad else "scaled leaf"
-        raise Missed(key, expected="is_leaf True", got=f"is_leaf False, made by {got.grad_fn.name()}")
-    if not got.requires_grad:
-        raise Missed("unflagged", expected="requires_grad True", got="requires_grad False")
+    expect_flagged_leaf(got, "retained" if got.retains_grad else "scaled leaf", "unflagged")
 
 
 @make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=2)
@@ -47,26 +38,22 @@ def _(trial: Trial) -> None:
     for fan_in, fan_out in sizes:
         weight = trial.tensor(trial.call(fan_in, fan_out), shape=(fan_out, fan_in)).detach().double().cpu()
         wanted, mean, deviation = 1 / math.sqrt(fan_in), weight.mean().item(), weight.std().item()
-        repeated = _repeats(weight, deviation)
         kurtosis = ((weight - mean) / deviation).pow(4).mean().item() if deviation else math.nan
-        if repeated:
-            raise Missed("repeated", expected="every number drawn for itself", got="equal rows or columns")
-        if 1.5 < kurtosis < 2.1:
-            raise Missed("uniform", expected="a normal distribution", got="values spread evenly between two bounds")
-        if not abs(deviation / wanted - 1) < 0.03:
-            scales = (
-                ("unscaled", 1.0),
-                ("wrong fan", 1 / math.sqrt(fan_out)),
-                ("variance", 1 / fan_in),
-                ("other recipe", math.sqrt(2 / fan_in)),
-                ("other recipe", math.sqrt(2 / (fan_in + fan_out))),
-            )
-            key = next((key for key, scale in scales if abs(deviation / scale - 1) < 0.03), "")
-            raise Missed(key, expected=f"standard deviation {wanted:.4f}", got=f"{deviation:.4f}")
-        if not abs(mean) < 0.05 * wanted:
-            raise Missed(expected="mean 0", got=f"mean {mean:.4f}")
-        if not abs(kurtosis - 3) < 0.3:
-            raise Missed(expected="a normal distribution (kurtosis 3)", got=f"kurtosis {kurtosis:.2f}")
+        copied = _repeats(weight, deviation)
+        expect(not copied, "repeated", expected="every number drawn for itself", got="equal rows or columns")
+        normal = "a normal distribution (kurtosis 3)"
+        expect(not 1.5 < kurtosis < 2.1, "uniform", expected=normal, got="values spread evenly between two bounds")
+        scales = [("unscaled", 1.0), ("wrong fan", 1 / math.sqrt(fan_out)), ("variance", 1 / fan_in)]
+        scales += [("other recipe", math.sqrt(2 / fan_in)), ("other recipe", math.sqrt(2 / (fan_in + fan_out)))]
+        key = reading(deviation, scales, _is_scale)
+        is_right = _is_scale(deviation, wanted)
+        expect(is_right, key, expected=f"standard deviation {wanted:.4g}", got=f"{deviation:.4g}")
+        expect(abs(mean) < 0.05 * wanted, expected="mean 0", got=f"mean {mean:.4g}")
+        expect(abs(kurtosis - 3) < 0.3, expected=normal, got=f"kurtosis {kurtosis:.2f}")
+
+
+def _is_scale(deviation: float, scale: float) -> bool:
+    return abs(deviation / scale - 1) < 0.03
 
 
 def _repeats(weight: Tensor, deviation: float) -> bool:
@@ -85,16 +72,15 @@ def _(trial: Trial) -> None:
         optimizer = torch.optim.SGD([weight], lr=lr)
     except ValueError as error:
         key = "retained" if weight.retains_grad else "scaled leaf"
-        raise Missed(key, expected="an optimizer takes it", got=f"ValueError: {error}") from None
-    if not weight.requires_grad:
-        raise Missed("unflagged", expected="a gradient to step by", got="requires_grad False")
+        raise Missed(key, expected="an optimizer takes it", got=message_of(error)) from None
+    expect(weight.requires_grad, "unflagged", expected="a gradient to step by", got="requires_grad False")
     x = trial.randn(5, fan_in, dtype=weight.dtype).to(weight.device)
     weight.grad = None
     try:
         (x @ weight.T).sum().backward()
     except RuntimeError as error:
         key = "inference" if weight.is_inference() else ""
-        raise Missed(key, expected="backward runs", got=f"RuntimeError: {describe(str(error), 60)}") from None
+        raise Missed(key, expected="backward runs", got=message_of(error, 80)) from None
     optimizer.step()
-    if not torch.allclose(weight.detach(), before - lr * x.sum(0), rtol=0.02, atol=0.02):
-        raise Missed(expected="weight - lr * gradient after one step", got="other values")
+    moved = same(weight, before - lr * x.sum(0), rtol=0.02, atol=0.02)
+    expect(moved, expected="weight - lr * gradient after one step", got="other values")

@@ -1,15 +1,13 @@
-"""``predicted_leaves``: what it claims."""
+"""``predicted_leaves``: say which tensors are leaves. The check makes them and asks each."""
 
 import torch
 from torch import nn
 
-from course_utils.checks.exercise import predict
-from course_utils.checks.trial import Trial
+from course_utils.checks.claims import Trial, predict
 
 
 def _leaves(trial: Trial) -> dict[str, bool]:
-    plain = torch.ones(3)
-    flagged = torch.ones(3, requires_grad=True)
+    plain, flagged = torch.ones(3), torch.ones(3, requires_grad=True)
     computed = flagged * 2
     with torch.no_grad():
         under_no_grad = flagged * 2

@@ -1,43 +1,64 @@
-"""What several exercises of lesson 01, requires_grad, look at."""
+"""What several exercises of lesson 01, requires_grad, look at: parameters and flags, and what must stay around them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import is_
 
 import torch
 from torch import nn
 
-from course_utils.checks.trial import Missed, Trial
+from course_utils.checks.claims import Trial, expect
 
 
-class _Rest:
-    """What must stay as it was around the flags: parameters themselves, buffers, training flags, hooks."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        self.parameters = dict(module.named_parameters(remove_duplicate=False))
-        self.values = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
-        self.buffers = {
-            name: (buffer, buffer.detach().clone(), buffer.requires_grad) for name, buffer in module.named_buffers()
-        }
-        self.training = {name: submodule.training for name, submodule in module.named_modules()}
-
-    def judge(self) -> None:
-        """Raises ``Missed`` with one of the keys of ``_REST_MISCONCEPTIONS``, or ``"side effect"``."""
-        for name, submodule in self.module.named_modules():
-            if submodule.training != self.training.get(name, submodule.training):
-                key, mode = ("side effect", "training") if submodule.training else ("eval", "eval")
-                raise Missed(key, expected=f"{name or 'the module'} in the mode it was in", got=f"{mode} mode")
-        now = dict(self.module.named_parameters(remove_duplicate=False))
-        if list(now) != list(self.parameters) or any(now[name] is not self.parameters[name] for name in now):
-            raise Missed("replaced", expected="the parameters that were there", got="other objects in their place")
-        for name, parameter in now.items():
-            if not torch.equal(parameter.detach(), self.values[name]):
-                raise Missed("values", expected=f"{name} with the values it had", got="other values")
-        buffers = dict(self.module.named_buffers())
-        for name, (buffer, values, flag) in self.buffers.items():
-            found = buffers.get(name)
-            if found is not buffer or not torch.equal(found.detach(), values) or found.requires_grad != flag:
-                raise Missed("buffers", expected=f"the buffer {name} as it was", got="a change")
+def first_sign(*signs: tuple[str, object]) -> str:
+    """The misconception whose sign is the first that is true; empty where none is."""
+    return next((key for key, sign in signs if sign), "")
 
 
-def _fill_gradients(trial: Trial, module: nn.Module) -> None:
+def parameters(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The module's parameters by name; one that is shared stands under each of its names."""
+    return dict(module.named_parameters(remove_duplicate=False))
+
+
+def flagged(module: nn.Module) -> list[str]:
+    """The names of the parameters that require grad."""
+    return [name for name, parameter in parameters(module).items() if parameter.requires_grad]
+
+
+def fill_gradients(trial: Trial, module: nn.Module) -> None:
+    """Gives each flagged parameter a gradient."""
     for parameter in module.parameters():
         if parameter.requires_grad:
             parameter.grad = trial.randn(*parameter.shape).to(parameter)
+
+
+def expect_own_parameters(module: nn.Module, before: dict[str, nn.Parameter]) -> None:
+    """The module's parameters are the same objects, under the same names."""
+    now = parameters(module)
+    kept = list(now) == list(before) and all(map(is_, now.values(), before.values()))
+    expect(kept, "replaced", expected="the parameters that were there", got="other objects in their place")
+
+
+@contextmanager
+def rest_kept(module: nn.Module) -> Iterator[None]:
+    """Around calls of the answer: what is no flag of a parameter stays as it was.
+
+    Raises:
+        Missed: "eval", "side effect" (training mode), "replaced" or "values" (parameters), "buffers".
+    """
+    training = {name: submodule.training for name, submodule in module.named_modules()}
+    before = {name: (value, value.detach().clone()) for name, value in parameters(module).items()}
+    buffers = {name: (value, value.detach().clone(), value.requires_grad) for name, value in module.named_buffers()}
+    yield
+    for name, submodule in module.named_modules():
+        key, mode = ("side effect", "training mode") if submodule.training else ("eval", "eval mode")
+        kept = submodule.training == training.get(name, submodule.training)
+        expect(kept, key, expected=f"{name or 'the module'} in the mode it was in", got=mode)
+    expect_own_parameters(module, {name: parameter for name, (parameter, _) in before.items()})
+    for name, (parameter, values) in before.items():
+        kept = torch.equal(parameter.detach(), values)
+        expect(kept, "values", expected=f"{name} with the values it had", got="other values")
+    now = dict(module.named_buffers())
+    for name, (buffer, values, flag) in buffers.items():
+        kept = now.get(name) is buffer and torch.equal(buffer.detach(), values) and buffer.requires_grad == flag
+        expect(kept, "buffers", expected=f"the buffer {name} as it was", got="a change")

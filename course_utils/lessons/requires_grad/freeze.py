@@ -1,14 +1,12 @@
-"""``freeze``: what it claims."""
+"""``freeze``: freeze a module. The check looks at its flags, at what an optimizer then moves, and at the rest."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
-from course_utils.lessons.requires_grad._shared import _fill_gradients, _Rest
+from course_utils.checks.claims import Trial, exercise, expect, same, training_flags
+from course_utils.lessons.requires_grad._shared import fill_gradients, first_sign, flagged, rest_kept
 
 freeze = exercise(__file__)
 
@@ -39,35 +37,26 @@ def _net(trial: Trial) -> _Net:
 
 def _frozen(trial: Trial, module: nn.Module, show: str = "freeze(module)") -> Any:
     """Calls the answer, and returns what it returned. The module's parameters must be frozen afterwards."""
-    before = {name: parameter.requires_grad for name, parameter in module.named_parameters()}
-    training = [submodule.training for submodule in module.modules()]
+    before, training = flagged(module), training_flags(module)
     result = trial.call(module, may_change=(module,), show=show)
-    flagged = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
-    if flagged:
-        changed = [submodule.training for submodule in module.modules()] != training
-        key = "eval" if changed else _why_flagged(module, before, flagged, result)
-        raise Missed(key, expected="no parameter that requires grad", still_flagged=", ".join(flagged[:4]))
+    after = flagged(module)
+    lowered = [name for name in before if name not in after]
+    deepest = max((name.count(".") for name in after), default=0)
+    key = first_sign(
+        ("eval", training_flags(module) != training),
+        ("toggle", not set(after) <= set(before)),
+        ("own forgotten", lowered and not deepest),
+        ("weights", lowered and all(name.endswith("weight") for name in lowered)),
+        ("shallow", lowered and all(name.count(".") < deepest for name in lowered)),
+        ("kinds", lowered),
+        ("attribute", any("requires_grad" in vars(submodule) for submodule in module.modules())),
+        ("misspelt", any(vars(parameter) for parameter in module.parameters())),
+        ("copy", isinstance(result, nn.Module) and result is not module),
+        ("own forgotten", not list(module.children())),
+        ("elsewhere", True),
+    )
+    expect(not after, key, expected="no parameter that requires grad", still_flagged=", ".join(after[:4]))
     return result
-
-
-def _why_flagged(module: nn.Module, before: Mapping[str, bool], flagged: list[str], result: Any) -> str:
-    if any(not before[name] for name in flagged):
-        return "toggle"
-    lowered = [name for name, flag in before.items() if flag and name not in flagged]
-    if lowered:
-        deepest = max(name.count(".") for name in flagged)
-        if deepest == 0:
-            return "own forgotten"
-        if all(name.endswith("weight") for name in lowered):
-            return "weights"
-        return "shallow" if deepest > max(name.count(".") for name in lowered) else "kinds"
-    if any("requires_grad" in vars(submodule) for submodule in module.modules()):
-        return "attribute"
-    if any(vars(parameter) for parameter in module.parameters()):
-        return "misspelt"
-    if isinstance(result, nn.Module) and result is not module:
-        return "copy"
-    return "own forgotten" if not list(module.children()) else "elsewhere"
 
 
 @freeze.claim("lowers the flag of every parameter, however deep", weight=2, gate=True)
@@ -87,32 +76,27 @@ def _(trial: Trial) -> None:
     net = _net(trial)
     trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=0.1, momentum=0.9, weight_decay=0.1)
-    _fill_gradients(trial, net)
+    fill_gradients(trial, net)
     optimizer.step()  # fills the momentum
     net.scale.requires_grad_(False)  # frozen by somebody else, and its gradient forgotten
     net.stem[0].bias.grad = None
     _frozen(trial, net, "freeze(module) after a backward")
     before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
-    left = [name for name, parameter in net.named_parameters() if parameter.grad is not None]
+    left = {name: parameter.grad for name, parameter in net.named_parameters() if parameter.grad is not None}
+    key = "stale" if any(gradient.any() for gradient in left.values()) else "zeros"
     optimizer.step()
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
-    if left:
-        gradients = [dict(net.named_parameters())[name].grad for name in left]
-        key = "stale" if any(gradient.any() for gradient in gradients) else "zeros"
-        raise Missed(
-            key, expected="every .grad None", not_None=", ".join(left[:4]), moved_by_a_step=f"{len(moved)} tensors"
-        )
-    if moved:
-        raise Missed("replaced", expected="the same weights after a step", got=f"{moved[0]} moved")
+    names, tensors = ", ".join(list(left)[:4]), f"{len(moved)} tensors"
+    expect(not left, key, expected="every .grad None", not_None=names, moved_by_a_step=tensors)
+    expect(not moved, "replaced", expected="the same weights after a step", got=lambda: f"{moved[0]} moved")
 
 
 @freeze.claim("leaves parameters, buffers and training flags as they are", weight=0.5)
 def _(trial: Trial) -> None:
     net = _net(trial)
-    _fill_gradients(trial, net)
-    rest = _Rest(net)
-    _frozen(trial, net)
-    rest.judge()
+    fill_gradients(trial, net)
+    with rest_kept(net):
+        _frozen(trial, net)
 
 
 @freeze.claim("lets gradients pass through to what comes before", weight=0.5)
@@ -123,22 +107,19 @@ def _(trial: Trial) -> None:
     (expected,) = torch.autograd.grad(net(x).square().sum(), x)
     _frozen(trial, net)
     out = net(x)
-    if not out.requires_grad:
-        raise Missed("no_grad", expected="an output with a path to the flagged input", got="an output without history")
+    what = "an output with a path to the flagged input"
+    expect(out.requires_grad, "no_grad", expected=what, got="an output without history")
     (got,) = torch.autograd.grad(out.square().sum(), x, allow_unused=True)
-    if got is None or not torch.allclose(got, expected):
-        raise Missed("no_grad", expected="the gradient of the input as before", got="another gradient")
+    kept = got is not None and same(got, expected)
+    expect(kept, "no_grad", expected="the gradient of the input as before", got="another gradient")
 
 
 @freeze.claim("returns the module it was given, and may be called twice", weight=1)
 def _(trial: Trial) -> None:
     net = _net(trial)
-    rest = _Rest(net)
-    for time in ("first", "second"):
-        result = _frozen(trial, net, f"freeze(module), the {time} time")
-        if result is None:
-            raise Missed("no return value", expected="the module itself", got="None")
-        if result is not net:
+    with rest_kept(net):
+        for time in ("first", "second"):
+            result = _frozen(trial, net, f"freeze(module), the {time} time")
+            expect(result is not None, "no return value", expected="the module itself", got="None")
             key = "copy" if isinstance(result, nn.Module) else ""
-            raise Missed(key, expected="the module itself", got=f"another {type(result).__name__}")
-    rest.judge()
+            expect(result is net, key, expected="the module itself", got=lambda: f"another {type(result).__name__}")

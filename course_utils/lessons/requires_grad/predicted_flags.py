@@ -1,7 +1,6 @@
-"""``predicted_flags``: what it claims."""
+"""``predicted_flags``: say which results require grad. The check runs the lines of the exercise and reads each flag."""
 
-from course_utils.checks.exercise import predict
-from course_utils.checks.trial import Trial
+from course_utils.checks.claims import Trial, predict
 
 
 def _worked_example(trial: Trial) -> dict[str, bool]:

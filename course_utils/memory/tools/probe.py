@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from course_utils.base.errors import explain
-from course_utils.base.text import describe, format_bytes
+from course_utils.base.text import columns, describe, format_bytes
 from course_utils.memory.tracker import MemoryTracker
 
 
@@ -202,10 +202,6 @@ class LineMemory:
             if use.hits:
                 numbers = (str(use.hits), format_bytes(use.net), format_bytes(use.peak or 0))
             rows.append((str(use.line), *numbers, use.source))
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        return "\n".join(
-            "  ".join([*(text.rjust(width) for text, width in zip(row, widths, strict=False)), row[4]]).rstrip()
-            for row in rows
-        )
+        return columns(rows, left=(4,))
 
     __repr__ = __str__

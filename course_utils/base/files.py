@@ -1,0 +1,43 @@
+"""Files that are written whole or not at all: a reader, a crash or a full disk sees the old file or the new one."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def staged(path: Path, content: bytes) -> Iterator[Path]:
+    """The content as a complete file beside ``path``, to be moved there; gone afterwards if it was not.
+
+    Raises:
+        OSError: it cannot be written; ``path`` is as it was.
+    """
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        # "x": never through a link that lies in wait; and the mode is what the umask says, as for any other new file.
+        with open(new, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes | str) -> Path:
+    """Writes a file in place of an older one. Returns ``path``.
+
+    Args:
+        path: its folder must be there.
+        content: a text is written as UTF-8 with its own line ends; halves of surrogate pairs, which UTF-8 cannot hold,
+            become question marks.
+
+    Raises:
+        OSError: it cannot be written; what was there before is as it was.
+    """
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+    with staged(path, data) as new:
+        os.replace(new, path)
+    return path
