@@ -30,7 +30,12 @@ def test_keys_that_the_text_file_has_are_fine(tmp_path, source):
 
 @pytest.mark.parametrize(
     "source",
-    ['Missed("one"); Missed("three", got=1)', 'key = "one" if early else "three"', 'expect(x, key="three")'],
+    [
+        'Missed("one"); Missed("three", got=1)',
+        'expect(good, "three")',
+        'key = "one" if early else "three"',
+        'expect(x, key="three")',
+    ],
 )
 def test_a_key_that_it_lacks_is_named(tmp_path, source):
     with pytest.raises(ValueError, match=r"task\.py names 'three', which task\.toml does not have"):

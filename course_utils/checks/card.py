@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from course_utils.base.markup import (
     BLUE,
     GREEN,
     GREY,
     ORANGE,
+    PLAIN,
     SMALL,
     Html,
     beside_line,
@@ -177,7 +179,7 @@ def _next_step(score: Score) -> str:
     return steps[0] if steps else hint
 
 
-def _claim_html(claim: Claim, told: set[str], next_step: str) -> Html:
+def _claim_html(claim: Claim, told: set[object], next_step: str) -> Html:
     sign, word, ground = _kind(claim)
     if _kind(claim) is not _FAILS:
         style = "margin:0.1em 0;padding:0;list-style:none"
@@ -187,7 +189,9 @@ def _claim_html(claim: Claim, told: set[str], next_step: str) -> Html:
         blocks.append(paragraph(f"“{claim.misconception}”", "Likely misconception"))
     if claim.diagnosis and claim.diagnosis not in told:
         blocks.append(paragraph(claim.diagnosis))
-    told.update((claim.misconception, claim.diagnosis))
+    if claim.explained and claim.explained not in told:
+        blocks.append(_explained_html(*claim.explained))
+    told.update((claim.misconception, claim.diagnosis, claim.explained))
     if claim.details:
         blocks.append(html_lines(claim.details))
     if next_step:
@@ -199,7 +203,14 @@ def _claim_html(claim: Claim, told: set[str], next_step: str) -> Html:
     return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
 
 
-def _claim_text(claim: Claim, told: set[str], next_step: str) -> str:
+def _explained_html(notebook: str, heading: str) -> Html:
+    """A link as JupyterLab follows it: to the notebook beside this one, and there to the heading."""
+    target = f"{notebook}.ipynb#{quote(heading.replace('`', '').replace(' ', '-'))}"
+    link = element("a", prose(f"{notebook}, “{heading}”"), href=target)
+    return element("p", "Explained in ", link, style=PLAIN)
+
+
+def _claim_text(claim: Claim, told: set[object], next_step: str) -> str:
     sign, word, _ = _kind(claim)
     lines = [wrap(claim.text, f"  {sign} {word}: ", "    ")]
     if _kind(claim) is not _FAILS:
@@ -208,7 +219,9 @@ def _claim_text(claim: Claim, told: set[str], next_step: str) -> str:
         lines.append(wrap(f"“{claim.misconception}”", "    Likely misconception: ", "      "))
     if claim.diagnosis and claim.diagnosis not in told:
         lines.append(wrap(claim.diagnosis, "    ", "    "))
-    told.update((claim.misconception, claim.diagnosis))
+    if claim.explained and claim.explained not in told:
+        lines.append(wrap("Explained in {}, “{}”".format(*claim.explained), "    ", "    "))
+    told.update((claim.misconception, claim.diagnosis, claim.explained))
     if claim.details:
         lines.append(text_lines(claim.details, "      "))
     if next_step:

@@ -27,10 +27,17 @@ def expect(holds: bool, key: str = "", **details: Any) -> None:
     Args:
         holds: what must be true.
         key: the misconception that its failure shows.
-        details: as for ``Missed``. One that can only be worked out where it does not hold is given as a function.
+        details: as for ``Missed``; in ``Later(...)`` what can only be worked out where it does not hold.
     """
     if not holds:
-        raise Missed(key, **{name: value() if callable(value) else value for name, value in details.items()})
+        raise Missed(key, **{name: value.work() if type(value) is Later else value for name, value in details.items()})
+
+
+class Later:
+    """A detail for ``expect`` that is worked out on failure. A value of the answer's that can be called never is."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
 
 
 def same(got: Tensor, expected: Tensor, rtol: float = 1e-5, atol: float = 1e-6) -> bool:
@@ -84,13 +91,15 @@ def expect_same(
         right = what or f"shape {tuple(expected.shape)}"
         raise Missed(key, expected=right, got="other values" if what else f"shape {tuple(got.shape)}")
     place, right_number, number = first_difference(got, expected)
-    raise Missed(key, expected=f"{right_number:.6g}{place}", got=f"{number:.6g}{place}")
+    digits = 6 if f"{right_number:.6g}" != f"{number:.6g}" else 15
+    raise Missed(key, expected=f"{right_number:.{digits}g}{place}", got=f"{number:.{digits}g}{place}")
 
 
 def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
-    """Where two tensors of one shape differ most: ``" at [0, 2]"`` (empty for 0-dim ones), the right number, the
-    answer's."""
-    distance = (got.detach().double() - expected.detach().double()).abs().nan_to_num(torch.inf)
+    """Where two tensors of one shape differ most for their size: ``" at [0, 2]"`` (empty for 0-dim ones), the right
+    number, the answer's."""
+    right = expected.detach().double()
+    distance = ((got.detach().double() - right).abs() / (right.abs() + 1e-6)).nan_to_num(torch.inf)
     if not distance.dim():
         return "", expected.item(), got.item()
     index = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
@@ -147,18 +156,19 @@ def expect_hooks(model: nn.Module, before: int, key: str, cleared: str = "") -> 
     expect(now == before, key if now > before else cleared, expected=f"{before} hooks on the model", got=str(now))
 
 
-def expect_no_history(got: Tensor, key: str, flagged: str = "", what: str = "no history") -> None:
+def expect_no_history(got: Tensor, key: str, flagged: str | None = None, what: str = "no history") -> None:
     """The tensor has no ``grad_fn``, and is not flagged.
 
     Args:
         got: the answer's tensor.
         key: the misconception where it has a ``grad_fn``.
-        flagged: the one where it is a flagged leaf; that of ``key`` where it is empty.
+        flagged: the one where it is a flagged leaf; that of ``key`` where it is None.
         what: what was expected, for the card.
     """
     if got.grad_fn is not None:
         raise Missed(key, expected=what, got=f"grad_fn {got.grad_fn.name()}")
-    expect(not got.requires_grad, flagged or key, expected=what, got="a leaf with requires_grad True")
+    key = key if flagged is None else flagged
+    expect(not got.requires_grad, key, expected=what, got="a leaf with requires_grad True")
 
 
 # ----------------------------------------------------------------------------------------------- what claims look at

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from course_utils import catalogue
 from course_utils.checks.capture import Capture
 from course_utils.checks.misconceptions import GENERAL, Misconception
 from course_utils.checks.missed import NotAttempted
@@ -176,7 +177,15 @@ def _claim(exercise: Judged, rule: Rule, outcome: Outcome | None) -> Claim:
         next_step=known.next_step if known else "",
         details=((("called", outcome.called),) if outcome.called else ()) + outcome.details,
         weight=rule.weight,
+        explained=_place(known),
     )
+
+
+def _place(misconception: Misconception | None) -> tuple[str, ...]:
+    if misconception is None or not misconception.explained:
+        return ()
+    lesson, heading = misconception.explained
+    return catalogue.find(lesson).notebook, heading
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
@@ -192,7 +201,7 @@ def _tidy_claim(exercise: Judged, claims: Sequence[Claim], effects: Sequence[str
         key = next((_match(exercise.effects, effect) for effect in effects if _match(exercise.effects, effect)), "")
         known = _known(exercise, key or "side effect")
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
-        return Claim(TIDY, False, known.explanation, known.name, known.next_step, details)
+        return Claim(TIDY, False, known.explanation, known.name, known.next_step, details, explained=_place(known))
     # Leaving everything alone earns nothing for an answer that does nothing useful.
     judged = any(claim.held and claim.weight > 0 for claim in claims)
     return Claim(TIDY, judged, judged=judged)

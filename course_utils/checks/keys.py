@@ -8,6 +8,15 @@ from typing import TypeVar
 from course_utils.checks.exercise import Exercise, Predict
 from course_utils.checks.misconceptions import GENERAL
 
+# Where calls of the library take keys by position.
+_PLACES = {
+    "Missed": slice(0, 1),
+    "expect": slice(1, 2),
+    "expect_error": slice(2, 3),
+    "expect_hooks": slice(2, 4),
+    "expect_no_history": slice(1, 3),
+    "expect_training_flags": slice(2, 4),
+}
 _Any = TypeVar("_Any", bound=Exercise | Predict)
 
 
@@ -48,10 +57,13 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 
 def _named(tree: ast.AST) -> Iterator[str]:
-    """The keys in ``Missed("key")``, ``key="key"``, ``otherwise={"key": ...}`` and ``key = "key" if ... else ...``."""
+    """The keys in ``Missed("key")``, ``expect(holds, "key")``, ``key="key"``, ``otherwise={"key": ...}`` and
+    ``key = "key" if ... else ...``.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Missed" and node.args:
-            yield from _keys(node.args[0])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PLACES:
+            for argument in node.args[_PLACES[node.func.id]]:
+                yield from _keys(argument)
         elif (isinstance(node, ast.keyword) and node.arg in ("key", "otherwise")) or (
             isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "key"
         ):

@@ -21,6 +21,7 @@ class Claim:
         details: aligned lines such as ``("called", "snapshot(f32[2, 3])")``, ``("expected", ...)``, ``("got", ...)``.
         weight: this claim's share of the points, relative to the other claims of its exercise.
         judged: False where an earlier claim had to hold first, so that this one was not looked at.
+        explained: where the course explains it, as notebook and heading: ``("03_detach", "A view, not a copy")``.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Claim:
     details: tuple[tuple[str, str], ...] = ()
     weight: float = 1.0
     judged: bool = True
+    explained: tuple[str, ...] = ()
 
 
 class Score(float):

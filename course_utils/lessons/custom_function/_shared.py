@@ -1,76 +1,73 @@
-"""What several exercises of lesson 08, custom_function, look at."""
+"""What the checks of lesson 08 have in common: they call ``apply`` and the answer's backward, and look at its node."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function, gradcheck
 from torch.autograd.function import BackwardCFunction
+from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
-from course_utils.checks.trial import Missed, Trial
+from course_utils.checks.claims import Later, Missed, Trial, expect, first_difference, reading, same
 
-_INCOMING = "the incoming gradient"
+INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
+INCOMING = "the incoming gradient"
 
-_FUNCTION_RAISES = (
-    ("must implement either the backward", "no backward"),
-    ("must implement the forward function", "call"),
-    ("incorrect number of gradients", "count"),
-    ("leaf Variable that requires grad is being used in an in-place", "edits gradient"),
-    ("more than one element of the written-to tensor", "edits gradient"),
-    ("positional argument", "signature"),
-    ("NameError", "names"),
-)
+Wrong = Iterable[tuple[str, Tensor]]  # misconceptions and the values that they lead to
+Right = Callable[..., list[Tensor]]  # (incoming, *tensors) -> the right gradients of the tensors
+
+# In float64's own precision: no answer has to leave it, and an approximation would pass otherwise.
+agree = partial(same, rtol=1e-11, atol=1e-12)
 
 
-def _expect_function(trial: Trial) -> None:
-    answer = trial.answer
+def expect_function(trial: Trial) -> None:
+    """The answer is a subclass of ``torch.autograd.Function``, and nothing that is mistaken for one."""
+    answer, expected = trial.answer, "a subclass of torch.autograd.Function"
     if isinstance(answer, type):
-        if not issubclass(answer, torch.autograd.Function):
-            kind = "a module" if issubclass(answer, nn.Module) else "another class"
-            raise Missed("plain class", expected="a subclass of torch.autograd.Function", got=kind)
+        kind = "a module" if issubclass(answer, nn.Module) else "another class"
+        expect(issubclass(answer, Function), "plain class", expected=expected, got=kind)
         return
-    if isinstance(getattr(answer, "__self__", None), type):
-        raise Missed(expected=f"the class {trial.name} itself", got="one of its methods, such as apply")
-    if isinstance(answer, torch.autograd.Function):
-        raise Missed("call", expected=f"the class {trial.name} itself", got="an instance of it")
-    kind = "a function" if callable(answer) else describe(answer)
-    key = "plain function" if callable(answer) else ""
-    raise Missed(key, expected="a subclass of torch.autograd.Function", got=kind)
+    is_method = isinstance(getattr(answer, "__self__", None), type)
+    expect(not is_method, expected=f"the class {trial.name} itself", got="one of its methods, such as apply")
+    is_object = isinstance(answer, Function)
+    expect(not is_object, "call", expected=f"the class {trial.name} itself", got="an instance of it")
+    expect(not callable(answer), "plain function", expected=expected, got="a function")
+    raise Missed(expected=expected, got=describe(answer))
 
 
-def _apply(trial: Trial, watch: Mapping[str, Any], *inputs: Any) -> Tensor:
-    """Calls ``apply``. ``watch``: the inputs that must stay as they are, by name."""
-    shown = ", ".join(describe(value, 40) for value in inputs)
-    called = f"{trial.name}.apply({shown})"
+def apply(trial: Trial, *inputs: Any) -> Tensor:
+    """Calls ``apply``, whose tensors must stay as they are."""
+    watch = {name: value for name, value in zip(INPUTS, inputs, strict=False) if isinstance(value, Tensor)}
+    called = f"{trial.name}.apply({', '.join(describe(value, 40) for value in inputs)})"
     result = trial.run(lambda: trial.answer.apply(*inputs), called=called, watch=watch)
-    if isinstance(result, (tuple, list)):
-        raise Missed(expected="one tensor", got=f"a {type(result).__name__} of {len(result)}")
+    is_one = not isinstance(result, (tuple, list))
+    expect(is_one, expected="one tensor", got=Later(lambda: f"a {type(result).__name__} of {len(result)}"))
     return trial.tensor(result)
 
 
-def _backward(
+def backward(
     trial: Trial,
     result: Tensor,
-    wanted: Sequence[Tensor],
+    wanted: list[Tensor],
     incoming: Tensor,
-    *,
-    create_graph: bool = False,
-    within: Any = None,
     after: str = "",
+    within: Any = None,
+    **how: bool,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients that the answer's backward gives to ``wanted``, None where it gives none."""
-
-    def run() -> tuple[Tensor | None, ...]:
-        return torch.autograd.grad(
-            result, wanted, incoming, create_graph=create_graph, retain_graph=True, allow_unused=True
-        )
-
-    called = f"backward of {trial.name}.apply(...){after}, incoming gradient {describe(incoming)}"
-    return trial.run(run, called=called, watch={_INCOMING: incoming}, within=within)
+    """The gradients that the answer's backward gives to ``wanted``. ``after``: what the card says of the call."""
+    return trial.run(
+        lambda: torch.autograd.grad(result, wanted, incoming, retain_graph=True, allow_unused=True, **how),
+        called=f"backward of {trial.name}.apply(...){after}, incoming gradient {describe(incoming)}",
+        watch={INCOMING: incoming},
+        within=within,
+    )
 
 
-def _node(result: Tensor) -> Any:
+def node_of(result: Tensor) -> Any:
     """The node of a custom Function nearest to the result, None where there is none."""
     waiting = [result.grad_fn]
     while waiting:
@@ -81,74 +78,42 @@ def _node(result: Tensor) -> Any:
     return None
 
 
-def _expect_own_node(result: Tensor) -> None:
-    if _node(result) is None:
-        got = "no grad_fn" if result.grad_fn is None else f"grad_fn {result.grad_fn.name()}"
-        raise Missed("own backward", expected="a node of your own behind the result", got=got)
+def kept_on_node(node: Any, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """What a custom node keeps, saved or in its attributes: tensors on the memory of ``x``, and others."""
+    kept = [value for value in tree_leaves([node.saved_tensors, vars(node)]) if isinstance(value, Tensor)]
+    address = x.untyped_storage().data_ptr()
+    of_x = [tensor for tensor in kept if tensor.untyped_storage().data_ptr() == address]
+    others = [tensor for tensor in kept if tensor.untyped_storage().data_ptr() != address]
+    return of_x, others
 
 
-def _kept_on_node(node: Any) -> list[Tensor]:
-    """The tensors that a custom node keeps: saved ones and those in its attributes."""
-    found = [node.saved_tensors, vars(node)]
-    return [value for value in torch.utils._pytree.tree_leaves(found) if isinstance(value, Tensor)]
-
-
-def _is_memory_of(tensor: Tensor, other: Tensor) -> bool:
-    return tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-
-
-def _same(got: Tensor, wanted: Tensor, rtol: float = 1e-11) -> bool:
-    return got.shape == wanted.shape and torch.allclose(
-        got.detach().double(), wanted.detach().double(), rtol=rtol, atol=1e-12, equal_nan=True
-    )
-
-
-def _expect_same(
-    got: Tensor | None, wanted: Tensor, what: str, patterns: Mapping[str, Any] | None = None, rtol: float = 1e-11
-) -> None:
-    """``patterns``: wrong values by the misconception that leads to them; several in a list."""
+def expect_agree(got: Tensor | None, right: Tensor, what: str, wrong: Wrong = (), **tolerance: float) -> None:
+    """The answer's value or gradient, called ``what``, is the right one; else the mistake that gives it is named."""
     if got is None:
         raise Missed("no gradient", expected=what, got="None")
-    if got.shape != wanted.shape:
-        raise Missed(expected=f"{what}, shape {tuple(wanted.shape)}", got=f"shape {tuple(got.shape)}")
-    if _same(got, wanted, rtol):
-        return
-    for key, values in (patterns or {}).items():
-        for value in values if isinstance(values, list) else [values]:
-            if _same(got, value.expand_as(wanted)):
-                raise Missed(key, **_first_difference(got, wanted, what))
-    raise Missed(**_first_difference(got, wanted, what))
+    shape, right_shape = tuple(got.shape), tuple(right.shape)
+    expect(shape == right_shape, expected=f"{what}, shape {right_shape}", got=f"shape {shape}")
+    if not agree(got, right, **tolerance):
+        place, *numbers = first_difference(got, right)
+        digits = 15 if f"{numbers[0]:.6g}" == f"{numbers[1]:.6g}" else 6
+        expected, shown = (f"{number:.{digits}g}{place}" for number in numbers)
+        raise Missed(reading(got, wrong, agree), expected=f"{what}: {expected}", got=shown)
 
 
-def _first_difference(got: Tensor, wanted: Tensor, what: str) -> dict[str, str]:
-    got, wanted = got.detach().double().flatten(), wanted.detach().double().flatten()
-    place = int(torch.nan_to_num((got - wanted).abs(), nan=torch.inf).argmax())
-    pair = wanted[place].item(), got[place].item()
-    numbers = [f"{value:.6g}" for value in pair]
-    if numbers[0] == numbers[1]:
-        numbers = [f"{value:.15g}" for value in pair]
-    return {"expected": f"{what}: {numbers[0]} at element {place}", "got": numbers[1]}
+def expect_unedited(tensor: Tensor, before: Tensor, name: str = INCOMING, key: str = "edits gradient") -> None:
+    """A tensor that the answer was given has the values of before."""
+    expect(torch.equal(tensor, before), key, expected=f"{name} as it was", got="other values in it")
 
 
-def _expect_input_unedited(x: Tensor, before: Tensor, name: str = "x") -> None:
-    if not torch.equal(x, before):
-        raise Missed("in place", expected=f"{name} as it was", got="other values in it")
+def expect_gradcheck(trial: Trial, *inputs: Any, check: Callable[..., bool] = gradcheck) -> None:
+    """PyTorch's own test passes, in float64."""
+    called = f"{check.__name__}({trial.name}.apply, ({', '.join(describe(value, 40) for value in inputs)}))"
+    passes = trial.run(lambda: check(trial.answer.apply, inputs, raise_exception=False), called=called)
+    expect(passes, expected=f"{check.__name__} passes in float64", got="it finds another derivative")
 
 
-def _expect_incoming_unedited(incoming: Tensor, before: Tensor) -> None:
-    if not torch.equal(incoming, before):
-        raise Missed("edits gradient", expected="the incoming gradient as it was", got="other values in it")
-
-
-def _expect_gradcheck(trial: Trial, check: Callable[..., bool], inputs: tuple[Any, ...]) -> None:
-    shown = ", ".join(describe(value, 40) for value in inputs)
-    called = f"{check.__name__}({trial.name}.apply, ({shown}))"
-    if not trial.run(lambda: check(trial.answer.apply, inputs, raise_exception=False), called=called):
-        raise Missed(expected=f"{check.__name__} passes in float64", got="it finds another derivative")
-
-
-def _values(trial: Trial) -> Iterator[Tensor]:
-    """Fresh inputs of all kinds: a vector with a zero in it, a matrix, one that is not contiguous, a 0-dim tensor."""
+def inputs_of_all_kinds(trial: Trial) -> Iterator[Tensor]:
+    """A vector with a zero in it, a matrix, one that is not contiguous, a 0-dim tensor."""
     vector = 2 * trial.randn(trial.integer(5, 9))
     vector[2] = 0.0
     yield vector
@@ -157,43 +122,83 @@ def _values(trial: Trial) -> Iterator[Tensor]:
     yield trial.randn()
 
 
-def _expect_values(trial: Trial, formula: Callable[[Tensor], Tensor], patterns: Mapping[str, Any]) -> None:
-    for values in (*_values(trial), trial.randn(4, dtype=torch.float32)):
-        x = values.clone()
-        got = trial.tensor(_apply(trial, {"x": x}, x), shape=x.shape, dtype=x.dtype)
-        wrong = {key: pattern(values) for key, pattern in patterns.items()}
-        _expect_same(got, formula(values), "the value", wrong, rtol=1e-11 if x.dtype == torch.float64 else 1e-5)
-        _expect_input_unedited(x, values)
-
-
-def _expect_gradients(
-    trial: Trial,
-    derivative: Callable[[Tensor], Tensor],
-    patterns: Callable[[Tensor, Tensor], Mapping[str, Any]],
+def expect_value(
+    trial: Trial, tensors: list[Tensor], right: Tensor, wrong: Wrong, *more: Any, float32_rtol: float = 1e-5
 ) -> None:
-    """The gradient of an elementwise Function, for leaves and inner tensors, and for two calls before any backward.
+    """``apply`` gives the right value of some tensors and ``more``, and leaves the tensors alone."""
+    given = [tensor.clone() for tensor in tensors]
+    got = trial.tensor(apply(trial, *given, *more), shape=right.shape, dtype=right.dtype)
+    tolerance = {"rtol": float32_rtol} if right.dtype == torch.float32 else {}
+    expect_agree(got, right, "the value", wrong, **tolerance)
+    for name, tensor, before in zip(INPUTS, given, tensors, strict=False):
+        expect_unedited(tensor, before, name, "in place")
+
+
+def expect_gradients(
+    trial: Trial,
+    tensors: list[Tensor],
+    right: Right,
+    wrong: Callable[..., list[Wrong]],
+    *more: Any,
+    needed: Sequence[bool] = (True, True, True),
+    inner: bool = False,
+    after: str = "",
+    within: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """Forward and backward make a node of the answer's own, and give the right gradients of the tensors that need one.
 
     Args:
         trial: holds the answer.
-        derivative: x -> the right derivative.
-        patterns: (x, incoming) -> wrong gradients by misconception.
+        tensors: the first arguments of ``apply``; ``more`` are the others.
+        right: see ``Right``.
+        wrong: (incoming, *tensors) -> for each of the tensors, what is wrong.
+        needed: which of the tensors are flagged.
+        inner: whether ``apply`` is given inner tensors, and no leaves.
+        after, within: see ``backward``.
+
+    Returns:
+        The incoming gradient as it is now, and as it was before.
     """
-    for values in _values(trial):
-        for inner in (False, True):
-            leaf = values.clone().requires_grad_()
-            x = leaf * 1 if inner else leaf
-            result = _apply(trial, {"x": x}, x)
-            _expect_own_node(result)
-            incoming = trial.randn(*values.shape)
-            before = incoming.clone()
-            (got,) = _backward(trial, result, [leaf], incoming)
-            wrong = {"upstream": derivative(values)} | dict(patterns(values, before))
-            _expect_same(got, derivative(values) * before, "the gradient", wrong)
-            _expect_incoming_unedited(incoming, before)
-    first, second = (trial.randn(5).requires_grad_() for _ in range(2))
-    result = _apply(trial, {"x": first}, first)
-    _apply(trial, {"x": second}, second)
-    incoming = trial.randn(5)
-    (got,) = _backward(trial, result, [first], incoming, after=", with another call in between")
-    wrong = {"shared state": derivative(second.detach()) * incoming}
-    _expect_same(got, derivative(first.detach()) * incoming, "the gradient of the first call", wrong)
+    leaves = [tensor.clone().requires_grad_(flag) for tensor, flag in zip(tensors, needed, strict=False)]
+    result = apply(trial, *[leaf * 1 if inner else leaf for leaf in leaves], *more)
+    if node_of(result) is None:
+        got = "no grad_fn" if result.grad_fn is None else f"grad_fn {result.grad_fn.name()}"
+        raise Missed("own backward", expected="a node of your own behind the result", got=got)
+    incoming = trial.randn(*result.shape)
+    before = incoming.clone()
+    wanted = [leaf for leaf in leaves if leaf.requires_grad]
+    gradients = iter(backward(trial, result, wanted, incoming, after, within))
+    rows = zip(INPUTS, leaves, right(before, *tensors), wrong(before, *tensors), strict=False)
+    for name, leaf, gradient, mistakes in rows:
+        if leaf.requires_grad:
+            expect_agree(next(gradients), gradient, f"the gradient of {name}", mistakes)
+    return incoming, before
+
+
+def expect_calls_apart(trial: Trial, first: list[Tensor], second: list[Tensor], right: Right) -> None:
+    """A second call between a call and its backward changes nothing."""
+    leaves, others = ([tensor.clone().requires_grad_() for tensor in tensors] for tensors in (first, second))
+    result = apply(trial, *leaves)
+    apply(trial, *others)
+    incoming = trial.randn(*result.shape)
+    found = backward(trial, result, leaves, incoming, ", with another call in between")
+    rows = zip(INPUTS, found, right(incoming, *first), right(incoming, *second), strict=False)
+    for name, got, gradient, of_second in rows:
+        expect_agree(got, gradient, f"the gradient of {name} in the first call", [("shared state", of_second)])
+
+
+def expect_slope(trial: Trial, slope: Callable[[Tensor], Tensor], wrong: Callable[[Tensor, Tensor], Wrong]) -> None:
+    """The gradients of an elementwise Function, for leaves and inner tensors, and for two calls before any backward.
+
+    ``slope``: x -> the right derivative. ``wrong``: (incoming, x) -> what is wrong.
+    """
+
+    def right(incoming: Tensor, x: Tensor) -> list[Tensor]:
+        return [slope(x) * incoming]
+
+    def mistakes(incoming: Tensor, x: Tensor) -> list[Wrong]:
+        return [[("upstream", slope(x)), *wrong(incoming, x)]]
+
+    for x, inner in product(inputs_of_all_kinds(trial), (False, True)):
+        expect_unedited(*expect_gradients(trial, [x], right, mistakes, inner=inner))
+    expect_calls_apart(trial, [trial.randn(5)], [trial.randn(5)], right)

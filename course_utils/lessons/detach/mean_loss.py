@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
 from course_utils.checks.claims import (
+    Later,
     Trial,
     Unlucky,
     exercise,
@@ -48,7 +49,7 @@ def _(trial: Trial) -> None:
     for given in (batches, iter(batches)):
         result = trial.call(model, squared_error, given, show=f"mean_loss(model, loss_fn, {len(sizes)} batches)")
         is_number = isinstance(result, (int, float))
-        expect(not is_number, "number", expected="a 0-dim tensor", got=lambda: f"the number {result:.4f}")
+        expect(not is_number, "number", expected="a 0-dim tensor", got=Later(lambda: f"the number {result:.4f}"))
         got = trial.tensor(result, what="a 0-dim tensor")
         expect(not got.dim(), expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
         by_rows = (losses * torch.tensor(sizes)).sum() / sum(sizes), losses.sum() / sum(sizes)

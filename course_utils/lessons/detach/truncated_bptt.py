@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, gradient, same
+from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, gradient, same
 
 truncated_bptt = exercise(__file__)
 
@@ -34,8 +34,8 @@ class _Run:
         result = trial.call(self.cell, list(self.inputs), self.start, window, show=show)
         expect(result is not None, "no return value", expected="(states, last state)", got="None")
         is_pair = isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[0], (list, tuple))
-        expect(is_pair, expected="a tuple of a list of states and the last state", got=lambda: result)
-        expect(len(result[0]) == steps, expected=f"{steps} states", got=lambda: f"{len(result[0])} states")
+        expect(is_pair, expected="a tuple of a list of states and the last state", got=Later(lambda: result))
+        expect(len(result[0]) == steps, expected=f"{steps} states", got=Later(lambda: f"{len(result[0])} states"))
         self.states, self.last = [trial.tensor(value) for value in result[0]], trial.tensor(result[1])
 
     def right_states(self, window: int) -> Iterator[Tensor]:

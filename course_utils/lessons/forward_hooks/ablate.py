@@ -1,4 +1,4 @@
-"""``ablate``: what it claims."""
+"""``ablate`` zeroes channels of a module's output: its check looks at outputs, inputs, gradients, and the undoing."""
 
 import copy
 from collections.abc import Callable
@@ -7,10 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import same
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
-from course_utils.lessons.forward_hooks._shared import _exactly, _numbers
+from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, expect_same, reading, same
+from course_utils.lessons.forward_hooks._shared import numbers, some_of
 
 ablate = exercise(__file__)
 
@@ -34,42 +32,31 @@ class _Kept(nn.Module):
         return self.last
 
 
-def _drawn_channels(trial: Trial, count: int) -> list[int]:
-    """Some channels out of so many, in any order; never all."""
-    every = list(range(count))
-    return [every.pop(trial.integer(0, len(every) - 1)) for _ in range(trial.integer(1, count - 2))]
+def _split(trial: Trial, count: int) -> tuple[list[int], list[int]]:
+    """Channels out of so many, in any order, never all; and the others."""
+    listed = some_of(trial, range(count), trial.integer(1, count - 2))
+    return listed, [index for index in range(count) if index not in listed]
 
 
-def _zeroed(y: Tensor, channels: list[int], dim: int = 1, invert: bool = False) -> Tensor:
-    mask = torch.zeros(y.shape[dim], dtype=torch.bool)
-    mask[channels] = True
-    if invert:
-        mask = ~mask
-    shape = [1] * y.dim()
-    shape[dim] = -1
-    return torch.where(mask.view(shape), torch.zeros((), dtype=y.dtype), y)
+def _zeroed(y: Tensor, channels: list[int], dim: int = 1) -> Tensor:
+    return y.index_fill(dim, torch.tensor(channels), 0)
 
 
 def _ablating(
-    trial: Trial, module: nn.Module, channels: list[int], body: Callable[[Any], Any], x: Tensor, show: str = ""
+    trial: Trial, module: nn.Module, channels: list[int], body: Callable[[Any], Any], x: Tensor, show: str = "module(x)"
 ) -> Any:
     """Calls the answer, then ``body`` with its handle, and looks whether it left inputs and weights alone."""
-    made: list[Any] = []
+    handles: list[Any] = []
 
     def drive() -> Any:
-        handle = trial.answer(module, list(channels))
-        made.append(handle)
-        if handle is None or not callable(getattr(handle, "remove", None)):
-            return None
-        return body(handle)
+        handles.append(trial.answer(module, list(channels)))
+        return body(handles[0]) if callable(getattr(handles[0], "remove", None)) else None
 
     watch = {"x": x} | {f"module.{name}": tensor for name, tensor in module.named_parameters()}
-    called = f"ablate({type(module).__name__}, {channels})" + (f"; {show}" if show else "")
-    result = trial.run(drive, called=called, watch=watch)
-    if made[0] is None:
-        raise Missed("no return value", expected="a handle with remove()", got="None")
-    if not callable(getattr(made[0], "remove", None)):
-        raise Missed(expected="a handle with remove()", got=made[0])
+    result = trial.run(drive, called=f"ablate({type(module).__name__}, {channels}); {show}", watch=watch)
+    if not callable(getattr(handles[0], "remove", None)):
+        key = "no return value" if handles[0] is None else ""
+        raise Missed(key, expected="a handle with remove()", got=handles[0])
     return result
 
 
@@ -88,119 +75,94 @@ def _cases(trial: Trial) -> list[tuple[nn.Module, Tensor, int]]:
 @ablate.claim("zeroes the listed channels from now on, and keeps the others", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for module, x, count in _cases(trial):
-        channels = _drawn_channels(trial, count)
-        plain = copy.deepcopy(module)
-        before = {name: value.clone() for name, value in module.state_dict().items()}
-        xs = [x, x[:-1] + 1]
+        listed, others = _split(trial, count)
+        plain, xs = copy.deepcopy(module), [x, x[:-1] + 1]
 
-        def body(_handle: Any, module: nn.Module = module, xs: list[Tensor] = xs) -> list[Tensor]:
+        def body(_handle: Any) -> list[Tensor]:
             with torch.no_grad():
                 return [module(x.clone()) for x in xs]
 
-        results = _ablating(trial, module, channels, body, x, "module(x), twice")
-        if not all(torch.equal(value, before[name]) for name, value in module.state_dict().items()):
-            raise Missed("weights", expected="the module's weights as before", got="other weights")
-        for number, (given, result) in enumerate(zip(xs, results, strict=True)):
-            with torch.no_grad():
-                y = plain(given)
-            wanted = _zeroed(y, channels)
-            got = trial.tensor(result)
-            if got.shape != wanted.shape:
-                key = "dropped" if got.shape[1:2] == (count - len(channels),) else ""
-                raise Missed(key, expected=f"shape {tuple(wanted.shape)}", got=f"shape {tuple(got.shape)}")
-            if same(got, wanted):
+        results = _ablating(trial, module, listed, body, x, "module(x), twice")
+        weights = plain.state_dict()
+        kept = all(torch.equal(value, weights[name]) for name, value in module.state_dict().items())
+        expect(kept, "weights", expected="the module's weights as before", got="other weights")
+        for x, result, unchanged in zip(xs, results, ("not returned", "once"), strict=True):
+            y, got = plain(x).detach(), trial.tensor(result)
+            key = "dropped" if got.shape[1:2] == (len(others),) else ""
+            expect(got.shape == y.shape, key, expected=f"shape {tuple(y.shape)}", got=f"shape {tuple(got.shape)}")
+            if same(got, _zeroed(y, listed)):
                 continue
-            readings = (
-                ("once" if number else "not returned", y),
-                ("inverted", _zeroed(y, channels, invert=True)),
-                ("inputs", plain(_zeroed(given, channels)).detach() if given.shape[1] >= count else y),
-                ("dim", _zeroed(y, channels, 0)),
-                ("dim", _zeroed(y, channels, -1)),
-            )
-            key = next((key for key, value in readings if same(got, value)), "")
-            zeros = [index for index in range(count) if not bool(got[:, index].any())]
-            raise Missed(key, expected=f"zeros in the channels {sorted(channels)} alone", got=f"zeros in {zeros}")
+            readings = [(unchanged, y), ("inverted", _zeroed(y, others))]
+            if x.shape[1] >= count:
+                readings.append(("inputs", plain(_zeroed(x, listed))))
+            readings += [("dim", _zeroed(y, listed, dim)) for dim in (0, -1)]
+            zeros = [index for index in range(count) if not got[:, index].any()]
+            shown = f"zeros in {zeros}" + ", and other values" * (zeros == sorted(listed))
+            raise Missed(reading(got, readings), expected=f"zeros in the channels {sorted(listed)} alone", got=shown)
 
 
 @ablate.claim("zeroes them exactly, also where they were inf or NaN, and leaves the others' inf and NaN")
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
-    channels = _drawn_channels(trial, c)
-    others = [index for index in range(c) if index not in channels]
+    listed, others = _split(trial, c)
     for shape in ((4, c), (3, c, 4, 2)):
         module, x = nn.Identity(), trial.randn(*shape)
-        for number, bad in enumerate((float("nan"), float("inf"), float("-inf"))):
-            x[number, channels[0]] = bad
-            x[number, others[0]] = bad
-
-        def body(_handle: Any, module: nn.Module = module, x: Tensor = x) -> Tensor:
-            return module(x.clone())
-
-        got = _ablating(trial, module, channels, body, x, "module(x), x with inf and NaN")
-        wanted = _zeroed(x, channels)
-        if not bool((got[:, channels] == 0).all()):
-            raise Missed("times zero", expected=f"0 in channel {channels[0]}", got=_numbers(got[:3, channels[0]]))
-        if not same(got, wanted):
-            raise Missed("cleaned", expected=f"channel {others[0]} as it was, inf and NaN too", got="other values")
+        for row, bad in enumerate((torch.nan, torch.inf, -torch.inf)):
+            x[row, [listed[0], others[0]]] = bad
+        result = _ablating(trial, module, listed, lambda _: module(x.clone()), x, "module(x), x with inf and NaN")
+        got = trial.tensor(result, shape=x.shape)
+        zeroed = bool((got[:, listed] == 0).all())
+        expect(
+            zeroed, "times zero", expected=f"0 in channel {listed[0]}", got=Later(lambda: numbers(got[:3, listed[0]]))
+        )
+        expected = f"channel {others[0]} as it was, inf and NaN too"
+        expect(same(got, _zeroed(x, listed)), "cleaned", expected=expected, got="other values")
 
 
 @ablate.claim("edits neither the module's input nor its own output tensor")
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
-    channels = _drawn_channels(trial, c)
+    listed, _ = _split(trial, c)
     for module in (nn.Identity(), _Kept()):
         x = trial.randn(4, c)
         seen: list[tuple[Tensor, Tensor]] = []
-        module.register_forward_hook(lambda _module, _args, output, seen=seen: seen.append((output, output.clone())))
+        module.register_forward_hook(lambda _module, _args, output: seen.append((output, output.clone())))
         given = x.clone()
-
-        def body(_handle: Any, module: nn.Module = module, given: Tensor = given) -> Tensor:
-            return module(given)
-
-        got = _ablating(trial, module, channels, body, x)
+        got = trial.tensor(_ablating(trial, module, listed, lambda _: module(given), x))
         output, as_it_was = seen[0]
-        if not _exactly(given, x):
-            raise Missed("in place", expected="the module's input as it was", got="zeros in it")
-        if not _exactly(output, as_it_was):
-            raise Missed("in place", expected="the module's own output tensor as it was", got="zeros in it")
-        if not same(got, _zeroed(as_it_was, channels)):
-            raise Missed(expected="zeros in the listed channels", got="other values")
+        for what, tensor, before in (("input", given, x), ("own output tensor", output, as_it_was)):
+            kept = tensor.dtype == before.dtype and torch.equal(tensor, before)
+            expect(kept, "in place", expected=f"the module's {what} as it was", got="zeros in it")
+        zeroed = same(got, _zeroed(as_it_was, listed))
+        expect(zeroed, expected="zeros in the listed channels", got="other values")
 
 
 @ablate.claim("keeps the gradients of the other channels")
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     for shape, flagged in (((4, c), True), ((3, c, 4, 2), False)):
-        channels = _drawn_channels(trial, c)
-        others = [index for index in range(c) if index not in channels]
+        listed, others = _split(trial, c)
         module = trial.fill(_Channels(c).double())
         x, slope = trial.randn(*shape, requires_grad=flagged), trial.randn(*shape)
-        inputs = [module.weight, x] if flagged else [module.weight]
-        expected = torch.autograd.grad((_zeroed(module(x), channels) * slope).sum(), inputs)
+        inputs = [module.weight, x][: 1 + flagged]
+        expected = torch.autograd.grad((_zeroed(module(x), listed) * slope).sum(), inputs)
 
-        def body(
-            _handle: Any, module: nn.Module = module, x: Tensor = x, slope: Tensor = slope, inputs: list = inputs
-        ) -> tuple:
+        def body(_handle: Any) -> tuple:
             y = module(x)
             return torch.autograd.grad((y * slope).sum(), inputs, allow_unused=True) if y.requires_grad else ()
 
-        got = _ablating(trial, module, channels, body, x, "module(x), and backward")
-        if not got or any(gradient is None for gradient in got):
-            raise Missed("detached", expected="gradients of the other channels", got="none")
-        for gradient, wanted in zip(got, expected, strict=True):
-            if gradient.shape == module.weight.shape:
-                gradient, wanted = gradient[others], wanted[others]
-            else:
-                gradient, wanted = gradient[:, others], wanted[:, others]
-            if not same(gradient, wanted):
-                key = "detached" if not bool(gradient.any()) else ""
-                raise Missed(key, expected=_numbers(wanted), got=_numbers(gradient))
+        got = _ablating(trial, module, listed, body, x, "module(x), and backward")
+        is_there = got and all(gradient is not None for gradient in got)
+        expect(is_there, "detached", expected="gradients of the other channels", got="none")
+        for dim, (gradient, right) in enumerate(zip(got, expected, strict=True)):  # channels: weight's first dimension
+            gradient, right = (tensor.index_select(dim, torch.tensor(others)) for tensor in (gradient, right))
+            expect_same(gradient, right, key="" if gradient.any() else "detached")
 
 
 @ablate.claim("is undone by `handle.remove()`, which leaves the hooks and ablations of others in place")
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
-    channels, x = _drawn_channels(trial, c), trial.randn(4, 3)
+    (channels, _), x = _split(trial, c), trial.randn(4, 3)
     module = trial.fill(nn.Linear(3, c).double())
     with torch.no_grad():
         plain = module(x)
@@ -211,18 +173,17 @@ def _(trial: Trial) -> None:
         return on, module(x)
 
     on, off = _ablating(trial, module, channels, undone, x, "handle.remove(); module(x)")
-    if not same(off, plain):
-        raise Missed("no undo", expected="the module's own output after remove()", got=_numbers(off))
-    if not same(on, _zeroed(plain, channels)):
-        raise Missed(expected="zeros before remove()", got=_numbers(on))
+    expected = "the module's own output after remove()"
+    expect(same(off, plain), "no undo", expected=expected, got=Later(lambda: numbers(off)))
+    expect(same(on, _zeroed(plain, channels)), expected="zeros before remove()", got=Later(lambda: numbers(on)))
 
     seen: list[int] = []
     module.register_forward_hook(lambda *_: seen.append(1))
-    both = _drawn_channels(trial, c)[:1]
-    single = [index for index in range(c) if index not in both][:2]
+    later = channels[:1]
+    earlier = [index for index in range(c) if index not in later][:2]
 
     def stacked(first: Any) -> tuple[Tensor, Tensor]:
-        second = trial.answer(module, list(both))
+        second = trial.answer(module, list(later))
         module.register_forward_hook(lambda *_: seen.append(2))
         before = module(x)
         first.remove()
@@ -231,10 +192,11 @@ def _(trial: Trial) -> None:
         second.remove()
         return before, after
 
-    before, after = _ablating(trial, module, single, stacked, x, "a second ablate; remove() of the first")
-    if not same(before, _zeroed(plain, single + both)):
-        raise Missed("cleared others", expected="both ablations at work", got="not both of them")
-    if not same(after, _zeroed(plain, both)) or seen != [1, 2]:
-        raise Missed("cleared others", expected="the second ablation and two hooks of others", got="not all of them")
-    if not same(module(x), plain):
-        raise Missed("no undo", expected="the module's own output after both are removed", got="zeros in it")
+    before, after = _ablating(trial, module, earlier, stacked, x, "a second ablate; remove() of the first")
+    both = same(before, _zeroed(plain, earlier + later))
+    expect(both, "cleared others", expected="both ablations at work", got="not both of them")
+    left = same(after, _zeroed(plain, later)) and seen == [1, 2]
+    expected = "the second ablation and two hooks of others"
+    expect(left, "cleared others", expected=expected, got="not all of them")
+    expected = "the module's own output after both are removed"
+    expect(same(module(x), plain), "no undo", expected=expected, got="zeros in it")

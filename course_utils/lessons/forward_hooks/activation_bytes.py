@@ -1,26 +1,36 @@
-"""``activation_bytes``: what it claims."""
+"""``activation_bytes`` counts the bytes of every leaf module's output: its check knows the sizes of small models."""
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
-from course_utils.checks.claims import Unlucky
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
-from course_utils.lessons.forward_hooks._shared import _expect_error, _expect_hooks, _layers, _Raises, _texts
+from course_utils.checks.claims import (
+    Missed,
+    Raises,
+    Trial,
+    Unlucky,
+    exercise,
+    expect,
+    expect_hooks,
+    expect_training_flags,
+    reading,
+    training_flags,
+)
+from course_utils.lessons.forward_hooks._shared import expect_clean_error, layers, words
 
 activation_bytes = exercise(__file__)
 
+_Sizes = dict[str, int]
 
-def _sizes(trial: Trial, model: nn.Module, x: Tensor, show: str = "") -> dict[str, int]:
-    got = trial.call(model, x, watch_training=False, show=f"activation_bytes({show or 'model, x'})")
-    if got is None:
-        raise Missed("no return value", expected="a dict of bytes by name", got="None")
+
+def _sizes(trial: Trial, model: nn.Module, x: Tensor, show: str = "model, x") -> _Sizes:
+    got = trial.call(model, x, watch_training=False, show=f"activation_bytes({show})")
+    expect(got is not None, "no return value", expected="a dict of bytes by name", got="None")
     if not isinstance(got, Mapping):
         raise Missed(expected="a dict of bytes by name", got=got)
     try:
@@ -29,15 +39,11 @@ def _sizes(trial: Trial, model: nn.Module, x: Tensor, show: str = "") -> dict[st
         raise Missed(expected="whole numbers of bytes (int)", got=got) from None
 
 
-def _expect_sizes(got: dict[str, int], wanted: dict[str, int], readings: Iterable[tuple[str, dict[str, int]]]) -> None:
-    if got == wanted:
-        return
-    reading = next((key for key, value in readings if got == value), "")
-    names = [name for name in (*wanted, *got) if wanted.get(name) != got.get(name)]
-    name = names[0]
-    expected = f"{name!r}: {format_bytes(wanted[name])}" if name in wanted else f"no entry {name!r}"
-    shown = f"{format_bytes(got[name])} ({got[name]})" if name in got else "no such entry"
-    raise Missed(reading, expected=expected, got=shown)
+def _expect_sizes(got: _Sizes, right: _Sizes, key: str) -> None:
+    expect(got.keys() == right.keys(), key, expected=f"entries: {words(right)}", got=words(got))
+    for name, nbytes in right.items():
+        shown = f"{format_bytes(got[name])} ({got[name]})"
+        expect(got[name] == nbytes, key, expected=f"{name!r}: {format_bytes(nbytes)} ({nbytes})", got=shown)
 
 
 @activation_bytes.claim("gives the bytes of every leaf module's output by dotted name", weight=0, gate=True)
@@ -46,47 +52,34 @@ def _(trial: Trial) -> None:
     block = nn.Sequential(nn.Linear(3, width), nn.Sequential(nn.Tanh(), nn.Linear(width, 10)))
     model = trial.fill(nn.Sequential(OrderedDict(body=block, head=nn.Linear(10, out))).double())
     elements = {"body.0": n * width, "body.1.0": n * width, "body.1.1": n * 10, "head": n * out}
-    wanted = {name: 8 * count for name, count in elements.items()}
+    right = {name: 8 * count for name, count in elements.items()}
     got = _sizes(trial, model, trial.randn(n, 3), "model of nested Sequentials, x")
-    containers = {"body.1": 80 * n, "body": 80 * n, "": 8 * n * out}
-    if set(got) - set(wanted) and set(got) - set(wanted) <= set(containers):
-        key = "children" if not set(wanted) <= set(got) else "containers"
-        raise Missed(key, expected=f"entries: {_texts(wanted)}", got=_texts(got))
-    before = {"body.0": 24 * n, "body.1.0": 8 * n * width, "body.1.1": 8 * n * width, "head": 80 * n}
-    linears = {name: nbytes for name, nbytes in wanted.items() if name != "body.1.0"}
-    if set(got) & {"Linear", "Tanh"}:
-        raise Missed("class names", expected=f"entries: {_texts(wanted)}", got=_texts(got))
     readings = (
-        ("weightless", linears),
-        ("inputs", before),
-        ("one name", {"head": wanted["head"]}),
-        ("one name", {"head": sum(wanted.values())}),
-        ("children", {"head": wanted["head"], "body": 80 * n}),
+        ("weightless", {name: nbytes for name, nbytes in right.items() if name != "body.1.0"}),
+        ("inputs", {"body.0": 24 * n, "body.1.0": 8 * n * width, "body.1.1": 8 * n * width, "head": 80 * n}),
+        ("one name", {"head": right["head"]}),
+        ("one name", {"head": sum(right.values())}),
         ("elements", elements),
         ("four bytes", {name: 4 * count for name, count in elements.items()}),
     )
-    if set(got) != set(wanted):
-        key = next((key for key, value in readings if got == value), "")
-        raise Missed(key, expected=f"entries: {_texts(wanted)}", got=_texts(got))
-    _expect_sizes(got, wanted, readings)
+    key = reading(got, readings, operator.eq)
+    more = got.keys() - right.keys()
+    if more and more <= {"body.1", "body", ""}:
+        key = "containers" if right.keys() <= got.keys() else "children"
+    elif more & {"Linear", "Tanh"}:
+        key = "class names"
+    _expect_sizes(got, right, key)
 
 
-class _Parts(nn.Module):
-    """A leaf that returns a tuple in a tuple in a tuple, of several dtypes."""
+class _Leaf(nn.Module):
+    """A module without children that calls a function."""
 
-    def forward(self, x: Tensor) -> tuple:
-        return x.half(), (x > 0, (x.float(), x.argmax(1)))
-
-
-class _Column(nn.Module):
-    """A leaf whose output is a view of one column, spread over ``width`` columns."""
-
-    def __init__(self, width: int) -> None:
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
         super().__init__()
-        self.width = width
+        self.function = function
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x[:, :1].expand(-1, self.width)
+    def forward(self, x: Tensor) -> Any:
+        return self.function(x)
 
 
 class _Branches(nn.Module):
@@ -104,33 +97,22 @@ class _Branches(nn.Module):
 @activation_bytes.claim("sums over nested tuples, by the elements and dtype of each tensor")
 def _(trial: Trial) -> None:
     n, width, hidden = trial.integer(2, 9), trial.integer(3, 6), trial.integer(2, 5)
-    model = trial.fill(
-        _Branches(lstm=nn.LSTM(width, hidden).double(), parts=_Parts(), column=_Column(width + 2)).double()
-    )
-    wanted = {
-        "lstm": 8 * (n * hidden + 2 * hidden),
-        "parts": 2 * n * width + n * width + 4 * n * width + 8 * n,
-        "column": 8 * n * (width + 2),
-    }
+    parts = _Leaf(lambda x: (x.half(), (x > 0, (x.float(), x.argmax(1)))))
+    column = _Leaf(lambda x: x[:, :1].expand(-1, width + 2))  # a view of one column, spread over many
+    model = trial.fill(_Branches(lstm=nn.LSTM(width, hidden), parts=parts, column=column).double())
+    elements = {"lstm": n * hidden + 2 * hidden, "parts": n * (3 * width + 1), "column": n * (width + 2)}
+    eights = {name: 8 * count for name, count in elements.items()}
+    right = eights | {"parts": n * width * (2 + 1 + 4) + 8 * n}
     got = _sizes(trial, model, trial.randn(n, width), "model with an LSTM and a nested tuple, x")
-    first = {"lstm": 8 * n * hidden, "parts": 2 * n * width}
-    flat = {"lstm": 8 * n * hidden, "parts": 3 * n * width}
-    shallow = {"lstm": wanted["lstm"], "parts": 3 * n * width}
-    storage = wanted | {"column": 8 * n * width}
-    counts = {"lstm": wanted["lstm"] // 8, "parts": n * (3 * width + 1), "column": wanted["column"] // 8}
-    eights = {name: 8 * count for name, count in counts.items()}
-    readings = [("tuples", part | {"column": wanted["column"]}) for part in (first, flat, shallow)]
-    readings += [("tuples", {"column": wanted["column"]}), ("storage", storage)]
-    readings += [("elements", counts), ("four bytes", eights)]
-    if got.get("lstm") != wanted["lstm"] or got.get("parts") in (first["parts"], flat["parts"], None):
-        readings = [*readings, ("tuples", got)]
-    elif got.get("column") != wanted["column"]:
-        readings = [*readings, ("storage", got)]
-    _expect_sizes(got, wanted, readings)
+    key = reading(got, {"elements": elements, "four bytes": eights}, operator.eq)
+    # Of a tuple's parts the first alone, or those that are tensors.
+    is_flat = got.get("lstm") != right["lstm"] or got.get("parts") in (2 * n * width, 3 * n * width, None)
+    is_storage = got.get("column") != right["column"]
+    _expect_sizes(got, right, key or ("tuples" if is_flat else "storage" if is_storage else ""))
 
 
 class _Loop(nn.Module):
-    """Calls ``cell`` and ``act`` several times, and ``spare`` never."""
+    """Calls the layers of ``inner`` several times, and ``spare`` and ``unused`` never."""
 
     def __init__(self, rounds: int) -> None:
         super().__init__()
@@ -151,66 +133,52 @@ def _(trial: Trial) -> None:
     n, rounds = trial.integer(6, 9), trial.integer(2, 3)
     model = trial.fill(_Loop(rounds).double())
     rows = [n - sum(range(number + 1)) for number in range(rounds)]
-    wanted = {"start": 32 * n, "inner.0": 32 * sum(rows), "inner.1": 32 * sum(rows)}
+    right, first, last = (
+        {"start": 32 * n, "inner.0": 32 * count, "inner.1": 32 * count} for count in (sum(rows), rows[0], rows[-1])
+    )
     got = _sizes(trial, model, trial.randn(n, 3), "model that calls two layers several times, x")
     zeros = {"spare": 0, "unused.0": 0}
-    if wanted | zeros == got:
-        raise Missed("not run", expected="no entries 'spare' and 'unused.0'", got="entries of 0")
-    last = wanted | dict.fromkeys(("inner.0", "inner.1"), 32 * rows[-1])
-    first = wanted | dict.fromkeys(("inner.0", "inner.1"), 32 * rows[0])
-    readings = [("overwritten", part | more) for part in (last, first) for more in ({}, zeros)]
-    _expect_sizes(got, wanted, readings)
-
-
-def _noting(trial: Trial) -> tuple[nn.Sequential, list[bool]]:
-    model, recorded = _layers(trial), []
-    for name in ("encoder.0", "head"):
-        layer = model.get_submodule(name)
-        layer.register_forward_hook(lambda _module, _args, output: recorded.append(output.requires_grad))
-    return model, recorded
+    overwritten = [("overwritten", sizes | more) for sizes in (last, first) for more in ({}, zeros)]
+    _expect_sizes(got, right, reading(got, [("not run", right | zeros), *overwritten], operator.eq))
 
 
 @activation_bytes.claim("records nothing")
 def _(trial: Trial) -> None:
     for flagged, frozen in ((False, False), (True, False), (True, True)):
-        model, recorded = _noting(trial)
-        model.requires_grad_(not frozen)
+        model, recorded = layers(trial).requires_grad_(not frozen), []
+        for layer in (model.encoder[0], model.head):
+            layer.register_forward_hook(lambda _module, _args, output: recorded.append(output.requires_grad))
         _sizes(trial, model, trial.randn(4, 3, requires_grad=flagged), f"model, {'flagged ' * flagged}x")
-        if any(recorded):
-            raise Missed("recorded", expected="no graph while the model runs", got="the layers' outputs require grad")
-        if any("requires_grad" in effect for effect in trial.effects):
-            raise Missed("frozen", expected="the parameters' flags as before", got="other flags")
+        shown = "the layers' outputs require grad"
+        expect(not any(recorded), "recorded", expected="no graph while the model runs", got=shown)
+        is_frozen = any("requires_grad" in effect for effect in trial.effects)
+        expect(not is_frozen, "frozen", expected="the parameters' flags as before", got="other flags")
 
 
 @activation_bytes.claim("leaves no hooks of its own, also when the forward pass raises, and lets the error through")
 def _(trial: Trial) -> None:
-    model = _layers(trial)
+    model = layers(trial)
     _sizes(trial, model, trial.randn(4, 3))
-    _expect_hooks(model, 0, "left on")
-    for kind, given in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
-        model = _layers(trial)
+    expect_hooks(model, 0, "left on")
+    for kind, x in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
+        model = layers(trial)
         if kind is Unlucky:
-            model.append(_Raises())
-        _expect_error(
-            kind, lambda model=model, given=given: _sizes(trial, model, given, "model, x that raises"), "model"
-        )
-        _expect_hooks(model, 0, "only without error")
-        if not torch.is_grad_enabled() or any("grad mode" in effect for effect in trial.effects):
-            raise Missed("only without error", expected="the grad mode as before", got="switched off")
+            model.append(Raises())
+        expect_clean_error(kind, model, lambda: _sizes(trial, model, x, "model, x that raises"))
+        is_on = torch.is_grad_enabled() and not any("grad mode" in effect for effect in trial.effects)
+        expect(is_on, "only without error", expected="the grad mode as before", got="switched off")
 
 
 @activation_bytes.claim("leaves the training flags and the hooks of others as they were")
 def _(trial: Trial) -> None:
     for training, other in ((True, "act"), (False, "encoder.1")):
-        model, seen = _layers(trial).train(training), []
+        model, seen = layers(trial).train(training), []
         model.get_submodule(other).training = not training
-        flags = [module.training for module in model.modules()]
-        model.head.register_forward_hook(lambda *_, seen=seen: seen.append(1))
-        model.encoder[0].register_forward_pre_hook(lambda *_, seen=seen: seen.append(1))
+        flags = training_flags(model)
+        model.head.register_forward_hook(lambda *_: seen.append(1))
+        model.encoder[0].register_forward_pre_hook(lambda *_: seen.append(1))
         _sizes(trial, model, trial.randn(4, 3), f"model in {'training' if training else 'eval'} mode, x")
-        if [module.training for module in model.modules()] != flags:
-            raise Missed("flags", expected="every submodule's own training flag", got="other flags")
+        expect_training_flags(model, flags, "flags")
         seen.clear()
         model(trial.randn(4, 3))
-        if len(seen) != 2:
-            raise Missed("cleared others", expected="2 hooks of others called", got=f"{len(seen)}")
+        expect(len(seen) == 2, "cleared others", expected="2 hooks of others called", got=str(len(seen)))

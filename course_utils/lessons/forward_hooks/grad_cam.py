@@ -1,22 +1,30 @@
-"""``grad_cam``: what it claims."""
+"""``grad_cam`` maps where a model looks: its check cuts models in two behind the layer, and works the map out anew."""
 
 import copy
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Unlucky, same
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
-from course_utils.lessons.forward_hooks._shared import _differing, _expect_error, _expect_hooks, _Raises
+from course_utils.checks.claims import (
+    Raises,
+    Trial,
+    Unlucky,
+    exercise,
+    expect,
+    expect_hooks,
+    expect_no_history,
+    expect_same,
+)
+from course_utils.lessons.forward_hooks._shared import expect_clean_error
 
 grad_cam = exercise(__file__)
 
 _HEIGHT, _WIDTH = 7, 6
 
 
-def _image_model(trial: Trial, *, inplace: bool) -> nn.Sequential:
+def _image_model(trial: Trial, *, inplace: bool = False) -> nn.Sequential:
     """A convolutional model of 4 classes for images of shape (2, 7, 6), without pooling: no gradient is constant."""
     c = trial.integer(6, 7)  # channels, places and samples differ in number, or recipes could not be told apart
     features = nn.Sequential(
@@ -27,6 +35,10 @@ def _image_model(trial: Trial, *, inplace: bool) -> nn.Sequential:
     with torch.no_grad():
         head[1].weight.mul_(0.2)  # or tanh would be flat, and every gradient tiny
     return model
+
+
+def _gradient(result: Tensor, leaf: Tensor) -> Tensor:
+    return torch.autograd.grad(result.sum(), leaf, retain_graph=True)[0]
 
 
 class _Cam:
@@ -41,65 +53,54 @@ class _Cam:
                 module.inplace = False
         with torch.no_grad():
             self.activation = nn.Sequential(*flat[:cut])(x)
-        leaf = self.activation.clone().requires_grad_()
+        self.leaf = self.activation.clone().requires_grad_()
         with torch.enable_grad():
-            self.logits = nn.Sequential(*flat[cut:])(leaf)
-            self.gradient = _of(self.logits[:, index], leaf)
-        self.leaf, self.index = leaf, index
+            self.logits = nn.Sequential(*flat[cut:])(self.leaf)
+        self.index = index
+        self.gradient = _gradient(self.logits[:, index], self.leaf)
         self.sum = self.weighted(self.gradient)
         self.map = self.sum.relu()
 
     def weighted(self, gradient: Tensor) -> Tensor:
         return (gradient.mean((2, 3), keepdim=True) * self.activation).sum(1)
 
-    def of_all(self) -> Tensor:
-        """The map of the sum of all logits."""
-        return self.weighted(_of(self.logits, self.leaf)).relu()
+    def map_of(self, result: Tensor) -> Tensor:
+        """The map of something else than the class's logit."""
+        return self.weighted(_gradient(result, self.leaf)).relu()
 
-    def readings(self) -> list[tuple[str, Tensor]]:
-        """What other recipes would give."""
+    def other_recipes(self) -> Iterator[tuple[str, Tensor]]:
+        """What other recipes give, with their misconceptions."""
         a, g = self.activation, self.gradient
-        predicted = _of(self.logits.max(1).values, self.leaf)
-        probability = _of(self.logits.softmax(1)[:, self.index], self.leaf)
         w = g.mean((2, 3), keepdim=True)
-        places, channels, batch = a[0, 0].numel(), a.shape[1], a.shape[0]
-        largest = self.map.flatten(1).max(1).values.view(-1, 1, 1)
-        smallest = self.map.flatten(1).min(1).values.view(-1, 1, 1)
-        rows = torch.eye(batch, dtype=a.dtype).view(batch, batch, 1, 1)
-        of_all = self.of_all()
-        return [
-            *(("one sample", self.map * row) for row in rows),
-            *(("class first", of_all * row) for row in rows),
-            ("no relu", self.sum),
-            ("absolute", self.sum.abs()),
-            ("relu first", (w.relu() * a).sum(1)),
-            ("relu first", (w.relu() * a).sum(1).relu()),
-            ("relu first", (w * a).relu().sum(1)),
-            ("relu first", (w * a.relu()).sum(1).relu()),
-            ("relu first", (g.relu().mean((2, 3), keepdim=True) * a).sum(1).relu()),
-            ("mean of batch", self.map / batch),
-            ("batch weights", (w.mean(0) * a).sum(1).relu()),
-            ("batch weights", (w.sum(0) * a).sum(1).relu()),
-            ("pixel weights", (g * a).sum(1).relu()),
-            ("pixel weights", (g * a).mean(1).relu()),
-            ("summed weights", self.map * places),
-            ("channel mean", self.map / channels),
-            ("unweighted", a.sum(1).relu()),
-            ("unweighted", a.mean(1).relu()),
-            ("unweighted", a.sum(1)),
-            ("unweighted", a.mean(1)),
-            ("all classes", of_all),
-            ("predicted class", self.weighted(predicted).relu()),
-            ("probability", self.weighted(probability).relu()),
-            ("normalised", self.map / largest),
-            ("normalised", self.map / (largest + 1e-8)),
-            ("normalised", self.map / self.map.max()),
-            ("normalised", (self.map - smallest) / (largest - smallest)),
-        ]
-
-
-def _of(result: Tensor, leaf: Tensor) -> Tensor:
-    return torch.autograd.grad(result.sum(), leaf, retain_graph=True)[0]
+        of_all = self.map_of(self.logits)
+        for row in torch.eye(len(a), dtype=a.dtype).view(len(a), len(a), 1, 1):
+            yield "one sample", self.map * row
+            yield "class first", of_all * row
+        yield "no relu", self.sum
+        yield "absolute", self.sum.abs()
+        yield "relu first", (w.relu() * a).sum(1)
+        yield "relu first", (w.relu() * a).sum(1).relu()
+        yield "relu first", (w * a).relu().sum(1)
+        yield "relu first", (w * a.relu()).sum(1).relu()
+        yield "relu first", self.weighted(g.relu()).relu()
+        yield "mean of batch", self.map / len(a)
+        yield "batch weights", (w.mean(0) * a).sum(1).relu()
+        yield "batch weights", (w.sum(0) * a).sum(1).relu()
+        yield "pixel weights", (g * a).sum(1).relu()
+        yield "pixel weights", (g * a).mean(1).relu()
+        yield "summed weights", self.map * a[0, 0].numel()
+        yield "channel mean", self.map / a.shape[1]
+        for over_channels in (a.sum(1), a.mean(1)):
+            yield "unweighted", over_channels.relu()
+            yield "unweighted", over_channels
+        yield "all classes", of_all
+        yield "predicted class", self.map_of(self.logits.max(1).values)
+        yield "probability", self.map_of(self.logits.softmax(1)[:, self.index])
+        largest, smallest = self.map.amax((1, 2), keepdim=True), self.map.amin((1, 2), keepdim=True)
+        yield "normalised", self.map / largest
+        yield "normalised", self.map / (largest + 1e-8)
+        yield "normalised", self.map / self.map.max()
+        yield "normalised", (self.map - smallest) / (largest - smallest)
 
 
 def _map(trial: Trial, model: nn.Module, layer: str, x: Tensor, index: int, what: str = "model") -> Tensor:
@@ -119,14 +120,13 @@ def _mapped(trial: Trial, layer: str, *, inplace: bool) -> tuple[nn.Sequential, 
 def _telling(trial: Trial, layer: str) -> tuple[nn.Sequential, Tensor, int, _Cam]:
     """A model, images and a class whose maps are not empty and not without a negative sum, so that recipes differ."""
     while True:
-        model, many = _image_model(trial, inplace=False), trial.randn(24, 2, _HEIGHT, _WIDTH)
-        index = trial.integer(0, 3)
+        model, many, index = _image_model(trial), trial.randn(24, 2, _HEIGHT, _WIDTH), trial.integer(0, 3)
         cam = _Cam(model, layer, many, index)
-        telling = (cam.map > 1e-3) & (cam.of_all() > 1e-3)
+        telling = (cam.map > 1e-3) & (cam.map_of(cam.logits) > 1e-3)
         mixed = telling.flatten(1).any(1) & (cam.sum < -1e-3).flatten(1).any(1) & (cam.logits.argmax(1) != index)
-        rows = mixed.nonzero().flatten()[: trial.integer(2, 4)]
-        if len(rows) >= 2:
-            return model, many[rows], index, _Cam(model, layer, many[rows], index)
+        x = many[mixed.nonzero().flatten()[: trial.integer(2, 4)]]
+        if len(x) >= 2:
+            return model, x, index, _Cam(model, layer, x, index)
 
 
 @grad_cam.claim("is relu of the channels summed with each sample's own weights", weight=0, gate=True)
@@ -134,87 +134,72 @@ def _(trial: Trial) -> None:
     for layer in ("features.2", "features.0", "features"):
         model, x, index, cam = _telling(trial, layer)
         got = _map(trial, model, layer, x, index)
-        if got.shape == (len(x), _HEIGHT, _WIDTH):
-            raise Missed("image size", expected=f"shape {tuple(cam.map.shape)}", got=f"shape {tuple(got.shape)}")
-        if got.shape != cam.map.shape:
-            raise Missed(expected=f"shape {tuple(cam.map.shape)}", got=f"shape {tuple(got.shape)}")
-        if not same(got, cam.map):
-            key = next((key for key, value in cam.readings() if same(got, value)), "")
-            raise Missed(key, **_differing(got, cam.map))
+        is_large = got.shape == (len(x), _HEIGHT, _WIDTH)
+        right = f"shape {tuple(cam.map.shape)}"
+        expect(not is_large, "image size", expected=right, got=f"shape {tuple(got.shape)}")
+        expect_same(got, cam.map, cam.other_recipes())
 
 
 @grad_cam.claim("is detached", weight=0.5)
 def _(trial: Trial) -> None:
     for flagged in (False, True):
-        model, x = _image_model(trial, inplace=False), _images(trial, flagged=flagged)
-        got = _map(trial, model, "features.2", x, trial.integer(0, 3))
-        if got.requires_grad:
-            history = f"grad_fn {got.grad_fn.name()}" if got.grad_fn is not None else "a flagged leaf"
-            raise Missed("history", expected="no history", got=history)
+        x = _images(trial, flagged=flagged)
+        expect_no_history(_map(trial, _image_model(trial), "features.2", x, trial.integer(0, 3)), "history")
 
 
 @grad_cam.claim("uses the layer's own activation and gradient, also where an in-place operation follows", weight=1.5)
 def _(trial: Trial) -> None:
-    for layer in ("features.2", "features.0", "features.3"):
+    for layer, key in (("features.2", "in place"), ("features.0", "in place"), ("features.3", "")):
         model, x, index, cam = _mapped(trial, layer, inplace=True)
-        got = _map(trial, model, layer, x, index, "model with ReLU(inplace=True)")
-        if not same(got, cam.map):
-            key = "in place" if layer != "features.3" else ""
-            raise Missed(key, **_differing(got, cam.map))
+        expect_same(_map(trial, model, layer, x, index, "model with ReLU(inplace=True)"), cam.map, key=key)
 
 
 @grad_cam.claim("fills no `.grad` and leaves those that are there")
 def _(trial: Trial) -> None:
     for filled in (False, True):
-        model, x = _image_model(trial, inplace=False), _images(trial, flagged=True)
+        model, x = _image_model(trial), _images(trial, flagged=True)
         leaves = [*model.parameters(), x]
-        for leaf in leaves:
-            leaf.grad = trial.randn(*leaf.shape) if filled else None
-        before = [None if leaf.grad is None else leaf.grad.clone() for leaf in leaves]
+        before = [trial.randn(*leaf.shape) if filled else None for leaf in leaves]
+        for leaf, grad in zip(leaves, before, strict=True):
+            leaf.grad = grad.clone() if filled else None
         _map(trial, model, "features.2", x, 1)
         for leaf, grad in zip(leaves, before, strict=True):
-            if (leaf.grad is None) != (grad is None) or (grad is not None and not torch.equal(leaf.grad, grad)):
-                who = "x" if leaf is x else "a parameter"
-                got = "cleared" if leaf.grad is None else "filled" if grad is None else "changed"
-                raise Missed("fills", expected=f".grad of {who} as before", got=got)
+            kept = leaf.grad is None if grad is None else leaf.grad is not None and torch.equal(leaf.grad, grad)
+            got = "cleared" if leaf.grad is None else "changed" if filled else "filled"
+            expect(kept, "fills", expected=f".grad of {'x' if leaf is x else 'a parameter'} as before", got=got)
 
 
 @grad_cam.claim("works for a frozen model, and leaves all flags as they were")
 def _(trial: Trial) -> None:
-    for frozen, layer, inplace in (
-        ("all", "features.2", False),
-        ("all", "features.0", True),
-        ("some", "features", False),
+    for layer, inplace, key, trained in (
+        ("features.2", False, "", "nothing"),
+        ("features.0", True, "in place", "nothing"),
+        ("features", False, "", "head.3"),
     ):
         model, x, index, cam = _mapped(trial, layer, inplace=inplace)
         for name, parameter in model.named_parameters():
-            parameter.requires_grad_(frozen == "some" and name.startswith("head.3"))
+            parameter.requires_grad_(name.startswith(trained))
         flags = [parameter.requires_grad for parameter in model.parameters()]
         got = _map(trial, model, layer, x, index, "frozen model")
-        if [parameter.requires_grad for parameter in model.parameters()] != flags or x.requires_grad:
-            raise Missed("flags", expected="requires_grad of model and x as before", got="other flags")
-        if not same(got, cam.map):
-            key = "in place" if inplace else ""
-            raise Missed(key, **_differing(got, cam.map))
+        kept = [parameter.requires_grad for parameter in model.parameters()] == flags and not x.requires_grad
+        expect(kept, "flags", expected="requires_grad of model and x as before", got="other flags")
+        expect_same(got, cam.map, key=key)
 
 
 @grad_cam.claim("leaves no hooks, also where the forward pass raises, and the hooks of others in place")
 def _(trial: Trial) -> None:
-    model, seen = _image_model(trial, inplace=False), []
-    layer = model.get_submodule("features.2")
+    model, seen = _image_model(trial), []
     _map(trial, model, "features.2", _images(trial), 1)
-    _expect_hooks(model, 0, "left on")
-    layer.register_forward_hook(lambda *_: seen.append(1))
+    expect_hooks(model, 0, "left on")
+    model.features[2].register_forward_hook(lambda *_: seen.append(1))
     _map(trial, model, "features.2", _images(trial), 1)
     seen.clear()
     model(_images(trial))
-    if seen != [1]:
-        raise Missed("cleared others", expected="the hook of another called once", got=f"{len(seen)} times")
-    cases = ((RuntimeError, trial.randn(2, 2, _HEIGHT + 1, _WIDTH)), (Unlucky, _images(trial)))
-    for kind, x in cases:
-        model = _image_model(trial, inplace=False)
+    shown = f"{len(seen)} times"
+    expect(seen == [1], "cleared others", expected="the hook of another called once", got=shown)
+    for kind, x in ((RuntimeError, trial.randn(2, 2, _HEIGHT + 1, _WIDTH)), (Unlucky, _images(trial))):
+        model = _image_model(trial)
         if kind is Unlucky:
-            model.head.insert(1, _Raises())
+            model.head.insert(1, Raises())
         show = "model that raises behind the layer"
-        _expect_error(kind, lambda model=model, x=x, show=show: _map(trial, model, "features.2", x, 1, show), "model")
-        _expect_hooks(model, 0, "only without error")
+        expect_clean_error(kind, model, lambda: _map(trial, model, "features.2", x, 1, show))

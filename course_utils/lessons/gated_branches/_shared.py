@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils.checks.trial import Missed, Trial
+from course_utils.checks.claims import Missed, Trial, expect, gradient
 
 
-class _Branch(nn.Module):
-    """A branch that notes each call: what came in, and whether the call was recorded."""
+class Branch(nn.Module):
+    """A branch that notes each call: what came in, and whether the call was recorded. ``layers`` is not counted."""
 
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
@@ -26,57 +26,41 @@ class _Branch(nn.Module):
         return self.layers(x)
 
 
-class _Constant(nn.Module):
-    """Adds a value that is not finite to every other column, as a branch does that has overflowed."""
-
-    def __init__(self, value: float) -> None:
-        super().__init__()
-        self.value = value
-
-    def forward(self, x: Tensor) -> Tensor:
-        bad = torch.zeros_like(x)
-        bad[:, ::2] = self.value
-        return x + bad
-
-
-def _branches(trial: Trial, kind: str, *last: nn.Module) -> tuple[_Branch, _Branch, Tensor]:
+def branches(trial: Trial, kind: str, *last: nn.Module) -> tuple[Branch, Branch, Tensor]:
     """Two branches of one architecture with other weights, and a flagged input for them."""
     rows, width, out = trial.integer(3, 6), trial.integer(2, 4), trial.integer(5, 7)
-
-    def layers() -> list[nn.Module]:
-        if kind == "vectors":
-            return [nn.Linear(width, 8), nn.Tanh(), nn.Linear(8, out), *last]
-        if kind == "same width":
-            return [nn.Linear(width, width), nn.Tanh(), *last]
-        return [nn.Conv2d(width, 4, 3), nn.Tanh(), nn.Conv2d(4, out, 1), *last]
-
-    a, b = (trial.fill(_Branch(*layers()).double()) for _ in range(2))
+    layers: dict[str, Callable[[], tuple[nn.Module, ...]]] = {
+        "vectors": lambda: (nn.Linear(width, 8), nn.Tanh(), nn.Linear(8, out)),
+        "same width": lambda: (nn.Linear(width, width), nn.Tanh()),
+        "images": lambda: (nn.Conv2d(width, 4, 3), nn.Tanh(), nn.Conv2d(4, out, 1)),
+    }
+    a, b = (trial.fill(Branch(*layers[kind](), *last).double()) for _ in range(2))
     shape = (rows, width, 5, 4) if kind == "images" else (rows, width)
     return a, b, trial.randn(*shape, requires_grad=True)
 
 
-def _gradients(result: Tensor, upstream: Tensor, wanted: list[Tensor]) -> list[Tensor | None]:
-    if not result.requires_grad:
-        return [None] * len(wanted)
-    return list(torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True))
-
-
-def _expect_gradients(got: Tensor, expected: Tensor, named: dict[str, Tensor], trial: Trial) -> None:
+def expect_gradients(trial: Trial, got: Tensor, expected: Tensor, named: dict[str, Tensor]) -> None:
     """The two results pass the same gradient on to every tensor that is named."""
-    upstream = trial.randn(*expected.shape)
-    wanted, names = list(named.values()), list(named)
-    for name, found, right in zip(
-        names, _gradients(got, upstream, wanted), _gradients(expected, upstream, wanted), strict=True
-    ):
-        if right is None:
-            continue
-        if found is None:
-            raise Missed("detached", expected=f"a gradient for {name}", got="none")
-        if not torch.allclose(found, right):
-            raise Missed(expected=f"the gradient of {name} in the plain network", got="another gradient")
+    expect(got.requires_grad, "detached", expected="a result with a history", got="none")
+    upstream, wanted = trial.randn(*expected.shape), list(named.values())
+    found, right = (torch.autograd.grad(y, wanted, upstream, allow_unused=True) for y in (got, expected))
+    for name, one, other in zip(named, found, right, strict=True):
+        if other is not None:
+            expect(one is not None, "detached", expected=f"a gradient for {name}", got="none")
+            plain = f"the gradient of {name} in the plain network"
+            expect(torch.allclose(one, other), expected=plain, got="another gradient")
 
 
-def _flops(function: Callable[[], Tensor]) -> int:
+def edited_gradient(got: Tensor, x: Tensor, upstream: Tensor, edited: str, other: str = "") -> Tensor | None:
+    """d (got · upstream) / d x; ``edited`` is missed where something saved was edited in place, else ``other``."""
+    try:
+        return gradient(got, x, upstream)
+    except RuntimeError as error:
+        key = edited if "modified by an inplace" in str(error) else other
+        raise Missed(key, expected="a gradient", got=f"RuntimeError: {str(error)[:90]}") from None
+
+
+def flops(function: Callable[[], Tensor]) -> int:
     """FLOPs of a forward and a backward pass."""
     with FlopCounterMode(display=False) as counter:
         result = function()
@@ -85,6 +69,9 @@ def _flops(function: Callable[[], Tensor]) -> int:
     return counter.get_total_flops()
 
 
-def _forget_gradients(*branches: nn.Module) -> None:
-    for branch in branches:
-        branch.zero_grad(set_to_none=True)
+def flops_alone(branch: Branch, x: Tensor) -> int:
+    """FLOPs of a branch's forward and backward pass; no gradient is left behind."""
+    x = x.detach().requires_grad_()
+    count = flops(lambda: branch.layers(x))
+    branch.zero_grad()
+    return count

@@ -1,23 +1,22 @@
-"""``masked_sqrt``: what it claims."""
+"""Asks for a root that is 0 where x is not positive; the check looks at values, gradients and hooks left on x."""
 
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
-from course_utils.lessons.gated_branches._shared import _gradients
+from course_utils.checks.claims import Missed, Trial, exercise, expect
+from course_utils.lessons.gated_branches._shared import edited_gradient
 
 masked_sqrt = exercise(__file__)
 
 _TINY = {torch.float64: 1e-300, torch.float32: 1e-36}
 
 
-def _roots(trial: Trial) -> Iterator[Tensor]:
+def _numbers(trial: Trial) -> Iterator[Tensor]:
     """Finite numbers of every sign and size; every tensor with a positive element holds others, too."""
-    for dtype in (torch.float64, torch.float32):
-        special = torch.tensor([-1.0, 0.0, -0.0, 4.0, _TINY[dtype], -_TINY[dtype], 1e30, -1e30], dtype=dtype)
+    for dtype, tiny in _TINY.items():
+        special = torch.tensor([-1.0, 0.0, -0.0, 4.0, tiny, -tiny, 1e30, -1e30], dtype=dtype)
         yield torch.cat((special, trial.randn(trial.integer(5, 9), dtype=dtype)))
         yield trial.randn(trial.integer(2, 4), 5, dtype=dtype).t()
     yield trial.randn(3, 2) - 10
@@ -33,10 +32,8 @@ def _root(trial: Trial, x: Tensor) -> Tensor:
 
 @masked_sqrt.claim("is the root where x is positive, and 0 elsewhere", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    for values in _roots(trial):
-        positive = values > 0
-        expected = torch.zeros_like(values)
-        expected[positive] = values[positive].sqrt()
+    for values in _numbers(trial):
+        expected = values.clamp(min=0).sqrt()
         # A formula like exp(log(x) / 2) is right too, and loses some digits.
         digits = 1e-9 if values.dtype == torch.float64 else 1e-4
         for x in (values.clone(), values.clone().requires_grad_()):
@@ -46,14 +43,11 @@ def _(trial: Trial) -> None:
                 continue
             wrong = (~right).flatten().nonzero()[0]
             number, wanted, given = (t.flatten()[wrong].item() for t in (values, expected, got))
+            key = "epsilon" if abs(given - wanted) < 0.1 else ""
+            if number < 0 and abs(given**2 + number) < 1e-5 * abs(number):
+                key = "absolute"
             if number < 0 and given != given:
                 key = "multiply"
-            elif number < 0 and abs(given**2 + number) < 1e-5 * abs(number):
-                key = "absolute"
-            elif abs(given - wanted) < 0.1:
-                key = "epsilon"
-            else:
-                key = ""
             raise Missed(key, expected=f"{wanted:.6g} for x = {number:.6g}", got=f"{given:.6g}")
 
 
@@ -62,38 +56,31 @@ def _slopes(trial: Trial, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     x = values.clone().requires_grad_()
     got = _root(trial, x)
     upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
-    try:
-        (gradient,) = _gradients(got, upstream, [x])
-    except RuntimeError as error:
-        key = "result edited" if "modified by an inplace" in str(error) else ""
-        raise Missed(key, expected="a gradient", got=f"RuntimeError: {str(error)[:90]}") from None
-    if gradient is None:
-        if (values > 0).any():
-            raise Missed("detached", expected="a gradient where x is positive", got="none")
-        gradient = torch.zeros_like(values)  # nothing depends on x here, so nothing has to be recorded
-    return gradient, upstream, x
+    found = edited_gradient(got, x, upstream, "result edited")
+    if found is None:  # where nothing depends on x, nothing has to be recorded
+        expect(not (values > 0).any(), "detached", expected="a gradient where x is positive", got="none")
+        found = torch.zeros_like(values)
+    return found, upstream, x
 
 
 @masked_sqrt.claim("has the gradient of the root where x is positive", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    for values in _roots(trial):
-        gradient, upstream, _x = _slopes(trial, values)
+    for values in _numbers(trial):
         positive = values > 0
-        slope = 0.5 / values[positive].sqrt()
-        if torch.allclose(gradient[positive], upstream[positive] * slope, rtol=1e-4):
-            continue
-        key = "upstream" if torch.allclose(gradient[positive], slope, rtol=1e-4) else ""
-        key = "detached" if not gradient[positive].any() else key
-        raise Missed(key, expected="upstream · 1 / (2·sqrt(x))", got="another gradient")
+        found, upstream, slope = (t[positive] for t in (*_slopes(trial, values)[:2], 0.5 / values.sqrt()))
+        key = "upstream" if torch.allclose(found, slope, rtol=1e-4) else ""
+        key = "detached" if not found.any() else key
+        right = torch.allclose(found, upstream * slope, rtol=1e-4)
+        expect(right, key, expected="upstream · 1 / (2·sqrt(x))", got="another gradient")
 
 
 def _expect_zero(trial: Trial, chosen: Callable[[Tensor], Tensor], key: str) -> None:
-    for values in _roots(trial):
-        gradient, _upstream, _x = _slopes(trial, values)
-        there = gradient[chosen(values)]
-        if there.any():  # NaN and inf count as true
-            number = values[chosen(values)][there != 0][0].item()
-            raise Missed(key, expected=f"0 at x = {number:.6g}", got=f"{there[there != 0][0].item():.6g}")
+    for values in _numbers(trial):
+        there = chosen(values)
+        found = _slopes(trial, values)[0][there]
+        if found.any():  # NaN and inf count as true
+            number, slope = values[there][found != 0][0].item(), found[found != 0][0].item()
+            raise Missed(key, expected=f"0 at x = {number:.6g}", got=f"{slope:.6g}")
 
 
 @masked_sqrt.claim("has the gradient 0 where x is negative")
@@ -108,7 +95,6 @@ def _(trial: Trial) -> None:
 
 @masked_sqrt.claim("leaves no hook on x", weight=0)
 def _(trial: Trial) -> None:
-    for values in _roots(trial):
+    for values in _numbers(trial):
         *_, x = _slopes(trial, values)
-        if x._backward_hooks:
-            raise Missed("hook on x", expected="x without a hook", got="a hook on x")
+        expect(not x._backward_hooks, "hook on x", expected="x without a hook", got="a hook on x")

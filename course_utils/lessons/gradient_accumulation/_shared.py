@@ -1,342 +1,242 @@
-"""What several exercises of lesson 09, gradient_accumulation, look at."""
+"""What the exercises of lesson 09 look at: gradients as vectors, a batch in pieces, steps, bytes."""
 
+import contextlib
 import copy
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.base.text import format_bytes
-from course_utils.checks.claims import Turn
-from course_utils.checks.state import hook_count
-from course_utils.checks.trial import Missed, Trial
+from course_utils.checks.claims import (
+    Later,
+    Missed,
+    Readings,
+    Trial,
+    Turn,
+    expect,
+    hook_count,
+    reading,
+    squared_error,
+    training_flags,
+)
 from course_utils.memory import MemoryTracker
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]
+# ------------------------------------------------------------------------------------------------------ gradients
 
 
-def _squared_error(prediction: Tensor, target: Tensor) -> Tensor:
-    return (prediction - target).square().mean()
-
-
-def _model(trial: Trial, *, outputs: int = 2) -> nn.Sequential:
-    width = trial.integer(4, 7)
-    return trial.fill(nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, outputs)).double())
-
-
-def _awkward_model(trial: Trial) -> nn.Sequential:
-    """A frozen layer, a weight that two layers share, and modes that differ: batch norm in eval mode, the rest not."""
-    first, again = nn.Linear(3, 3), nn.Linear(3, 3)
-    norm = nn.BatchNorm1d(3)
-    model = nn.Sequential(first, norm, Turn(), nn.Linear(3, 3), nn.Tanh(), again, nn.Linear(3, 2)).double()
-    again.weight = first.weight
-    trial.fill(model)
-    with torch.no_grad():
-        norm.running_mean.copy_(trial.randn(3))
-        norm.running_var.copy_(trial.randn(3).abs() + 0.5)
-    norm.eval()
-    model[3].requires_grad_(False)
-    return model
-
-
-def _flat(tensors: Iterable[Tensor | None], like: Sequence[Tensor]) -> Tensor:
+def flat(tensors: Iterable[Tensor | None], like: Sequence[Tensor]) -> Tensor:
     """One vector; a missing tensor counts as zeros."""
     pairs = zip(tensors, like, strict=True)
     return torch.cat([(torch.zeros_like(p) if t is None else t).detach().reshape(-1).double() for t, p in pairs])
 
 
-def _gradient(model: nn.Module, loss: Tensor) -> Tensor:
-    """The gradient for all parameters as one vector; zeros where a parameter is frozen."""
+def held(model: nn.Module) -> Tensor:
+    """What is in ``.grad``, as one vector."""
+    return flat([p.grad for p in model.parameters()], list(model.parameters()))
+
+
+def gradient_of(loss: Tensor, model: nn.Module) -> Tensor:
+    """The gradient for all parameters as one vector; zeros where a parameter is frozen. The graph is kept."""
     parameters = list(model.parameters())
     flagged = [p for p in parameters if p.requires_grad]
-    found = dict(zip(flagged, torch.autograd.grad(loss, flagged, allow_unused=True), strict=True))
-    return _flat([found.get(p) for p in parameters], parameters)
+    found = iter(torch.autograd.grad(loss, flagged, retain_graph=True, allow_unused=True))
+    return flat([next(found) if p.requires_grad else None for p in parameters], parameters)
 
 
-def _held(model: nn.Module) -> Tensor:
-    """What is in ``.grad``, as one vector."""
-    parameters = list(model.parameters())
-    return _flat([p.grad for p in parameters], parameters)
+def in_one_mode(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The gradients that ``eval()`` and ``train()`` would give."""
+    for training in (False, True):
+        other = copy.deepcopy(model).train(training)
+        yield "mode", gradient_of(loss(other), other)
 
 
-def _values(model: nn.Module) -> Tensor:
-    parameters = list(model.parameters())
-    return _flat(parameters, parameters)
-
-
-def _close(got: Tensor, expected: Tensor, tolerance: float = 1e-6) -> bool:
+def close(got: Tensor, expected: Tensor, tolerance: float = 1e-6) -> bool:
+    """Whether two vectors agree, measured by the greatest number in the expected one."""
     scale = float(expected.abs().max()) if expected.numel() else 0.0
     return got.shape == expected.shape and torch.allclose(got, expected, rtol=tolerance, atol=tolerance * scale + 1e-12)
 
 
-def _times(got: Tensor, expected: Tensor) -> float | None:
+def times(got: Tensor, expected: Tensor) -> float | None:
     """How many times the expected vector this is; None where it points elsewhere."""
     factor = float(got @ expected / (expected @ expected))
-    return factor if _close(got, factor * expected) and abs(factor) > 1e-9 else None
+    return factor if close(got, factor * expected) and abs(factor) > 1e-9 else None
 
 
-def _compared(got: Tensor, expected: Tensor) -> dict[str, str]:
-    """What a card shows of two vectors that differ."""
+def difference(got: Tensor, expected: Tensor) -> str:
+    """What a card says of a vector that is not the expected one."""
     if not got.any():
-        return {"expected": "the gradient of the full batch", "got": "zero"}
-    times = _times(got, expected)
-    if times is not None:
-        return {"expected": "the gradient of the full batch", "got": f"{times:.4g} times that"}
+        return "zero"
+    factor = times(got, expected)
     share = float((got - expected).norm() / expected.norm())
-    return {"expected": "the gradient of the full batch", "got": f"off by {100 * share:.3g} % of its length"}
+    return f"off by {100 * share:.3g} % of its length" if factor is None else f"{factor:.4g} times that"
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A batch, and what is to be known of it and of its micro-batches."""
-
-    model: nn.Module
-    loss_fn: LossFunction
-    x: Tensor
-    y: Tensor
-    micro_batch: int
-    sizes: list[int]
-    parts: list[Tensor]  # the gradient of each micro-batch's own mean
-    losses: list[float]
-    gradient: Tensor
-    loss: float
-    first_targets: Tensor  # what comes out where each micro-batch is given the first targets of all
-
-    @property
-    def words(self) -> str:
-        return f"{len(self.x)} samples, micro_batch={self.micro_batch}"
+def expect_gradient(
+    got: Tensor, expected: Tensor, otherwise: Readings, what: str = "the gradient of the full batch"
+) -> None:
+    """The vector is the expected one; else the mistake that gives it is named. See ``reading``."""
+    if not close(got, expected):
+        raise Missed(reading(got, otherwise, close), expected=what, got=difference(got, expected))
 
 
-def _task(
-    trial: Trial,
-    rows: int,
-    micro_batch: int,
-    *,
-    model: nn.Module | None = None,
-    loss_fn: LossFunction = _squared_error,
-) -> _Task:
-    model = model or _model(trial)
-    x = trial.randn(rows, 3)
-    y = trial.randn(rows, 2) * 2 if loss_fn is _squared_error else torch.arange(rows) * trial.integer(3, 5) % 7 % 2
-    pieces = list(zip(x.split(micro_batch), y.split(micro_batch), strict=True))
-    losses = [loss_fn(model(part), target) for part, target in pieces]
-    whole = loss_fn(model(x), y)
-    misaligned = sum(len(part) / rows * loss_fn(model(part), y[: len(part)]) for part, _ in pieces)
-    return _Task(
-        model,
-        loss_fn,
-        x,
-        y,
-        micro_batch,
-        [len(part) for part, _ in pieces],
-        [_gradient(model, loss) for loss in losses],
-        [loss.item() for loss in losses],
-        _gradient(model, whole),
-        whole.item(),
-        _gradient(model, misaligned),
-    )
+# ----------------------------------------------------------------------------------------------- a batch in pieces
 
 
-def _wrong_sums(task: _Task) -> Iterator[tuple[str, Tensor]]:
-    """Gradients that a wrong way of adding gives, with the misconception that each shows."""
-    sizes, parts = task.sizes, task.parts
-    count, rows = len(parts), sum(sizes)
-    added = sum(parts)
-    yield "undivided", added
-    yield "undivided", sum(n * part for n, part in zip(sizes, parts, strict=True))
-    yield "undivided", sum(n / task.micro_batch * part for n, part in zip(sizes, parts, strict=True))
-    yield "count", added / count
-    yield "count", added * task.micro_batch / rows
-    if count > 1:
-        yield "targets", task.first_targets
-        for factor in (sizes[0] / rows, 1 / count, 1.0):
-            yield "first", parts[0] * factor
-            yield "wiped", parts[-1] * (sizes[-1] / rows if factor == sizes[0] / rows else factor)
-    full = sizes.count(task.micro_batch)
-    if 0 < full < count:
-        kept = sum(parts[:full])
-        for factor in (1 / full, 1 / count, task.micro_batch / rows, 1.0):
-            yield "dropped", kept * factor
+def small_model(trial: Trial, outputs: int = 2) -> nn.Sequential:
+    width = trial.integer(4, 7)
+    return trial.fill(nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, outputs)).double())
 
 
-def _in_one_mode(task: _Task) -> Iterator[Tensor]:
-    """The gradients that ``eval()`` and ``train()`` would give."""
-    for training in (False, True):
-        model = copy.deepcopy(task.model).train(training)
-        yield _gradient(model, task.loss_fn(model(task.x), task.y))
+def awkward_model(trial: Trial) -> nn.Sequential:
+    """A frozen layer, a weight that two layers share, and modes that differ: batch norm in eval mode, the rest not."""
+    first, again, norm = nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3)
+    model = nn.Sequential(first, norm, Turn(), nn.Linear(3, 3), nn.Tanh(), again, nn.Linear(3, 2)).double()
+    again.weight = first.weight
+    trial.fill(model)
+    norm.running_mean.copy_(trial.randn(3))
+    norm.running_var.copy_(trial.randn(3).abs() + 0.5)
+    norm.eval()
+    model[3].requires_grad_(False)
+    return model
 
 
-def _expect_gradient(got: Tensor, task: _Task) -> None:
-    expected = task.gradient
-    if _close(got, expected):
-        return
-    key = next((key for key, wrong in _wrong_sums(task) if _close(got, wrong)), "")
-    times = _times(got, expected)
-    if not key and times is not None and 0 < times < 1:
-        key = "divided twice"
-    raise Missed(key, **_compared(got, expected))
+class Forward(NamedTuple):
+    """What is noted at the start of a forward pass: its rows, whether it is recorded, and the bytes alive."""
+
+    rows: int
+    recorded: bool
+    alive: int
 
 
-def _expect_loss(result: Any, task: _Task, after: float | None = None) -> None:
-    if result is None:
-        raise Missed("no return value", expected="a float", got="None")
-    if isinstance(result, Tensor):
-        raise Missed("tensor", expected="a float", got=result)
-    if not isinstance(result, Real):
-        raise Missed(expected="a float", got=result)
-    number = float(result)
-
-    def near(value: float) -> bool:
-        return abs(number - value) <= 1e-5 * max(abs(value), 1e-3)
-
-    if near(task.loss):
-        return
-    rows, count = sum(task.sizes), len(task.losses)
-    last = task.losses[-1]
-    guesses = [
-        ("last loss", last),
-        ("last loss", last / count),
-        ("last loss", last * task.sizes[-1] / rows),
-        ("loss sum", sum(task.losses)),
-        ("loss sum", sum(n * loss for n, loss in zip(task.sizes, task.losses, strict=True))),
-        ("count", sum(task.losses) / count),
-        ("divided twice", task.loss / count),
-    ]
-    if after is not None:
-        guesses.insert(0, ("loss after", after))
-    key = next((key for key, value in guesses if near(value)), "")
-    raise Missed(key, expected=f"the loss of all {rows} samples: {task.loss:.6f}", got=f"{number:.6f}")
+def most_rows(forwards: Iterable[Forward]) -> int:
+    return max((forward.rows for forward in forwards), default=0)
 
 
-class _Surroundings:
-    """What a model must keep while its gradients (and perhaps its weights) are meant to change."""
+@contextlib.contextmanager
+def noted_forwards(model: nn.Sequential, tracker: MemoryTracker | None = None) -> Iterator[list[Forward]]:
+    forwards: list[Forward] = []
 
-    def __init__(self, model: nn.Module, *, weights: bool) -> None:
-        self._model, self._weights = model, weights
-        self._before = self._look()
+    # A plain function: an answer may copy the model, and a bound method would be copied with all that it knows.
+    def note(module: nn.Module, inputs: tuple) -> None:
+        forwards.append(Forward(len(inputs[0]), torch.is_grad_enabled(), tracker.current if tracker else 0))
 
-    def _look(self) -> dict[str, Any]:
-        model = self._model
-        found: dict[str, Any] = {f"model.{name}": b.clone() for name, b in model.named_buffers()}
-        if self._weights:
-            found |= {f"model.{name}": p.detach().clone() for name, p in model.named_parameters()}
-        flags = {name: p.requires_grad for name, p in model.named_parameters()}
-        modes = [module.training for module in model.modules()]
-        return found | {"requires_grad": flags, "modes": modes, "hooks": hook_count(model)}
-
-    def note(self, trial: Trial) -> None:
-        now, before = self._look(), self._before
-        if now["modes"] != before["modes"]:
-            changed = next(new for new, old in zip(now["modes"], before["modes"], strict=True) if new != old)
-            trial.effects.append(f"left the model in {'training' if changed else 'eval'} mode")
-        if now["requires_grad"] != before["requires_grad"]:
-            trial.effects.append("set requires_grad of the model's parameters")
-        if now["hooks"] != before["hooks"]:
-            trial.effects.append("left hooks on the model")
-        for name, value in before.items():
-            if isinstance(value, Tensor) and not torch.equal(value, now.get(name, value)):
-                trial.effects.append(f"edited {name}")
+    handle = model[0].register_forward_pre_hook(note)
+    try:
+        yield forwards
+    finally:
+        handle.remove()
 
 
-class _Forwards:
-    """Notes, at the start of each forward pass of a model, how many rows it gets and which bytes are alive."""
+@contextlib.contextmanager
+def watched(trial: Trial, model: nn.Sequential, *, weights: bool) -> Iterator[list[Forward]]:
+    """Inside, forward passes are noted. Afterwards the trial is told what of the model has changed.
 
-    def __init__(self, model: nn.Sequential) -> None:
-        self.rows: list[int] = []
-        self.recorded_rows: list[int] = []
-        self.alive: list[int] = []
-        self.tracker: MemoryTracker | None = None
-        # A plain function: an answer may copy the model, and a bound method would be copied with all that it knows.
-        self._handle = model[0].register_forward_pre_hook(lambda module, inputs: self._note(inputs))
-
-    def _note(self, inputs: tuple) -> None:
-        rows = len(inputs[0])
-        self.rows.append(rows)
-        if torch.is_grad_enabled():
-            self.recorded_rows.append(rows)
-        if self.tracker is not None:
-            self.alive.append(self.tracker.current)
-
-    def remove(self) -> None:
-        self._handle.remove()
-
-
-_ROWS = 256  # of a batch: then its activations are many times the parameters
-_BATCHES = (3, 8)
-
-
-def _wide_model(trial: Trial) -> nn.Sequential:
-    layers: list[nn.Module] = [nn.Linear(3, 12), nn.Tanh()]
-    for _ in range(3):
-        layers += [nn.Linear(12, 12), nn.Tanh()]
-    return trial.fill(nn.Sequential(*layers, nn.Linear(12, 1)).double())
-
-
-def _graph_bytes(model: nn.Module, x: Tensor, loss: Callable[[Tensor], Tensor]) -> int:
-    """What one batch's graph holds."""
-    with MemoryTracker(model, x) as tracker:
-        result = loss(model(x))
-        held = tracker.current
-        del result
-    return held
-
-
-def _expect_one_alive(forwards: _Forwards, graph_bytes: int) -> None:
-    """When a forward pass starts, nothing of another batch is alive but what is far smaller than its activations."""
-    most = max(forwards.alive)
-    if most > graph_bytes / 2:
-        raise Missed(
-            "all graphs" if most > 1.6 * graph_bytes else "retained",
-            expected=f"at the start of a forward pass, less than half of one batch's {format_bytes(graph_bytes)}",
-            got=f"{format_bytes(most)} alive",
-        )
-
-
-def _expect_no_growth(peaks: dict[int, int], key: str) -> None:
-    few, many = _BATCHES
-    growth = (peaks[many] - peaks[few]) / (many - few)
-    # The outputs themselves, one number a row, may be kept: they are no more than the targets.
-    if growth > 2 * _ROWS * 8 + 256:
-        raise Missed(
-            key,
-            expected=f"the same peak for {few} and for {many} batches",
-            got=f"{format_bytes(peaks[few])}, then {format_bytes(peaks[many])}: "
-            f"{format_bytes(round(growth))} more a batch",
-        )
-
-
-_RAISES = (
-    ("differentiated Tensors does not require grad", "frozen"),
-    ("element 0 of tensors does not require grad", "nothing recorded"),
-    ("'NoneType'", "frozen"),
-    ("'reduction'", "reduction"),
-)
-
-
-def _expect_micro_batches(forwards: _Forwards, task: _Task) -> None:
-    """The gate: an answer that runs the whole batch at once has not accumulated anything."""
-    if not forwards.rows:
-        raise Missed(expected="the model to be run on micro-batches", got="it was not run")
-    most = max(forwards.recorded_rows or forwards.rows)
-    if most > task.micro_batch:
-        raise Missed(
-            "whole batch" if most >= len(task.x) else "pieces",
-            expected=f"at most {task.micro_batch} samples at a time",
-            got=f"{most} of {len(task.x)} at once",
-        )
-
-
-def _optimizer(trial: Trial, parameters: Sequence[Tensor]) -> torch.optim.Optimizer:
-    """SGD with what shows a wrong length of the gradient or a step too many: two rates, weight decay, and momentum
-    that is under way.
+    Args:
+        weights: whether they must stay, too. Gradients may always change.
     """
-    groups = [{"params": parameters[:1], "lr": 0.2}, {"params": parameters[1:]}]
-    optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=0.05)
-    for parameter in parameters:
-        parameter.grad = trial.randn(*parameter.shape)
-    optimizer.step()
-    optimizer.zero_grad()
-    return optimizer
+
+    def look() -> dict[str, Tensor]:
+        kept = dict(model.named_buffers()) | (dict(model.named_parameters()) if weights else {})
+        return {f"edited model.{name}": tensor.detach().clone() for name, tensor in kept.items()} | {
+            "left the model in another training mode": torch.tensor(training_flags(model)),
+            "set requires_grad of the model's parameters": torch.tensor([p.requires_grad for p in model.parameters()]),
+            "left hooks on the model": torch.tensor(hook_count(model)),
+        }
+
+    before = look()
+    try:
+        with noted_forwards(model) as forwards:
+            yield forwards
+    finally:
+        after = look()
+        trial.effects += [what for what, value in before.items() if not torch.equal(value, after.get(what, value))]
+
+
+class Task:
+    """A batch, and what is to be known of it before an answer gets it.
+
+    Attributes:
+        sizes: of its micro-batches.
+        parts, losses: the gradient and the value of each micro-batch's own mean.
+        gradient, loss: those of the full batch.
+        first_targets: the gradient where each micro-batch is given the first targets of all.
+    """
+
+    def __init__(
+        self,
+        trial: Trial,
+        rows: int,
+        micro_batch: int,
+        model: nn.Sequential | None = None,
+        loss_fn: Callable[[Tensor, Tensor], Tensor] = squared_error,
+    ) -> None:
+        self.model = model = model or small_model(trial)
+        self.loss_fn, self.micro_batch, self.words = loss_fn, micro_batch, f"{rows} samples, micro_batch={micro_batch}"
+        self.x = x = trial.randn(rows, 3)
+        is_squared = loss_fn is squared_error
+        self.y = y = trial.randn(rows, 2) * 2 if is_squared else torch.arange(rows) * trial.integer(3, 5) % 7 % 2
+        pieces = list(zip(x.split(micro_batch), y.split(micro_batch), strict=True))
+        losses = [loss_fn(model(part), target) for part, target in pieces]
+        misaligned = sum(len(part) / rows * loss_fn(model(part), y[: len(part)]) for part, _ in pieces)
+        self.sizes = [len(part) for part, _ in pieces]
+        self.parts = [gradient_of(loss, model) for loss in losses]
+        self.losses = [loss.item() for loss in losses]
+        whole = self.whole(model)
+        self.gradient, self.loss = gradient_of(whole, model), whole.item()
+        self.first_targets = gradient_of(misaligned, model)
+
+    def whole(self, model: nn.Module) -> Tensor:
+        """The full batch's loss."""
+        return self.loss_fn(model(self.x), self.y)
+
+    def wrong_sums(self) -> Iterator[tuple[str, Tensor]]:
+        """Gradients that a wrong way of adding gives, with the misconception that each shows."""
+        parts, sizes, size = self.parts, self.sizes, self.micro_batch
+        count, rows, added = len(parts), sum(sizes), sum(parts)
+        yield from (("undivided", wrong) for wrong in (added, rows * self.gradient, rows / size * self.gradient))
+        yield from (("count", wrong) for wrong in (added / count, added * size / rows))
+        if count > 1:
+            yield "targets", self.first_targets
+            yield from (("first", parts[0] * factor) for factor in (sizes[0] / rows, 1 / count, 1.0))
+            yield from (("wiped", parts[-1] * factor) for factor in (sizes[-1] / rows, 1 / count, 1.0))
+        full = sizes.count(size)
+        if 0 < full < count:
+            yield from (("dropped", sum(parts[:full]) * f) for f in (1 / full, 1 / count, size / rows, 1.0))
+
+    def expect(self, got: Tensor) -> None:
+        """The vector is the gradient of the full batch."""
+        otherwise = self.wrong_sums()
+        if not close(got, self.gradient) and 0 < (times(got, self.gradient) or 0) < 1:
+            otherwise = itertools.chain(otherwise, [("divided twice", got)])
+        expect_gradient(got, self.gradient, otherwise)
+
+    def expect_pieces(self, forwards: list[Forward]) -> None:
+        """The gate: an answer that runs the whole batch at once has not accumulated anything."""
+        expect(bool(forwards), expected="the model to be run on micro-batches", got="it was not run")
+        recorded = [forward for forward in forwards if forward.recorded]
+        most, rows = most_rows(recorded or forwards), len(self.x)
+        key = "whole batch" if most >= rows else "pieces"
+        expected = f"at most {self.micro_batch} samples at a time"
+        expect(most <= self.micro_batch, key, expected=expected, got=f"{most} of {rows} at once")
+
+    def expect_loss(self, result: Any, after: float | None = None) -> None:
+        """The result is the full batch's loss, a float; ``after`` is the loss after the step."""
+        expect(result is not None, "no return value", expected="a float", got="None")
+        expect(not isinstance(result, Tensor), "tensor", expected="a float", got=result)
+        expect(isinstance(result, Real), expected="a float", got=Later(lambda: result))
+        losses, last, rows = self.losses, self.losses[-1], sum(self.sizes)
+        count = len(losses)
+        otherwise = [] if after is None else [("loss after", after)]
+        otherwise += [("last loss", wrong) for wrong in (last, last / count, last * self.sizes[-1] / rows)]
+        otherwise += [("loss sum", sum(losses)), ("loss sum", rows * self.loss)]
+        otherwise += [("count", sum(losses) / count), ("divided twice", self.loss / count)]
+
+        def near(number: float, value: float) -> bool:
+            return abs(number - value) <= 1e-5 * max(abs(value), 1e-3)
+
+        if not near(number := float(result), self.loss):
+            expected = f"the loss of all {rows} samples: {self.loss:.6f}"
+            raise Missed(reading(number, otherwise, near), expected=expected, got=f"{number:.6f}")

@@ -1,75 +1,48 @@
-"""``accumulate``: what it claims."""
+"""``accumulate``: the full batch's gradient, added to ``.grad`` piece by piece.
+
+The check compares ``.grad`` with the gradient of one pass, and counts rows and bytes at each forward pass.
+"""
 
 from typing import Any
 
 from torch import Tensor, nn
 
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
-from course_utils.lessons.gradient_accumulation._shared import (
-    _BATCHES,
-    _ROWS,
-    _awkward_model,
-    _close,
-    _compared,
-    _expect_gradient,
-    _expect_loss,
-    _expect_micro_batches,
-    _expect_no_growth,
-    _expect_one_alive,
-    _Forwards,
-    _graph_bytes,
-    _held,
-    _in_one_mode,
-    _squared_error,
-    _Surroundings,
-    _Task,
-    _task,
-    _times,
-    _wide_model,
-)
-from course_utils.memory import MemoryTracker
+from course_utils.checks.claims import Trial, exercise, expect, expect_training_flags, squared_error, training_flags
+from course_utils.lessons.gradient_accumulation import _shared as shared
+from course_utils.lessons.gradient_accumulation._memory import ROWS, expect_one_batch_alive
+from course_utils.lessons.gradient_accumulation._shared import Forward, Task, close, held
 
 accumulate = exercise(__file__)
 
 
-def _accumulated(trial: Trial, task: _Task, show: str = "") -> tuple[Any, Tensor, _Forwards]:
+def _accumulated(trial: Trial, task: Task, what: str = "model") -> tuple[Any, Tensor, list[Forward]]:
     """Calls the answer. Returns what it returned, what ``.grad`` holds afterwards, and what its forward passes saw."""
-    model = task.model
-    around, forwards = _Surroundings(model, weights=True), _Forwards(model)
-    try:
+    with shared.watched(trial, task.model, weights=True) as forwards:
         result = trial.call(
-            model,
-            task.loss_fn,
-            task.x,
-            task.y,
-            task.micro_batch,
-            may_change=(model,),
-            show=f"accumulate({show or 'model'}, loss_fn, x, y), {task.words}",
+            *(task.model, task.loss_fn, task.x, task.y, task.micro_batch),
+            may_change=(task.model,),
+            show=f"accumulate({what}, loss_fn, x, y), {task.words}",
         )
-    finally:
-        forwards.remove()
-        around.note(trial)
-    return result, _held(model), forwards
+    return result, held(task.model), forwards
 
 
 @accumulate.claim("runs the model on at most `micro_batch` samples at a time", weight=0, gate=True)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 4)
-    task = _task(trial, trial.integer(17, 20), size)
-    _expect_micro_batches(_accumulated(trial, task)[2], task)
+    task = Task(trial, trial.integer(17, 20), size)
+    task.expect_pieces(_accumulated(trial, task)[2])
 
 
 @accumulate.claim("leaves the gradient of the full batch in `.grad`", weight=2, gate=True)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
-    task = _task(trial, size * trial.integer(3, 5), size)
+    task = Task(trial, size * trial.integer(3, 5), size)
     _, got, _ = _accumulated(trial, task)
-    if not any(p.grad is not None for p in task.model.parameters()):
-        raise Missed(expected="the gradient of the full batch in .grad", got=".grad is None")
-    _expect_gradient(got, task)
-    if any(p.grad.requires_grad for p in task.model.parameters() if p.grad is not None):
-        raise Missed("recorded", expected="a .grad without history", got="a .grad that requires grad")
+    gradients = [p.grad for p in task.model.parameters() if p.grad is not None]
+    expect(bool(gradients), expected="the gradient of the full batch in .grad", got=".grad is None")
+    task.expect(got)
+    recorded = any(gradient.requires_grad for gradient in gradients)
+    expect(not recorded, "recorded", expected="a .grad without history", got="a .grad that requires grad")
 
 
 @accumulate.claim("also where the last micro-batch is smaller, or the only one", weight=2)
@@ -78,74 +51,62 @@ def _(trial: Trial) -> None:
     last = trial.integer(1, size - 1)
     cross_entropy = nn.functional.cross_entropy
     for rows, micro_batch, loss_fn in (
-        (3 * size + last, size, _squared_error),
+        (3 * size + last, size, squared_error),
         (2 * size + 1, size, cross_entropy),
-        (trial.integer(4, 6), 9, _squared_error),
+        (trial.integer(4, 6), 9, squared_error),
         (trial.integer(3, 5), 1, cross_entropy),
     ):
-        task = _task(trial, rows, micro_batch, loss_fn=loss_fn)
-        _expect_gradient(_accumulated(trial, task)[1], task)
+        task = Task(trial, rows, micro_batch, loss_fn=loss_fn)
+        task.expect(_accumulated(trial, task)[1])
 
 
 @accumulate.claim("adds to what `.grad` held before", weight=1)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
-    task = _task(trial, 3 * size, size)
+    task = Task(trial, 3 * size, size)
     for parameter in task.model.parameters():
         parameter.grad = trial.randn(*parameter.shape) * 3
-    before = _held(task.model)
+    before = held(task.model)
     _, got, _ = _accumulated(trial, task, "model with gradients")
-    if _close(got, before + task.gradient):
-        return
-    rest = got - task.gradient
-    key = "cleared" if _close(got, task.gradient) else "scaled all" if _times(rest, before) is not None else ""
-    change = _compared(got - before, task.gradient)["got"]
-    shown = "the old values are gone" if key == "cleared" else f"what was added is {change}"
-    raise Missed(key, expected="the old values plus the gradient of the full batch", got=shown)
+    rest, added = got - task.gradient, shared.difference(got - before, task.gradient)
+    key = "cleared" if close(got, task.gradient) else "scaled all" if shared.times(rest, before) is not None else ""
+    shown = "the old values are gone" if key == "cleared" else f"what was added is {added}"
+    right = close(got, before + task.gradient)
+    expect(right, key, expected="the old values plus the gradient of the full batch", got=shown)
 
 
 @accumulate.claim("works for frozen and shared weights, in the modes that the model is in", weight=1)
 def _(trial: Trial) -> None:
-    for held in (False, True):
-        task = _task(trial, trial.integer(10, 11), 4, model=_awkward_model(trial))
-        frozen = task.model[3]
-        if held:
-            frozen.weight.grad = trial.randn(3, 3)
-        kept = None if frozen.weight.grad is None else frozen.weight.grad.clone()
-        before = _held(task.model)
-        modes = [module.training for module in task.model.modules()]
+    for held_before in (False, True):
+        task = Task(trial, trial.integer(10, 11), 4, shared.awkward_model(trial))
+        frozen = task.model[3].weight
+        if held_before:
+            frozen.grad = trial.randn(3, 3)
+        before, flags = held(task.model), training_flags(task.model)
         _, got, _ = _accumulated(trial, task, "model with a frozen layer")
-        if [module.training for module in task.model.modules()] != modes:
-            raise Missed("mode", expected="training flags as before", got="other training flags")
-        if (frozen.weight.grad is None) != (kept is None):
-            raise Missed("frozen", expected="the frozen layer's .grad None, as before", got=frozen.weight.grad)
-        if not _close(got, before + task.gradient):
-            key = "mode" if any(_close(got, before + wrong) for wrong in _in_one_mode(task)) else ""
-            raise Missed(key, **_compared(got - before, task.gradient))
+        expect_training_flags(task.model, flags, "mode")
+        is_held = frozen.grad is not None
+        expect(is_held == held_before, "frozen", expected="the frozen layer's .grad as before", got=frozen.grad)
+        otherwise = ((key, before + wrong) for key, wrong in shared.in_one_mode(task.model, task.whole))
+        shared.expect_gradient(got, before + task.gradient, otherwise)
 
 
 @accumulate.claim("returns the full-batch loss as a float", weight=1)
 def _(trial: Trial) -> None:
-    for extra in (0, 1):
-        task = _task(trial, 12 + extra, 4)
-        _expect_loss(_accumulated(trial, task)[0], task)
+    for rows in (12, 13):
+        task = Task(trial, rows, 4)
+        task.expect_loss(_accumulated(trial, task)[0])
 
 
 @accumulate.claim("keeps only one micro-batch's activations alive at a time", weight=3)
 def _(trial: Trial) -> None:
-    peaks = {}
-    for count in _BATCHES:
-        model = _wide_model(trial)
-        x, y = trial.randn(count * _ROWS, 3), trial.randn(count * _ROWS, 1)
-        one = _graph_bytes(model, x[:_ROWS], lambda output, y=y: _squared_error(output, y[:_ROWS]))
-        forwards = _Forwards(model)
-        tracker = forwards.tracker = MemoryTracker(model, x, y)
-        show = f"accumulate(model, loss_fn, x, y), {count} micro-batches of {_ROWS}"
-        trial.call(model, _squared_error, x, y, _ROWS, may_change=(model,), within=tracker, show=show)
-        forwards.remove()
-        if forwards.rows and max(forwards.rows) > _ROWS:
-            key = "full forward" if max(forwards.recorded_rows, default=0) <= _ROWS else "whole batch"
-            raise Missed(key, expected=f"at most {_ROWS} samples at a time", got=f"{max(forwards.rows)} at once")
-        _expect_one_alive(forwards, one)
-        peaks[count] = tracker.peak
-    _expect_no_growth(peaks, "all graphs")
+    expect_one_batch_alive(
+        trial,
+        lambda model, count: (trial.randn(count * ROWS, 3), trial.randn(count * ROWS, 1)),
+        lambda tracker, model, *data: trial.call(
+            model, squared_error, *data, ROWS, may_change=(model,), within=tracker
+        ),
+        lambda model, x, y: squared_error(model(x[:ROWS]), y[:ROWS]),
+        joined="full forward",
+        recorded="whole batch",
+    )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import Missed, Trial, exercise, expect, first_difference, reading, same
+from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, first_difference, reading, same
 
 activation_gradients = exercise(__file__)
 
@@ -33,7 +33,7 @@ def _gradients(trial: Trial, layers: list[nn.Module], x: Tensor) -> list[Tensor]
     for warning in caught:  # on to the card
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     expect(result is not None, "no return value", expected="a list of gradients", got="None")
-    expect(isinstance(result, (list, tuple)), expected="a list of gradients", got=lambda: result)
+    expect(isinstance(result, (list, tuple)), expected="a list of gradients", got=Later(lambda: result))
     missing = [index for index, item in enumerate(result) if item is None]
     if any("not a leaf" in str(warning.message) for warning in caught):
         key = "never asked"

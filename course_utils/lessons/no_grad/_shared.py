@@ -1,60 +1,59 @@
 """What several exercises of lesson 05, no_grad, look at."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Turn, Unlucky
-from course_utils.checks.trial import AnswerRaised, Missed, Trial
+from course_utils.checks.claims import Trial, Turn, expect, expect_error, expect_training_flags, training_flags
 
 
-def _plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
+def plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
     """A model that does the same in both modes. Takes three columns."""
     return trial.fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, outputs)).double())
 
 
-def _moody_model(trial: Trial, training: bool, other: int, outputs: int = 5) -> nn.Sequential:
+def moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
     """A model whose values tell the modes apart; its submodule number ``other`` is in another mode than the rest."""
     norm = nn.BatchNorm1d(8)
-    head = nn.Sequential(nn.Linear(8, outputs), Turn())
-    model = trial.fill(nn.Sequential(nn.Linear(3, 8), norm, nn.Tanh(), head).double())
-    with torch.no_grad():
-        norm.running_mean.copy_(trial.randn(8))
-        norm.running_var.copy_(trial.randn(8).abs() + 0.5)
-    model.train(training)
+    parts = (nn.Linear(3, 8), norm, nn.Tanh(), nn.Sequential(nn.Linear(8, 5), Turn()))
+    model = trial.fill(nn.Sequential(*parts).double()).train(training)
+    norm.running_mean.copy_(trial.randn(8))
+    norm.running_var.copy_(trial.randn(8).abs() + 0.5)
     model[other].training = not training
     return model
 
 
-def _in_eval_mode(model: nn.Module, x: Tensor) -> Tensor:
+def in_eval_mode(model: nn.Module, x: Tensor) -> Tensor:
     with torch.no_grad():
         return copy.deepcopy(model).eval()(x.detach())
 
 
-def _call(trial: Trial, model: nn.Module, *args: Any, show: str) -> Any:
+def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
-    return trial.call(model, *args, watch_training=False, show=show)
+    return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
 
 
-def _expect_grad_mode(trial: Trial, key: str, expected: bool) -> None:
-    if any("grad mode" in effect for effect in trial.effects):
-        raise Missed(key, expected=f"the grad mode {expected}, as before", got=f"{not expected}")
+def expect_grad_mode_kept(trial: Trial, key: str) -> None:
+    changes = [effect for effect in trial.effects if "grad mode" in effect]
+    expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
 
 
-def _unlucky(batches: Iterable) -> Iterator:
-    yield from batches
-    raise Unlucky("this batch cannot be read")
+def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> None:
+    """Every submodule's training flag is its own again after a run without an error."""
+    for training, other in ((True, 1), (False, 3), (True, 2)):
+        model = moody_model(trial, training, other)
+        before = training_flags(model)
+        run(model)
+        expect_training_flags(model, before, "left in eval", "one flag")
 
 
-def _expect_error(trial: Trial, kind: type[Exception], call: Callable[[], Any]) -> None:
-    try:
-        call()
-    except AnswerRaised as raised:
-        if not isinstance(raised.error, kind):
-            got = type(raised.error).__name__
-            raise Missed("swallowed", expected="the error of the batch or the model", got=got) from None
-    else:
-        raise Missed("swallowed", expected="the error of the batch or the model", got="no error")
+def expect_modes_put_back(trial: Trial, model: nn.Module, data: Any, show: str, kind: type[Exception]) -> None:
+    """Where a call raises, the error goes through, and training flags and grad mode are those of before."""
+    before = training_flags(model)
+    what = "the error of the batch or the model"
+    expect_error(kind, lambda: call(trial, model, data, show), "swallowed", what=what)
+    expect_training_flags(model, before, "only without error")
+    expect_grad_mode_kept(trial, "only without error")

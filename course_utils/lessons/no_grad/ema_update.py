@@ -1,15 +1,15 @@
-"""``ema_update``: what it claims."""
+"""Asks for a slow average of a network's weights, in place; the check looks at values, history, memory and buffers."""
 
 import copy
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import same, training_flags
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
+from course_utils.checks.claims import Missed, Trial, exercise, expect, first_difference, reading, same, training_flags
 
 ema_update = exercise(__file__)
+
+_Tensors = dict[str, Tensor]
 
 
 class _Statistics(nn.Module):
@@ -40,56 +40,56 @@ def _pair(trial: Trial, *layers: nn.Module) -> tuple[nn.Module, nn.Module]:
     return target, online
 
 
-def _tensors(model: nn.Module) -> dict[str, Tensor]:
+def _decay(trial: Trial) -> float:
+    return trial.integer(600, 950) / 1000
+
+
+def _tensors(model: nn.Module) -> _Tensors:
     return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
-def _averages(target: nn.Module, online: nn.Module, decay: float) -> dict[str, Tensor]:
+@torch.no_grad()
+def _averages(target: nn.Module, online: nn.Module, decay: float) -> _Tensors:
     new = _tensors(online)
     return {
-        name: decay * old.detach() + (1 - decay) * new[name].detach()
-        if old.is_floating_point()
-        else new[name].detach().clone()
+        name: decay * old + (1 - decay) * new[name] if old.is_floating_point() else new[name].clone()
         for name, old in _tensors(target).items()
     }
 
 
-def _update(trial: Trial, target: nn.Module, online: nn.Module, decay: float) -> None:
+def _updated(trial: Trial, target: nn.Module, online: nn.Module, decay: float) -> _Tensors:
+    """The target's tensors after a call of the answer."""
     flags = training_flags(target)
-    show = f"ema_update(target, online, decay={decay:.3f})"
-    trial.call(target, online, decay, may_change=(target,), show=show)
+    trial.call(target, online, decay, may_change=(target,), show=f"ema_update(target, online, decay={decay:.3f})")
     if training_flags(target) != flags:
         trial.effects.append("changed the training mode of target")
+    return _tensors(target)
 
 
-def _decay(trial: Trial) -> float:
-    return trial.integer(600, 950) / 1000
+def _all_same(got: _Tensors, expected: _Tensors) -> bool:
+    return all(same(got[name], value) for name, value in expected.items())
+
+
+def _missed(key: str, name: str, got: Tensor, expected: Tensor, before: Tensor) -> Missed:
+    """What the card says of a tensor of the target that has other values than it should."""
+    if got.shape != expected.shape:
+        return Missed(key, expected=f"{name} of shape {tuple(expected.shape)}", got=f"shape {tuple(got.shape)}")
+    place, right_number, number = first_difference(got, expected)
+    shown = "the old value" if same(got, before) else f"{number:.6g}"
+    return Missed(key, expected=f"{right_number:.6g} in {name}{place}", got=shown)
 
 
 @ema_update.claim("moves every parameter to decay·target + (1 - decay)·online", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for decay in (_decay(trial), 1.0, 0.0):
         target, online = _pair(trial)
-        before, expected = copy.deepcopy(target), _averages(target, online, decay)
-        swapped = _averages(target, online, 1 - decay)
-        _update(trial, target, online, decay)
-        after = _tensors(target)
-        if after.keys() != expected.keys():
-            raise Missed(expected="the same parameters as before", got="others")
-        if all(same(after[name], value) for name, value in expected.items()):
-            continue
-        if all(same(after[name], value) for name, value in swapped.items()):
-            key = "swapped"
-        elif all(same(after[name], value) for name, value in _tensors(online).items()):
-            key = "copied"
-        else:
-            key = ""
-        still = all(torch.equal(after[name], value) for name, value in _tensors(before).items())
-        if still:
-            key = key or "elsewhere"
-        name = next(name for name, value in expected.items() if not same(after[name], value))
-        shown = "the old values" if still else f"{after[name].flatten()[0].item():.6f}"
-        raise Missed(key, expected=f"{expected[name].flatten()[0].item():.6f} at the start of {name}", got=shown)
+        before, expected = copy.deepcopy(_tensors(target)), _averages(target, online, decay)
+        readings = {"swapped": _averages(target, online, 1 - decay), "copied": _tensors(online), "elsewhere": before}
+        after = _updated(trial, target, online, decay)
+        expect(after.keys() == expected.keys(), expected="the same parameters as before", got="others")
+        for name, value in expected.items():
+            if not same(after[name], value):
+                raise _missed(reading(after, readings, _all_same), name, after[name], value, before[name])
 
 
 @ema_update.claim("records nothing and leaves the flags alone", weight=2)
@@ -101,36 +101,33 @@ def _(trial: Trial) -> None:
             parameter.grad = trial.randn(*parameter.shape)
         before = {name: (p.requires_grad, p.grad.clone()) for name, p in target.named_parameters()}
         expected = _averages(target, online, 0.75)
-        _update(trial, target, online, 0.75)
-        for name, parameter in _tensors(target).items():
+        for name, parameter in _updated(trial, target, online, 0.75).items():
             flag, grad = before[name]
             if parameter.grad_fn is not None:
                 got = f"grad_fn {parameter.grad_fn.name()}"
                 raise Missed("recorded", expected=f"target's {name} without history", got=got)
-            if parameter.requires_grad != flag:
-                raise Missed("flags", expected=f"requires_grad {flag} at {name}", got=str(not flag))
-            if parameter.grad is None or not torch.equal(parameter.grad, grad):
-                raise Missed(expected=f"the old .grad of {name}", got="another one")
-            if not same(parameter, expected[name]):
-                raise Missed(expected=f"the average at {name}", got="other values")
+            kept = parameter.requires_grad == flag
+            expect(kept, "flags", expected=f"requires_grad {flag} at {name}", got=str(not flag))
+            kept = parameter.grad is not None and torch.equal(parameter.grad, grad)
+            expect(kept, expected=f"the old .grad of {name}", got="another one")
+            expect(same(parameter, expected[name]), expected=f"the average at {name}", got="other values")
 
 
 @ema_update.claim("works in place, on the same memory", weight=1)
 def _(trial: Trial) -> None:
     target, online = _pair(trial, nn.BatchNorm1d(2))
     decay = _decay(trial)
-    expected = {name: value for name, value in _averages(target, online, decay).items() if "3." not in name}
-    # Parameters alone: what becomes of buffers has a claim of its own.
+    expected = _averages(target, online, decay)
     old = {name: (tensor, tensor.detach()) for name, tensor in _tensors(target).items()}
-    _update(trial, target, online, decay)
-    now = _tensors(target)
+    now = _updated(trial, target, online, decay)
     for name, (tensor, alias) in old.items():
-        if now.get(name) is not tensor and alias.is_floating_point():
-            raise Missed("new storage", expected=f"{name} to be the same tensor", got="another one in its place")
-        if now[name].data_ptr() != alias.data_ptr():
-            raise Missed("new storage", expected=f"{name} on the same memory", got="other memory")
-        if name in expected and not same(alias, expected[name]):
-            raise Missed("new storage", expected=f"the update in the memory of {name}", got="the old values there")
+        kept = now.get(name) is tensor or not alias.is_floating_point()
+        expect(kept, "new storage", expected=f"{name} to be the same tensor", got="another one in its place")
+        kept = now[name].data_ptr() == alias.data_ptr()
+        expect(kept, "new storage", expected=f"{name} on the same memory", got="other memory")
+        # Parameters alone: what becomes of buffers has a claim of its own.
+        kept = "3." in name or same(alias, expected[name])
+        expect(kept, "new storage", expected=f"the update in the memory of {name}", got="the old values there")
 
 
 @ema_update.claim("averages floating-point buffers and copies the others", weight=2)
@@ -138,28 +135,21 @@ def _(trial: Trial) -> None:
     for layers in ((nn.BatchNorm1d(2),), (_Statistics(), nn.BatchNorm1d(2))):
         target, online = _pair(trial, *layers)
         decay = _decay(trial)
-        before = {name: tensor.detach().clone() for name, tensor in _tensors(target).items()}
-        expected = _averages(target, online, decay)
-        _update(trial, target, online, decay)
-        after = _tensors(target)
+        before, expected = copy.deepcopy(_tensors(target)), _averages(target, online, decay)
+        after = _updated(trial, target, online, decay)
         # The buffers in the state dict come first: who forgot all of them has not met the other question.
-        names = sorted(dict(target.named_buffers()), key=lambda name: name.endswith("cache"))
-        for name in names:
+        for name in sorted(dict(target.named_buffers()), key=lambda name: name.endswith("cache")):
             got, wanted = after[name], expected[name]
-            if got.dtype != wanted.dtype:
-                raise Missed("integers", expected=f"{name} as {wanted.dtype}", got=str(got.dtype))
+            expect(got.dtype == wanted.dtype, "integers", expected=f"{name} as {wanted.dtype}", got=str(got.dtype))
             if same(got, wanted):
                 continue
             if name.endswith("cache"):
                 key = "state_dict"
-            else:
-                key = "integers" if not wanted.is_floating_point() else "buffers"
-                if wanted.is_floating_point() and torch.equal(got, _tensors(online)[name]):
-                    raise Missed("copied", expected=f"an average at {name}", got="online's values")
-            if key == "integers" and torch.equal(got, before[name]):
-                key = "left out"  # the values are far enough apart for a rounded average to differ from the old one
-            shown = "the old value" if torch.equal(got, before[name]) else f"{got.flatten()[0].item()}"
-            raise Missed(key, expected=f"{wanted.flatten()[0].item()} at the start of {name}", got=shown)
+            elif wanted.is_floating_point():
+                key = "copied" if same(got, _tensors(online)[name]) else "buffers"
+            else:  # the values are far enough apart for a rounded average to differ from the old one
+                key = "left out" if same(got, before[name]) else "integers"
+            raise _missed(key, name, got, wanted, before[name])
 
 
 @ema_update.claim("updates what is shared once", weight=1)
@@ -176,12 +166,10 @@ def _(trial: Trial) -> None:
     target.requires_grad_(False)
     decay = _decay(trial)
     expected, twice = _averages(target, online, decay), _averages(target, online, decay**2)
-    _update(trial, target, online, decay)
     parameters = dict(target.named_parameters())
-    for name, tensor in _tensors(target).items():
-        if same(tensor, expected[name]):
-            continue
-        if same(tensor, twice.get(name, expected[name])):
-            raise Missed("twice", expected=f"one update of {name}, which two layers share", got="two updates")
-        if name in parameters:  # buffers that were left out have a claim of their own
-            raise Missed(expected=f"one update of {name}, which two layers share", got="other values")
+    for name, tensor in _updated(trial, target, online, decay).items():
+        once = f"one update of {name}, which two layers share"
+        right = same(tensor, expected[name])
+        expect(right or not same(tensor, twice[name]), "twice", expected=once, got="two updates")
+        # Buffers that were left out have a claim of their own.
+        expect(right or name not in parameters, expected=once, got="other values")

@@ -1,24 +1,18 @@
-"""``evaluate``: what it claims."""
+"""Asks for a model's accuracy over batches; the check looks at the number, at recording, and at modes put back."""
 
+import math
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Unlucky, expect_training_flags, training_flags
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import AnswerRaised, Missed, Trial
-from course_utils.lessons.no_grad._shared import (
-    _call,
-    _expect_error,
-    _expect_grad_mode,
-    _in_eval_mode,
-    _moody_model,
-    _plain_model,
-    _unlucky,
-)
+from course_utils.checks.claims import Missed, Trial, Unlucky, exercise, expect, expect_error, reading, unlucky
+from course_utils.lessons.no_grad import _shared
 
 evaluate = exercise(__file__)
+
+_near = partial(math.isclose, rel_tol=0.0, abs_tol=1e-6)
 
 
 def _labelled(trial: Trial, model: nn.Module, *sizes: int) -> tuple[list[tuple[Tensor, Tensor]], list[int]]:
@@ -26,7 +20,7 @@ def _labelled(trial: Trial, model: nn.Module, *sizes: int) -> tuple[list[tuple[T
     batches, right = [], []
     for number, size in enumerate(sizes):
         x = trial.randn(size, 3)
-        scores = _in_eval_mode(model, x)
+        scores = _shared.in_eval_mode(model, x)
         agree = (size, min(2, size), size - 1)[number % 3]
         labels = scores.argmax(1)
         labels[agree:] = (labels[agree:] + 1) % scores.shape[1]
@@ -37,11 +31,9 @@ def _labelled(trial: Trial, model: nn.Module, *sizes: int) -> tuple[list[tuple[T
 
 
 def _share(trial: Trial, model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], show: str) -> float:
-    got = _call(trial, model, batches, show=f"evaluate({show})")
-    if got is None:
-        raise Missed("no return value", expected="a float", got="None")
-    if isinstance(got, Tensor):
-        raise Missed("tensor", expected="a float", got="a tensor")
+    got = _shared.call(trial, model, batches, show)
+    expect(got is not None, "no return value", expected="a float", got="None")
+    expect(not isinstance(got, Tensor), "tensor", expected="a float", got="a tensor")
     try:
         return float(got)
     except (TypeError, ValueError):
@@ -50,99 +42,79 @@ def _share(trial: Trial, model: nn.Module, batches: Iterable[tuple[Tensor, Tenso
 
 @evaluate.claim("is the share of right top-1 answers over all samples, as a float", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    model = _plain_model(trial, trial.integer(3, 6))
+    model = _shared.plain_model(trial, trial.integer(3, 6))
     sizes = [trial.integer(1, 2), trial.integer(9, 12), trial.integer(4, 6)]
     batches, right = _labelled(trial, model, *sizes)
-    expected = sum(right) / sum(sizes)
-    shares = [hits / size for hits, size in zip(right, sizes, strict=True)]
+    hits, samples = sum(right), sum(sizes)
+    shares = [agree / size for agree, size in zip(right, sizes, strict=True)]
+    otherwise = [("mean of means", sum(shares) / 3), ("count", hits), ("count", hits / 3)]
+    otherwise += [("count", 100 * hits / samples), ("last", shares[-1])]
     for given in (batches, iter(batches)):
         got = _share(trial, model, given, "model, 3 batches of different size")
-        if abs(got - expected) < 1e-6:
-            continue
-        guesses = (
-            ("mean of means", sum(shares) / 3),
-            ("count", float(sum(right))),
-            ("count", sum(right) / 3),
-            ("count", 100 * expected),
-            ("last", shares[-1]),
-        )
-        key = next((key for key, value in guesses if abs(got - value) < 1e-6), "")
-        raise Missed(key, expected=f"{sum(right)} of {sum(sizes)}: {expected:.6f}", got=f"{got:.6f}")
+        if not _near(got, hits / samples):
+            expected = f"{hits} of {samples}: {hits / samples:.6f}"
+            raise Missed(reading(got, otherwise, _near), expected=expected, got=f"{got:.6f}")
 
 
-def _noting_model(trial: Trial) -> tuple[nn.Sequential, list[bool]]:
-    """A plain model that notes at each forward pass whether what it computes is being recorded."""
-    model, recorded = _plain_model(trial), []
+def _is_recorded(trial: Trial, show: str) -> bool:
+    """Whether what the model computes in the answer is being recorded."""
+    model, recorded = _shared.plain_model(trial), []
+    batches, _right = _labelled(trial, model, 4, 3)
     model[0].register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
-    return model, recorded
+    _share(trial, model, batches, show)
+    return any(recorded)
+
+
+def _expect_no_graph(recorded: bool) -> None:
+    no_graph = "no graph while the model runs"
+    expect(not recorded, "recorded", expected=no_graph, got="the model's outputs require grad")
 
 
 @evaluate.claim("records nothing", weight=2)
 def _(trial: Trial) -> None:
-    model, recorded = _noting_model(trial)
-    batches, _right = _labelled(trial, model, 4, 3)
-    recorded.clear()  # what the labels were worked out with
-    _share(trial, model, batches, "model, 2 batches")
-    if any(recorded):
-        raise Missed("recorded", expected="no graph while the model runs", got="the model's outputs require grad")
+    _expect_no_graph(_is_recorded(trial, "model, 2 batches"))
 
 
 @evaluate.claim("leaves the grad mode as it found it, on or off")
 def _(trial: Trial) -> None:
-    for enabled in (True, False):
-        model, recorded = _noting_model(trial)
-        batches, _right = _labelled(trial, model, 4, 3)
-        recorded.clear()
+    for enabled, show in ((True, "model, batches"), (False, "model, batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
-            _share(trial, model, batches, "model, batches" + ("" if enabled else ", called inside no_grad"))
-        _expect_grad_mode(trial, "grad mode", enabled)
-        # Leaving the mode alone earns nothing where it had to be switched.
-        if any(recorded):
-            raise Missed("recorded", expected="no graph while the model runs", got="the model's outputs require grad")
+            recorded = _is_recorded(trial, show)
+        _shared.expect_grad_mode_kept(trial, "grad mode")
+        _expect_no_graph(recorded)  # leaving the mode alone earns nothing where it had to be switched
 
 
 @evaluate.claim("is computed in eval mode", weight=2, gate=True)
 def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 1)):
-        model = _moody_model(trial, training, other)
+        model = _shared.moody_model(trial, training, other)
         batches, right = _labelled(trial, model, 5, 8)
         got = _share(trial, model, iter(batches), "model in training mode, 2 batches")
-        if abs(got - sum(right) / 13) > 1e-6:
-            raise Missed("no eval", expected=f"{sum(right)} of 13 right, in eval mode", got=f"{got * 13:.1f} of 13")
-        if any("running_" in effect for effect in trial.effects):
-            raise Missed("no eval", expected="batch norm's statistics as before", got="they have moved")
+        expected = f"{sum(right)} of 13 right, in eval mode"
+        expect(_near(got, sum(right) / 13), "no eval", expected=expected, got=f"{got * 13:.1f} of 13")
+        moved = any("running_" in effect for effect in trial.effects)
+        expect(not moved, "no eval", expected="batch norm's statistics as before", got="they have moved")
 
 
 @evaluate.claim("puts back every submodule's own training flag")
 def _(trial: Trial) -> None:
-    for training, other in ((True, 1), (False, 3), (True, 2)):
-        model = _moody_model(trial, training, other)
-        before = training_flags(model)
-        batches, _right = _labelled(trial, model, 4, 3)
-        _share(trial, model, batches, "model, 2 batches")
-        expect_training_flags(model, before, "left in eval", "one flag")
+    _shared.expect_flags_put_back(
+        trial, lambda model: _share(trial, model, _labelled(trial, model, 4, 3)[0], "model, 2 batches")
+    )
 
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
-    for kind, (training, other) in ((Unlucky, (True, 1)), (RuntimeError, (False, 3))):
-        model = _moody_model(trial, training, other)
-        before = training_flags(model)
+    for kind, who, training, other in ((Unlucky, "source", True, 1), (RuntimeError, "model", False, 3)):
+        model = _shared.moody_model(trial, training, other)
         batches, _right = _labelled(trial, model, 4)
-        given: Iterable = [*batches, (trial.randn(4, 2), batches[0][1])] if kind is RuntimeError else _unlucky(batches)
-        show = f"evaluate(model, batches), the {'model' if kind is RuntimeError else 'source'} raises"
-        _expect_error(trial, kind, lambda model=model, given=given, show=show: _call(trial, model, given, show=show))
-        expect_training_flags(model, before, "only without error")
-        _expect_grad_mode(trial, "only without error", True)
+        wrong_width = (trial.randn(4, 2), batches[0][1])
+        given = unlucky(batches) if kind is Unlucky else [*batches, wrong_width]
+        _shared.expect_modes_put_back(trial, model, given, f"model, batches; the {who} raises", kind)
 
 
 @evaluate.claim("raises ValueError for no batches")
 def _(trial: Trial) -> None:
+    model = _shared.plain_model(trial)
     for empty in ([], iter([])):
-        try:
-            got = _call(trial, _plain_model(trial), empty, show="evaluate(model, [])")
-        except AnswerRaised as raised:
-            if isinstance(raised.error, ValueError):
-                continue
-            raise Missed("empty", expected="ValueError", got=type(raised.error).__name__) from None
-        raise Missed("empty", expected="ValueError", got=got)
+        expect_error(ValueError, lambda empty=empty: _shared.call(trial, model, empty, "model, []"), "empty")

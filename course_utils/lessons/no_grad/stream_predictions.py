@@ -1,4 +1,4 @@
-"""``stream_predictions``: what it claims."""
+"""Asks for a generator of predictions; the check looks at laziness and, step by step, at the caller's grad mode."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -7,21 +7,35 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Turn, Unlucky, flag_words, same, training_flags
-from course_utils.checks.exercise import exercise
-from course_utils.checks.trial import Missed, Trial
-from course_utils.lessons.no_grad._shared import _expect_error, _in_eval_mode, _plain_model, _unlucky
+from course_utils.checks.claims import (
+    Trial,
+    Turn,
+    Unlucky,
+    exercise,
+    expect,
+    expect_error,
+    expect_no_history,
+    expect_same,
+    expect_training_flags,
+    flag_words,
+    training_flags,
+    unlucky,
+)
+from course_utils.lessons.no_grad import _shared
 
 stream_predictions = exercise(__file__)
 
 
 def _stream(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str) -> Iterator[Tensor]:
     result = trial.call(model, batches, show=f"stream_predictions({show})")
-    if result is None:
-        raise Missed("no return value", expected="an iterator of tensors", got="None")
-    if isinstance(result, Tensor) or not hasattr(result, "__iter__"):
-        raise Missed(expected="an iterator of tensors", got=result)
+    expect(result is not None, "no return value", expected="an iterator of tensors", got="None")
+    is_stream = not isinstance(result, Tensor) and hasattr(result, "__iter__")
+    expect(is_stream, expected="an iterator of tensors", got=result)
     return iter(result)
+
+
+def _listed(trial: Trial, stream: Iterator[Tensor], show: str) -> list[Any]:
+    return trial.run(lambda: list(stream), called=f"list(stream_predictions({show}))")
 
 
 def _close(stream: Any) -> None:
@@ -30,43 +44,44 @@ def _close(stream: Any) -> None:
         close()
 
 
+def _grad_mode() -> bool:
+    """Whether operations are recorded: ``enable_grad`` inside inference mode says so and does not do it."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def _mode_words(modes: Iterable[bool]) -> str:
+    return ", ".join("on" if mode else "off" for mode in modes)
+
+
 @stream_predictions.claim("yields `model(x)` for each batch, in order", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    model = _plain_model(trial)
+    model = _shared.plain_model(trial)
     batches = [trial.randn(trial.integer(1, 5), 3) for _ in range(trial.integer(3, 4))]
-    expected = [_in_eval_mode(model, x) for x in batches]
+    expected = [_shared.in_eval_mode(model, x) for x in batches]
     for given, wanted in ((batches, expected), (iter(batches), expected), ([], [])):
         show = f"model, {len(wanted)} batches"
-        stream = _stream(trial, model, given, show)
-        items = trial.run(lambda stream=stream: list(stream), called=f"list(stream_predictions({show}))")
-        if len(items) != len(wanted):
-            raise Missed(expected=f"{len(wanted)} items", got=f"{len(items)} items")
+        items = _listed(trial, _stream(trial, model, given, show), show)
+        expect(len(items) == len(wanted), expected=f"{len(wanted)} items", got=f"{len(items)} items")
         for got, output in zip(items, wanted, strict=True):
-            if not same(trial.tensor(got, shape=output.shape), output):
-                raise Missed(expected="the model's outputs, batch by batch", got="other values")
+            expect_same(trial.tensor(got), output, what=f"the model's output, {tuple(output.shape)}, batch by batch")
 
 
 @stream_predictions.claim("yields tensors without history", weight=1, gate=True)
 def _(trial: Trial) -> None:
     for made_with, used_with in ((True, True), (False, True), (True, False)):
-        model = _plain_model(trial)
         batches = [trial.randn(4, 3) for _ in range(3)]
         with torch.set_grad_enabled(made_with):
-            stream = _stream(trial, model, iter(batches), "model, 3 batches")
+            stream = _stream(trial, _shared.plain_model(trial), iter(batches), "model, 3 batches")
         with torch.set_grad_enabled(used_with):
-            items = trial.run(lambda stream=stream: list(stream), called="list(stream_predictions(model, 3 batches))")
+            items = _listed(trial, stream, "model, 3 batches")
         for item in items:
-            got = trial.tensor(item)
-            if got.requires_grad:
-                history = f"grad_fn {got.grad_fn.name()}" if got.grad_fn is not None else "a flagged leaf"
-                raise Missed("history", expected="no history", got=history)
+            expect_no_history(trial.tensor(item), "history")
 
 
 @stream_predictions.claim("reads one batch a step", weight=1)
 def _(trial: Trial) -> None:
-    model, calls = _plain_model(trial), []
-    model[0].register_forward_hook(lambda *_: calls.append(1))  # an answer may call model.forward, past its own hooks
-    read: list[int] = []
+    model, outputs, read = _shared.plain_model(trial), [], []
+    model[0].register_forward_hook(lambda *_: outputs.append(1))  # an answer may call model.forward, past its own hooks
 
     def source() -> Iterator[Tensor]:
         for _ in range(6):
@@ -75,59 +90,47 @@ def _(trial: Trial) -> None:
 
     def drive() -> list[tuple[int, int]]:
         stream = iter(trial.answer(model, source()))
-        counts = [(len(read), len(calls))]
+        counts = [(len(read), len(outputs))]
         for _ in range(3):
             next(stream)
-            counts.append((len(read), len(calls)))
+            counts.append((len(read), len(outputs)))
         _close(stream)
         return counts
 
     counts = trial.run(drive, called="stream_predictions(model, 6 batches), asked for 3 items", watch={"model": model})
-    for steps, (batches_read, model_calls) in enumerate(counts):
-        if (batches_read, model_calls) != (steps, steps):
-            raise Missed(
-                "eager" if max(batches_read, model_calls) >= 5 else "ahead",
-                expected=f"after step {steps}: batches read {steps}, outputs made {steps}",
-                got=f"batches read {batches_read}, outputs made {model_calls}",
-            )
+    for steps, seen in enumerate(counts):
+        wanted = f"after step {steps}: batches read {steps}, outputs made {steps}"
+        got = f"batches read {seen[0]}, outputs made {seen[1]}"
+        expect(seen == (steps, steps), "eager" if max(seen) >= 5 else "ahead", expected=wanted, got=got)
 
 
-def _mode() -> bool:
-    """Whether operations are recorded: ``enable_grad`` inside inference mode says so and does not do it."""
-    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:
+    """The caller's mode after it made a stream, after each item, and after it broke off; ``modes`` it sets before each.
 
-
-def _drive(trial: Trial, modes: list[bool], *, keep: bool = True) -> list[bool]:
-    """The caller's mode after each step of a stream, and at last after it was broken off.
-
-    Args:
-        trial: holds the answer.
-        modes: the mode in which the caller makes the stream, and then the one in which it asks for each item.
-        keep: whether the stream is still referred to when the last mode is noted.
+    With ``keep``, the stream is still referred to when the last mode is noted.
     """
-    model = _plain_model(trial)
-    batches = [trial.randn(2, 3) for _ in range(len(modes) + 1)]
+    model, batches = _shared.plain_model(trial), [trial.randn(2, 3) for _ in range(len(modes) + 1)]
 
     def drive() -> list[bool]:
         torch.set_grad_enabled(modes[0])
         stream = iter(trial.answer(model, iter(batches)))
-        seen = [_mode()]
+        seen = [_grad_mode()]
         try:
             for before, mode in pairwise(modes):
                 if mode != before:
                     torch.set_grad_enabled(mode)
                 next(stream)
-                seen.append(_mode())
+                seen.append(_grad_mode())
         finally:
             _close(stream)
         if not keep:
             del stream
-        seen.append(_mode())
+        seen.append(_grad_mode())
         torch.set_grad_enabled(True)  # as the claim's thread had it
         return seen
 
-    shown = ", ".join("on" if mode else "off" for mode in modes[1:])
-    return trial.run(drive, called=f"stream_predictions(model, batches), grad mode {shown}", watch={"model": model})
+    called = f"stream_predictions(model, batches), grad mode {_mode_words(modes[1:])}"
+    return trial.run(drive, called=called, watch={"model": model})
 
 
 @stream_predictions.claim("leaves the caller's grad mode its own at every step", weight=3)
@@ -135,61 +138,48 @@ def _(trial: Trial) -> None:
     cases = ([True] * 4, [False] * 4, [True, False, True, False], [False, True, False, True], [True, True])
     for number, modes in enumerate(cases):
         seen, expected = _drive(trial, modes, keep=number % 2 == 0), [*modes, modes[-1]]
-        if seen == expected:
-            continue
-        on_is_kept = all(after == before for after, before in zip(seen, expected, strict=True) if before)
+        on_is_kept = all(after for after, before in zip(seen, expected, strict=True) if before)
         constant = "always on" if on_is_kept else "leak" if seen[-1] == modes[-1] else "plain call"
         key = constant if len(set(modes)) == 1 else "remembered"
-        raise Missed(
-            key,
-            expected="on, off after each step: " + ", ".join("on" if mode else "off" for mode in expected),
-            got=", ".join("on" if mode else "off" for mode in seen),
-        )
+        wanted = f"on, off after each step: {_mode_words(expected)}"
+        expect(seen == expected, key, expected=wanted, got=_mode_words(seen))
 
 
 @stream_predictions.claim("leaves the training flags alone", weight=1)
 def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 3)):
-        head = nn.Sequential(nn.Linear(8, 4), Turn())
-        model = trial.fill(nn.Sequential(nn.Linear(3, 8), Turn(), nn.Tanh(), head).double()).train(training)
+        parts = (nn.Linear(3, 8), Turn(), nn.Tanh(), nn.Sequential(nn.Linear(8, 4), Turn()))
+        model = trial.fill(nn.Sequential(*parts).double()).train(training)
         model[other].training = not training
-        before = training_flags(model)
-        batches = [trial.randn(3, 3) for _ in range(3)]
+        before, batches = training_flags(model), [trial.randn(3, 3) for _ in range(3)]
         with torch.no_grad():
             expected = [model(x) for x in batches]
 
         def drive(model: nn.Module = model, batches: list[Tensor] = batches) -> list[tuple[Tensor, list[bool]]]:
             return [(y, training_flags(model)) for y in trial.answer(model, iter(batches))]
 
-        show = f"stream_predictions(model in {flag_words([training])} mode, 3 batches)"
-        for (got, flags), wanted in zip(trial.run(drive, called=show), expected, strict=True):
-            if flags != before:
-                raise Missed(
-                    "eval", expected=f"training flags {flag_words(before)} in the caller's loop", got=flag_words(flags)
-                )
-            if not same(trial.tensor(got), wanted):
-                raise Missed("eval", expected="outputs in the modes that the model is in", got="other values")
-        if training_flags(model) != before:
-            raise Missed("eval", expected=f"training flags {flag_words(before)}", got=flag_words(training_flags(model)))
+        called = f"stream_predictions(model in {flag_words([training])} mode, 3 batches)"
+        for (got, flags), wanted in zip(trial.run(drive, called=called), expected, strict=True):
+            in_loop = f"training flags {flag_words(before)} in the caller's loop"
+            expect(flags == before, "eval", expected=in_loop, got=flag_words(flags))
+            expect_same(trial.tensor(got), wanted, what="outputs in the modes that the model is in", key="eval")
+        expect_training_flags(model, before, "eval")
 
 
 @stream_predictions.claim("lets errors through, with the caller's mode put back", weight=0.5)
 def _(trial: Trial) -> None:
-    for kind in (Unlucky, RuntimeError):
-        model = _plain_model(trial)
-        batches = [trial.randn(2, 3)]
-        given = _unlucky(batches) if kind is Unlucky else iter([*batches, trial.randn(2, 2), *batches])
-        who = "source" if kind is Unlucky else "model"
-        seen: list[bool] = []
+    for kind, who in ((Unlucky, "source"), (RuntimeError, "model")):
+        model, batches, seen = _shared.plain_model(trial), [trial.randn(2, 3)], []
+        given = unlucky(batches) if kind is Unlucky else iter([*batches, trial.randn(2, 2), *batches])
 
         def drive(model: nn.Module = model, given: Iterable = given, seen: list[bool] = seen) -> None:
             try:
                 for _ in trial.answer(model, given):
                     pass
             finally:
-                seen.append(_mode())
+                seen.append(_grad_mode())
 
-        show = f"stream_predictions(model, batches), the {who} raises"
-        _expect_error(trial, kind, lambda drive=drive, show=show: trial.run(drive, called=show))
-        if seen != [True]:
-            raise Missed("only without error", expected="the caller's mode: on", got="off")
+        called = f"stream_predictions(model, batches), the {who} raises"
+        what = "the error of the batch or the model"
+        expect_error(kind, lambda drive=drive, called=called: trial.run(drive, called=called), "swallowed", what=what)
+        expect(seen == [True], "only without error", expected="the caller's mode: on", got="off")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect
+from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, exercise, expect
 from course_utils.lessons.requires_grad._shared import (
     expect_own_parameters,
     fill_gradients,
@@ -102,10 +102,10 @@ def _(trial: Trial) -> None:
         own, wanted = set(model.parameters()), set(model.get_submodule(name).parameters())
         expect(result is not None, "no return value", expected=f"a list of {len(wanted)} parameters", got="None")
         key = "no list" if isinstance(result, Iterator) else ""
-        expect(isinstance(result, list), key, expected="a list", got=lambda: type(result).__name__)
+        expect(isinstance(result, list), key, expected="a list", got=Later(lambda: type(result).__name__))
         for item in result:
             key = "pairs" if isinstance(item, (tuple, str)) else ""
-            expect(isinstance(item, Tensor), key, expected="parameters", got=lambda: item)
+            expect(isinstance(item, Tensor), key, expected="parameters", got=Later(lambda: item))
         got = set(result)
         shared = got and not wanted <= got
         key = first_sign(("replaced", not got <= own), ("everything", wanted < got), ("shared", shared))

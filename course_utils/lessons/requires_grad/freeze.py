@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_utils.checks.claims import Trial, exercise, expect, same, training_flags
+from course_utils.checks.claims import Later, Trial, exercise, expect, same, training_flags
 from course_utils.lessons.requires_grad._shared import fill_gradients, first_sign, flagged, rest_kept
 
 freeze = exercise(__file__)
@@ -88,7 +88,7 @@ def _(trial: Trial) -> None:
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
     names, tensors = ", ".join(list(left)[:4]), f"{len(moved)} tensors"
     expect(not left, key, expected="every .grad None", not_None=names, moved_by_a_step=tensors)
-    expect(not moved, "replaced", expected="the same weights after a step", got=lambda: f"{moved[0]} moved")
+    expect(not moved, "replaced", expected="the same weights after a step", got=Later(lambda: f"{moved[0]} moved"))
 
 
 @freeze.claim("leaves parameters, buffers and training flags as they are", weight=0.5)
@@ -122,4 +122,6 @@ def _(trial: Trial) -> None:
             result = _frozen(trial, net, f"freeze(module), the {time} time")
             expect(result is not None, "no return value", expected="the module itself", got="None")
             key = "copy" if isinstance(result, nn.Module) else ""
-            expect(result is net, key, expected="the module itself", got=lambda: f"another {type(result).__name__}")
+            expect(
+                result is net, key, expected="the module itself", got=Later(lambda: f"another {type(result).__name__}")
+            )

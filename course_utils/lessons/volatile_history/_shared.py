@@ -1,84 +1,89 @@
 """What several exercises of lesson 04, volatile_history, look at."""
 
+import contextlib
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Unlucky, expect_training_flags, training_flags
-from course_utils.checks.trial import AnswerRaised, Missed, Trial
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Trial,
+    Unlucky,
+    expect_error,
+    expect_training_flags,
+    training_flags,
+    unlucky,
+)
 
 
-def _device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def _plain_model(trial: Trial, *after: nn.Module) -> nn.Sequential:
+def plain_model(trial: Trial, *after: nn.Module) -> nn.Sequential:
     """A model that does the same in both modes."""
     return trial.fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 6), *after).double())
 
 
-def _moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
-    """A model that tells the modes apart by its values; one submodule is in another mode than the rest.
-
-    Args:
-        trial: draws its parameters and statistics.
-        training: the mode of the model and all but one of its submodules.
-        other: the index of the one.
-    """
+def moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
+    """A model whose values tell the modes apart; its submodule number ``other`` is in another mode than the rest."""
     norm = nn.BatchNorm1d(8)
     parts = (nn.Linear(3, 8), norm, nn.Dropout(0.5), nn.Sequential(nn.Tanh(), nn.Linear(8, 4)))
-    model = trial.fill(nn.Sequential(*parts).double())
-    with torch.no_grad():
-        norm.running_mean.copy_(trial.randn(8))
-        norm.running_var.copy_(trial.randn(8).abs() + 0.5)
-    model.train(training)
+    model = trial.fill(nn.Sequential(*parts).double()).train(training)
+    norm.running_mean.copy_(trial.randn(8))
+    norm.running_var.copy_(trial.randn(8).abs() + 0.5)
     model[other].training = not training
     return model
 
 
-def _expected(model: nn.Module, batches: Iterable[Tensor]) -> list[Tensor]:
+def draw_batches(trial: Trial, *sizes: int) -> list[Tensor]:
+    return [trial.randn(size, 3) for size in sizes]
+
+
+def outputs_in_eval_mode(model: nn.Module, batches: Iterable[Tensor]) -> list[Tensor]:
     with torch.no_grad():
         twin = copy.deepcopy(model).eval()
         return [twin(x).cpu() for x in batches]
 
 
-def _batches(trial: Trial, *sizes: int) -> list[Tensor]:
-    return [trial.randn(size, 3) for size in sizes]
+def moody_cases(trial: Trial) -> Iterator[tuple[nn.Module, list[Tensor], list[Tensor]]]:
+    """Moody models, batches, and their outputs in eval mode."""
+    for training, other in ((True, 1), (False, 2)):
+        model, batches = moody_model(trial, training, other), draw_batches(trial, 5, 3)
+        yield model, batches, outputs_in_eval_mode(model, batches)
 
 
-def _call(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str) -> Any:
+def call(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str = "model, 2 batches") -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
     return trial.call(model, batches, watch_training=False, show=f"{trial.name}({show})")
 
 
-def _expect_modes_after_errors(trial: Trial) -> None:
-    """The submodules' flags are put back, and the error goes through, where a batch raises."""
-
-    def unlucky() -> Iterator[Tensor]:
-        yield from _batches(trial, 4)
-        raise Unlucky("this batch cannot be read")
-
-    wrong_width = [*_batches(trial, 4), trial.randn(4, 2)]
-    cases = (
-        (unlucky(), Unlucky, "the second batch raises", (True, 1)),
-        (wrong_width, RuntimeError, "the model raises at the second batch", (False, 2)),
-    )
-    for batches, kind, show, moods in cases:
-        model = _moody_model(trial, *moods)
-        before = training_flags(model)
-        try:
-            _call(trial, model, batches, f"model, batches: {show}")
-        except AnswerRaised as raised:
-            if not isinstance(raised.error, kind):
-                expected = "the error of the batch" if kind is Unlucky else "the error of the model"
-                raise Missed(expected=expected, got=type(raised.error).__name__) from None
-        else:
-            raise Missed("swallowed", expected="the error goes through to the caller", got="no error")
-        expect_training_flags(model, before, "only without error")
+@contextlib.contextmanager
+def flags_put_back(trial: Trial, training: bool, other: int, key: str, one: str = "") -> Iterator[nn.Module]:
+    """A moody model, whose submodules' training flags must be their own again after the block."""
+    model = moody_model(trial, training, other)
+    before = training_flags(model)
+    yield model
+    expect_training_flags(model, before, key, one)
 
 
-_EFFECTS = (("requires_grad", "frozen"), ("grad mode", "grad mode"))
-_RAISES = (("has no len()", "len"), ("has no attribute '__len__'", "len"), ("is not subscriptable", "len"))
+def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module, list[Tensor]], object]) -> None:
+    for training, other in ((True, 1), (False, 2), (True, 3)):
+        with flags_put_back(trial, training, other, "left in eval", "one flag") as model:
+            run(model, draw_batches(trial, 4, 3))
+
+
+def expect_flags_put_back_after_errors(trial: Trial) -> None:
+    """Where a batch or the model raises, the error goes through, too."""
+    unreadable, wrong_width = unlucky(draw_batches(trial, 4)), [*draw_batches(trial, 4), trial.randn(4, 2)]
+    cases = (Unlucky, "batch", unreadable, True, 1), (RuntimeError, "model", wrong_width, False, 2)
+    for kind, who, batches, training, other in cases:
+        with flags_put_back(trial, training, other, "only without error") as model:
+            run = partial(call, trial, model, batches, f"model, 2 batches: the {who} raises at the second one")
+            expect_error(kind, run, "swallowed", what=f"the error of the {who}", other="")
+
+
+def expect_flags_put_back_after_no_batches(trial: Trial) -> None:
+    """Whether the answer raises there, and what, has a claim of its own."""
+    with flags_put_back(trial, True, 1, "only without error") as model, contextlib.suppress(AnswerRaised):
+        call(trial, model, [], "model, []")

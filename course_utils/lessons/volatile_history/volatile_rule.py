@@ -1,125 +1,116 @@
-"""``volatile_rule``: what it claims."""
+"""Asks for the flags of a result by the rule of 0.3; the check compares them for lists of inputs."""
 
+import contextlib
+import operator
 from collections.abc import Callable
 
-from course_utils.checks.exercise import exercise, normal_value
-from course_utils.checks.trial import AnswerRaised, Missed, Trial
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, reading
+from course_utils.checks.exercise import normal_value
 
 volatile_rule = exercise(__file__)
 
+_Flags = tuple[bool, bool]  # (requires_grad, volatile)
 _PLAIN, _FLAGGED, _VOLATILE = (False, False), (True, False), (False, True)
-_Pairs = list[tuple[bool, bool]]
 
 
-def _rule(pairs: _Pairs) -> tuple[bool, bool]:
+def _rule(flagged: tuple[bool, ...], volatile: tuple[bool, ...]) -> _Flags:
     # compute_flags in tools/autograd/templates/VariableType.cpp of 0.3.
-    volatile = any(pair[1] for pair in pairs)
-    return any(pair[0] for pair in pairs) and not volatile, volatile
+    return any(flagged) and not any(volatile), any(volatile)
 
 
-def _most_are_volatile(pairs: _Pairs) -> bool:
-    return 2 * sum(pair[1] for pair in pairs) > len(pairs)
+def _most(flags: tuple[bool, ...]) -> bool:
+    return 2 * sum(flags) > len(flags)
 
 
 # What somebody with a misconception would compute, for lists that are not empty.
-_BELIEFS: tuple[tuple[str, Callable[[_Pairs], tuple[bool, bool]]], ...] = (
-    ("both up", lambda pairs: (any(r for r, _ in pairs), any(v for _, v in pairs))),
-    ("all volatile", lambda pairs: (any(r for r, _ in pairs), all(v for _, v in pairs))),
-    (
-        "all volatile",
-        lambda pairs: (any(r for r, _ in pairs) and not _most_are_volatile(pairs), _most_are_volatile(pairs)),
-    ),
-    ("flag wins", lambda pairs: (any(r for r, _ in pairs), any(v for _, v in pairs) and not any(r for r, _ in pairs))),
-    ("today", lambda pairs: (any(r for r, _ in pairs), False)),
-    ("all flagged", lambda pairs: (all(r for r, _ in pairs), any(v for _, v in pairs))),
-    ("one input", lambda pairs: pairs[0]),
-    ("one input", lambda pairs: pairs[-1]),
-    ("not flagged", lambda pairs: (any(r for r, _ in pairs), not any(r for r, _ in pairs))),
-    ("not flagged", lambda pairs: (all(r for r, _ in pairs), not all(r for r, _ in pairs))),
-    ("swapped", lambda pairs: _rule(pairs)[::-1]),
+_BELIEFS: tuple[tuple[str, Callable[[tuple[bool, ...], tuple[bool, ...]], _Flags]], ...] = (
+    ("both up", lambda flagged, volatile: (any(flagged), any(volatile))),
+    ("all volatile", lambda flagged, volatile: (any(flagged), all(volatile))),
+    ("all volatile", lambda flagged, volatile: (any(flagged) and not _most(volatile), _most(volatile))),
+    ("flag wins", lambda flagged, volatile: (any(flagged), any(volatile) and not any(flagged))),
+    ("today", lambda flagged, volatile: (any(flagged), False)),
+    ("all flagged", lambda flagged, volatile: (all(flagged), any(volatile))),
+    ("one input", lambda flagged, volatile: (flagged[0], volatile[0])),
+    ("one input", lambda flagged, volatile: (flagged[-1], volatile[-1])),
+    ("not flagged", lambda flagged, volatile: (any(flagged), not any(flagged))),
+    ("not flagged", lambda flagged, volatile: (all(flagged), not all(flagged))),
+    ("swapped", lambda flagged, volatile: _rule(flagged, volatile)[::-1]),
 )
 
+# What one wrong result hints at: (expected, got).
+_HINTS = {
+    (_VOLATILE, (True, True)): "both up",
+    (_VOLATILE, _FLAGGED): "flag wins",
+    (_VOLATILE, _PLAIN): "all volatile",
+    (_FLAGGED, _PLAIN): "all flagged",
+}
 
-def _pairs(trial: Trial, states: tuple[tuple[bool, bool], ...], must: tuple[tuple[bool, bool], ...] = ()) -> _Pairs:
-    """Some pairs in random order: of each state in ``must`` one at least, the others of any in ``states``."""
-    pairs = [*must, *(states[trial.integer(0, len(states) - 1)] for _ in range(trial.integer(4, 8)))]
-    return [pairs.pop(trial.integer(0, len(pairs) - 1)) for _ in range(len(pairs))]
+
+def _drawn(trial: Trial, *states: _Flags, must: tuple[_Flags, ...]) -> list[list[_Flags]]:
+    """Six lists of inputs in random order: of each state in ``must`` one at least, the others of any in ``states``."""
+    lists = []
+    for _ in range(6):
+        inputs = [*must, *(states[trial.integer(0, len(states) - 1)] for _ in range(trial.integer(4, 8)))]
+        lists.append([inputs.pop(trial.integer(0, len(inputs) - 1)) for _ in range(len(inputs))])
+    return lists
 
 
-def _flags(trial: Trial, pairs: _Pairs) -> tuple[bool, bool]:
-    result = trial.call(list(pairs), show=f"volatile_rule({pairs})")
-    if result is None:
-        raise Missed("no return value", expected="a pair (requires_grad, volatile)", got="None")
-    try:
+def _answer(trial: Trial, inputs: list[_Flags]) -> _Flags:
+    result, flags = trial.call(list(inputs), show=f"volatile_rule({inputs})"), None
+    expect(result is not None, "no return value", expected="a pair (requires_grad, volatile)", got="None")
+    with contextlib.suppress(TypeError):
         flags = normal_value(result)
-    except TypeError:
-        flags = None
-    if not isinstance(flags, tuple) or len(flags) != 2 or not all(isinstance(flag, bool) for flag in flags):
-        raise Missed(expected="a pair (requires_grad, volatile) of True or False", got=result)
+    is_pair = isinstance(flags, tuple) and len(flags) == 2 and all(isinstance(flag, bool) for flag in flags)
+    expect(is_pair, expected="a pair (requires_grad, volatile) of True or False", got=result)
     return flags
 
 
-def _belief(trial: Trial, pairs: _Pairs) -> str:
+def _belief(trial: Trial, inputs: list[_Flags]) -> str:
     """The misconception whose results the answer gives throughout; empty where none fits."""
-    samples = [pairs, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
+    samples = [inputs, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
     samples += [[_PLAIN, _VOLATILE, _FLAGGED], [_VOLATILE, _PLAIN], [_PLAIN, _PLAIN], [_VOLATILE], [_FLAGGED]]
-    samples += [_pairs(trial, (_PLAIN, _FLAGGED, _VOLATILE), must=(_PLAIN,)) for _ in range(6)]
+    samples += _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_PLAIN,))
     try:
-        given = [_flags(trial, sample) for sample in samples]
+        given = [_answer(trial, sample) for sample in samples]
     except (AnswerRaised, Missed):
         return ""
-    for key, belief in _BELIEFS:
-        if given == [belief(sample) for sample in samples]:
-            return key
-    return ""
+    believed = ((key, [belief(*zip(*sample, strict=True)) for sample in samples]) for key, belief in _BELIEFS)
+    return reading(given, believed, operator.eq)
 
 
-def _mismatch(expected: tuple[bool, bool], got: tuple[bool, bool]) -> str:
-    """The misconception that one wrong result hints at."""
-    if expected == _VOLATILE:
-        return {(True, True): "both up", _FLAGGED: "flag wins", _PLAIN: "all volatile"}.get(got, "")
-    return "all flagged" if expected == _FLAGGED and got == _PLAIN else ""
-
-
-def _expect_rule(trial: Trial, pairs: _Pairs, look_at: slice) -> None:
-    expected, got = _rule(pairs), _flags(trial, pairs)
-    if got[look_at] != expected[look_at]:
-        called = trial.called
-        key = _belief(trial, pairs) or _mismatch(expected, got)
-        trial.called = called  # the card shows the call that failed first
-        raise Missed(key, expected=str(expected), got=str(got))
+def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2)) -> None:
+    for inputs in lists:
+        expected, got = _rule(*zip(*inputs, strict=True)), _answer(trial, inputs)
+        if got[look_at] != expected[look_at]:
+            called = trial.called
+            key = _belief(trial, inputs) or _HINTS.get((expected, got), "")
+            trial.called = called  # the card shows the call that failed first
+            raise Missed(key, expected=str(expected), got=str(got))
 
 
 @volatile_rule.claim("flags the result where one input at least is flagged and none is volatile")
 def _(trial: Trial) -> None:
-    for pairs in ([_FLAGGED], [_PLAIN, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _PLAIN]):
-        _expect_rule(trial, pairs, slice(0, 2))
-    for _ in range(6):
-        _expect_rule(trial, _pairs(trial, (_PLAIN, _FLAGGED), must=(_FLAGGED, _PLAIN)), slice(0, 2))
+    drawn = _drawn(trial, _PLAIN, _FLAGGED, must=(_FLAGGED, _PLAIN))
+    _expect_rule(trial, [_FLAGGED], [_PLAIN, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _PLAIN], *drawn)
 
 
 @volatile_rule.claim("makes it volatile as soon as one input is")
 def _(trial: Trial) -> None:
-    for _ in range(6):
-        _expect_rule(trial, _pairs(trial, (_PLAIN, _FLAGGED, _VOLATILE), must=(_VOLATILE, _PLAIN)), slice(1, 2))
+    drawn = _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_VOLATILE, _PLAIN))
+    _expect_rule(trial, *drawn, look_at=slice(1, 2))
 
 
 @volatile_rule.claim("leaves a volatile result unflagged, against any number of flagged inputs", weight=2)
 def _(trial: Trial) -> None:
-    for pairs in ([_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED]):
-        _expect_rule(trial, pairs, slice(0, 2))
-    for _ in range(6):
-        _expect_rule(trial, _pairs(trial, (_FLAGGED, _PLAIN), must=(_VOLATILE, _FLAGGED, _FLAGGED)), slice(0, 2))
+    drawn = _drawn(trial, _FLAGGED, _PLAIN, must=(_VOLATILE, _FLAGGED, _FLAGGED))
+    _expect_rule(trial, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *drawn)
 
 
 @volatile_rule.claim("gives `(False, False)` for no inputs")
 def _(trial: Trial) -> None:
-    # A constant earns nothing here.
-    for pairs in ([_VOLATILE], [_FLAGGED]):
-        _expect_rule(trial, pairs, slice(0, 2))
+    _expect_rule(trial, [_VOLATILE], [_FLAGGED])  # a constant earns nothing here
     try:
-        got = _flags(trial, [])
+        got = _answer(trial, [])
     except AnswerRaised as raised:
         raise Missed("empty", expected="(False, False)", raised=type(raised.error).__name__) from None
-    if got != (False, False):
-        raise Missed("empty", expected="(False, False)", got=str(got))
+    expect(got == _PLAIN, "empty", expected="(False, False)", got=str(got))

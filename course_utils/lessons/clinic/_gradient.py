@@ -1,0 +1,112 @@
+"""The network of the script as a function of its weights, and the steps that right and wrong gradients make."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_utils.checks.claims import Missed, Trial, expect
+from course_utils.clinic import ClinicResult
+from course_utils.lessons.clinic._patient import Patient, encoder, open_branch, run
+
+Weights = dict[str, Tensor]
+
+
+def weights_of(result: ClinicResult, patient: Patient) -> Weights:
+    """All weights that the logits depend on, by name."""
+    encodes, opened = encoder(result).body[0], open_branch(result, patient).body[0]
+    named = {"weight": result.model.weight, "encoder.weight": encodes.weight, "encoder.bias": encodes.bias}
+    named |= {"open.weight": opened.weight, "open.bias": opened.bias}
+    return {name: tensor.detach().clone() for name, tensor in named.items()}
+
+
+def logits(patient: Patient, weights: Weights, images: Tensor) -> Tensor:
+    """What the network gives, without probes."""
+    rows = images.flatten(1)
+    features = F.linear(rows, weights["encoder.weight"], weights["encoder.bias"])
+    features = torch.cat([rows[:, :1], features[:, 1:]], dim=1)
+    half = F.silu(F.linear(features, weights["open.weight"], weights["open.bias"]))
+    zeros = torch.zeros_like(half)
+    return torch.cat([half, zeros] if patient.use_a else [zeros, half], dim=1) @ weights["weight"].T
+
+
+def _gradients(patient: Patient, weights: Weights, images: Tensor, labels: Tensor, names: list[str]) -> list[Tensor]:
+    """The gradient of a batch's mean loss for the weights of these names."""
+    weights = {name: value.clone().requires_grad_(name in names) for name, value in weights.items()}
+    loss = F.cross_entropy(logits(patient, weights, images), labels)
+    return list(torch.autograd.grad(loss, [weights[name] for name in names]))
+
+
+def _open_gradients(patient: Patient, weights: Weights) -> list[tuple[str, Tensor]]:
+    """The first batch's gradient for the open branch's weight: the right one, then what each mistake makes of it."""
+    images, labels = next(iter(patient.train))
+    rows = patient.micro_rows
+
+    def gradient(x: Tensor, y: Tensor) -> Tensor:
+        return _gradients(patient, weights, x, y, ["open.weight"])[0]
+
+    whole = gradient(images, labels)
+    parts = torch.stack([gradient(x, y) for x, y in zip(images.split(rows), labels.split(rows), strict=True)])
+    last_share = (len(images) % rows or rows) / len(images)
+    return [
+        ("", whole),
+        ("undivided", parts.sum(0)),
+        ("mean of means", parts.mean(0)),
+        ("sum of rows", whole * len(images)),
+        *(("last only", parts[-1] * share) for share in (1, last_share, 1 / len(parts))),
+    ]
+
+
+def _is_another_rule(step: Tensor, gradient: Tensor, weight: Tensor) -> bool:
+    """Whether the step is that of Adam (equally long in every entry) or one with weight decay."""
+    sizes = step.abs()
+    decayed = F.cosine_similarity((step - gradient).flatten(), weight.flatten(), dim=0)
+    return bool(sizes.std() < 0.1 * sizes.mean() or decayed > 0.99)
+
+
+def _descended(patient: Patient, weights: Weights, names: list[str], cleared: bool) -> Tensor:
+    """The open branch's weight after a step of plain gradient descent for each batch."""
+    weights, sums = dict(weights), [torch.zeros(()) for _ in names]
+    for images, labels in patient.train:
+        gradients = _gradients(patient, weights, images, labels, names)
+        sums = gradients if cleared else [held + gradient for held, gradient in zip(sums, gradients, strict=True)]
+        for name, gradient in zip(names, sums, strict=True):
+            weights[name] = weights[name] - patient.learning_rate * gradient
+    return weights["open.weight"]
+
+
+def _expect_steps_of_descent(trial: Trial, patient: Patient, seed: int) -> None:
+    """The open branch's weight goes the way of plain gradient descent, one step a batch."""
+    before, after = (weights_of(run(trial, patient, epochs, seed), patient) for epochs in (0, 1))
+    # What stands still, and what moves that should not, is judged elsewhere.
+    moving = [name for name in before if not torch.equal(before[name], after[name])]
+
+    def error(cleared: bool) -> float:
+        expected = _descended(patient, before, moving, cleared)
+        return ((after["open.weight"] - expected).norm() / (expected - before["open.weight"]).norm()).item()
+
+    if error(cleared=True) > 2e-3:
+        key = "never cleared" if error(cleared=False) < 2e-3 else "another rule"
+        got = f"a way that is off by {100 * error(cleared=True):.0f} %"
+        raise Missed(key, expected="two steps of plain gradient descent for two batches", got=got)
+
+
+def expect_full_gradient(trial: Trial) -> None:
+    """A step is that of the full batch's gradient, whatever the micro-batches."""
+    # One batch, one step of plain gradient descent: how far a weight has moved tells the gradient it was given.
+    patient, seed = Patient(trial, batches=1), trial.integer(1, 10**6)
+    before, again, after = (weights_of(run(trial, patient, n, seed), patient) for n in (0, 0, 1))
+    same = torch.equal(before["weight"], again["weight"])
+    expect(same, "another seed", expected="the same weights for the same seed", got="others")
+    step = (before["open.weight"] - after["open.weight"]) / patient.learning_rate
+    candidates = _open_gradients(patient, before)
+    right = candidates[0][1]
+    errors = [(((step - value).norm() / value.norm()).item(), key) for key, value in candidates]
+    if errors[0][0] < 1e-3:
+        two = Patient(trial, batches=2, use_a=patient.use_a)
+        return _expect_steps_of_descent(trial, two, seed)
+    error, key = min(errors)
+    key = key if error < 1e-2 else ""
+    if not key and _is_another_rule(step, right, before["open.weight"]):
+        key = "another rule"
+    got = f"norm {step.norm():.4f}, off by {100 * errors[0][0]:.0f} %"
+    raise Missed(key, expected=f"the full batch's gradient, norm {right.norm():.4f}", got=got)
