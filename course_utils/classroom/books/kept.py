@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -76,6 +76,12 @@ def kept(path: Path) -> Kept | None:
         return Kept(values["key"], values["timestamp"], Report.from_json(report))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def without_texts(report: Report) -> Report:
+    """The report without its notebook and cards, which are on disk: a class of thousands fits into memory."""
+    exercises = tuple(replace(result, text="", html="") for result in report.exercises)
+    return replace(report, notebook="", exercises=exercises)
 
 
 def _digest(text: str) -> str:
