@@ -86,7 +86,7 @@ class Books:
             return False
         scores = {grade.name: grade.auto_score for grade in notebook_of(submission).grades}
         wanted = _marks(report, timestamp)
-        return wanted.timestamp in (None, submission.timestamp) and scores == scores | wanted.scores
+        return wanted.timestamp in (None, submission.timestamp) and scores == {**scores, **wanted.scores}
 
     def apply_penalties(self, assignment: str) -> dict[str, str]:
         """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.

@@ -21,7 +21,7 @@ from course_utils.classroom.judging.results import Report
 FORMAT = 1
 PACKAGE = Path(__file__).resolve().parents[2]
 # What these hold decides no mark: a new figure or another word in the table must not grade a class again.
-_NO_MARKS = ("authoring", "draw", "drills", "progress", "workspace")
+_NO_MARKS: tuple[str, ...] = ("authoring", "draw", "drills", "progress", "workspace")
 _NO_MARKS += ("classroom/books", "classroom/course", "classroom/run")
 
 
