@@ -129,8 +129,7 @@ class ClassFolder:
                     try_this=f"python -m course_utils.classroom {command}",
                 )
             )
-        unknown = [name for name in wanted if name not in known]
-        if unknown:
+        if unknown := [name for name in wanted if name not in known]:
             raise ValueError(
                 explain(f"There is no {what} assignment {', '.join(unknown)}.", "one of " + ", ".join(known) + ".")
             )

@@ -96,12 +96,7 @@ class _Desk:
 
 
 def grade(
-    course: ClassFolder,
-    assignments: Sequence[str],
-    crew: Crew,
-    *,
-    students: Sequence[str] = (),
-    again: bool = False,
+    course: ClassFolder, assignments: Sequence[str], crew: Crew, *, students: Sequence[str] = (), again: bool = False
 ) -> list[Outcome]:
     """Grades every submission of released assignments that is new or has changed, and enters all results.
 
