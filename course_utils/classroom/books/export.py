@@ -16,20 +16,12 @@ SCORES = ("raw_score", "late_submission_penalty", "score", "max_score")
 
 
 def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> list[Path]:
-    """Writes the files, in place of older ones of the same names.
+    """Writes the files into a folder, which is made, in place of older ones of the same names. Returns them in order:
 
     - ``grades.csv``: as nbgrader's own, with late penalties and the marks that people gave.
     - ``outcomes.csv``: a line for each student and exercise: points, outcome, misunderstandings.
     - ``misunderstood.csv`` and ``misunderstood.md``: how many students showed which misunderstanding.
     - ``ASSIGNMENT.png``: the same as a figure; ``ASSIGNMENT.txt``: the figure in words.
-
-    Args:
-        course: the course folder.
-        assignments: names of released assignments.
-        target: a folder; made where it does not exist.
-
-    Returns:
-        The files, in that order.
     """
     target.mkdir(parents=True, exist_ok=True)
     reports = [

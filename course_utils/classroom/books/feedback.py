@@ -24,11 +24,9 @@ TELLTALE = 12  # characters without blanks; shorter lines of a solution, such as
 
 @dataclass(frozen=True)
 class Feedback:
-    """One student's feedback file.
+    """One student's feedback file, as HTML.
 
     Attributes:
-        student: nbgrader's student id.
-        path: the HTML file.
         withheld: why there is none, in one sentence; empty where there is.
         names: other students whose id stands in it.
     """
@@ -44,12 +42,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
 
     Each file is then looked through. Places on the teacher's machine are taken out of tracebacks. A file that holds a
     line of a solution, which the student did not write and was not given, is deleted and named. One that nbgrader could
-    not write is named, too.
-
-    Args:
-        course: the course folder.
-        assignment: the name of a released assignment.
-        students: only these; everybody where it is empty.
+    not write is named, too. Where ``students`` are named, it is for them alone.
 
     Raises:
         ValueError: nothing of the assignment is graded yet.

@@ -17,11 +17,7 @@ MOST = 5  # misunderstandings that are drawn for an exercise; the table has them
 
 
 def plot_misunderstood(counts: Sequence[ExerciseCounts], students: int) -> Drawing:
-    """Draws how many students showed which misunderstanding, exercise by exercise.
-
-    Args:
-        counts: of one assignment, in the notebook's order.
-        students: how many handed it in.
+    """Draws how many of the students who handed an assignment in showed which misunderstanding, exercise by exercise.
 
     Returns:
         The figure, which says the same in words.

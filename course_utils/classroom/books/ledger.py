@@ -31,8 +31,7 @@ class Marks:
     """What goes into the gradebook for one submission.
 
     Attributes:
-        student: nbgrader's student id.
-        assignment: the assignment's name; its notebook is called the same.
+        assignment: its name; its notebook is called the same.
         timestamp: when it was handed in, in UTC; None where that is not known.
         scores: graded cell -> automatic score; None where a person has to give one.
         comments: solution cell -> automatic comment, None for none.

@@ -20,8 +20,6 @@ class ExerciseCounts:
     """One exercise of an assignment over the whole class.
 
     Attributes:
-        assignment: the assignment's name.
-        exercise: the exercise's name.
         attempted: students whose answer was looked at: everybody who changed the stub and whose file could be read.
         passed: students who earned all of it.
         misconceptions: each misunderstanding with the number of students whose card named it, most frequent first. A

@@ -24,8 +24,6 @@ class Submission:
     """One student's notebook for one assignment, as bytes.
 
     Attributes:
-        student: nbgrader's student id.
-        assignment: the assignment's name.
         content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
         remarks: what was odd about the file, one sentence each, for the teacher.
         timestamp: how ``timestamp.txt``, which nbgrader's collect writes, begins; empty where there is none.
@@ -50,7 +48,6 @@ def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -
 
     Args:
         folder: such as ``submitted/ada/03_detach``.
-        student: who handed it in.
         assignment: what the notebook should be called.
         mark: a text that every notebook of this assignment holds; tells a renamed one from another.
 
@@ -59,8 +56,7 @@ def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -
     """
     remarks: list[str] = []
     content: bytes | None = None
-    name = _choose(folder, f"{assignment}.ipynb", mark.encode(), remarks)
-    if name is not None:
+    if name := _choose(folder, f"{assignment}.ipynb", mark.encode(), remarks):
         try:
             content = _read(folder / name)
         except ValueError as error:

@@ -21,12 +21,7 @@ from course_utils.classroom.run.tally import Tally
 
 @dataclass
 class Outcome:
-    """What grading an assignment came to.
-
-    Attributes:
-        assignment: its name.
-        rows: one for every student of the class.
-    """
+    """What grading an assignment came to: a row for every student of the class, in order."""
 
     assignment: str
     rows: list[Row]
@@ -104,7 +99,7 @@ def grade(
 
     Args:
         course: the course folder.
-        assignments: names of released assignments.
+        assignments: names of released ones.
         crew: who grades; entered here, and only where there is something to grade.
         students: only these; everybody where it is empty.
         again: whether to grade what has not changed, too.

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
-from typing import Any
 
 import dask
 from dask.system import CPU_COUNT
@@ -23,7 +22,7 @@ from course_utils.classroom.course.folder import quiet
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
-from course_utils.classroom.run.warm import PLUGIN, WarmGraders, grade_one, prepare
+from course_utils.classroom.run.warm import PLUGIN, MakeGrader, WarmGraders, grade_one, prepare
 
 AHEAD = 2  # submissions a worker has beyond the one it is at, so that it never waits for the network
 WORKER_DEATHS = 3  # of workers that a submission may see before it waits for a worker of its own; machines do go away
@@ -53,11 +52,7 @@ class Crew:
     """
 
     def __init__(
-        self,
-        scheduler: str | None = None,
-        workers: int | None = None,
-        sandbox: bool = True,
-        make: Callable[..., Any] = Grader,
+        self, scheduler: str | None = None, workers: int | None = None, sandbox: bool = True, make: MakeGrader = Grader
     ) -> None:
         self.scheduler, self.workers, self.sandbox, self.make = scheduler, workers or CPU_COUNT, sandbox, make
         self.remarks: tuple[str, ...] = ()

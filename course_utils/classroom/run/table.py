@@ -21,7 +21,6 @@ class Row:
     """One student's line.
 
     Attributes:
-        student: nbgrader's student id.
         report: the result; None where there is none.
         reason: why there is no result, or why it is not written down everywhere: ``NO_SUBMISSION``, or what went wrong;
             else empty.
@@ -51,15 +50,8 @@ def cell(result: ExerciseResult) -> str:
 
 
 def class_table(assignment: str, rows: Sequence[Row]) -> str:
-    """The whole class in one assignment, as text.
-
-    Args:
-        assignment: its name.
-        rows: one for every student of the class, in the order in which they are shown.
-
-    Returns:
-        A line a student with points and outcome for each exercise, how often each outcome came, and below whatever a
-        person has to look at, by name.
+    """The whole class in one assignment, as text: a line for each row with points and outcome for each exercise, how
+    often each outcome came, and below whatever a person has to look at, by name.
     """
     if all(row.reason == NO_SUBMISSION for row in rows):
         return f"{assignment}: nobody of {len(rows)} handed it in"

@@ -15,19 +15,15 @@ from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
 
 PLUGIN = "course_utils.classroom"
+MakeGrader = Callable[..., Any]  # whose keyword ``sandbox`` says whether it holds students' code in one
 
 
 class WarmGraders(WorkerPlugin):
-    """A worker's graders: as many as it has threads, each started once and kept warm.
-
-    Args:
-        make: makes a grader, from whether it holds code in a sandbox.
-        sandbox: whether it does.
-    """
+    """A worker's graders: as many as it has threads, each made by ``make(sandbox=...)`` once and kept warm."""
 
     name = PLUGIN
 
-    def __init__(self, make: Callable[..., Any], sandbox: bool) -> None:
+    def __init__(self, make: MakeGrader, sandbox: bool) -> None:
         self.make, self.sandbox = make, sandbox
 
     def setup(self, worker: Worker) -> None:
