@@ -129,10 +129,7 @@ def _seeds(options: argparse.Namespace) -> int:
 
     course = ClassFolder(options.course)
     text = seeds_csv(course.course_id, course.students())
-    if options.to:
-        print(f"wrote {write_text(text, options.to)}")
-    else:
-        print(text, end="")
+    print(f"wrote {write_text(text, options.to)}\n" if options.to else text, end="")
     return 0
 
 

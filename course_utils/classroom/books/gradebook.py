@@ -7,6 +7,7 @@ process writes.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import ExitStack
@@ -15,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbformat
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 
 from course_utils.classroom.books.ledger import Ledger, Marks, Unusable, notebook_of
 from course_utils.classroom.course.folder import ClassFolder
@@ -136,14 +136,17 @@ class Books:
 
 
 def _marks(report: Report, timestamp: str) -> Marks:
-    from nbgrader.utils import compute_checksum, determine_grade, is_solution
+    from nbgrader.utils import compute_checksum, determine_grade
 
     scores = {
         result.grade_id: None if result.outcome == "review by hand" else result.earned for result in report.exercises
     }
     comments = {}
-    for cell in nbformat.v4.reads(report.notebook).cells:
-        if is_solution(cell):
+    for values in json.loads(report.notebook)["cells"]:
+        if values["metadata"].get("nbgrader", {}).get("solution"):
+            # Attachments and outputs, which may be anything, are left out.
+            kept = {"cell_type": values["cell_type"], "metadata": values["metadata"]}
+            cell = from_dict({**kept, "source": "".join(values["source"])})
             grading = cell.metadata.nbgrader
             comments[grading.grade_id] = "No response." if grading.get("checksum") == compute_checksum(cell) else None
             if grading.grade_id in scores:  # a written answer: 0 where it is untouched, else a person's to mark
