@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -33,14 +32,13 @@ class Books:
 
     def __init__(self, course: ClassFolder) -> None:
         self.course = course
-        self._open = ExitStack()
 
     def __enter__(self) -> Books:
-        self._ledger = Ledger(self._open.enter_context(self.course.gradebook()))
+        self._ledger = Ledger(self.course.gradebook())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        with self._open:
+        with self._ledger.gradebook:
             if kind is None or not issubclass(kind, Unusable):
                 self._ledger.commit()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
 from typing import Any, TextIO
 
 from course_utils.classroom.judging.results import Report
@@ -25,7 +24,6 @@ class Tally:
         self.total = total
         self.counts: Counter[str] = Counter()
         self._stream = stream or sys.stderr
-        self._open = ExitStack()
         self._bar: Any = None
 
     def __enter__(self) -> Tally:
@@ -35,14 +33,15 @@ class Tally:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             parts = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[counts]}"))
-            bar = Progress("grading", *parts, console=Console(file=self._stream))
-            self._bar = self._open.enter_context(bar)
+            self._bar = Progress("grading", *parts, console=Console(file=self._stream))
+            self._bar.start()
             self._task = self._bar.add_task("grading", total=self.total, counts="")
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._open.close()
-        if self._bar is None and (done := self.counts.total()):
+        if self._bar is not None:
+            self._bar.stop()
+        elif done := self.counts.total():
             self.say(f"{done} of {self.total} graded in {_words(time.monotonic() - self._begun)}{self._said()}")
 
     def add(self, report: Report | None) -> None:
