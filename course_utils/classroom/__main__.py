@@ -43,36 +43,32 @@ def _parser() -> argparse.ArgumentParser:
 
     release = commands.add_parser("release", help="make the notebooks that students get")
     release.set_defaults(command=_release)
-    _choose_assignments(release)
 
     seeds = commands.add_parser("seeds", help="list a drill seed for every student, as CSV")
     seeds.set_defaults(command=_seeds)
-    seeds.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
     seeds.add_argument("--to", type=Path, help="a file (default: standard output)")
 
     grade = commands.add_parser("grade", help="grade what was handed in and is not graded yet")
     grade.set_defaults(command=_grade)
-    _choose_assignments(grade)
-    grade.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
     grade.add_argument("--workers", type=_positive, help="processes on this machine (default: one for every core)")
     grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler, whose workers grade instead")
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
-    grade.add_argument(
-        "--no-sandbox",
-        dest="sandbox",
-        action="store_false",
-        help="run students' code with all your rights; recorded with every result",
-    )
+    no_sandbox = "run students' code with all your rights; recorded with every result"
+    grade.add_argument("--no-sandbox", dest="sandbox", action="store_false", help=no_sandbox)
 
     feedback = commands.add_parser("feedback", help="write each student's feedback, and look through it")
     feedback.set_defaults(command=_feedback)
-    _choose_assignments(feedback)
-    feedback.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
 
     export = commands.add_parser("export", help="write marks, outcomes and misunderstandings as files")
     export.set_defaults(command=_export)
-    _choose_assignments(export)
     export.add_argument("--to", type=Path, help="a folder (default: export in the course folder)")
+
+    for command in (release, grade, feedback, export):
+        command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
+    for command in (release, seeds, grade, feedback, export):
+        command.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
+    for command in (grade, feedback):
+        command.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
     return parser
 
 
@@ -81,11 +77,6 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("a number of 1 or more")
     return number
-
-
-def _choose_assignments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
-    command.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
 
 
 def _init(options: argparse.Namespace) -> int:
@@ -105,7 +96,7 @@ def _release(options: argparse.Namespace) -> int:
     from course_utils.classroom.course.release import release
 
     course = ClassFolder(options.course)
-    for assignment in course.choose(options.assignments, course.sources(), "source"):
+    for assignment in course.choose(options.assignments, "source"):
         released = release(course, assignment)
         whose = "the course's own learner notebook" if released.as_the_course else "made from your source"
         print(f"released {assignment}: {released.points:g} points, {whose}", flush=True)
@@ -118,7 +109,7 @@ def _grade(options: argparse.Namespace) -> int:
     from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
-    assignments = course.choose(options.assignments, course.released(), "released")
+    assignments = course.choose(options.assignments)
     if not options.sandbox:
         print(NO_SANDBOX, file=sys.stderr, flush=True)
     crew = Crew(options.scheduler, options.workers, options.sandbox)
@@ -138,10 +129,7 @@ def _seeds(options: argparse.Namespace) -> int:
 
     course = ClassFolder(options.course)
     text = seeds_csv(course.course_id, course.students())
-    if options.to:
-        print(f"wrote {write_text(text, options.to)}")
-    else:
-        print(text, end="")
+    print(f"wrote {write_text(text, options.to)}\n" if options.to else text, end="")
     return 0
 
 
@@ -149,19 +137,20 @@ def _feedback(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.feedback import feedback
 
     course = ClassFolder(options.course)
+    assignments = course.choose(options.assignments)
+    if not options.assignments:  # those of which something is graded
+        assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
     failed = False
-    for assignment in _graded(course, options.assignments):
+    for assignment in assignments:
         files = feedback(course, assignment, options.student)
-        withheld = [file for file in files if file.withheld]
-        print(
-            f"{assignment}: {len(files) - len(withheld)} feedback files in {course.path('feedback', '*', assignment)}"
-        )
+        written = sum(not file.withheld for file in files)
+        print(f"{assignment}: {written} feedback files in {course.path('feedback', '*', assignment)}")
         for file in files:
             if file.withheld:
                 print(f"  {file.student}: withheld, because {file.withheld}")
             elif file.names:
                 print(f"  {file.student}: look at it first, it names {', '.join(file.names)}")
-        failed = failed or bool(withheld)
+        failed = failed or written < len(files)
     return int(failed)
 
 
@@ -169,16 +158,9 @@ def _export(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.export import export
 
     course = ClassFolder(options.course)
-    assignments = course.choose(options.assignments, course.released(), "released")
-    for path in export(course, assignments, options.to or course.root / "export"):
+    for path in export(course, course.choose(options.assignments), options.to or course.root / "export"):
         print(f"wrote {path}")
     return 0
-
-
-def _graded(course: ClassFolder, names: list[str]) -> list[str]:
-    """The assignments that are named; where none is, those of which something is graded."""
-    chosen = course.choose(names, course.released(), "released")
-    return chosen if names else [name for name in chosen if course.api.get_autograded_students(name)] or chosen
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from course_utils.authoring.files import write_text
-from course_utils.classroom.books.kept import kept
+from course_utils.classroom.books.kept import kept, without_texts
 from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
 from course_utils.classroom.course import spreadsheet
 from course_utils.classroom.course.folder import ClassFolder
@@ -16,64 +16,41 @@ SCORES = ("raw_score", "late_submission_penalty", "score", "max_score")
 
 
 def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> list[Path]:
-    """Writes the files, in place of older ones of the same names.
+    """Writes the files into a folder, which is made, in place of older ones of the same names. Returns them in order:
 
     - ``grades.csv``: as nbgrader's own, with late penalties and the marks that people gave.
     - ``outcomes.csv``: a line for each student and exercise: points, outcome, misunderstandings.
     - ``misunderstood.csv`` and ``misunderstood.md``: how many students showed which misunderstanding.
     - ``ASSIGNMENT.png``: the same as a figure; ``ASSIGNMENT.txt``: the figure in words.
-
-    Args:
-        course: the course folder.
-        assignments: names of released assignments.
-        target: a folder; made where it does not exist.
-
-    Returns:
-        The files, in that order.
     """
     target.mkdir(parents=True, exist_ok=True)
-    written = [write_text(spreadsheet.as_csv(_marks(course, assignments)), target / "grades.csv")]
-    counts: list[ExerciseCounts] = []
-    handed_in: dict[str, int] = {}
-    lines: list[tuple[str, ...]] = [
-        ("assignment", "student", "exercise", "earned", "possible", "outcome", "said", "misconceptions")
+    reports = [
+        without_texts(found.report)
+        for assignment in assignments
+        for student in course.submitters(assignment)
+        if (found := kept(course.report(assignment, student)))
+    ]
+    counts = count(reports)
+    written = [
+        write_text(spreadsheet.as_csv(_marks(course, assignments)), target / "grades.csv"),
+        write_text(spreadsheet.as_csv(_outcomes(reports)), target / "outcomes.csv"),
+        write_text(as_csv(counts), target / "misunderstood.csv"),
+        write_text(as_markdown(counts), target / "misunderstood.md"),
     ]
     for assignment in assignments:
-        reports = []
-        for report in _reports(course, assignment):
-            lines += _outcomes(report)
-            reports.append(report)
-        counts += count(reports)
-        handed_in[assignment] = len(reports)
-    written.append(write_text(spreadsheet.as_csv(lines), target / "outcomes.csv"))
-    written.append(write_text(as_csv(counts), target / "misunderstood.csv"))
-    written.append(write_text(as_markdown(counts), target / "misunderstood.md"))
-    for assignment in assignments:
-        if handed_in[assignment]:
+        if handed_in := sum(report.assignment == assignment for report in reports):
             rows = [row for row in counts if row.assignment == assignment]
-            written += _figure(rows, handed_in[assignment], target / f"{assignment}.png")
+            written += _figure(rows, handed_in, target / f"{assignment}.png")
     return written
 
 
-def _reports(course: ClassFolder, assignment: str) -> Iterator[Report]:
-    for student in course.submitters(assignment):
-        found = kept(course.report(assignment, student))
-        if found is not None:
-            yield found.report
-
-
-def _outcomes(report: Report) -> Iterator[tuple[str, ...]]:
-    for result in report.exercises:
-        yield (
-            report.assignment,
-            report.student,
-            result.exercise,
-            f"{result.earned:g}",
-            f"{result.possible:g}",
-            result.outcome,
-            result.said or "",
-            "; ".join(result.misconceptions),
-        )
+def _outcomes(reports: Iterable[Report]) -> Iterator[tuple[str, ...]]:
+    yield ("assignment", "student", "exercise", "earned", "possible", "outcome", "said", "misconceptions")
+    for report in reports:
+        for result in report.exercises:
+            earned, possible = f"{result.earned:g}", f"{result.possible:g}"
+            head = (report.assignment, report.student, result.exercise, earned, possible, result.outcome)
+            yield (*head, result.said or "", "; ".join(result.misconceptions))
 
 
 def _marks(course: ClassFolder, assignments: Sequence[str]) -> Iterator[tuple[object, ...]]:

@@ -24,11 +24,9 @@ TELLTALE = 12  # characters without blanks; shorter lines of a solution, such as
 
 @dataclass(frozen=True)
 class Feedback:
-    """One student's feedback file.
+    """One student's feedback file, as HTML.
 
     Attributes:
-        student: nbgrader's student id.
-        path: the HTML file.
         withheld: why there is none, in one sentence; empty where there is.
         names: other students whose id stands in it.
     """
@@ -44,12 +42,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
 
     Each file is then looked through. Places on the teacher's machine are taken out of tracebacks. A file that holds a
     line of a solution, which the student did not write and was not given, is deleted and named. One that nbgrader could
-    not write is named, too.
-
-    Args:
-        course: the course folder.
-        assignment: the name of a released assignment.
-        students: only these; everybody where it is empty.
+    not write is named, too. Where ``students`` are named, it is for them alone.
 
     Raises:
         ValueError: nothing of the assignment is graded yet.
@@ -70,12 +63,13 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
             course.api.generate_feedback(assignment, pattern)
         given = _squeezed(" ".join(cell.source for cell in read(course.notebook("release", assignment)).cells))
         solution = solution_lines(read(course.notebook("source", assignment)))
-        everybody = course.students()
-        return [_look_through(course, assignment, student, given, solution, everybody) for student in graded]
+        secrets = {_squeezed(line): line for line in solution if _squeezed(line) not in given}
+        names = [name for name in course.students() if _squeezed(name) not in given]
+        return [_look_through(course, assignment, student, secrets, names) for student in graded]
 
 
 def _look_through(
-    course: ClassFolder, assignment: str, student: str, given: str, solution: Sequence[str], everybody: Iterable[str]
+    course: ClassFolder, assignment: str, student: str, secrets: dict[str, str], names: Iterable[str]
 ) -> Feedback:
     path = _page(course, assignment, student)
     if not path.is_file():  # once more, for its own log alone
@@ -87,16 +81,13 @@ def _look_through(
     if clean != text:
         write_text(clean, path)
     own = " ".join(cell.source for cell in read(course.notebook("autograded", assignment, student)).cells)
-    known = given + _squeezed(own)
     shown = _squeezed(re.sub(r"<[^<>]*>", "", re.sub(r"<(style|script)\b.*?</\1>", "", clean, flags=re.DOTALL)))
-    for line in solution:
-        squeezed = _squeezed(line)
-        if squeezed in shown and squeezed not in known:
+    for squeezed, line in secrets.items():
+        if squeezed in shown and squeezed not in _squeezed(own):
             path.unlink()
             return Feedback(student, path, f"it shows a line of the solution: {line}")
     words = set(re.findall(r"[\w.@-]+", visible_text(clean))) - set(re.findall(r"[\w.@-]+", own))
-    names = sorted(name for name in everybody if name != student and name in words and _squeezed(name) not in given)
-    return Feedback(student, path, names=tuple(names))
+    return Feedback(student, path, names=tuple(name for name in names if name != student and name in words))
 
 
 def _page(course: ClassFolder, assignment: str, student: str) -> Path:
@@ -112,8 +103,7 @@ def solution_lines(source: NotebookNode) -> list[str]:
     """The lines that a release takes out of a source: what is between solution markers, and model answers."""
     lines = []
     for cell in source.cells:
-        grading = cell.metadata.get("nbgrader", {})
-        if not grading.get("solution"):
+        if not cell.metadata.get("nbgrader", {}).get("solution"):
             continue
         inside = "BEGIN SOLUTION" not in cell.source
         for line in cell.source.splitlines():

@@ -17,18 +17,14 @@ MOST = 5  # misunderstandings that are drawn for an exercise; the table has them
 
 
 def plot_misunderstood(counts: Sequence[ExerciseCounts], students: int) -> Drawing:
-    """Draws how many students showed which misunderstanding, exercise by exercise.
-
-    Args:
-        counts: of one assignment, in the notebook's order.
-        students: how many handed it in.
+    """Draws how many of the students who handed an assignment in showed which misunderstanding, exercise by exercise.
 
     Returns:
         The figure, which says the same in words.
     """
     title = f"{counts[0].assignment if counts else 'Nothing handed in'}: what {students} students misunderstood"
-    rows = sum(1 + max(1, len(_drawn(row))) for row in counts)
-    height = 68 + ROW * rows + GAP * (len(counts) - 1)
+    lines = sum(1 + max(1, len(row.misconceptions[:MOST])) for row in counts)
+    height = 68 + ROW * lines + GAP * (len(counts) - 1)
     with style():
         figure = new_figure(WIDTH, height)
         ax = figure.add_axes((0, 0, 1, 1))
@@ -36,51 +32,43 @@ def plot_misunderstood(counts: Sequence[ExerciseCounts], students: int) -> Drawi
         ax.set_xlim(0, WIDTH)
         ax.set_ylim(height, 0)
         heading = shortened(title, WIDTH - 2 * MARGIN, lambda text: text_width(text, TITLE_SIZE, True))
+        _text(ax, MARGIN, 20, heading, TITLE_SIZE, fontweight="bold")
         said = f"bars: students whose card named it, of the {students} who handed it in"
-        _text(ax, MARGIN, 20, heading, bold=True)
-        _text(ax, MARGIN, 38, said, TEXT_SIZE, QUIET_INK)
+        _text(ax, MARGIN, 38, said, color=QUIET_INK)
         y = 62.0
         for row in counts:
-            _text(ax, MARGIN, y, row.exercise, HEAD_SIZE, bold=True)
-            _text(ax, NAMES, y, f"{row.passed} of {row.attempted} who tried it passed", TEXT_SIZE, QUIET_INK)
-            y += ROW
-            y = _bars(ax, row, y, students) + GAP
+            _text(ax, MARGIN, y, row.exercise, HEAD_SIZE, fontweight="bold")
+            _text(ax, NAMES, y, f"{row.passed} of {row.attempted} who tried it passed", color=QUIET_INK)
+            y = _bars(ax, row, y + ROW, students) + GAP
         return Drawing(figure, ax, _in_words(title, counts), own=True)
 
 
-def _drawn(row: ExerciseCounts) -> tuple[tuple[str, int], ...]:
-    return row.misconceptions[:MOST]
-
-
 def _bars(ax: Any, row: ExerciseCounts, y: float, students: int) -> float:
-    room = WIDTH - NAMES - MARGIN - 28
+    """Draws one exercise's bars from ``y`` down. Returns where they end."""
     if not row.misconceptions:
         said = "everybody who tried it passed" if row.understood else "no misunderstanding was recognised"
-        _text(ax, MARGIN + 12, y, said, TEXT_SIZE, QUIET_INK)
+        _text(ax, MARGIN + 12, y, said, color=QUIET_INK)
         return y + ROW
     top = y - ROW / 2
-    for name, number in _drawn(row):
+    for name, number in row.misconceptions[:MOST]:
         fitted = shortened(name, NAMES - MARGIN - 22, lambda text: text_width(text, TEXT_SIZE))
-        _text(ax, MARGIN + 12, y, fitted, TEXT_SIZE)
-        length = room * number / max(students, number)
+        _text(ax, MARGIN + 12, y, fitted)
+        length = (WIDTH - NAMES - MARGIN - 28) * number / max(students, number)
         ax.barh(y, length, height=BAR, left=NAMES, color=BLUE)
-        _text(ax, NAMES + length + 6, y, str(number), TEXT_SIZE)
+        _text(ax, NAMES + length + 6, y, str(number))
         y += ROW
     ax.plot([NAMES, NAMES], [top, y - ROW / 2], color=RULE, linewidth=0.8)
     return y
 
 
-def _text(
-    ax: Any, x: float, y: float, text: str, size: float = TITLE_SIZE, color: str = INK, bold: bool = False
-) -> None:
-    weight = "bold" if bold else "normal"
-    ax.text(x, y, text, fontsize=size, color=color, fontweight=weight, va="center", parse_math=False)
+def _text(ax: Any, x: float, y: float, text: str, size: float = TEXT_SIZE, **look: Any) -> None:
+    ax.text(x, y, text, fontsize=size, va="center", parse_math=False, **{"color": INK, **look})
 
 
 def _in_words(title: str, counts: Sequence[ExerciseCounts]) -> str:
     words = [f"{title}."]
     for row in counts:
-        named = ", ".join(f"{name} ({number})" for name, number in _drawn(row)) or "none recognised"
+        named = ", ".join(f"{name} ({number})" for name, number in row.misconceptions[:MOST]) or "none recognised"
         what = "" if row.understood else f"; {named}"
         words.append(f"{row.exercise}: {row.passed} of {row.attempted} passed{what}.")
     return " ".join(words)

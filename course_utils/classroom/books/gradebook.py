@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbformat
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 
 from course_utils.classroom.books.ledger import Ledger, Marks, Unusable, notebook_of
 from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.judging.results import ExerciseResult, Report
+from course_utils.classroom.judging.results import Report
 
 if TYPE_CHECKING:
     from nbgrader.api import SubmittedAssignment
@@ -34,15 +32,13 @@ class Books:
 
     def __init__(self, course: ClassFolder) -> None:
         self.course = course
-        self._open = ExitStack()
 
     def __enter__(self) -> Books:
-        gradebook = self._open.enter_context(self.course.gradebook())
-        self._ledger = Ledger(gradebook)
+        self._ledger = Ledger(self.course.gradebook())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        with self._open:
+        with self._ledger.gradebook:
             if kind is None or not issubclass(kind, Unusable):
                 self._ledger.commit()
 
@@ -65,12 +61,12 @@ class Books:
             Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
             OSError: the notebook cannot be written.
         """
-        time = _time(timestamp)
-        self._ledger.enter(_marks(report, time))
+        marks = _marks(report, timestamp)
+        self._ledger.enter(marks)
         notebook = self.course.notebook("autograded", report.assignment, report.student)
         notebook.parent.mkdir(parents=True, exist_ok=True)
         self._write(notebook, report.notebook)
-        if time:
+        if marks.timestamp:
             self._write(notebook.with_name("timestamp.txt"), timestamp + "\n")
             return ()
         notebook.with_name("timestamp.txt").unlink(missing_ok=True)
@@ -78,19 +74,17 @@ class Books:
         return (strange,) if timestamp else ()
 
     def holds(self, report: Report, timestamp: str) -> bool:
-        """Whether all that ``enter`` would write is there."""
+        """Whether all that ``enter`` would write is there, and what it wrote was committed."""
         notebook = self.course.notebook("autograded", report.assignment, report.student)
         try:
             if notebook.read_text(encoding="utf-8") != report.notebook:
                 return False
-        except (OSError, ValueError):
-            return False
-        submission = self._ledger.find(report.assignment, report.student)
-        if submission is None or (_time(timestamp) and submission.timestamp != _time(timestamp)):
+            submission = self._ledger.gradebook.find_submission(report.assignment, report.student)
+        except (OSError, ValueError):  # of which nbgrader's MissingEntry is one
             return False
         scores = {grade.name: grade.auto_score for grade in notebook_of(submission).grades}
-        wanted = _marks(report, None).scores
-        return all(name in scores and scores[name] == score for name, score in wanted.items())
+        wanted = _marks(report, timestamp)
+        return wanted.timestamp in (None, submission.timestamp) and scores == {**scores, **wanted.scores}
 
     def apply_penalties(self, assignment: str) -> dict[str, str]:
         """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
@@ -130,49 +124,32 @@ class Books:
 
     def _write(self, path: Path, text: str) -> None:
         """Writes a file whole or not at all. What a power cut takes of it, the kept result gives back."""
-        # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
-        mode = 0o664 if self.course.api.coursedir.groupshared else 0o444
         part = path.with_name(f".{path.name}.part")
         part.unlink(missing_ok=True)
         with part.open("x", encoding="utf-8", newline="") as file:
             file.write(text)
-        part.chmod(mode)
+        # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
+        part.chmod(0o664 if self.course.api.coursedir.groupshared else 0o444)
         os.replace(part, path)
 
 
-def _marks(report: Report, timestamp: datetime | None) -> Marks:
-    from nbgrader.utils import compute_checksum, is_solution
+def _marks(report: Report, timestamp: str) -> Marks:
+    from nbgrader.utils import compute_checksum, determine_grade
 
-    cells = _cells(report)
-    scores = {result.grade_id: _automatic(result, cells.get(result.grade_id)) for result in report.exercises}
+    scores = {
+        result.grade_id: None if result.outcome == "review by hand" else result.earned for result in report.exercises
+    }
     comments = {}
-    for name, cell in cells.items():
-        if is_solution(cell):
-            untouched = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
-            comments[name] = "No response." if untouched else None
-    return Marks(report.student, report.assignment, timestamp, scores, comments)
-
-
-def _cells(report: Report) -> dict[str, NotebookNode]:
-    """The cells of the graded notebook that nbgrader knows by name."""
-    cells = (
-        nbformat.from_dict(cell) for cell in json.loads(report.notebook)["cells"] if "nbgrader" in cell["metadata"]
-    )
-    return {cell.metadata.nbgrader.grade_id: cell for cell in map(_with_source, cells)}
-
-
-def _with_source(cell: NotebookNode) -> NotebookNode:
-    cell.source = "".join(cell.source)
-    return cell
-
-
-def _automatic(result: ExerciseResult, cell: NotebookNode | None) -> float | None:
-    """The automatic score; None where a person has to give one."""
-    from nbgrader.utils import determine_grade, is_solution
-
-    if cell is not None and is_solution(cell):
-        return determine_grade(cell)[0]  # a written answer: 0 where it is untouched, else a person's to mark
-    return None if result.outcome == "review by hand" else result.earned
+    for values in json.loads(report.notebook)["cells"]:
+        if values["metadata"].get("nbgrader", {}).get("solution"):
+            # Attachments and outputs, which may be anything, are left out.
+            kept = {"cell_type": values["cell_type"], "metadata": values["metadata"]}
+            cell = from_dict({**kept, "source": "".join(values["source"])})
+            grading = cell.metadata.nbgrader
+            comments[grading.grade_id] = "No response." if grading.get("checksum") == compute_checksum(cell) else None
+            if grading.grade_id in scores:  # a written answer: 0 where it is untouched, else a person's to mark
+                scores[grading.grade_id] = determine_grade(cell)[0]
+    return Marks(report.student, report.assignment, _time(timestamp), scores, comments)
 
 
 def _time(timestamp: str) -> datetime | None:

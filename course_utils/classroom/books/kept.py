@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -21,16 +21,8 @@ from course_utils.classroom.judging.results import Report
 FORMAT = 1
 PACKAGE = Path(__file__).resolve().parents[2]
 # What these hold decides no mark: a new figure or another word in the table must not grade a class again.
-_NO_MARKS = (
-    "authoring",
-    "draw",
-    "drills",
-    "progress",
-    "workspace",
-    "classroom/books",
-    "classroom/course",
-    "classroom/run",
-)
+_NO_MARKS: tuple[str, ...] = ("authoring", "draw", "drills", "progress", "workspace")
+_NO_MARKS += ("classroom/books", "classroom/course", "classroom/run")
 
 
 @dataclass(frozen=True)
@@ -62,22 +54,15 @@ def package_version() -> str:
 
 def key_of(submission: Submission, released: str) -> str:
     """A text that stays the same as long as grading again would give the same result."""
-    parts = (submission.digest, hashlib.sha256(released.encode()).hexdigest(), package_version())
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return _digest("\n".join((submission.digest, _digest(released), package_version())))
 
 
 def keep(path: Path, result: Kept) -> None:
     """Writes a result to its file, in place of an older one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     report = result.report.to_json()
-    values = {
-        "format": FORMAT,
-        "key": result.key,
-        "graded_with": package_version(),
-        "timestamp": result.timestamp,
-        "digest": _digest(report),
-        "report": json.loads(report),
-    }
+    values = {"format": FORMAT, "key": result.key, "graded_with": package_version(), "timestamp": result.timestamp}
+    values |= {"digest": _digest(report), "report": json.loads(report)}
     write_text(json.dumps(values, ensure_ascii=False, indent=1) + "\n", path)
 
 
@@ -93,5 +78,11 @@ def kept(path: Path) -> Kept | None:
         return None
 
 
-def _digest(report: str) -> str:
-    return hashlib.sha256(report.encode()).hexdigest()
+def without_texts(report: Report) -> Report:
+    """The report without its notebook and cards, which are on disk: a class of thousands fits into memory."""
+    exercises = tuple(replace(result, text="", html="") for result in report.exercises)
+    return replace(report, notebook="", exercises=exercises)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -7,13 +7,12 @@ classes.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from course_utils.base.errors import explain
 from course_utils.classroom.course.folder import quiet
@@ -25,7 +24,6 @@ PATIENCE_SECONDS = 60.0  # for a gradebook that somebody else is writing to: a f
 ATTEMPTS = 3  # where others enter the same rows
 MOST_PENDING = 100  # marks of so many submissions wait for one transaction,
 LONGEST_PENDING_SECONDS = 2.0  # but none longer than this
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,7 @@ class Marks:
     """What goes into the gradebook for one submission.
 
     Attributes:
-        student: nbgrader's student id.
-        assignment: the assignment's name; its notebook is called the same.
+        assignment: its name; its notebook is called the same.
         timestamp: when it was handed in, in UTC; None where that is not known.
         scores: graded cell -> automatic score; None where a person has to give one.
         comments: solution cell -> automatic comment, None for none.
@@ -45,14 +42,6 @@ class Marks:
     timestamp: datetime | None
     scores: Mapping[str, float | None]
     comments: Mapping[str, str | None]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """An assignment's rows: the ids of its notebooks, and of their cells by name."""
-
-    assignment_id: str
-    notebooks: Mapping[str, tuple[str, Mapping[str, str], Mapping[str, str]]]  # name -> id, graded, commented
 
 
 class Unusable(ValueError):
@@ -72,10 +61,9 @@ class Ledger:
     def __init__(self, gradebook: Gradebook) -> None:
         self.gradebook = gradebook
         self.refused: dict[tuple[str, str], Exception] = {}
-        self._plans: dict[str, _Plan] = {}
+        self._graded: dict[str, set[str]] = {}  # assignment -> its graded cells
         self._pending: dict[tuple[str, str], Marks] = {}
         self._since = 0.0
-        self._forget()
 
     def enter(self, marks: Marks) -> None:
         """Takes marks; they are in the gradebook by the next ``commit``, which comes by itself when many wait.
@@ -83,21 +71,24 @@ class Ledger:
         Raises:
             Unusable: the gradebook does not know the assignment or one of the cells; or it cannot be written.
         """
-        _, graded, _ = self._plan(marks.assignment).notebooks[marks.assignment]
-        unknown = sorted(set(marks.scores) - set(graded))
-        if unknown:
-            raise Unusable(
-                explain(
-                    f"The gradebook knows no graded cell {', '.join(unknown)} in {marks.assignment}.",
-                    "the released notebook and the gradebook agree.",
-                    try_this=f"python -m course_utils.classroom release {marks.assignment}",
-                )
-            )
+        if unknown := sorted(set(marks.scores) - self._graded_cells(marks.assignment)):
+            raise Unusable(_not_released(f"graded cell {', '.join(unknown)} in {marks.assignment}", marks.assignment))
         if not self._pending:
             self._since = time.monotonic()
         self._pending[marks.assignment, marks.student] = marks
         if len(self._pending) >= MOST_PENDING or time.monotonic() - self._since >= LONGEST_PENDING_SECONDS:
             self.commit()
+
+    def _graded_cells(self, name: str) -> set[str]:
+        from nbgrader.api import MissingEntry
+
+        if name not in self._graded:
+            try:
+                notebook = self.gradebook.find_notebook(name, name)
+            except MissingEntry:
+                raise Unusable(_not_released(f"notebook {name} in an assignment {name}", name)) from None
+            self._graded[name] = {cell.name for cell in (*notebook.grade_cells, *notebook.task_cells)}
+        return self._graded[name]
 
     def commit(self) -> None:
         """Writes what waits, in one transaction; what the gradebook does not take of one submission is in ``refused``.
@@ -121,14 +112,7 @@ class Ledger:
                 for marks in waiting:
                     self._write_all([marks])
 
-    def find(self, assignment: str, student: str) -> SubmittedAssignment | None:
-        """The submission's row; None where there is none."""
-        if student not in self._those_who_submitted(assignment):
-            return None
-        self.commit()
-        return self.gradebook.find_submission(assignment, student)
-
-    def patiently(self, write: Callable[[], _Result]) -> _Result:
+    def patiently(self, write: Callable[[], object]) -> None:
         """Runs something that writes, again and again while somebody else holds the gradebook.
 
         Raises:
@@ -137,11 +121,12 @@ class Ledger:
         from nbgrader.api import InvalidEntry
         from sqlalchemy.exc import IntegrityError, OperationalError
 
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        for attempt in itertools.count(1):
+        deadline, attempts = time.monotonic() + PATIENCE_SECONDS, 0
+        while True:
             try:
                 with quiet("tornado.application"):  # where nbgrader logs the traceback
-                    return write()
+                    write()
+                return
             except (OperationalError, InvalidEntry) as error:  # nbgrader wraps the one into the other
                 self.gradebook.db.rollback()
                 if "locked" not in str(error) or time.monotonic() > deadline:
@@ -156,54 +141,24 @@ class Ledger:
                 time.sleep(0.2)
             except Exception as error:
                 self.gradebook.db.rollback()
-                self._forget()
+                attempts += 1
                 # Else somebody has entered the same student or submission meanwhile.
-                if not isinstance(error, IntegrityError) or attempt == ATTEMPTS:
+                if not isinstance(error, IntegrityError) or attempts == ATTEMPTS:
                     raise
-        raise AssertionError("unreachable: the loop above ends by returning or raising")
-
-    def _forget(self) -> None:
-        self._students = {student.id for student in self.gradebook.students}
-        self._submitted: dict[str, set[str]] = {}
 
     def _write(self, waiting: list[Marks]) -> None:
         from nbgrader.api import Student
 
         database = self.gradebook.db
-        new = {marks.student for marks in waiting} - self._students
+        students = {marks.student for marks in waiting}
         with database.no_autoflush:
-            database.add_all(Student(id=student) for student in sorted(new))
+            known = {name for (name,) in database.query(Student.id).filter(Student.id.in_(students))}
+            database.add_all(Student(id=name) for name in sorted(students - known))
             for marks in waiting:
-                if marks.student in self._those_who_submitted(marks.assignment):
-                    self._change(marks)
-                else:
-                    self._add(marks)
+                self._set(self._submission(marks.assignment, marks.student), marks)
             database.commit()
-        self._students |= new
-        for marks in waiting:
-            self._those_who_submitted(marks.assignment).add(marks.student)
 
-    def _add(self, marks: Marks) -> None:
-        # The rows that Gradebook.add_submission makes:
-        # https://github.com/jupyter/nbgrader/blob/v0.9.5/nbgrader/api.py#L2197
-        from nbgrader.api import Comment, Grade, SubmittedAssignment, SubmittedNotebook
-
-        plan = self._plan(marks.assignment)
-        submission = SubmittedAssignment(
-            assignment_id=plan.assignment_id, student_id=marks.student, timestamp=marks.timestamp
-        )
-        for name, (notebook_id, graded, commented) in plan.notebooks.items():
-            notebook = SubmittedNotebook(notebook_id=notebook_id, assignment=submission)
-            ours = name == marks.assignment
-            for cell, cell_id in graded.items():
-                score = marks.scores.get(cell) if ours else None
-                Grade(cell_id=cell_id, notebook=notebook, auto_score=score, needs_manual_grade=score is None)
-            for cell, cell_id in commented.items():
-                Comment(cell_id=cell_id, notebook=notebook, auto_comment=marks.comments.get(cell) if ours else None)
-        self.gradebook.db.add(submission)
-
-    def _change(self, marks: Marks) -> None:
-        submission = self.gradebook.find_submission(marks.assignment, marks.student)
+    def _set(self, submission: SubmittedAssignment, marks: Marks) -> None:
         if marks.timestamp is not None:
             submission.timestamp = marks.timestamp
         notebook = notebook_of(submission)
@@ -216,38 +171,33 @@ class Ledger:
             if comment.name in marks.comments:
                 comment.auto_comment = marks.comments[comment.name]
 
-    def _those_who_submitted(self, assignment: str) -> set[str]:
-        if assignment not in self._submitted:
-            from nbgrader.api import SubmittedAssignment
+    def _submission(self, name: str, student: str) -> SubmittedAssignment:
+        """The submission's row; made, with those below it, where there is none."""
+        from nbgrader.api import Comment, Grade, MissingEntry, SubmittedAssignment, SubmittedNotebook
 
-            plan = self._plan(assignment)
-            rows = self.gradebook.db.query(SubmittedAssignment.student_id).filter_by(assignment_id=plan.assignment_id)
-            self._submitted[assignment] = {student for (student,) in rows}
-        return self._submitted[assignment]
+        try:
+            return self.gradebook.find_submission(name, student)
+        except MissingEntry:
+            pass
+        # The rows that Gradebook.add_submission makes:
+        # https://github.com/jupyter/nbgrader/blob/v0.9.5/nbgrader/api.py#L2197
+        submission = SubmittedAssignment(assignment=self.gradebook.find_assignment(name), student_id=student)
+        for notebook in submission.assignment.notebooks:
+            row = SubmittedNotebook(notebook=notebook, assignment=submission)
+            for cell in (*notebook.grade_cells, *notebook.task_cells):
+                Grade(cell=cell, notebook=row, needs_manual_grade=True)
+            for cell in (*notebook.solution_cells, *notebook.task_cells):
+                Comment(cell=cell, notebook=row)
+        self.gradebook.db.add(submission)
+        return submission
 
-    def _plan(self, name: str) -> _Plan:
-        if name not in self._plans:
-            from nbgrader.api import MissingEntry
 
-            try:
-                assignment = self.gradebook.find_assignment(name)
-                notebooks = {}
-                for notebook in assignment.notebooks:
-                    tasks = {cell.name: cell.id for cell in notebook.task_cells}
-                    graded = {cell.name: cell.id for cell in notebook.grade_cells} | tasks
-                    commented = {cell.name: cell.id for cell in notebook.solution_cells} | tasks
-                    notebooks[notebook.name] = (notebook.id, graded, commented)
-                notebooks[name]
-            except (MissingEntry, KeyError):
-                raise Unusable(
-                    explain(
-                        f"The gradebook knows no notebook {name} in an assignment {name}.",
-                        "the assignment was released, and its notebook is called the same.",
-                        try_this=f"python -m course_utils.classroom release {name}",
-                    )
-                ) from None
-            self._plans[name] = _Plan(assignment.id, notebooks)
-        return self._plans[name]
+def _not_released(what: str, assignment: str) -> str:
+    return explain(
+        f"The gradebook knows no {what}.",
+        "the assignment was released, and its notebook is called the same.",
+        try_this=f"python -m course_utils.classroom release {assignment}",
+    )
 
 
 def notebook_of(submission: SubmittedAssignment) -> SubmittedNotebook:

@@ -1,6 +1,6 @@
 """Which misunderstandings a class showed, counted from its results (``count``), as CSV and Markdown.
 
-Data in, text out; imports results, spreadsheet and markup's cleaning.
+Data in, text out.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from course_utils.base.markup import clean
 from course_utils.classroom.course import spreadsheet
-from course_utils.classroom.judging.results import Report
+from course_utils.classroom.judging.results import ExerciseResult, Report
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,6 @@ class ExerciseCounts:
     """One exercise of an assignment over the whole class.
 
     Attributes:
-        assignment: the assignment's name.
-        exercise: the exercise's name.
         attempted: students whose answer was looked at: everybody who changed the stub and whose file could be read.
         passed: students who earned all of it.
         misconceptions: each misunderstanding with the number of students whose card named it, most frequent first. A
@@ -40,31 +39,23 @@ class ExerciseCounts:
 
 
 def count(reports: Iterable[Report]) -> list[ExerciseCounts]:
-    """Counts over the reports of one assignment, by exercise, in the notebook's order; written answers are left out."""
-    order: dict[str, None] = {}
-    attempted: Counter[str] = Counter()
-    passed: Counter[str] = Counter()
-    shown: dict[str, Counter[str]] = {}
-    assignment = ""
+    """Counts over reports, by assignment and exercise, in the order of the reports; written answers are left out."""
+    found: dict[tuple[str, str], list[ExerciseResult]] = {}
     for report in reports:
-        assignment = report.assignment
         for result in report.exercises:
-            if not result.grade_id.endswith("-check"):
-                continue
-            name = result.exercise
-            order.setdefault(name)
-            attempted[name] += result.outcome not in ("not attempted", "unreadable")
-            passed[name] += result.outcome == "passed"
-            shown.setdefault(name, Counter()).update(
-                {" ".join(clean(text, 200).split()) for text in result.misconceptions}
-            )
-    return [
-        ExerciseCounts(assignment, name, attempted[name], passed[name], _most_frequent(shown[name])) for name in order
-    ]
+            if result.grade_id.endswith("-check"):
+                found.setdefault((report.assignment, result.exercise), []).append(result)
+    return [_counts(assignment, exercise, results) for (assignment, exercise), results in found.items()]
 
 
-def _most_frequent(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
+def _counts(assignment: str, exercise: str, results: Sequence[ExerciseResult]) -> ExerciseCounts:
+    attempted = sum(result.outcome not in ("not attempted", "unreadable") for result in results)
+    passed = sum(result.outcome == "passed" for result in results)
+    named: Counter[str] = Counter()
+    for result in results:
+        named.update({" ".join(clean(text, 200).split()) for text in result.misconceptions})
+    by_number = sorted(named.items(), key=lambda item: (-item[1], item[0]))
+    return ExerciseCounts(assignment, exercise, attempted, passed, tuple(by_number))
 
 
 def as_csv(counts: Iterable[ExerciseCounts]) -> str:
@@ -76,27 +67,18 @@ def as_csv(counts: Iterable[ExerciseCounts]) -> str:
     return spreadsheet.as_csv(lines)
 
 
-def as_markdown(counts: Sequence[ExerciseCounts]) -> str:
+def as_markdown(counts: Iterable[ExerciseCounts]) -> str:
     """The same as a table to read or to paste, a section for each assignment."""
     lines = ["# What the class misunderstood", ""]
-    for assignment in dict.fromkeys(row.assignment for row in counts):
+    for assignment, rows in groupby(counts, key=lambda row: row.assignment):
         lines += [f"## {assignment}", "", "| Exercise | Attempted | Passed | Misunderstanding | Students |"]
         lines += ["|---|---|---|---|---|"]
-        for row in counts:
-            if row.assignment == assignment:
-                lines += _table_lines(row)
+        for row in rows:
+            head = f"{row.exercise} | {row.attempted} | {row.passed}"
+            for name, students in row.misconceptions or (("" if row.understood else "none seen", 0),):
+                share = f"{students} ({students / row.attempted:.0%})" if row.attempted and students else ""
+                escaped = name.replace("|", "\\|")
+                lines.append(f"| {head} | {escaped} | {share} |".replace("  ", " "))
+                head = " | | "
         lines.append("")
     return "\n".join(lines)
-
-
-def _table_lines(row: ExerciseCounts) -> list[str]:
-    lines, head = [], f"{row.exercise} | {row.attempted} | {row.passed}"
-    for name, students in row.misconceptions or (("" if row.understood else "none seen", 0),):
-        of = f"{students} ({students / row.attempted:.0%})" if row.attempted and students else ""
-        lines.append(f"| {head} | {_escaped(name)} | {of} |".replace("  ", " "))
-        head = " | | "
-    return lines
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_utils.authoring.files import Course, write_text
+from course_utils.authoring.files import Course, topic_of, write_text
 from course_utils.base.errors import explain
 from course_utils.classroom.course.folder import CONFIG
 
@@ -67,7 +68,7 @@ def create(root: Path, lessons: Iterable[str] = (), course_id: str = "", checkou
     """
     root = root.resolve()
     course_id = course_id or root.name
-    if not course_id or not all(character.isalnum() or character in "-_." for character in course_id):
+    if not re.fullmatch(r"[\w.-]+", course_id):
         raise ValueError(
             explain(
                 f"The course id would be {course_id!r}.",
@@ -85,20 +86,16 @@ def create(root: Path, lessons: Iterable[str] = (), course_id: str = "", checkou
             )
         )
     texts = {root / CONFIG: CONFIG_TEXT.format(course_id=course_id)}
-    for path in _solutions(Course(checkout), list(lessons)):
+    course = Course(checkout)
+    # "detach" means "03_detach": teachers and learners call a lesson by its name.
+    full = {topic_of(path): path.stem for path in course.solution_paths()}
+    for path in course.solution_paths([full.get(Path(name).stem, name) for name in lessons]):
         texts[root / "source" / path.stem / path.name] = path.read_text(encoding="utf-8")
     written, kept = [], []
     for path, text in texts.items():
-        if path.exists():
-            if path.read_text(encoding="utf-8") != text:
-                kept.append(path)
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written.append(write_text(text, path))
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written.append(write_text(text, path))
+        elif path.read_text(encoding="utf-8") != text:
+            kept.append(path)
     return Created(tuple(written), tuple(kept))
-
-
-def _solutions(course: Course, names: list[str]) -> list[Path]:
-    # "detach" means "03_detach": teachers and learners call a lesson by its name.
-    full = {path.stem.partition("_")[2]: path.stem for path in course.solution_paths()}
-    return course.solution_paths([full.get(Path(name).stem, name) for name in names])

@@ -58,11 +58,14 @@ class ClassFolder:
     @cached_property
     def api(self) -> NbGraderAPI:
         """nbgrader's own interface to this course."""
-        _put_scripts_on_path()
         from nbgrader.apps import NbGrader
         from nbgrader.apps.api import NbGraderAPI
         from traitlets.config import PyFileConfigLoader
 
+        # nbgrader calls `alembic` as a command when it makes a gradebook; it lies beside this interpreter.
+        scripts = str(Path(sys.executable).parent)
+        if scripts not in os.get_exec_path():
+            os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH", ""))))
         app = NbGrader()
         app.load_cwd_config = False  # this folder's settings, wherever the command is run
         with quiet(app.log.name, logging.ERROR):  # it warns of a missing configuration in the user's own folders
@@ -71,8 +74,9 @@ class ClassFolder:
             settings = app.config.CourseDirectory
             # Paths in the settings count from this folder, as for plain nbgrader, which is run inside it.
             settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
-            if "db_url" in settings:
-                settings.db_url = _absolute(settings.db_url, self.root)
+            scheme, slashes, file = settings.get("db_url", "").partition("sqlite:///")
+            if slashes and not scheme and file:
+                settings.db_url = f"sqlite:///{self.root / file}"
             pages = app.config.HTMLExporter
             pages.filters = {**pages.get("filters", {}), **FILTERS}
             pages.preprocessors = list(dict.fromkeys([*pages.get("preprocessors", []), *PREPROCESSORS]))
@@ -82,14 +86,9 @@ class ClassFolder:
     def course_id(self) -> str:
         return self.api.coursedir.course_id
 
-    @contextmanager
-    def gradebook(self) -> Iterator[Gradebook]:
-        """The gradebook, open until the end of the block."""
-        gradebook = self.api.gradebook
-        try:
-            yield gradebook
-        finally:
-            gradebook.close()
+    def gradebook(self) -> Gradebook:
+        """The gradebook, open until the end of a ``with`` block."""
+        return self.api.gradebook
 
     def path(self, step: str, student: str, assignment: str) -> Path:
         """The folder of one of nbgrader's steps (``"submitted"``, ``"release"``, ...) for a student's assignment."""
@@ -109,17 +108,17 @@ class ClassFolder:
         """The assignments that were released, in order."""
         return [name for name in self.sources() if self.notebook("release", name).is_file()]
 
-    def choose(self, names: Iterable[str], known: list[str], what: str) -> list[str]:
-        """Those of ``known`` that are named; all where nothing is named.
+    def choose(self, names: Iterable[str], what: str = "released") -> list[str]:
+        """The assignments that are named; all where nothing is named.
 
         Args:
             names: as typed: ``03_detach``, with or without ``.ipynb``.
-            known: the assignments to choose from.
-            what: what they are, for the message: ``"released"``.
+            what: to choose from: ``"released"``, or ``"source"`` for all that have one.
 
         Raises:
             ValueError: one is not among them, or there are none at all.
         """
+        known = self.released() if what == "released" else self.sources()
         wanted = [Path(name).stem for name in names]
         if not known:
             command = "init ." if what == "source" else "release"
@@ -130,8 +129,7 @@ class ClassFolder:
                     try_this=f"python -m course_utils.classroom {command}",
                 )
             )
-        unknown = [name for name in wanted if name not in known]
-        if unknown:
+        if unknown := [name for name in wanted if name not in known]:
             raise ValueError(
                 explain(f"There is no {what} assignment {', '.join(unknown)}.", "one of " + ", ".join(known) + ".")
             )
@@ -181,20 +179,6 @@ def _trouble(student: str, folder: str) -> str:
     if re.search(r"[\n*?<>\ud800-\udfff]", student):
         return "the folder's name cannot be a student's id; rename it"
     return ""
-
-
-def _absolute(db_url: str, root: Path) -> str:
-    scheme, file = db_url[:10], db_url[10:]
-    if scheme != "sqlite:///" or not file:
-        return db_url
-    return scheme + str(root / file)
-
-
-def _put_scripts_on_path() -> None:
-    # nbgrader calls `alembic` as a command when it makes a gradebook; it lies beside this interpreter.
-    scripts = str(Path(sys.executable).parent)
-    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
-        os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH", ""))))
 
 
 @contextmanager

@@ -19,9 +19,13 @@ def only_one(root: Path) -> Iterator[None]:
     Raises:
         ValueError: another command holds it.
     """
+    import fcntl  # where there is none, on Windows, grading cannot run in any case: it forks
+
     descriptor = os.open(root / NAME, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        if not _lock(descriptor):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             holder = os.read(descriptor, 40).decode("ascii", "replace").strip() or "another process"
             raise ValueError(
                 explain(
@@ -30,19 +34,9 @@ def only_one(root: Path) -> Iterator[None]:
                     "two that grade would enter the same marks twice.",
                     "wait until it has ended; a table at its end says what it did.",
                 )
-            )
+            ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    import fcntl  # where there is none, on Windows, grading cannot run in any case: it forks
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

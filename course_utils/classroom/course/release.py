@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from course_utils.authoring.build import learner_text
 from course_utils.authoring.files import read, topic_of
@@ -24,14 +23,10 @@ class Released:
     """One released assignment.
 
     Attributes:
-        assignment: its name.
-        path: the released notebook.
         points: what all its graded cells can earn.
         as_the_course: whether it is, byte for byte, the course's own learner notebook.
     """
 
-    assignment: str
-    path: Path
     points: float
     as_the_course: bool
 
@@ -47,7 +42,15 @@ def release(course: ClassFolder, assignment: str) -> Released:
             refuses; the message lists what to mend. Then no new release is written.
     """
     source, target = course.notebook("source", assignment), course.notebook("release", assignment)
-    _refuse(course, assignment, _lint(source, f"source/{assignment}/{source.name}"))
+    automatic = {lesson.notebook: lesson.points for lesson in LESSONS}.get(source.stem, 10)
+    problems = lint_solution(
+        source,
+        name=f"source/{assignment}/{source.name}",
+        points=automatic,
+        written_points=2 if automatic else 0,
+        exercises=exercises_of(topic_of(source)),
+    )
+    _refuse(assignment, [problem for problem in problems if problem.rule not in HARMLESS])
     result = course.api.generate_assignment(assignment)
     if not result["success"]:
         raise ValueError(
@@ -60,37 +63,19 @@ def release(course: ClassFolder, assignment: str) -> Released:
             )
         )
     try:
-        _refuse(course, assignment, lint_learner(target, source, name=f"release/{assignment}/{target.name}"))
+        _refuse(assignment, lint_learner(target, source, name=f"release/{assignment}/{target.name}"))
     except ValueError:
         target.unlink()  # a file that shows solutions must not lie where one might hand it out
         raise
     points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
-    return Released(assignment, target, points, _is_the_courses_own(target))
+    original = CHECKOUT / "notebooks" / "solutions" / target.name
+    own = original.is_file() and target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
+    return Released(points, own)
 
 
-def _lint(source: Path, name: str) -> list[Problem]:
-    automatic = {lesson.notebook: lesson.points for lesson in LESSONS}.get(source.stem, 10)
-    topic = topic_of(source)
-    problems = lint_solution(
-        source,
-        name=name,
-        points=automatic,
-        written_points=2 if automatic else 0,
-        exercises=exercises_of(topic),
-    )
-    return [problem for problem in problems if problem.rule not in HARMLESS]
-
-
-def _refuse(course: ClassFolder, assignment: str, problems: list[Problem]) -> None:
+def _refuse(assignment: str, problems: list[Problem]) -> None:
     if problems:
         raise ValueError(f"{assignment} is not released, because grading would go wrong.\n\n{report(problems)}")
-
-
-def _is_the_courses_own(target: Path) -> bool:
-    original = CHECKOUT / "notebooks" / "solutions" / target.name
-    if not original.is_file():
-        return False
-    return target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
 
 
 def last_words(result: dict) -> str:

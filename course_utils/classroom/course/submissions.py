@@ -24,8 +24,6 @@ class Submission:
     """One student's notebook for one assignment, as bytes.
 
     Attributes:
-        student: nbgrader's student id.
-        assignment: the assignment's name.
         content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
         remarks: what was odd about the file, one sentence each, for the teacher.
         timestamp: how ``timestamp.txt``, which nbgrader's collect writes, begins; empty where there is none.
@@ -50,7 +48,6 @@ def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -
 
     Args:
         folder: such as ``submitted/ada/03_detach``.
-        student: who handed it in.
         assignment: what the notebook should be called.
         mark: a text that every notebook of this assignment holds; tells a renamed one from another.
 
@@ -59,13 +56,12 @@ def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -
     """
     remarks: list[str] = []
     content: bytes | None = None
-    name = _choose(folder, f"{assignment}.ipynb", mark.encode(), remarks)
-    if name is not None:
+    if name := _choose(folder, f"{assignment}.ipynb", mark.encode(), remarks):
         try:
             content = _read(folder / name)
         except ValueError as error:
             content = b""
-            remarks.append(f"{_shown(name)} {error}, so it was not opened.")
+            remarks.append(f"{clean(name, 120)} {error}, so it was not opened.")
     try:
         timestamp = _read(folder / "timestamp.txt", TIMESTAMP_BYTES).decode("utf-8-sig", "replace").strip()
     except (FileNotFoundError, ValueError):  # none there, or one that the student put a link in place of
@@ -80,19 +76,11 @@ def _choose(folder: Path, expected: str, mark: bytes, remarks: list[str]) -> str
     likely = [name for name in found if mark in _peek(folder / name)] or found
     if not likely:
         return None
-    newest = max(likely, key=lambda name: (_modified(folder / name), name))
+    newest = max(likely, key=lambda name: ((folder / name).lstat().st_mtime, name))
     others = f", the newest of {len(likely)}" if len(likely) > 1 else ""
-    remarks.append(f"There is no {expected}; {_shown(newest)} was graded in its place{others}.")
+    # A name from a Windows zip need not be UTF-8, and no file that is written here could hold it: it is cleaned.
+    remarks.append(f"There is no {expected}; {clean(newest, 120)} was graded in its place{others}.")
     return newest
-
-
-def _shown(name: str) -> str:
-    # A name from a Windows zip need not be UTF-8, and no file that is written here could hold it.
-    return clean(name, 120)
-
-
-def _modified(path: Path) -> float:
-    return path.lstat().st_mtime
 
 
 def _peek(path: Path) -> bytes:
@@ -109,18 +97,13 @@ def _read(path: Path, most: int = READ_BYTES) -> bytes:
         ValueError: what it is instead of a file, as a phrase.
         OSError: there is none, or it cannot be read.
     """
-    # Not on Windows, where these flags are missing and a student cannot make links without being an administrator.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(path, flags)
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read(most + 1)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise ValueError("is a link to another file") from None
-        if error.errno == errno.ENXIO:  # a socket
-            raise ValueError("is no ordinary file") from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError("is no ordinary file")
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(most + 1)
+        if error.errno not in (errno.ENXIO, errno.EISDIR):  # a socket, a folder
+            raise
+    raise ValueError("is no ordinary file")

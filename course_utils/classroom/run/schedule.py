@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 
 import dask
+from dask.system import CPU_COUNT
 from distributed import Client, KilledWorker, LocalCluster, Security, as_completed
 
 from course_utils.base.errors import explain
 from course_utils.classroom.books.kept import package_version
 from course_utils.classroom.course.folder import quiet
 from course_utils.classroom.course.submissions import Submission
+from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
-from course_utils.classroom.run.warm import PLUGIN, MakeGrader, WarmGraders, grade_one, prepare, sandboxed_grader
+from course_utils.classroom.run.warm import PLUGIN, MakeGrader, WarmGraders, grade_one, prepare
 
 AHEAD = 2  # submissions a worker has beyond the one it is at, so that it never waits for the network
 WORKER_DEATHS = 3  # of workers that a submission may see before it waits for a worker of its own; machines do go away
@@ -51,17 +52,12 @@ class Crew:
     """
 
     def __init__(
-        self,
-        scheduler: str | None = None,
-        workers: int | None = None,
-        sandbox: bool = True,
-        make: MakeGrader = sandboxed_grader,
+        self, scheduler: str | None = None, workers: int | None = None, sandbox: bool = True, make: MakeGrader = Grader
     ) -> None:
-        self.scheduler, self.sandbox, self.make = scheduler, sandbox, make
-        self.workers = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+        self.scheduler, self.workers, self.sandbox, self.make = scheduler, workers or CPU_COUNT, sandbox, make
         self.remarks: tuple[str, ...] = ()
+        self._client: Client
         self._open = ExitStack()
-        self._client: Client | None = None
 
     def expect(self, submissions: int) -> None:
         """Starts no more processes than so many submissions are worth; to be said before the ``with`` block."""
@@ -70,14 +66,13 @@ class Crew:
     def __enter__(self) -> Crew:
         with ExitStack() as stack:
             self._client = self._connect(stack)
-            self._client.register_plugin(WarmGraders(self.make, self.sandbox), name=PLUGIN)
+            self._client.register_plugin(WarmGraders(self.make, self.sandbox))
             stack.callback(self._send_home)
             self._check_workers()
             self._open = stack.pop_all()
         return self
 
     def _send_home(self) -> None:
-        assert self._client is not None
         if self._client.status == "running":  # else the scheduler is lost
             self._client.unregister_worker_plugin(PLUGIN)
 
@@ -119,7 +114,6 @@ class Crew:
             ) from None
 
     def _check_workers(self) -> None:
-        assert self._client is not None
         found = self._client.run(prepare)
         if not found:
             raise ValueError(
@@ -152,20 +146,18 @@ class Crew:
         Yields:
             Each submission with its report, or with why there is none; not all of them, where the scheduler is lost.
         """
-        assert self._client is not None
-        client, waiting = self._client, iter(work)
-        threads = sum(client.nthreads().values()) or 1
-        out: dict[object, tuple[Submission, str]] = {}
+        waiting = iter(work)
         suspects: list[tuple[Submission, str]] = []
+        out: dict[object, tuple[Submission, str]] = {}
         done = as_completed()
 
         def send(items: Iterable[tuple[Submission, str]]) -> None:
             for item in items:
-                future = client.submit(grade_one, *item, pure=False)
+                future = self._client.submit(grade_one, *item, pure=False)
                 out[future.key] = item
                 done.add(future)
 
-        send(islice(waiting, threads * (1 + AHEAD)))
+        send(islice(waiting, (1 + AHEAD) * (sum(self._client.nthreads().values()) or 1)))
         for future in done:
             item = out.pop(future.key)
             try:
@@ -181,7 +173,7 @@ class Crew:
             send(islice(waiting, 1))
         for item in suspects:
             try:
-                yield item[0], client.submit(grade_one, *item, pure=False).result()
+                yield item[0], self._client.submit(grade_one, *item, pure=False).result()
             except Exception as error:
                 yield item[0], NotGraded(one_line(error))
 

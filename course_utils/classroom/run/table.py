@@ -1,19 +1,18 @@
 """The table at the end of grading: every student, every exercise, in words (``class_table``).
 
-Data in, text out; imports results and markup's cleaning.
+Data in, text out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from course_utils.base.markup import clean
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
 NO_SUBMISSION = "no submission"
-NOT_GRADED = "not graded"
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
@@ -22,7 +21,6 @@ class Row:
     """One student's line.
 
     Attributes:
-        student: nbgrader's student id.
         report: the result; None where there is none.
         reason: why there is no result, or why it is not written down everywhere: ``NO_SUBMISSION``, or what went wrong;
             else empty.
@@ -52,45 +50,34 @@ def cell(result: ExerciseResult) -> str:
 
 
 def class_table(assignment: str, rows: Sequence[Row]) -> str:
-    """The whole class in one assignment, as text.
-
-    Args:
-        assignment: its name.
-        rows: one for every student of the class, in the order in which they are shown.
-
-    Returns:
-        A line a student with points and outcome for each exercise, how often each outcome came, and below whatever a
-        person has to look at, by name.
+    """The whole class in one assignment, as text: a line for each row with points and outcome for each exercise, how
+    often each outcome came, and below whatever a person has to look at, by name.
     """
     if all(row.reason == NO_SUBMISSION for row in rows):
         return f"{assignment}: nobody of {len(rows)} handed it in"
-    reports = [row.report for row in rows if row.report]
-    names = [result.exercise for result in reports[0].exercises] if reports else []
-    topic = assignment.partition("_")[2]
-    possible = [f"{result.exercise.removeprefix(f'{topic}-')}/{points(result.possible)}" for result in _first(reports)]
-    head = ["student", f"of {points(reports[0].possible)}" if reports else "", *possible]
-    lines = [_line(row, names) for row in rows]
-    widths = [max(len(line[i]) for line in [head, *lines] if len(line) > 2 or i < 2) for i in range(len(head))]
+    graded = [(row, row.report) for row in rows if row.report]
+    head = ["student", ""]
+    exercises: list[str] = []
+    if graded:
+        first, topic = graded[0][1], assignment.partition("_")[2]
+        exercises = [result.exercise for result in first.exercises]
+        head[1] = f"of {points(first.possible)}"
+        head += [f"{result.exercise.removeprefix(f'{topic}-')}/{points(result.possible)}" for result in first.exercises]
+    lines = [_line(row, exercises) for row in rows]
+    widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
     text = [f"{assignment}: {_counted(rows)}", "", _joined(head, widths), "  ".join("-" * width for width in widths)]
     text += [_joined(line, widths) for line in lines]
-    text += _outcomes(reports)
-    text += _paragraph("Look at these by hand", _sentences(rows, lambda report: report.reviews))
-    text += _paragraph("Put right before grading", _sentences(rows, lambda report: report.repairs))
-    text += _paragraph(
-        "Not in a sandbox", [_one_line(row.student) for row in rows if row.report and row.report.sandbox == "none"]
-    )
-    text += _paragraph(
-        "Also", [f"{_one_line(row.student)}: {_one_line(remark)}" for row in rows for remark in row.remarks]
-    )
+    counts: Counter[str] = Counter(result.outcome for _, report in graded for result in report.exercises)
+    if counts:
+        text += ["", "Outcomes: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if name in counts)]
+    text += _paragraph("Look at these by hand", ((row, said) for row, report in graded for said in report.reviews))
+    text += _paragraph("Put right before grading", ((row, said) for row, report in graded for said in report.repairs))
+    text += _paragraph("Not in a sandbox", ((row, "") for row, report in graded if report.sandbox == "none"))
+    text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
-    for title, graded in (("Without a result", False), ("Graded, but not written down everywhere", True)):
-        chosen = [row for row in troubled if bool(row.report) is graded]
-        text += _paragraph(title, [f"{_one_line(row.student)}: {_one_line(row.reason)}" for row in chosen])
+    text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))
+    text += _paragraph("Graded, but not written down everywhere", ((row, row.reason) for row in troubled if row.report))
     return "\n".join(text)
-
-
-def _first(reports: Sequence[Report]) -> Sequence[ExerciseResult]:
-    return reports[0].exercises if reports else ()
 
 
 def _counted(rows: Sequence[Row]) -> str:
@@ -103,33 +90,22 @@ def _counted(rows: Sequence[Row]) -> str:
     return ", ".join(said)
 
 
-def _line(row: Row, names: Sequence[str]) -> list[str]:
+def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     student = _one_line(row.student, STUDENT_WIDTH)
     if row.report is None:
-        return [student, NO_SUBMISSION if row.reason == NO_SUBMISSION else NOT_GRADED]
+        return [student, NO_SUBMISSION if row.reason == NO_SUBMISSION else "not graded"]
     results = {result.exercise: result for result in row.report.exercises}
-    cells = [cell(results[name]) if name in results else "" for name in names]
-    withheld = any(result.outcome == "review by hand" for result in row.report.exercises)
-    return [student, points(row.report.earned) + ("+?" if withheld else ""), *cells]
+    withheld = any(result.outcome == "review by hand" for result in results.values())
+    earned = points(row.report.earned) + ("+?" if withheld else "")
+    return [student, earned, *(cell(results[name]) if name in results else "" for name in exercises)]
 
 
 def _joined(line: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False)).rstrip()
 
 
-def _outcomes(reports: Sequence[Report]) -> list[str]:
-    counts: Counter[str] = Counter(result.outcome for report in reports for result in report.exercises)
-    if not counts:
-        return []
-    return ["", "Outcomes: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])]
-
-
-def _sentences(rows: Sequence[Row], choose: Callable[[Report], Sequence[str]]) -> list[str]:
-    return [f"{_one_line(row.student)}: {_one_line(text)}" for row in rows if row.report for text in choose(row.report)]
-
-
-def _paragraph(title: str, lines: Iterable[str]) -> list[str]:
-    lines = [f"  {line}" for line in lines]
+def _paragraph(title: str, said: Iterable[tuple[Row, str]]) -> list[str]:
+    lines = [f"  {_one_line(row.student)}" + (f": {_one_line(text)}" if text else "") for row, text in said]
     return ["", f"{title}:", *lines] if lines else []
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
 from typing import Any, TextIO
 
 from course_utils.classroom.judging.results import Report
@@ -25,24 +24,25 @@ class Tally:
         self.total = total
         self.counts: Counter[str] = Counter()
         self._stream = stream or sys.stderr
-        self._open = ExitStack()
         self._bar: Any = None
 
     def __enter__(self) -> Tally:
         self._begun = self._last = time.monotonic()
-        if self._stream.isatty() and self.total:
-            self._bar = self._open.enter_context(_bar(self._stream))
+        if self._stream.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            parts = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[counts]}"))
+            self._bar = Progress("grading", *parts, console=Console(file=self._stream))
+            self._bar.start()
             self._task = self._bar.add_task("grading", total=self.total, counts="")
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._open.close()
-        if self._bar is None and self.done:
-            self._print(f"{self.done} of {self.total} graded in {_words(time.monotonic() - self._begun)}{self._said()}")
-
-    @property
-    def done(self) -> int:
-        return sum(self.counts.values())
+        if self._bar is not None:
+            self._bar.stop()
+        elif done := self.counts.total():
+            self.say(f"{done} of {self.total} graded in {_words(time.monotonic() - self._begun)}{self._said()}")
 
     def add(self, report: Report | None) -> None:
         """One more is done; None: without a result."""
@@ -51,52 +51,32 @@ class Tally:
             self._bar.update(self._task, advance=1, counts=self._said().removeprefix(": "))
         elif time.monotonic() - self._last >= EVERY_SECONDS:
             self._last = time.monotonic()
-            left = (self._last - self._begun) / self.done * (self.total - self.done)
-            self._print(f"{self.done} of {self.total} graded, about {_words(left)} left{self._said()}")
+            done = self.counts.total()
+            left = (self._last - self._begun) / done * (self.total - done)
+            self.say(f"{done} of {self.total} graded, about {_words(left)} left{self._said()}")
 
     def say(self, text: str) -> None:
-        """Shows a sentence without tearing the bar apart."""
+        """Shows a line, without tearing the bar apart."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
-            self._print(text)
+            print(text, file=self._stream, flush=True)
 
     def _said(self) -> str:
         said = [f"{number} {kind}" for kind, number in sorted(self.counts.items()) if kind != "graded"]
         return ": " + ", ".join(said) if said else ""
-
-    def _print(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
 
 
 def _kind(report: Report | None) -> str:
     """What a teacher watches for while it runs."""
     if report is None:
         return "without a result"
-    outcomes = {result.outcome for result in report.exercises}
-    if "unreadable" in outcomes:
+    if any(result.outcome == "unreadable" for result in report.exercises):
         return "unreadable"
-    if report.reviews:
-        return "to look at by hand"
-    return "graded"
+    return "to look at by hand" if report.reviews else "graded"
 
 
 def _words(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _bar(stream: TextIO) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn("grading"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[counts]}"),
-        console=Console(file=stream),
-        transient=False,
-    )

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 from distributed import Worker, WorkerPlugin, get_worker
 
@@ -15,27 +15,13 @@ from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
 
 PLUGIN = "course_utils.classroom"
-
-MakeGrader = Callable[[bool], Any]
-
-
-def sandboxed_grader(sandbox: bool) -> Any:
-    """A warm grader with the usual limits. Its ``with`` block holds a Python with torch loaded."""
-    from course_utils.classroom.judging.grader import Grader
-
-    return Grader(sandbox=sandbox)
+MakeGrader = Callable[..., Any]  # whose keyword ``sandbox`` says whether it holds students' code in one
 
 
 class WarmGraders(WorkerPlugin):
-    """A worker's graders: as many as it has threads, each started once and kept warm.
-
-    Args:
-        make: makes a grader from whether it holds code in a sandbox.
-        sandbox: whether it does.
-    """
+    """A worker's graders: as many as it has threads, each made by ``make(sandbox=...)`` once and kept warm."""
 
     name = PLUGIN
-    idempotent = False
 
     def __init__(self, make: MakeGrader, sandbox: bool) -> None:
         self.make, self.sandbox = make, sandbox
@@ -53,19 +39,16 @@ class WarmGraders(WorkerPlugin):
         try:
             grader = self._idle.get_nowait()
         except Empty:
-            grader = self._open.enter_context(self.make(self.sandbox))
+            grader = self._open.enter_context(self.make(sandbox=self.sandbox))
         try:
             yield grader
         finally:
             self._idle.put(grader)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"make": self.make, "sandbox": self.sandbox}
-
 
 def grade_one(submission: Submission, released: str) -> Report:
     """Grades a submission with one of the graders of the worker that runs this."""
-    with _graders(get_worker()).borrowed() as grader:
+    with cast(WarmGraders, get_worker().plugins[PLUGIN]).borrowed() as grader:
         return grader.grade(released, submission.content, student=submission.student, assignment=submission.assignment)
 
 
@@ -78,15 +61,9 @@ def prepare(dask_worker: Worker) -> tuple[str, str, tuple[str, ...]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with _graders(dask_worker).borrowed():
+            with cast(WarmGraders, dask_worker.plugins[PLUGIN]).borrowed():
                 pass
         except (ValueError, OSError) as error:
             trouble = str(error)
     said = tuple(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
     return package_version(), trouble, said
-
-
-def _graders(worker: Worker) -> WarmGraders:
-    plugin = worker.plugins[PLUGIN]
-    assert isinstance(plugin, WarmGraders)
-    return plugin
