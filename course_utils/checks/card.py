@@ -109,7 +109,7 @@ class Solution:
 
 def score_html(score: Score) -> str:
     """A checked answer as a card: first what does not hold, with its diagnosis; what holds in one line each."""
-    claims, next_step, told = _in_order(score), _next_step(score), set[str]()
+    claims, next_step, told = _in_order(score), _next_step(score), set[object]()
     # An exercise has an <h3> of its own in a lesson, so its result comes one level below.
     name = element("code", clean(score.exercise, 80))
     blocks = [element("h4", name, f": {_verdict(score)}", style=_HEADING)]
@@ -127,7 +127,7 @@ def score_html(score: Score) -> str:
 
 def score_text(score: Score) -> str:
     """The same card as plain text of at most 88 columns."""
-    claims, next_step, told = _in_order(score), _next_step(score), set[str]()
+    claims, next_step, told = _in_order(score), _next_step(score), set[object]()
     blocks = [wrap(f"{score.exercise}: {_verdict(score)}")]
     if claims:
         items = [_claim_text(claim, told, next_step if claim is claims[0] else "") for claim in claims]

@@ -124,12 +124,12 @@ def _grade(options: argparse.Namespace) -> int:
 
 
 def _seeds(options: argparse.Namespace) -> int:
-    from course_utils.authoring.files import write_text
+    from course_utils.base.files import write_whole
     from course_utils.classroom.course.seeds import seeds_csv
 
     course = ClassFolder(options.course)
     text = seeds_csv(course.course_id, course.students())
-    print(f"wrote {write_text(text, options.to)}\n" if options.to else text, end="")
+    print(f"wrote {write_whole(options.to, text)}\n" if options.to else text, end="")
     return 0
 
 

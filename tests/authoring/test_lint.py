@@ -8,10 +8,11 @@ import pytest
 from course_utils.authoring import cells
 from course_utils.authoring.__main__ import main
 from course_utils.authoring.build import build
-from course_utils.authoring.files import dumps, read, write_text
+from course_utils.authoring.files import dumps, read
 from course_utils.authoring.lint import lint_course, lint_learner, lint_solution, report
 from course_utils.authoring.rules_code import known_magics
 from course_utils.authoring.rules_outputs import alternative_text, visible_text
+from course_utils.base.files import write_whole
 
 EXERCISES = {"snapshot": 4.0, "predicted_edit": 6.0}
 
@@ -169,7 +170,7 @@ NOTEBOOK_CASES = {
 
 
 def lint(notebook, folder, exercises=EXERCISES):
-    path = write_text(dumps(notebook), folder / "03_detach.ipynb")
+    path = write_whole(folder / "03_detach.ipynb", dumps(notebook))
     return lint_solution(path, exercises=exercises)
 
 
@@ -245,7 +246,7 @@ def test_a_lesson_without_points_needs_no_written_question(solution, tmp_path):
         drop(solution, id)
     grading(points=0)(by_id(solution, "snapshot-check"))
     by_id(solution, "snapshot-check").outputs[0].data["text/plain"] = "0.0"
-    path = write_text(dumps(solution), tmp_path / "03_detach.ipynb")
+    path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
     assert lint_solution(path, points=0, written_points=0) == []
 
 
@@ -300,17 +301,17 @@ def test_a_broken_learner_notebook_is_named(rule, id, break_it, course):
     (learner,) = build(course)
     notebook = read(learner)
     break_it(by_id(notebook, id))
-    write_text(dumps(notebook), learner)
+    write_whole(learner, dumps(notebook))
     problems = lint_learner(learner, course.solutions / learner.name)
     assert (rule, id) in [(problem.rule, problem.cell_id) for problem in problems]
 
 
 def test_the_course_is_linted_as_a_whole(course, solution):
-    write_text(dumps(solution), course.solutions / "77_unknown.ipynb")
+    write_whole(course.solutions / "77_unknown.ipynb", dumps(solution))
     (learner,) = [path for path in build(course) if path.name == "03_detach.ipynb"]
     notebook = read(learner)
     prints("4")(by_id(notebook, "case"))
-    write_text(dumps(notebook), learner)
+    write_whole(learner, dumps(notebook))
 
     problems = lint_course(course, exercises=lambda topic: EXERCISES)
 
@@ -325,7 +326,7 @@ def test_the_course_is_linted_as_a_whole(course, solution):
 
 def test_the_command_lists_every_problem_and_fails(course, solution, capsys, monkeypatch):
     prints("took 3 ms at 0x7f3a5c0b1d90")(by_id(solution, "case"))
-    write_text(dumps(solution), course.solutions / "03_detach.ipynb")
+    write_whole(course.solutions / "03_detach.ipynb", dumps(solution))
     monkeypatch.setattr("course_utils.authoring.lint.exercises_of", lambda topic: EXERCISES)
 
     assert main(["--course", str(course.root), "lint"]) == 1

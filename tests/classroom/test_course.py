@@ -13,7 +13,8 @@ import pytest
 from traitlets.config import PyFileConfigLoader
 
 from course_utils.authoring import cells
-from course_utils.authoring.files import dumps, read, write_text
+from course_utils.authoring.files import dumps, read
+from course_utils.base.files import write_whole
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.books.feedback import solution_lines
 from course_utils.classroom.books.kept import Kept, keep, kept, key_of
@@ -166,7 +167,7 @@ def test_releasing_says_points_and_whose_notebook_it_is(course, capsys):
     source = course.notebook("source", "03_detach")
     notebook = read(source)
     by_id(notebook, "title").source += "\n\nDue on Friday."
-    write_text(dumps(notebook), source)
+    write_whole(source, dumps(notebook))
     assert main(["release", "--course", str(course.root), "03_detach", "05_no_grad"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "released 03_detach: 12 points, made from your source",
@@ -183,7 +184,7 @@ def test_what_a_front_end_leaves_in_a_source_does_not_matter(course):
         cell.metadata.collapsed = False
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    write_text(dumps(notebook), source)
+    write_whole(source, dumps(notebook))
     assert release(course, "03_detach").points == 12
 
 
@@ -206,7 +207,7 @@ def test_a_source_that_would_grade_wrongly_is_not_released(id, change, rule, cou
     before = target.read_bytes()
     notebook = read(source)
     change(by_id(notebook, id))
-    write_text(dumps(notebook), source)
+    write_whole(source, dumps(notebook))
     assert main(["release", "--course", str(course.root), "03_detach"]) == 1
     said = capsys.readouterr().err
     assert "03_detach is not released" in said and f"[{rule}]" in said
@@ -216,7 +217,7 @@ def test_a_source_that_would_grade_wrongly_is_not_released(id, change, rule, cou
 def test_a_release_that_would_show_a_solution_is_taken_back(course):
     # A header that nbgrader puts before every notebook: no source shows it.
     secret = max(secret_lines(read(course.notebook("source", "03_detach"))), key=len)
-    write_text(dumps(cells.notebook([cells.code(secret, "header")])), course.root / "source" / "header.ipynb")
+    write_whole(course.root / "source" / "header.ipynb", dumps(cells.notebook([cells.code(secret, "header")])))
     with open(course.root / "nbgrader_config.py", "a") as settings:
         settings.write('c.IncludeHeaderFooter.header = "source/header.ipynb"\n')
     with pytest.raises(ValueError, match=r"shows a line of the solution"):
@@ -234,7 +235,7 @@ def test_graded_cells_cannot_change_once_there_are_submissions(course):
     extra = cells.code("x = 1", "extra")
     extra.metadata["nbgrader"] = dict(by_id(notebook, "setup").metadata.nbgrader, grade_id="detach-extra")
     notebook.cells.append(extra)
-    write_text(dumps(notebook), source)
+    write_whole(source, dumps(notebook))
     with pytest.raises(ValueError, match=r"Cannot add or remove cells .* because there are submissions"):
         release(course, "03_detach")
 
@@ -469,7 +470,7 @@ def test_half_a_surrogate_pair_is_a_question_mark_on_disk(course, tmp_path):
     report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
     keep(tmp_path / "report.json", Kept("key", "", dataclasses.replace(report, notes=("half: \ud800",))))
     assert kept(tmp_path / "report.json").report.notes == ("half: ?",)
-    assert write_text("\udfff\n", tmp_path / "text").read_text() == "?\n"
+    assert write_whole(tmp_path / "text", "\udfff\n").read_text() == "?\n"
 
 
 # ---------------------------------------------------------------------------------------------------------------- lock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from course_utils.authoring.files import write_text
+from course_utils.base.files import write_whole
 from course_utils.classroom.books.kept import kept, without_texts
 from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
 from course_utils.classroom.course import spreadsheet
@@ -32,10 +32,10 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
     ]
     counts = count(reports)
     written = [
-        write_text(spreadsheet.as_csv(_marks(course, assignments)), target / "grades.csv"),
-        write_text(spreadsheet.as_csv(_outcomes(reports)), target / "outcomes.csv"),
-        write_text(as_csv(counts), target / "misunderstood.csv"),
-        write_text(as_markdown(counts), target / "misunderstood.md"),
+        write_whole(target / "grades.csv", spreadsheet.as_csv(_marks(course, assignments))),
+        write_whole(target / "outcomes.csv", spreadsheet.as_csv(_outcomes(reports))),
+        write_whole(target / "misunderstood.csv", as_csv(counts)),
+        write_whole(target / "misunderstood.md", as_markdown(counts)),
     ]
     for assignment in assignments:
         if handed_in := sum(report.assignment == assignment for report in reports):
@@ -82,4 +82,4 @@ def _figure(counts: Sequence[ExerciseCounts], students: int, path: Path) -> list
         import matplotlib.pyplot as plt
 
         plt.close(drawing.figure)
-    return [path, write_text(drawing.description + "\n", path.with_suffix(".txt"))]
+    return [path, write_whole(path.with_suffix(".txt"), drawing.description + "\n")]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from course_utils.authoring.files import read, write_text
+from course_utils.authoring.files import read
 from course_utils.authoring.rules_outputs import visible_text
+from course_utils.base.files import write_whole
 from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
@@ -79,7 +80,7 @@ def _look_through(
     text = path.read_text(encoding="utf-8")
     clean = without_places(text, places(course))
     if clean != text:
-        write_text(clean, path)
+        write_whole(path, clean)
     own = " ".join(cell.source for cell in read(course.notebook("autograded", assignment, student)).cells)
     shown = _squeezed(re.sub(r"<[^<>]*>", "", re.sub(r"<(style|script)\b.*?</\1>", "", clean, flags=re.DOTALL)))
     for squeezed, line in secrets.items():

@@ -1,5 +1,5 @@
 """Results on disk, one JSON file a submission (``keep``, ``kept``), and the key that says when one is still good
-(``key_of``).
+(``stands``).
 
 A file is written whole or not at all and before anything else is done with a result, so that whatever is killed, what
 was graded stays graded.
@@ -14,15 +14,18 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from course_utils.authoring.files import write_text
+from course_utils.base.files import write_whole
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
 
 FORMAT = 1
 PACKAGE = Path(__file__).resolve().parents[2]
-# What these hold decides no mark: a new figure or another word in the table must not grade a class again.
-_NO_MARKS: tuple[str, ...] = ("authoring", "draw", "drills", "progress", "workspace")
+# What these hold decides no mark: a new figure or another word on a card must not grade a class again.
+_NO_MARKS: tuple[str, ...] = ("authoring", "draw", "drills", "progress", "workspace", "checks/card", "base/markup")
 _NO_MARKS += ("classroom/books", "classroom/course", "classroom/run")
+# The first edition. What it judged this one judges alike; what it ended or called in doubt may come out better now.
+_EARLIER = ("course_utils 145de8434a14 with torch 2.13.0",)
+_MAY_CHANGE = {"killed", "timed out", "unreadable"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Kept:
     """A result on disk.
 
     Attributes:
-        key: what was graded, against what, by which version of the package: see ``key_of``.
+        key: what was graded, against what, by which version of the package.
         timestamp: when it was handed in, as the student's ``timestamp.txt`` said.
         report: the result.
     """
@@ -42,19 +45,30 @@ class Kept:
 
 @cache
 def package_version() -> str:
-    """The version of what decides marks: a hash of the package's source files, and torch's version."""
+    """The version of what decides marks: a hash of the package's source files and of the exercises' points, and
+    torch's version."""
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        place = path.relative_to(PACKAGE).as_posix()
+    for path in sorted((*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.toml"))):
+        place, content = path.relative_to(PACKAGE).as_posix(), path.read_bytes()
         if not place.startswith(_NO_MARKS):
-            digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")
+            counts = content if path.suffix == ".py" else content.partition(b"\n")[0]  # the points; the rest is words
+            digest.update(place.encode() + b"\0" + counts + b"\0")
     release = metadata.version("torch").partition("+")[0]  # the same one built for another processor judges the same
     return f"course_utils {digest.hexdigest()[:12]} with torch {release}"
 
 
-def key_of(submission: Submission, released: str) -> str:
+def key_of(submission: Submission, released: str, version: str = "") -> str:
     """A text that stays the same as long as grading again would give the same result."""
-    return _digest("\n".join((submission.digest, _digest(released), package_version())))
+    return _digest("\n".join((submission.digest, _digest(released), version or package_version())))
+
+
+def stands(result: Kept, submission: Submission, released: str) -> bool:
+    """Whether grading the submission again would give the result that is kept."""
+    if result.key == key_of(submission, released):
+        return True
+    if result.report.reviews or _MAY_CHANGE & {exercise.outcome for exercise in result.report.exercises}:
+        return False
+    return any(result.key == key_of(submission, released, version) for version in _EARLIER)
 
 
 def keep(path: Path, result: Kept) -> None:
@@ -63,7 +77,7 @@ def keep(path: Path, result: Kept) -> None:
     report = result.report.to_json()
     values = {"format": FORMAT, "key": result.key, "graded_with": package_version(), "timestamp": result.timestamp}
     values |= {"digest": _digest(report), "report": json.loads(report)}
-    write_text(json.dumps(values, ensure_ascii=False, indent=1) + "\n", path)
+    write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n")
 
 
 def kept(path: Path) -> Kept | None:
@@ -71,7 +85,9 @@ def kept(path: Path) -> Kept | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         report = json.dumps(values["report"], ensure_ascii=False)
-        if values["format"] != FORMAT or values["digest"] != _digest(report):
+        if values["format"] != FORMAT:
+            return None
+        if values["graded_with"] not in _EARLIER and values["digest"] != _digest(report):
             return None
         return Kept(values["key"], values["timestamp"], Report.from_json(report))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

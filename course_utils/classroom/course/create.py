@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_utils.authoring.files import Course, topic_of, write_text
+from course_utils.authoring.files import Course, topic_of
 from course_utils.base.errors import explain
+from course_utils.base.files import write_whole
 from course_utils.classroom.course.folder import CONFIG
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -95,7 +96,7 @@ def create(root: Path, lessons: Iterable[str] = (), course_id: str = "", checkou
     for path, text in texts.items():
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            written.append(write_text(text, path))
+            written.append(write_whole(path, text))
         elif path.read_text(encoding="utf-8") != text:
             kept.append(path)
     return Created(tuple(written), tuple(kept))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_utils.classroom.books.gradebook import Books
-from course_utils.classroom.books.kept import Kept, keep, kept, key_of, without_texts
+from course_utils.classroom.books.kept import Kept, keep, kept, key_of, stands, without_texts
 from course_utils.classroom.books.ledger import Unusable
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
@@ -58,7 +58,7 @@ class _Desk:
         """Whether a submission is graded already; then it gets its row, and is entered where it is not."""
         submission = self.course.submission(self.assignment, student)
         before = kept(self.course.report(self.assignment, student))
-        if before is None or before.key != key_of(submission, self.released):
+        if before is None or not stands(before, submission, self.released):
             return False
         if before.report.sandbox == "none" and sandbox:
             return False

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import (
-    Later,
     Missed,
     Readings,
     Trial,
@@ -226,7 +225,7 @@ class Task:
         """The result is the full batch's loss, a float; ``after`` is the loss after the step."""
         expect(result is not None, "no return value", expected="a float", got="None")
         expect(not isinstance(result, Tensor), "tensor", expected="a float", got=result)
-        expect(isinstance(result, Real), expected="a float", got=Later(lambda: result))
+        expect(isinstance(result, Real), expected="a float", got=result)
         losses, last, rows = self.losses, self.losses[-1], sum(self.sizes)
         count = len(losses)
         otherwise = [] if after is None else [("loss after", after)]
