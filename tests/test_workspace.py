@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from course_utils.workspace import notebooks as workspace
+from course_utils.workspace.__main__ import main
 from course_utils.workspace.notebooks import FOLDER, RECORD, fingerprint, fresh, update
 
 
@@ -292,11 +293,11 @@ def test_fingerprint_tells_text_from_layout() -> None:
 def test_command_line_prints_what_was_done(course: Path, capsys, arguments: list[str]) -> None:
     begin(course)
     copy_of(course, "00_start_here").unlink()
-    assert workspace.main(["--course", str(course), *arguments]) == 0
+    assert main(["--course", str(course), *arguments]) == 0
     assert ("00_start_here" if arguments == ["update"] else "Your file is kept as") in capsys.readouterr().out
 
 
 def test_command_line_errors_are_messages_with_status_1(course: Path, capsys) -> None:
-    assert workspace.main(["--course", str(course), "fresh", "no such lesson"]) == 1
+    assert main(["--course", str(course), "fresh", "no such lesson"]) == 1
     printed = capsys.readouterr()
     assert "There is no lesson called 'no such lesson'." in printed.err and not printed.out

@@ -393,7 +393,7 @@ def test_a_result_that_cannot_be_kept_is_entered_and_made_again(course, here, mo
     for student in ("ada", "bob", "eve"):
         hand_in(course, student, DETACH, {"snapshot": "x"})
     with monkeypatch.context() as patched:
-        fail_for_bob(patched, kept, "write_text", FULL)
+        fail_for_bob(patched, kept, "write_whole", FULL)
         outcomes = grade(course, [DETACH], here)
     assert not outcomes[0].complete and row(outcomes, "bob").report.earned == 1
     said = "bob: the result was not kept, and is made again: OSError: [Errno 28] No space left on device"
