@@ -7,7 +7,6 @@ back through the guard and become cards here.
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 import warnings
@@ -17,13 +16,13 @@ from types import TracebackType
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.director import Director
 from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
 from course_utils.classroom.rebuild.reading import Unreadable
 from course_utils.classroom.rebuild.rebuild import Rebuilt, rebuild, untouched
 from course_utils.classroom.rebuild.released import Released, read_released
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
-from course_utils.classroom.sandbox.jail import Bounds
 from course_utils.classroom.sandbox.warm_python import WarmPython
 
 
@@ -88,9 +87,9 @@ class Grader:
         except Unreadable as reason:
             rebuilt = untouched(notebook)
             rebuilt.repairs = [f"Nothing was graded. {reason}"]
-            results = {cell.id: outcomes.unreadable(cell, str(reason)) for cell in notebook.graded}
+            results = {cell.id: Verdict(0.0, "unreadable", text=str(reason)) for cell in notebook.graded}
         else:
-            director = Director(notebook, rebuilt, self._python, self._bounds(), self.limits)
+            director = Director(notebook, rebuilt, self._python, self.limits)
             results = director.run()
             reviews, notes = director.reviews, director.notes
         exercises = tuple(outcomes.result_of(cell, results[cell.id]) for cell in notebook.graded)
@@ -105,10 +104,6 @@ class Grader:
             sandbox="bubblewrap" if self.sandbox else "none",
             wall_seconds=round(time.perf_counter() - started, 4),
         )
-
-    def _bounds(self) -> Bounds:
-        limits = self.limits
-        return Bounds(math.ceil(limits.cpu_seconds), limits.memory_bytes, limits.processes, limits.file_bytes)
 
 
 @lru_cache(maxsize=32)

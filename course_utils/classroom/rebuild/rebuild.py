@@ -54,6 +54,11 @@ class Step:
         """The released cell's role; ``"added"`` for a student's own cell."""
         return self.released.role if self.released else "added"
 
+    @property
+    def is_stub(self) -> bool:
+        """Of an answer cell, whether no version of it holds anything."""
+        return self.blank and not self.copies
+
 
 @dataclass
 class Rebuilt:

@@ -46,6 +46,11 @@ class ReleasedCell:
     is_task: bool = False
     code: Code = field(default_factory=Code)
 
+    @property
+    def name(self) -> str:
+        """What its results go by."""
+        return self.exercise or self.grade_id or self.id
+
 
 @dataclass(frozen=True)
 class Released:
@@ -64,9 +69,6 @@ class Released:
     def graded(self) -> tuple[ReleasedCell, ...]:
         """The cells that earn points or are graded by hand, in order."""
         return tuple(cell for cell in self.cells if cell.role in ("check", "by hand"))
-
-    def checks_of(self, answer: ReleasedCell) -> tuple[ReleasedCell, ...]:
-        return tuple(cell for cell in self.cells if cell.answer == answer.id)
 
 
 def read_released(text: str) -> Released:
