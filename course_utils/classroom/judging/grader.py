@@ -11,7 +11,6 @@ import sys
 import time
 import warnings
 from functools import lru_cache
-from types import TracebackType
 
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.director import Director
@@ -24,6 +23,8 @@ from course_utils.classroom.rebuild.released import Released, read_released
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
 from course_utils.classroom.sandbox.warm_python import WarmPython
+
+_released = lru_cache(maxsize=32)(read_released)
 
 
 class Grader:
@@ -60,9 +61,7 @@ class Grader:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._python.close()
 
     def grade(self, released: str, submitted: bytes | None, *, student: str, assignment: str) -> Report:
@@ -80,8 +79,7 @@ class Grader:
         """
         started = time.perf_counter()
         notebook = _released(released)
-        reviews: list[str] = []
-        notes: list[str] = []
+        reviews, notes = list[str](), list[str]()
         try:
             rebuilt = rebuild(notebook, submitted, self.limits.notebook_bytes)
         except Unreadable as reason:
@@ -106,11 +104,6 @@ class Grader:
         )
 
 
-@lru_cache(maxsize=32)
-def _released(text: str) -> Released:
-    return read_released(text)
-
-
 def _with_cards(released: Released, rebuilt: Rebuilt, exercises: tuple[ExerciseResult, ...]) -> str:
     """The rebuilt notebook as text, each check cell with its card, as a kernel would have shown it."""
     cards = {cell.id: result for cell, result in zip(released.graded, exercises, strict=True)}
@@ -122,7 +115,5 @@ def _with_cards(released: Released, rebuilt: Rebuilt, exercises: tuple[ExerciseR
         count = cell.get("execution_count") or step.index + 1
         cell["execution_count"] = count
         data = {"text/html": result.html, "text/plain": repr(float(result.earned))}
-        cell["outputs"] = [
-            {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}},
-        ]
+        cell["outputs"] = [{"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}]
     return json.dumps(rebuilt.notebook, ensure_ascii=False, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""Stands between the grader and a student's process, outside what that process can see (``guard``).
+"""Stands between the grader and a student's process, outside what that process can see (``Guard``).
 
 It starts the process, hands it the grader's requests one by one, watches its time, its memory and how many processes it
 has become, kills what is left over, and lets a check have the channel to itself. Runs in the sandbox's warm
@@ -29,7 +29,6 @@ GRACE_SECONDS = 2.0  # between asking a cell to stop and killing it
 _REPLY_BYTES = 16 * 2**20
 _SIGNS = 500  # different reports of one submission that are passed on
 
-# Runs in the new process. Takes its channel's descriptor, that for reports, and the secret; returns what serves.
 Start = Callable[[int, int, bytes], Callable[[], None]]
 
 
@@ -37,26 +36,16 @@ class _CheckEnded(Ended):
     """The check's process is gone, or had to go. ``outcome`` is empty where it never came to judging."""
 
 
-def guard(grader: Channel, bounds: Bounds, nested: bool, keep: Sequence[str], start: Start) -> None:
-    """Serves one submission from start to end.
+class Guard:
+    """One submission, from start to end.
 
     Args:
         grader: where requests come from.
-        bounds: the process's limits.
-        nested: whether the kernel lets this process make further namespaces.
-        keep: folders that the new process must go on seeing.
-        start: makes the new process ready.
+        bounds: see ``Held``, as for what comes after it.
+        start: makes the new process ready, there; takes its channel's descriptor, that for reports, and the secret.
+            Returns what serves.
     """
-    warden = _Warden(grader, bounds, nested, keep, start)
-    try:
-        warden.serve()
-    except (Closed, Broken):  # the grader has what it wanted, or is gone
-        pass
-    finally:
-        warden.close()
 
-
-class _Warden:
     def __init__(self, grader: Channel, bounds: Bounds, nested: bool, keep: Sequence[str], start: Start) -> None:
         self._grader, self._secret = grader, secrets.token_bytes(32)
         (mine, theirs), (self._reports, their_reports) = socket.socketpair(), socket.socketpair()
@@ -77,6 +66,11 @@ class _Warden:
     # The grader's requests, one at a time.
 
     def serve(self) -> None:
+        """Answers the grader until it ends.
+
+        Raises:
+            Closed: it has ended.
+        """
         try:
             self._expect("up", START_SECONDS, Stopwatch(self._held.members))
             while True:

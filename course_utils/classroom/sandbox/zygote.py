@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from course_utils.classroom.sandbox import jail
-from course_utils.classroom.sandbox.guard import guard
+from course_utils.classroom.sandbox.guard import Guard
 from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed
 from course_utils.classroom.tampering import veil
 from course_utils.classroom.tampering.integrity import picture_of
@@ -79,8 +79,10 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
         grader = Channel(socket.socket(fileno=descriptors[0]))
         try:
             job = grader.receive()
-            guard(grader, jail.Bounds(**job["bounds"]), nested, roots, partial(warm.start, job["lesson"]))
-        except (Closed, Broken):  # the grader has ended, or has given up this submission
+            start = partial(warm.start, job["lesson"])
+            with contextlib.closing(Guard(grader, jail.Bounds(**job["bounds"]), nested, roots, start)) as guard:
+                guard.serve()
+        except (Closed, Broken):  # the grader has what it wanted, or is gone
             pass
         finally:
             grader.close()

@@ -58,12 +58,8 @@ _MEMORY = ("/mem", "/kcore")  # files that are a process's or the kernel's memor
 _library = sysconfig.get_path("stdlib")
 _site = (os.path.join(_library, "site-packages"), os.path.join(_library, "dist-packages"))
 _nothing = compile("", "", "exec")
-_get_frame, _get_frames, _get_objects, _get_referrers = (
-    sys._getframe,
-    sys._current_frames,
-    gc.get_objects,
-    gc.get_referrers,
-)
+_get_frame, _get_frames = sys._getframe, sys._current_frames
+_get_objects, _get_referrers = gc.get_objects, gc.get_referrers
 
 
 def reply_to(secret: bytes, message: bytes) -> bytes:

@@ -72,10 +72,7 @@ def picture_of(
         each once.
     """
     spaces: list[_Space] = []
-    held: list[tuple[str, Any, Any]] = [
-        (label, one, dict(one) if isinstance(one, dict) else list(one)) for label, one in lists.items()
-    ]
-    sets: list[tuple[str, set[Any], set[Any]]] = []
+    held: list[tuple[str, Any, Any]] = [(label, one, one.copy()) for label, one in lists.items()]
     functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
     cells: list[tuple[str, types.CellType, Any]] = []
     seen: dict[int, Any] = {}  # whose values are kept, so that no id is used again
@@ -130,15 +127,13 @@ def picture_of(
         look(label, vars(value).get("__wrapped__"), deep)
 
     def container(label: str, value: Any) -> None:
-        if type(value) is set:
-            sets.append((label, value, set(value)))
-            return
         if type(value) is dict:
             add(label, value, None, True)
-        elif type(value) is list:
-            held.append((label, value, list(value)))
-        for item in list(value.values() if type(value) is dict else value):
-            look(label, item, True)
+        elif type(value) in (list, set):
+            held.append((label, value, value.copy()))
+        if type(value) is not set:
+            for item in list(value.values() if type(value) is dict else value):
+                look(label, item, True)
 
     for name, module in modules.items():
         if first_time(module):
@@ -149,18 +144,13 @@ def picture_of(
                     look(f"{name}.{key}", value, deep)
 
     def restorer(part: str) -> Callable[[], list[str]]:
-        def mine(label: str) -> bool:
-            return not label.startswith(parts) or f"{label}.".startswith(f"{parts}{part}.")
+        def mine(records: list[Any]) -> list[Any]:
+            return [
+                one for one in records if not one[0].startswith(parts) or f"{one[0]}.".startswith(f"{parts}{part}.")
+            ]
 
-        return _restorer(
-            [space for space in spaces if mine(space[0])],
-            [one for one in held if mine(one[0])],
-            [one for one in sets if mine(one[0])],
-            [one for one in functions if mine(one[0])],
-            [one for one in cells if mine(one[0])],
-            {name: sys.modules[name] for name in modules if name in sys.modules},
-            package,
-        )
+        imported = {name: sys.modules[name] for name in modules if name in sys.modules}
+        return _restorer(mine(spaces), mine(held), mine(functions), mine(cells), imported, package)
 
     return restorer
 
@@ -168,7 +158,6 @@ def picture_of(
 def _restorer(
     spaces: list[_Space],
     held: list[tuple[str, Any, Any]],
-    sets: list[tuple[str, set[Any], set[Any]]],
     functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]],
     cells: list[tuple[str, types.CellType, Any]],
     imported: dict[str, types.ModuleType],
@@ -201,12 +190,7 @@ def _restorer(
         for label, container, content in held:
             if not _holds_the_same(container, content):
                 container.clear()
-                container.update(content) if isinstance(content, dict) else container.extend(content)
-                changed.add(label)
-        for label, members, collected in sets:
-            if members != collected:
-                members.clear()
-                members.update(collected)
+                container.extend(content) if isinstance(content, list) else container.update(content)
                 changed.add(label)
         if not all(all(map(_is, map(get, bare), before)) for get, before in zip(_GETTERS, fields, strict=True)):
             for label, one, own_fields in functions:
@@ -275,6 +259,8 @@ def _content(cell: types.CellType) -> Any:
 def _holds_the_same(held: Any, kept: Any) -> bool:
     if len(held) != len(kept):
         return False
+    if isinstance(kept, set):
+        return held == kept
     if isinstance(kept, dict):
         return all(held.get(key, _MISSING) is value for key, value in kept.items())
     return all(map(_is, held, kept))
