@@ -40,6 +40,7 @@ class Director:
         self.reviews: list[str] = []
         self.notes: list[str] = []
         self._steps = rebuilt.steps
+        self._by_id = {step.released.id: step for step in self._steps if step.released}
         self._checks = [(step, step.released) for step in self._steps if step.released and step.role == "check"]
         self._verdicts: dict[str, Verdict] = {}  # by the graded cell's id
         self._errors: dict[int, list[str]] = {}  # by step: how a cell ended
@@ -66,19 +67,15 @@ class Director:
             self.reviews += verdict.seen if verdict.earned else ()
         return self._verdicts
 
-    # What needs no code.
-
     def _judge_without_running(self) -> None:
         # Where any code was written, an untouched stub proves nothing: another cell can have made the answer.
         for step in self._steps:
             cell = step.released
             if cell is not None and cell.role == "by hand":
-                self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else outcomes.by_hand()
+                by_hand = Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
+                self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else by_hand
             elif cell is not None and cell.role == "check" and cell.exercise and not self._rebuilt.own_code:
                 self._verdicts[cell.id] = outcomes.not_attempted(cell)
-
-    def _answer_of(self, check: ReleasedCell) -> Step | None:
-        return next((step for step in self._steps if step.released and step.released.id == check.answer), None)
 
     # Running everything, in the notebook's order.
 
@@ -157,8 +154,7 @@ class Director:
     # Judging.
 
     def _check(self, session: Session, cell: ReleasedCell, step: Step) -> Verdict:
-        answer = self._answer_of(cell)
-        best = self._one_check(session, cell, step)
+        answer, best = self._by_id.get(cell.answer), self._one_check(session, cell, step)
         for copy in answer.copies[:_MOST_COPIES] if answer else ():
             if best.outcome == "passed":
                 break
@@ -202,7 +198,7 @@ class Director:
 
     def _without_answer(self, cell: ReleasedCell, error: list[str]) -> Verdict:
         """There is no answer to judge: says what became of its cell."""
-        answer = self._answer_of(cell)
+        answer = self._by_id.get(cell.answer)
         verdict = outcomes.raised(cell, error, "the answer has the name that is asked for")
         if verdict.undefined == cell.expression:
             verdict.undefined = ""
@@ -228,7 +224,7 @@ class Director:
 
     def _judge_late(self, session: Session) -> None:
         for step, cell in self._late_candidates():
-            answer = self._answer_of(cell)
+            answer = self._by_id.get(cell.answer)
             for again in ("", answer.source, *answer.copies[:_MOST_COPIES]) if answer else ("",):
                 before = self._verdicts[cell.id]
                 if self._out_of_time() or before.outcome == "passed":
@@ -251,9 +247,9 @@ class Director:
                     self.notes.append(_EXPERIMENTS_RUN.format(f"the check of `{cell.exercise}`", first.undefined))
                 again = self._judge_alone(cell, step, experiments or lacking)
                 if again.earned > first.earned and not lacking:
-                    why = "because another cell had changed what it uses"
-                    with_what = "with the set-up, the answer and what it needs alone"
-                    self.notes.append(f"{_sentence(step.label)} was repeated {with_what}, {why}.")
+                    why = "another cell had changed what it uses"
+                    how = "with the set-up, the answer and what it needs alone"
+                    self.notes.append(f"{_sentence(step.label)} was repeated {how}, because {why}.")
                 if not (first.seen and first.earned):
                     self._verdicts[cell.id] = first.or_better(again)
                 elif not again.seen and again.earned >= first.earned:
@@ -263,7 +259,7 @@ class Director:
     def _is_in_doubt(self, cell: ReleasedCell, verdict: Verdict) -> bool:
         if verdict.seen and verdict.earned:
             return True
-        answer = self._answer_of(cell)
+        answer = self._by_id.get(cell.answer)
         if verdict.outcome == "passed" or answer is None or answer.is_stub:
             return False
         if verdict.outcome == "timed out":  # another cell of the student's may have made it slow
@@ -275,7 +271,7 @@ class Director:
 
     def _judge_alone(self, cell: ReleasedCell, check: Step, experiments: bool) -> Verdict:
         """Judges an answer with what it needs and nothing else; where that is too little, with all that is harmless."""
-        answer = self._answer_of(cell)
+        answer = self._by_id.get(cell.answer)
         needed = self._needs.helpers(answer) if answer is not None else []
         everything = [step for step in self._steps if step.role == "added"]
         also = ("set-up", "experiment") if experiments else ("set-up",)

@@ -96,11 +96,6 @@ def not_attempted(cell: ReleasedCell) -> Verdict:
     return Verdict(0.0, "not attempted", _nothing(cell, "not attempted"))
 
 
-def by_hand() -> Verdict:
-    """A question that a person grades."""
-    return Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
-
-
 def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell runs") -> Verdict:
     """The answer's own cell raised, or there is no answer to judge."""
     message = f"{error[0]}: {error[1]}".rstrip(": ")

@@ -130,7 +130,7 @@ def _search_path() -> list[str]:
 
 
 def _environment(sandbox: bool) -> dict[str, str]:
-    one = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+    one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
     # The sandbox's own /tmp, an empty folder in memory; without a sandbox, libraries use their usual folders.
     folders = {"IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"} if sandbox else {}

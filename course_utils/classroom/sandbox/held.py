@@ -9,12 +9,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 from course_utils.classroom.sandbox import jail
-from course_utils.classroom.sandbox.processes import below, is_stopped, kill, numbers, own_bytes, parent
+from course_utils.classroom.sandbox.processes import below, is_stopped, numbers, own_bytes, parent, send
 from course_utils.classroom.sandbox.protocol import Ended
 from course_utils.classroom.tampering import audit
 
@@ -53,7 +52,22 @@ class Held:
         self._stay = threading.Lock()
         self._stay.acquire()
         threading.stack_size(_STACK_BYTES)
-        begin = partial(_become_student, bounds, nested, keep, ends, start)
+
+        def begin() -> Callable[[], None]:
+            jail.die_with_parent()
+            os.setsid()
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            stay_open = sorted({0, 1, 2, *ends})
+            for low, high in zip(stay_open, [*stay_open[1:], 65536], strict=True):
+                os.closerange(low + 1, high)
+            if nested:
+                jail.enter(bounds.file_bytes, keep)
+                os.chdir(jail.FRESH_FOLDERS[-1])
+            jail.restrict(bounds)
+            return start()
+
         box: list[Any] = [begin, jail.fork_numbered if nested else os.fork]
         _thread.start_new_thread(_apart, (box, told, self._stay))
         pid = told.get()
@@ -84,17 +98,13 @@ class Held:
             return "its processes together took more memory than is allowed"
         return ""
 
-    def signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
-
     def stop(self) -> None:
         """Makes the process itself stand still.
 
         Raises:
             Ended: it is gone, or goes on.
         """
-        self.signal(signal.SIGSTOP)
+        send(self.pid, signal.SIGSTOP)
         deadline = time.monotonic() + START_SECONDS
         while not (stopped := is_stopped(self.pid)):
             if stopped is None:
@@ -106,7 +116,7 @@ class Held:
     def kill_all_but(self, *spared: int) -> None:
         for pid in self.members():
             if pid not in spared:
-                kill(pid)
+                send(pid)
 
     def kill_all(self) -> None:
         """Kills all of them, and waits until they are gone."""
@@ -126,7 +136,7 @@ class Held:
 
     def end(self) -> Ended:
         """Ends the process, and says how that came."""
-        kill(self.pid)
+        send(self.pid)
         _, status = os.waitpid(self.pid, 0)
         self.pid = 0
         code = os.waitstatus_to_exitcode(status)
@@ -166,21 +176,3 @@ def _apart(box: list[Any], told: SimpleQueue[int | OSError], stay: threading.Loc
         box.pop()()()
     finally:
         os._exit(0)
-
-
-def _become_student(
-    bounds: jail.Bounds, nested: bool, keep: Sequence[str], ends: Sequence[int], start: Callable[[], Callable[[], None]]
-) -> Callable[[], None]:
-    jail.die_with_parent()
-    os.setsid()
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-    stay_open = sorted({0, 1, 2, *ends})
-    for low, high in zip(stay_open, [*stay_open[1:], 65536], strict=True):
-        os.closerange(low + 1, high)
-    if nested:
-        jail.enter(bounds.file_bytes, keep)
-        os.chdir(jail.FRESH_FOLDERS[-1])
-    jail.restrict(bounds)
-    return start()

@@ -1,4 +1,4 @@
-"""What the kernel says about processes, and ending them (``below``, ``is_stopped``, ``Stopwatch``, ``kill`` ...)."""
+"""What the kernel says about processes, and ending them (``below``, ``is_stopped``, ``Stopwatch``, ``send`` ...)."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def own_bytes(pid: int) -> int:
     return 1024 * int(_fields(pid, "smaps_rollup").get("Pss", "0 kB").split()[0])
 
 
-def kill(pid: int) -> None:
-    """Ends a process at once, where it is still there."""
+def send(pid: int, number: int = signal.SIGKILL) -> None:
+    """Sends a process a signal, where it is still there. Without a number it ends at once."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if pid > 0:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)

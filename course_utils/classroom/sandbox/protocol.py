@@ -111,12 +111,12 @@ class Channel:
         if len(self._waiting) < _HEADER.size:
             return None
         (length,) = _HEADER.unpack_from(self._waiting)
+        end = _HEADER.size + length
         if length > self._largest:
             raise Broken(f"a message of {length} bytes was announced")
-        end = _HEADER.size + length
         if len(self._waiting) < end:
             return None
-        body = bytes(self._waiting[_HEADER.size : end])
+        body = self._waiting[_HEADER.size : end]
         del self._waiting[:end]
         try:
             message = json.loads(body)

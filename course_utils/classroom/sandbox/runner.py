@@ -36,7 +36,7 @@ from course_utils.classroom.sandbox.protocol import Channel, signed
 from course_utils.classroom.sandbox.shell import Outputs
 from course_utils.classroom.tampering import audit
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a class that this module held would be looked into, and its one shell put back for every check
     from course_utils.classroom.sandbox.shell import Shell
 
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
@@ -117,10 +117,12 @@ def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool])
             message = channel.receive()
             place[0] = str(message["name"])
             if message["do"] == "cell":
-                reply = _run(shell, message)
+                outputs, error = Outputs(message["output_bytes"]), None
+                if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
+                    error = _error_of(shell, message["source"], outputs, store_history=True)
                 if os.getpid() != me:  # a cell has forked, and this is the child
                     return
-                channel.send(reply)
+                channel.send({"outputs": outputs.items(), "error": error, "count": shell.execution_count - 1})
                 continue
             asked.append(True)
             try:
@@ -134,14 +136,6 @@ def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool])
                     pass
 
     return serve
-
-
-def _run(shell: Shell, message: dict[str, Any]) -> dict[str, Any]:
-    """Runs a cell. The guard interrupts it when it takes too long."""
-    outputs, error = Outputs(message["output_bytes"]), None
-    if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
-        error = _error_of(shell, message["source"], outputs, store_history=True)
-    return {"outputs": outputs.items(), "error": error, "count": shell.execution_count - 1}
 
 
 def _error_of(shell: Shell, source: str, outputs: Outputs, store_history: bool = False) -> list[str] | None:

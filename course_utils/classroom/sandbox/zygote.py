@@ -67,7 +67,7 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
     if sandboxed and not nested and jail.can_nest(leading=True):
         jail.lead()
         nested = True
-    warm = _Warm(tuple(roots))
+    start = _warm_up(tuple(roots))
     if not nested:
         jail.adopt_orphans()
     end = socket.socket(fileno=control)
@@ -79,8 +79,8 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
         grader = Channel(socket.socket(fileno=descriptors[0]))
         try:
             job = grader.receive()
-            start = partial(warm.start, job["lesson"])
-            with contextlib.closing(Guard(grader, jail.Bounds(**job["bounds"]), nested, roots, start)) as guard:
+            ready = partial(start, job["lesson"])
+            with contextlib.closing(Guard(grader, jail.Bounds(**job["bounds"]), nested, roots, ready)) as guard:
                 guard.serve()
         except (Closed, Broken):  # the grader has what it wanted, or is gone
             pass
@@ -88,84 +88,81 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
             grader.close()
 
 
-class _Warm:
-    """Everything that is loaded once."""
+def _warm_up(roots: tuple[str, ...]) -> Callable[[str, int, int, bytes], Callable[[], None]]:
+    """Loads everything once. Returns what makes a student's process ready, there; it takes the lesson first."""
+    import torch
 
-    def __init__(self, roots: tuple[str, ...]) -> None:
-        import torch
+    torch.set_num_threads(1)
+    with contextlib.suppress(RuntimeError):  # it was set before
+        torch.set_num_interop_threads(1)
+    for name in PRELOADED:
+        with contextlib.suppress(ImportError):  # not in this release of it; then nothing asks for it either
+            importlib.import_module(name)
+    # What torch.func registers when it is first used: a student's registrations can then be told from torch's own.
+    getattr(sys.modules.get("torch._functorch.vmap"), "lazy_load_decompositions", lambda: None)()
+    from course_utils.catalogue import LESSONS
+    from course_utils.classroom.sandbox import runner
+    from course_utils.classroom.sandbox.shell import make_shell
+    from course_utils.lesson import Lesson
 
-        torch.set_num_threads(1)
-        with contextlib.suppress(RuntimeError):  # it was set before
-            torch.set_num_interop_threads(1)
-        for name in PRELOADED:
-            with contextlib.suppress(ImportError):  # not in this release of it; then nothing asks for it either
-                importlib.import_module(name)
-        # What torch.func registers when it is first used: a student's registrations can then be told from torch's own.
-        load = getattr(sys.modules.get("torch._functorch.vmap"), "lazy_load_decompositions", None)
-        if load is not None:
-            load()
-        from course_utils.catalogue import LESSONS
-        from course_utils.classroom.sandbox import runner
-        from course_utils.classroom.sandbox.shell import make_shell
-        from course_utils.lesson import Lesson
+    exercises = {
+        (info.name, name): exercise for info in LESSONS for name, exercise in Lesson(info.name).exercises.items()
+    }
+    _load_package()
+    shell = make_shell()
+    modules = _to_watch()
+    _give_students_judges_of_their_own({lesson for lesson, _ in exercises})
+    veils = veil.lay()
+    restorer = picture_of(modules, PACKAGE, f"{PACKAGE}.lessons.", _lists(shell))
+    restorers = {lesson: restorer(lesson) for lesson in ("", *sorted({name for name, _ in exercises}))}
+    gc.collect()
+    gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
 
-        self.exercises = {
-            (info.name, name): exercise for info in LESSONS for name, exercise in Lesson(info.name).exercises.items()
-        }
-        _load_package()
-        self.roots, self.prepare, self.shell = roots, runner.prepare, make_shell()
-        modules = _to_watch()
-        self._give_students_judges_of_their_own()
-        self.veils = veil.lay()
-        restorer = picture_of(modules, PACKAGE, f"{PACKAGE}.lessons.", self._lists())
-        self.restorers = {lesson: restorer(lesson) for lesson in ("", *sorted({name for name, _ in self.exercises}))}
-        gc.collect()
-        gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
+    def start(lesson: str, descriptor: int, reports: int, secret: bytes) -> Callable[[], None]:
+        return runner.prepare(descriptor, reports, secret, shell, restorers[lesson], exercises, roots, veils)
 
-    def start(self, lesson: str, descriptor: int, reports: int, secret: bytes) -> Callable[[], None]:
-        """In the student's process."""
-        return self.prepare(
-            descriptor, reports, secret, self.shell, self.restorers[lesson], self.exercises, self.roots, self.veils
-        )
+    return start
 
-    def _give_students_judges_of_their_own(self) -> None:
-        """Takes what judges, and this runner, out of the table of modules, and loads what judges a second time.
 
-        A student's code finds the second set by its name and may do with it what it likes: what it earns is decided by
-        the first, to which no name leads. The second set's exercises hold no claims and no right predictions.
-        """
-        package = sys.modules[PACKAGE]
-        lessons = [sys.modules[f"{PACKAGE}.lessons.{name}"] for name in {lesson for lesson, _ in self.exercises}]
-        for name in list(sys.modules):
-            parts = name.split(".")
-            if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in JUDGES:
-                del sys.modules[name]
-                if len(parts) == 2:
-                    vars(package).pop(parts[1], None)
-        for lesson in lessons:
-            sys.modules[lesson.__name__] = _without_claims(lesson)
-        _load_package()
-        engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
-        vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
-        for name in package.__all__:
-            if name in package._LATER:
-                vars(package).pop(name, None)
-            getattr(package, name)
+def _give_students_judges_of_their_own(names: set[str]) -> None:
+    """Takes what judges, and this runner, out of the table of modules, and loads what judges a second time.
 
-    def _lists(self) -> dict[str, Any]:
-        hooks = vars(sys.modules["torch.nn.modules.module"]).items()
-        transformers = self.shell.input_transformer_manager
-        return {
-            f"torch.nn's {name.strip('_').replace('_', ' ')}": value
-            for name, value in hooks
-            if name.startswith("_global_") and isinstance(value, dict)
-        } | {
-            "IPython's input transformers": self.shell.input_transformers_post,
-            "IPython's cleanup transforms": transformers.cleanup_transforms,
-            "IPython's line transforms": transformers.line_transforms,
-            "IPython's token transforms": transformers.token_transformers,
-            "IPython's ast transformers": self.shell.ast_transformers,
-        }
+    A student's code finds the second set by its name and may do with it what it likes: what it earns is decided by
+    the first, to which no name leads. The second set's exercises hold no claims and no right predictions.
+    """
+    package = sys.modules[PACKAGE]
+    lessons = [sys.modules[f"{PACKAGE}.lessons.{name}"] for name in names]
+    for name in list(sys.modules):
+        parts = name.split(".")
+        if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in JUDGES:
+            del sys.modules[name]
+            if len(parts) == 2:
+                vars(package).pop(parts[1], None)
+    for lesson in lessons:
+        sys.modules[lesson.__name__] = _without_claims(lesson)
+    _load_package()
+    engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
+    vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
+    for name in package.__all__:
+        if name in package._LATER:
+            vars(package).pop(name, None)
+        getattr(package, name)
+
+
+def _lists(shell: Any) -> dict[str, Any]:
+    hooks = vars(sys.modules["torch.nn.modules.module"]).items()
+    transformers = shell.input_transformer_manager
+    return {
+        f"torch.nn's {name.strip('_').replace('_', ' ')}": value
+        for name, value in hooks
+        if name.startswith("_global_") and isinstance(value, dict)
+    } | {
+        "IPython's input transformers": shell.input_transformers_post,
+        "IPython's cleanup transforms": transformers.cleanup_transforms,
+        "IPython's line transforms": transformers.line_transforms,
+        "IPython's token transforms": transformers.token_transformers,
+        "IPython's ast transformers": shell.ast_transformers,
+    }
 
 
 def _load_package() -> None:

@@ -53,6 +53,7 @@ _SYS_NAMES = (
 
 # What it is called, the dict, its copy, its keys and values in order, the class whose dict it is, and how strict to be.
 _Space = tuple[str, Any, dict[Any, Any], list[Any], list[Any], type | None, bool]
+_Record = tuple[str, Any, Any]  # what it is called, what may change, and what it held
 
 
 def picture_of(
@@ -72,9 +73,9 @@ def picture_of(
         each once.
     """
     spaces: list[_Space] = []
-    held: list[tuple[str, Any, Any]] = [(label, one, one.copy()) for label, one in lists.items()]
-    functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
-    cells: list[tuple[str, types.CellType, Any]] = []
+    held: list[_Record] = [(label, one, one.copy()) for label, one in lists.items()]
+    functions: list[_Record] = []
+    cells: list[_Record] = []
     seen: dict[int, Any] = {}  # whose values are kept, so that no id is used again
 
     def first_time(value: Any) -> bool:
@@ -144,10 +145,10 @@ def picture_of(
                     look(f"{name}.{key}", value, deep)
 
     def restorer(part: str) -> Callable[[], list[str]]:
+        here = f"{parts}{part}."
+
         def mine(records: list[Any]) -> list[Any]:
-            return [
-                one for one in records if not one[0].startswith(parts) or f"{one[0]}.".startswith(f"{parts}{part}.")
-            ]
+            return [one for one in records if not one[0].startswith(parts) or f"{one[0]}.".startswith(here)]
 
         imported = {name: sys.modules[name] for name in modules if name in sys.modules}
         return _restorer(mine(spaces), mine(held), mine(functions), mine(cells), imported, package)
@@ -157,9 +158,9 @@ def picture_of(
 
 def _restorer(
     spaces: list[_Space],
-    held: list[tuple[str, Any, Any]],
-    functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]],
-    cells: list[tuple[str, types.CellType, Any]],
+    held: list[_Record],
+    functions: list[_Record],
+    cells: list[_Record],
     imported: dict[str, types.ModuleType],
     package: str,
 ) -> Callable[[], list[str]]:
