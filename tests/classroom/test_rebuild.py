@@ -9,7 +9,7 @@ from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
 from course_utils.classroom.rebuild.rebuild import rebuild
 from course_utils.classroom.rebuild.released import read_released
-from course_utils.classroom.rebuild.source import defined, read_code
+from course_utils.classroom.rebuild.source import read_code
 from tests.classroom.handed_in import Notebook, released, solutions
 
 HELPER = "def halve(x):\n    return x / 2"
@@ -18,6 +18,10 @@ SNAPSHOT = "def snapshot(x):\n    return x.detach().clone()"
 
 def uses(source):
     return read_code(source).uses
+
+
+def defined(source):
+    return read_code(source).defines
 
 
 def rebuilt(notebook):

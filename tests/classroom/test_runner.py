@@ -8,7 +8,7 @@ import pytest
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import OUTCOMES, Report
-from course_utils.classroom.sandbox.guard import _Warden
+from course_utils.classroom.sandbox.guard import Guard
 from course_utils.classroom.sandbox.shell import Outputs
 from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, impatient, outcomes, points, released, solutions
 
@@ -337,8 +337,8 @@ def test_a_sandbox_that_ends_by_itself_is_started_again_and_blames_nobody(grader
 
 
 def test_a_check_and_its_parent_may_speak_in_any_order():
-    warden = _Warden.__new__(_Warden)
-    warden._inbox = [{"ready": True}, {"forked": 7}]
-    assert warden._take("result") is None
-    assert warden._take("forked") == {"forked": 7}
-    assert warden._take("ready") == {"ready": True}
+    guard = Guard.__new__(Guard)
+    guard._inbox = [{"ready": True}, {"forked": 7}]
+    assert guard._take("result") is None
+    assert guard._take("forked") == {"forked": 7}
+    assert guard._take("ready") == {"ready": True}

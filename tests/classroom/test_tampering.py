@@ -282,7 +282,7 @@ def test_a_result_that_no_check_gives_is_refused():
     claim = {"text": "holds", "held": True, "diagnosis": "", "misconception": "", "next_step": "", "details": []}
     claim |= {"weight": 1.0, "judged": True}
     result = {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [claim], "notes": [], "output": ""}
-    assert judged(cell, result, 0.0).earned == 1.0
+    assert judged(cell, result).earned == 1.0
     for change in (
         {"earned": 9.0},
         {"earned": float("nan")},
@@ -294,7 +294,7 @@ def test_a_result_that_no_check_gives_is_refused():
         {"status": "partial"},
         {"output": None},
     ):
-        assert judged(cell, result | change, 0.0) is None, change
+        assert judged(cell, result | change) is None, change
 
 
 # Honest code is left in peace.

@@ -7,24 +7,24 @@ back through the guard and become cards here.
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 import warnings
 from functools import lru_cache
-from types import TracebackType
 
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.director import Director
 from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
 from course_utils.classroom.rebuild.reading import Unreadable
 from course_utils.classroom.rebuild.rebuild import Rebuilt, rebuild, untouched
 from course_utils.classroom.rebuild.released import Released, read_released
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
-from course_utils.classroom.sandbox.jail import Bounds
 from course_utils.classroom.sandbox.warm_python import WarmPython
+
+_released = lru_cache(maxsize=32)(read_released)
 
 
 class Grader:
@@ -61,9 +61,7 @@ class Grader:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._python.close()
 
     def grade(self, released: str, submitted: bytes | None, *, student: str, assignment: str) -> Report:
@@ -81,16 +79,15 @@ class Grader:
         """
         started = time.perf_counter()
         notebook = _released(released)
-        reviews: list[str] = []
-        notes: list[str] = []
+        reviews, notes = list[str](), list[str]()
         try:
             rebuilt = rebuild(notebook, submitted, self.limits.notebook_bytes)
         except Unreadable as reason:
             rebuilt = untouched(notebook)
             rebuilt.repairs = [f"Nothing was graded. {reason}"]
-            results = {cell.id: outcomes.unreadable(cell, str(reason)) for cell in notebook.graded}
+            results = {cell.id: Verdict(0.0, "unreadable", text=str(reason)) for cell in notebook.graded}
         else:
-            director = Director(notebook, rebuilt, self._python, self._bounds(), self.limits)
+            director = Director(notebook, rebuilt, self._python, self.limits)
             results = director.run()
             reviews, notes = director.reviews, director.notes
         exercises = tuple(outcomes.result_of(cell, results[cell.id]) for cell in notebook.graded)
@@ -106,15 +103,6 @@ class Grader:
             wall_seconds=round(time.perf_counter() - started, 4),
         )
 
-    def _bounds(self) -> Bounds:
-        limits = self.limits
-        return Bounds(math.ceil(limits.cpu_seconds), limits.memory_bytes, limits.processes, limits.file_bytes)
-
-
-@lru_cache(maxsize=32)
-def _released(text: str) -> Released:
-    return read_released(text)
-
 
 def _with_cards(released: Released, rebuilt: Rebuilt, exercises: tuple[ExerciseResult, ...]) -> str:
     """The rebuilt notebook as text, each check cell with its card, as a kernel would have shown it."""
@@ -127,7 +115,5 @@ def _with_cards(released: Released, rebuilt: Rebuilt, exercises: tuple[ExerciseR
         count = cell.get("execution_count") or step.index + 1
         cell["execution_count"] = count
         data = {"text/html": result.html, "text/plain": repr(float(result.earned))}
-        cell["outputs"] = [
-            {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}},
-        ]
+        cell["outputs"] = [{"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}]
     return json.dumps(rebuilt.notebook, ensure_ascii=False, indent=1) + "\n"

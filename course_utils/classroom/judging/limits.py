@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from course_utils.classroom.course.submissions import LARGEST_BYTES
+from course_utils.classroom.sandbox.jail import Bounds
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a submission may take.
+class Limits(Bounds):
+    """What a submission may take, beside what holds for each of its processes.
 
     Seconds are those that it uses: CPU time, and time in which it waits for something. Time in which the machine was
     busy with other work does not count, so that a submission comes out the same on any machine.
@@ -15,17 +16,13 @@ class Limits:
     Attributes:
         wall_seconds: the whole submission, from the first cell to the last check.
         check_seconds: one check, or one cell.
-        cpu_seconds: CPU time of one process.
-        memory_bytes: of one process, beyond the warm interpreter's own.
-        processes: at once, threads not counted.
-        file_bytes: the largest file, and the size of each folder that can be written in.
         output_bytes: what is kept of all that its cells print and display.
         notebook_bytes: of the file that was handed in.
     """
 
     wall_seconds: float = 180.0
     check_seconds: float = 20.0
-    cpu_seconds: float = 120.0
+    cpu_seconds: int = 120
     memory_bytes: int = 2 * 2**30
     processes: int = 64
     file_bytes: int = 64 * 2**20

@@ -6,23 +6,13 @@ Plain data, to and from JSON, so that a report can cross a process, a network or
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeVar, get_args
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 Outcome = Literal[
     "passed", "partial", "not attempted", "wrong", "raised", "timed out", "killed", "unreadable", "review by hand"
 ]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
-_Data = TypeVar("_Data")
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "str": lambda value: isinstance(value, str),
-    "str | None": lambda value: value is None or isinstance(value, str),
-    "float": lambda value: isinstance(value, (int, float)) and abs(value) < 1e12,  # neither infinite nor no number
-    "Outcome": lambda value: value in OUTCOMES,
-    "tuple[str, ...]": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
-    "tuple[ExerciseResult, ...]": lambda value: isinstance(value, tuple),
-}
 
 
 @dataclass(frozen=True)
@@ -97,24 +87,43 @@ class Report:
         return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "replace").decode()
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
+    def from_json(cls, text: str) -> Self:
         """Reads what ``to_json`` wrote.
 
         Raises:
             ValueError: the text is no JSON, or not a report's; the message says which field is missing or strange.
         """
         try:
-            values = json.loads(text)
-            exercises = tuple(_made(ExerciseResult, item) for item in values["exercises"])
-            return _made(cls, values | {"exercises": exercises})
-        except (KeyError, TypeError, RecursionError) as error:
+            return made(cls, json.loads(text), "JSON")
+        except (KeyError, RecursionError) as error:
             raise ValueError(f"Not a report's JSON: {error}.") from error
 
 
-def _made(kind: type[_Data], values: dict[str, Any]) -> _Data:
-    """The plain data class, of values that are what its fields say."""
-    for field in fields(kind):  # type: ignore[arg-type]  # a data class, which no annotation can ask for
-        if not _FITS[str(field.type)](values[field.name]):
-            raise ValueError(f"Not a report's {field.name}: {values[field.name]!r:.100}.")
-    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return kind(**{**values, **lists})
+def made(kind: Any, value: Any, name: str) -> Any:
+    """What an annotation describes, made of what JSON gives for it: data classes of dicts, tuples of lists.
+
+    Args:
+        kind: the annotation.
+        value: what came out of JSON.
+        name: what the message calls it.
+
+    Raises:
+        ValueError: it is nothing of the kind.
+        KeyError: a data class's field is missing.
+    """
+    parts = get_args(kind)
+    if is_dataclass(kind) and isinstance(value, dict):
+        fields = {field: made(hint, value[field], field) for field, hint in get_type_hints(kind).items()}
+        return kind(**fields)  # type: ignore[operator]  # a class, not one of its instances
+    if get_origin(kind) is tuple and isinstance(value, list):
+        kinds = parts[:1] * len(value) if parts[-1] is ... else parts
+        return tuple(made(part, item, name) for part, item in zip(kinds, value, strict=True))
+    if kind is float:
+        fits = isinstance(value, (int, float)) and abs(value) < 1e12  # neither infinite nor no number
+    elif get_origin(kind) is Literal:
+        fits = value in parts
+    else:
+        fits = get_origin(kind) is not tuple and isinstance(value, kind)
+    if not fits:
+        raise ValueError(f"Not a report's {name}: {value!r:.100}.")
+    return value

@@ -172,8 +172,7 @@ def _without(source: str, texts: list[str]) -> str:
 
 def name_of(cell: ReleasedCell, released: Released) -> str:
     """What an exercise is called, in backticks."""
-    cell = (*released.checks_of(cell), cell)[0]
-    return f"`{cell.exercise or cell.grade_id or cell.id}`"
+    return f"`{next((check for check in released.cells if check.answer == cell.id), cell).name}`"
 
 
 def same(one: str, other: str) -> bool:

@@ -54,6 +54,11 @@ class Step:
         """The released cell's role; ``"added"`` for a student's own cell."""
         return self.released.role if self.released else "added"
 
+    @property
+    def is_stub(self) -> bool:
+        """Of an answer cell, whether no version of it holds anything."""
+        return self.blank and not self.copies
+
 
 @dataclass
 class Rebuilt:
@@ -100,7 +105,8 @@ def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> 
     _say_what_else(handed_in)
     for cell in (cell for cell in released.cells if cell.role == "experiment"):
         new = [s for s in handed_in.by_id[cell.id] if s.kind == "code" and s.position in handed_in.own]
-        for version in sorted(new, key=lambda version: version.id != cell.id)[:1]:
+        if new:
+            version = next((version for version in new if version.id == cell.id), new[0])
             answers[cell.id] = Answer(version.source, shown={version.position})
     result = _assemble(handed_in, answers, _own_cells(handed_in, answers))
     places = {cell.id: place for place, cell in enumerate(released.cells)}
@@ -112,10 +118,8 @@ def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> 
 def _match(released: Released, cells: list[SubmittedCell]) -> dict[int, str]:
     """Which released cell each submitted one is, by position: by id, then by nbgrader's name, then by its very text."""
     by_grade_id = {cell.grade_id: cell.id for cell in released.cells if cell.grade_id}
-    found: dict[int, str] = {}
-    for cell in cells:
-        if cell.id in released.by_id or cell.grade_id in by_grade_id:
-            found[cell.position] = cell.id if cell.id in released.by_id else by_grade_id[cell.grade_id]
+    names = {cell.position: cell.id if cell.id in released.by_id else by_grade_id.get(cell.grade_id) for cell in cells}
+    found = {position: name for position, name in names.items() if name is not None}
     known = set(found.values())
     left: dict[str, list[int]] = defaultdict(list)
     places = {cell.id: place for place, cell in enumerate(released.cells)}
@@ -135,9 +139,8 @@ def _match(released: Released, cells: list[SubmittedCell]) -> dict[int, str]:
 def _say_what_else(handed_in: HandedIn) -> None:
     for cell in handed_in.released.cells:
         if cell.role in ("check", "set-up"):
-            mine = handed_in.by_id[cell.id]
-            locked = f"The check cell of {name_of(cell, handed_in.released)}"
-            locked = locked if cell.role == "check" else f"The locked cell `{cell.id}`"
+            mine, name = handed_in.by_id[cell.id], name_of(cell, handed_in.released)
+            locked = f"The check cell of {name}" if cell.role == "check" else f"The locked cell `{cell.id}`"
             said = {
                 "was missing; it was put back": not mine,
                 "had been edited; the released one was used": not all(same(c.source, cell.source) for c in mine),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from course_utils.base.errors import explain
@@ -12,7 +12,7 @@ from course_utils.classroom.rebuild.source import Code, called_on_lesson, lesson
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReleasedCell:
     """One cell of the released notebook.
 
@@ -46,6 +46,11 @@ class ReleasedCell:
     is_task: bool = False
     code: Code = field(default_factory=Code)
 
+    @property
+    def name(self) -> str:
+        """What its results go by."""
+        return self.exercise or self.grade_id or self.id
+
 
 @dataclass(frozen=True)
 class Released:
@@ -64,9 +69,6 @@ class Released:
     def graded(self) -> tuple[ReleasedCell, ...]:
         """The cells that earn points or are graded by hand, in order."""
         return tuple(cell for cell in self.cells if cell.role in ("check", "by hand"))
-
-    def checks_of(self, answer: ReleasedCell) -> tuple[ReleasedCell, ...]:
-        return tuple(cell for cell in self.cells if cell.answer == answer.id)
 
 
 def read_released(text: str) -> Released:
@@ -92,7 +94,7 @@ def read_released(text: str) -> Released:
         raise ValueError(
             explain(f"Two cells of a released notebook have the same id: {', '.join(twice)}.", "each has its own.")
         )
-    cells = _paired(cells)
+    _pair(cells)
     return Released(notebook, tuple(cells), {cell.id: cell for cell in cells})
 
 
@@ -118,10 +120,10 @@ def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
     return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, code=code)
 
 
-def _paired(cells: list[ReleasedCell]) -> list[ReleasedCell]:
+def _pair(cells: list[ReleasedCell]) -> None:
+    """Finds out which answer each check looks at, and what each answer is to define."""
     lessons: dict[str, str] = {}
-    wanted: dict[str, frozenset[str]] = {}
-    result, before = [], []
+    before: list[ReleasedCell] = []
     for cell in cells:
         if cell.kind == "code":
             lessons |= lessons_made(cell.source)
@@ -130,13 +132,12 @@ def _paired(cells: list[ReleasedCell]) -> list[ReleasedCell]:
         if cell.role == "check":
             call = called_on_lesson(cell.source)
             if call and call[0] in lessons:
-                cell = replace(cell, lesson=lessons[call[0]], exercise=call[1], expression=call[2])
+                cell.lesson, cell.exercise, cell.expression = lessons[call[0]], call[1], call[2]
             # The answer cell that defines what the check looks at; where none does, the one before it.
             names = frozenset({cell.expression} if cell.expression else ())
             answer = next((a for a in reversed(before) if names & a.code.defines), before[-1] if before else None)
             if answer is not None:
-                cell = replace(cell, answer=answer.id)
-                wanted[answer.id] = wanted.get(answer.id, frozenset()) | (names or answer.code.defines)
-        result.append(cell)
-    names_of = {cell.id: wanted.get(cell.id) or cell.code.defines for cell in before}
-    return [replace(cell, names=names_of.get(cell.id, frozenset())) for cell in result]
+                cell.answer = answer.id
+                answer.names |= names or answer.code.defines
+    for answer in before:
+        answer.names = answer.names or answer.code.defines

@@ -124,11 +124,6 @@ def _as_python(source: str) -> Iterable[str]:
     return dict.fromkeys((body, plain))
 
 
-def defined(source: str) -> frozenset[str]:
-    """See ``Code.defines``."""
-    return read_code(source).defines
-
-
 def called_on_lesson(source: str) -> tuple[str, str, str] | None:
     """What a check cell checks: (the lesson's variable, the exercise's name, the answer as an expression).
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import IO
 
 from course_utils.base.errors import explain
 
@@ -23,11 +24,11 @@ _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/e
 _CPU = "/sys/devices/system/cpu"  # torch counts cores there, and complains on stderr where it is missing
 HOME = "/home/student"
 
-INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap"
+INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap."
 APPARMOR = (
     "on Ubuntu 24.04 and newer AppArmor keeps programs from making user namespaces: "
     "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 allows it until the next start, and "
-    "docs/classroom.md says how to allow it for bubblewrap alone"
+    "docs/classroom.md says how to allow it for bubblewrap alone."
 )
 
 
@@ -37,41 +38,33 @@ class SandboxMissing(OSError):
 
 def missing() -> str | None:
     """Why there can be no sandbox here, as a message for the teacher; None where there can be one."""
+    why = "a submission is somebody else's program, and would run with all your rights."
     if sys.platform != "linux":
         return explain(
             f"Submissions were to be graded in a sandbox on {sys.platform}.",
             "Linux: the sandbox is made by bubblewrap, which needs its namespaces.",
-            "a submission is somebody else's program, and would run with all your rights.",
+            why,
             "grade on Linux (WSL 2 and containers will do).",
         )
     if not shutil.which("bwrap"):
-        return explain(
-            "The program bwrap was looked for on PATH.",
-            "bubblewrap is installed.",
-            "a submission is somebody else's program, and would run with all your rights.",
-            INSTALL + ".",
-        )
+        return explain("The program bwrap was looked for on PATH.", "bubblewrap is installed.", why, INSTALL)
+    command = [*_command(())[:-1], "/usr/bin/env", "true"]
     try:
-        trial = subprocess.run(
-            [*_command(())[:-1], "/usr/bin/env", "true"], capture_output=True, text=True, timeout=20, check=False
-        )
+        trial = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except subprocess.TimeoutExpired:
         return "bubblewrap did not come to an end within 20 s."
     if trial.returncode == 0:
         return None
-    return explain(
-        f"bubblewrap was tried, and said: {trial.stderr.strip()[:300] or trial.returncode}",
-        "it starts a program in a namespace of its own.",
-        "a submission is somebody else's program, and would run with all your rights.",
-        APPARMOR + ".",
-    )
+    said = f"bubblewrap was tried, and said: {trial.stderr.strip()[:300] or trial.returncode}"
+    return explain(said, "it starts a program in a namespace of its own.", why, APPARMOR)
 
 
-def start(control: int, sandbox: bool) -> subprocess.Popen[bytes]:
+def start(control: int, said: IO[bytes], sandbox: bool) -> subprocess.Popen[bytes]:
     """Starts the warm interpreter.
 
     Args:
         control: descriptor of the socket that it is to serve; it inherits it under the same number.
+        said: takes what it says on stderr.
         sandbox: whether to start it inside bubblewrap.
 
     Returns:
@@ -94,7 +87,7 @@ def start(control: int, sandbox: bool) -> subprocess.Popen[bytes]:
         env=_environment(sandbox),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=said,
         pass_fds=(control,),
         start_new_session=True,  # Ctrl-C is for the grader, which ends it in its own time
     )
@@ -137,9 +130,8 @@ def _search_path() -> list[str]:
 
 
 def _environment(sandbox: bool) -> dict[str, str]:
-    one = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+    one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
-    home = HOME if sandbox else os.environ.get("HOME", "/")
     # The sandbox's own /tmp, an empty folder in memory; without a sandbox, libraries use their usual folders.
     folders = {"IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"} if sandbox else {}
     return {
@@ -147,7 +139,7 @@ def _environment(sandbox: bool) -> dict[str, str]:
         **one,
         **folders,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": home,
+        "HOME": HOME if sandbox else os.environ.get("HOME", "/"),
         "USER": "student",
         "LOGNAME": "student",
         "LANG": "C.UTF-8",

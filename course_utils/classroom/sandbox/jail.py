@@ -1,16 +1,13 @@
-"""What the kernel offers to hold a process in: namespaces, limits, capabilities, by ctypes (``enter``, ``restrict``).
-
-Linux only where it matters; elsewhere only the limits are set.
-"""
+"""Holds a process by what the kernel offers: namespaces, limits, capabilities, by ctypes (``enter``, ``restrict``)."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
+import re
 import resource
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +46,8 @@ class Bounds:
     file_bytes: int
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
 def _call(name: str, *arguments: object) -> None:
-    if getattr(_libc(), name)(*arguments) != 0:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
@@ -139,11 +132,12 @@ def enter(folder_bytes: int, keep: Sequence[str] = ()) -> None:
     """
     _call("unshare", _CLONE_NEWNS | _CLONE_NEWIPC)
     _mount_own_proc()
-    for setting, value in (("user/max_user_namespaces", "0"), ("kernel/pid_max", "400")):
-        # The second needs Linux 6.14, where each numbering of processes has a limit of its own.
+    settings = {"user/max_user_namespaces": "0"}
+    if tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 14):
+        settings["kernel/pid_max"] = "400"  # before, there was one limit for all numberings of processes
+    for setting, value in settings.items():
         with contextlib.suppress(OSError):
-            if not setting.startswith("kernel") or _release() >= (6, 14):
-                Path("/proc/sys", setting).write_text(value)
+            Path("/proc/sys", setting).write_text(value)
     # Read-only from here on: for the host's root the kernel's settings would be writable, with or without capabilities.
     _mount(b"none", b"/proc", None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     for folder in FRESH_FOLDERS:
@@ -154,8 +148,9 @@ def enter(folder_bytes: int, keep: Sequence[str] = ()) -> None:
             os.makedirs(path)
             _mount(f"/proc/self/fd/{descriptor}".encode(), path.encode(), None, _MS_BIND | _MS_REC)
             os.close(descriptor)
-    for name in _folders_to_hide():
-        _mount(b"tmpfs", name.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_RDONLY, b"size=4k")
+    package = Path(__file__).resolve().parents[2]
+    for name in ("classroom", "authoring", "lessons"):  # of no use here: everything in them is loaded already
+        _mount(b"tmpfs", bytes(package / name), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_RDONLY, b"size=4k")
 
 
 def _mount_own_proc() -> None:
@@ -167,31 +162,18 @@ def _mount_own_proc() -> None:
     _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
 
 
-def _folders_to_hide() -> list[str]:
-    """Folders of the package that a student's process has no use for: everything in them is loaded already."""
-    package = Path(__file__).resolve().parents[2]
-    return [str(package / name) for name in ("classroom", "authoring", "lessons") if (package / name).is_dir()]
-
-
 def _mount(source: bytes, target: bytes, kind: bytes | None, flags: int, data: bytes | None = None) -> None:
     _call("mount", source, target, kind, ctypes.c_ulong(flags), data)
 
 
-def _release() -> tuple[int, int]:
-    major, minor = os.uname().release.split(".")[:2]
-    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
-
-
 def die_with_parent() -> None:
     """This process is killed when the one that made it ends."""
-    if sys.platform == "linux":
-        _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
     """Processes below this one whose parents end become its children, so that none of them can get away."""
-    if sys.platform == "linux":
-        _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def restrict(bounds: Bounds) -> None:
@@ -200,16 +182,16 @@ def restrict(bounds: Bounds) -> None:
     Raises:
         OSError: the kernel refuses.
     """
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: bounds.cpu_seconds,
         resource.RLIMIT_FSIZE: bounds.file_bytes,
         resource.RLIMIT_NOFILE: 256,
-    }
-    if sys.platform == "linux":
         # The guard counts processes and ends them all; the kernel's own limit only has to hold until it has counted.
-        limits[resource.RLIMIT_NPROC] = 4 * bounds.processes
-        limits[resource.RLIMIT_AS] = _address_space_bytes() + bounds.memory_bytes + HEADROOM_BYTES
+        resource.RLIMIT_NPROC: 4 * bounds.processes,
+        resource.RLIMIT_AS: used + bounds.memory_bytes + HEADROOM_BYTES,
+    }
     for which, value in limits.items():
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -217,22 +199,12 @@ def restrict(bounds: Bounds) -> None:
         # own process raises the soft limit to the hard one.
         soft = value - HEADROOM_BYTES if which == resource.RLIMIT_AS else value
         resource.setrlimit(which, (soft, value + 1 if which == resource.RLIMIT_CPU else value))
-    if sys.platform == "linux":
-        _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        _drop_capabilities()
-        refuse_calls()
-        _call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def _address_space_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-
-
-def _drop_capabilities() -> None:
+    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for capability in range(_LAST_CAPABILITY + 1):
         with contextlib.suppress(OSError):  # fewer are known to this kernel, or there was none to drop
             _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
     with contextlib.suppress(OSError):
         _call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    _call("capset", header, (ctypes.c_uint32 * 6)())
+    _call("capset", (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)())
+    refuse_calls()
+    _call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What the kernel says about processes, and ending them (``descends``, ``is_stopped``, ``Stopwatch``, ``kill`` ...)."""
+"""What the kernel says about processes, and ending them (``below``, ``is_stopped``, ``Stopwatch``, ``send`` ...)."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_TICKS = os.sysconf("SC_CLK_TCK")
 _LONGEST_LOOK = 0.2  # seconds that one look may add: between late looks, nobody knows what a process did
 
 
-def _status(pid: int) -> dict[str, str]:
+def _fields(pid: int, name: str) -> dict[str, str]:
+    """What a file of its says, by the word before the colon; empty where it has just ended, or hides it."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:  # it has just ended
+        lines = Path(f"/proc/{pid}/{name}").read_text().splitlines()
+    except OSError:
         return {}
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
-def depth(pid: int) -> int:
-    """How many numberings a process has, counted from the one that this process's /proc shows."""
-    return len(_status(pid).get("NSpid", "0").split())
+def numbers(pid: int) -> list[int]:
+    """A process's number in each of its numberings, from the one that this process's /proc shows to its own."""
+    status = _fields(pid, "status")
+    return [int(number) for number in (status.get("NSpid") or status.get("Pid") or "0").split()]
 
 
 def parent(pid: int) -> int:
     """The number of the process that it belongs to; 0 where there is none."""
-    return int(_status(pid).get("PPid", "0"))
+    return int(_fields(pid, "status").get("PPid", "0"))
 
 
-def descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
-    """Whether a process came of another one."""
-    while pid in parents and pid:
-        pid = parents[pid]
-        if pid == ancestor:
-            return True
-    return False
+def below(ancestor: int) -> list[int]:
+    """The numbers of all processes that came of one."""
+    parents = {int(name): parent(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    found: set[int] = set()
+    while new := {pid for pid, over in parents.items() if over in found | {ancestor}} - found:
+        found |= new
+    return sorted(found)
 
 
 def _stats(pid: int, which: str = "task/*/stat") -> list[list[str]]:
@@ -86,25 +88,13 @@ class Stopwatch:
         return ticks / _TICKS, all(stat[0] != "R" for pid in members for stat in _stats(pid))
 
 
-def own_number(pid: int) -> int:
-    """A process's number as it knows it itself."""
-    status = _status(pid)
-    return int((status.get("NSpid") or status.get("Pid") or "0").split()[-1])
-
-
 def own_bytes(pid: int) -> int:
     """A process's share of the memory that it uses; pages that are shared count in part."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    except OSError:  # it has just ended, or hides it
-        pass
-    return 0
+    return 1024 * int(_fields(pid, "smaps_rollup").get("Pss", "0 kB").split()[0])
 
 
-def kill(pid: int) -> None:
-    """Ends a process at once, where it is still there."""
+def send(pid: int, number: int = signal.SIGKILL) -> None:
+    """Sends a process a signal, where it is still there. Without a number it ends at once."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if pid > 0:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)

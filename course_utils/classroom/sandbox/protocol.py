@@ -18,7 +18,6 @@ from typing import Any
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 
-LARGEST_BYTES = 64 * 2**20
 _HEADER = struct.Struct("!I")
 
 
@@ -30,6 +29,18 @@ class Closed(Exception):
     """The other side has ended."""
 
 
+class Ended(Exception):
+    """A submission's process is gone, or had to go. The message says why, for the teacher.
+
+    Attributes:
+        outcome: ``"killed"`` or ``"timed out"``; empty where that may not be the submission's doing.
+    """
+
+    def __init__(self, outcome: str, why: str) -> None:
+        super().__init__(why)
+        self.outcome = outcome
+
+
 class Channel:
     """One end of a stream socket that carries messages.
 
@@ -38,7 +49,7 @@ class Channel:
         largest_bytes: a longer message is ``Broken``.
     """
 
-    def __init__(self, end: socket.socket, largest_bytes: int = LARGEST_BYTES) -> None:
+    def __init__(self, end: socket.socket, largest_bytes: int = 64 * 2**20) -> None:
         self.socket = end
         self._largest = largest_bytes
         self._waiting = bytearray()
@@ -66,11 +77,9 @@ class Channel:
             Broken: it is none.
             TimeoutError: the socket has a timeout, and it has passed.
         """
-        while True:
-            message = self._next()
-            if message is not None:
-                return message
+        while (message := self._next()) is None:
             self._read()
+        return message
 
     def receive_ready(self) -> list[dict[str, Any]]:
         """All messages that are there after one read; for use after ``select``.
@@ -80,10 +89,7 @@ class Channel:
             Broken: one of them is none.
         """
         self._read()
-        messages = []
-        while (message := self._next()) is not None:
-            messages.append(message)
-        return messages
+        return list(iter(self._next, None))
 
     def close(self) -> None:
         self.socket.close()
@@ -105,12 +111,13 @@ class Channel:
         if len(self._waiting) < _HEADER.size:
             return None
         (length,) = _HEADER.unpack_from(self._waiting)
+        end = _HEADER.size + length
         if length > self._largest:
             raise Broken(f"a message of {length} bytes was announced")
-        if len(self._waiting) < _HEADER.size + length:
+        if len(self._waiting) < end:
             return None
-        body = bytes(self._waiting[_HEADER.size : _HEADER.size + length])
-        del self._waiting[: _HEADER.size + length]
+        body = self._waiting[_HEADER.size : end]
+        del self._waiting[:end]
         try:
             message = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -142,8 +149,3 @@ def opened(envelope: dict[str, Any], secret: bytes, ticket: str) -> dict[str, An
 
 def _proof(body: str, secret: bytes, ticket: str) -> str:
     return _blake2b(f"{ticket}\n{body}".encode("utf-8", "replace"), key=secret).hexdigest()
-
-
-def pair() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a stream socket. ``socketpair`` gives ends that no child inherits; pass them on by name."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

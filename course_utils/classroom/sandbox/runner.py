@@ -36,7 +36,7 @@ from course_utils.classroom.sandbox.protocol import Channel, signed
 from course_utils.classroom.sandbox.shell import Outputs
 from course_utils.classroom.tampering import audit
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a class that this module held would be looked into, and its one shell put back for every check
     from course_utils.classroom.sandbox.shell import Shell
 
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
@@ -117,10 +117,12 @@ def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool])
             message = channel.receive()
             place[0] = str(message["name"])
             if message["do"] == "cell":
-                reply = _run(shell, message)
+                outputs, error = Outputs(message["output_bytes"]), None
+                if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
+                    error = _error_of(shell, message["source"], outputs, store_history=True)
                 if os.getpid() != me:  # a cell has forked, and this is the child
                     return
-                channel.send(reply)
+                channel.send({"outputs": outputs.items(), "error": error, "count": shell.execution_count - 1})
                 continue
             asked.append(True)
             try:
@@ -136,21 +138,12 @@ def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool])
     return serve
 
 
-def _run(shell: Shell, message: dict[str, Any]) -> dict[str, Any]:
-    """Runs a cell. The guard interrupts it when it takes too long."""
-    outputs, error = Outputs(int(message["output_bytes"])), None
-    if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
-        error = _error_of(shell, message["source"], outputs, store_history=True)
-    return {"outputs": outputs.items(), "error": error, "count": shell.execution_count - 1}
-
-
 def _error_of(shell: Shell, source: str, outputs: Outputs, store_history: bool = False) -> list[str] | None:
     """Runs a cell. Returns the type and the message of what it raised; None where it came to its end."""
-    error: BaseException | None = None
     try:
         with shell.collecting(outputs):
             result = shell.run_cell(source, store_history=store_history)
-        error = result.error_before_exec or result.error_in_exec
+        error: BaseException | None = result.error_before_exec or result.error_in_exec
     except BaseException as raised:  # the shell itself was broken by a cell; the next ones may still run
         error = raised
     return None if error is None else [type(error).__name__, _short(error)]
@@ -180,9 +173,13 @@ def _check(
         request = channel.receive()
         ticket = str(request["ticket"])
         begin_judging(str(request["name"]))
+        if request["repeat"]:
+            _error_of(shell, request["repeat"], Outputs(_TEXT))
         result = _lesson_check(request, shell, exercises) if request["exercise"] else _own_check(request, shell)
-        result["changed"] = [get() for get in _SETTINGS] != settings or _names_changed(request["setup"], shell)
-        result["threads"] = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+        made = _made_by(request["setup"], shell)
+        result["changed"] = [get() for get in _SETTINGS] != settings
+        result["changed"] |= any(shell.user_ns.get(name) is not value for name, value in made.items())
+        result["threads"] = threading.active_count() > 1
         result["replaced"] = sorted(replaced.union(restore()))
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         result = {"unjudged": f"{type(error).__name__}: {_short(error)}"}
@@ -193,34 +190,13 @@ def _check(
 def _lesson_check(
     request: dict[str, Any], shell: Shell, exercises: dict[tuple[str, str], Exercise | Predict]
 ) -> dict[str, Any]:
-    failed = _repeat(request["repeat"], shell)
     try:
         answer = eval(compile(request["expression"], "<check>", "eval"), shell.user_ns)
     except BaseException as error:  # the name is not defined, or reading it runs a student's code
-        return {"error": [type(error).__name__, _short(error)], "failed": failed}
+        return {"error": [type(error).__name__, _short(error)]}
     score = judge(exercises[request["lesson"], request["exercise"]], answer, request["lesson"])
-    claims = [
-        {
-            "text": _text(claim.text),
-            "held": claim.held is True,
-            "diagnosis": _text(claim.diagnosis),
-            "misconception": _text(claim.misconception),
-            "next_step": _text(claim.next_step),
-            "details": [[_text(label), _text(value)] for label, value in claim.details],
-            "weight": float(claim.weight),
-            "judged": claim.judged is True,
-        }
-        for claim in score.claims
-    ]
-    return {
-        "earned": float.__float__(score),
-        "possible": float(score.possible),
-        "status": score.status,
-        "claims": claims,
-        "notes": [_text(note) for note in score.notes],
-        "output": _text(score.output),
-        "failed": failed,
-    }
+    claims = [vars(claim) for claim in score.claims]
+    return _plain(vars(score) | {"earned": float.__float__(score), "claims": claims})
 
 
 def _own_check(request: dict[str, Any], shell: Shell) -> dict[str, Any]:
@@ -229,32 +205,19 @@ def _own_check(request: dict[str, Any], shell: Shell) -> dict[str, Any]:
     It sees the student's names, but modules, classes and functions of the set-up cell as that cell makes them, and it
     is run by Python itself: a shell could have been taught to run something else.
     """
-    failed = _repeat(request["repeat"], shell)
     space = shell.user_ns | _made_by(request["setup"], shell) | {"__builtins__": builtins}
     tree = ast.parse(request["source"])
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    outputs, raised = Outputs(_TEXT), None
     value: Any = None
-    with shell.collecting(outputs):
+    raised = None
+    with shell.collecting(Outputs(_TEXT)):
         try:
             exec(compile(tree, "<check>", "exec"), space)
             if last is not None:
                 value = eval(compile(ast.Expression(last.value), "<check>", "eval"), space)
         except BaseException as error:
             raised = [type(error).__name__, _short(error)]
-    return {
-        "raised": raised,
-        "value": float(value) if type(value) in (int, float) else None,
-        "outputs": outputs.items(),
-        "failed": failed,
-    }
-
-
-def _repeat(sources: list[str], shell: Shell) -> list[str] | None:
-    failed = None
-    for source in sources:
-        failed = _error_of(shell, source, Outputs(_TEXT)) or failed
-    return failed
+    return {"raised": raised, "value": float(value) if type(value) in (int, float) else None}
 
 
 def _made_by(setup: str, shell: Shell) -> dict[str, Any]:
@@ -264,11 +227,6 @@ def _made_by(setup: str, shell: Shell) -> dict[str, Any]:
         exec(compile(setup, "<set-up>", "exec"), space)
     del space["__builtins__"]
     return {name: value for name, value in space.items() if isinstance(value, types.ModuleType) or callable(value)}
-
-
-def _names_changed(setup: str, shell: Shell) -> bool:
-    made = _made_by(setup, shell)
-    return any(shell.user_ns.get(name) is not value for name, value in made.items())
 
 
 def _quieten() -> None:
@@ -282,6 +240,15 @@ def _quieten() -> None:
         sys.monitoring.free_tool_id(tool)  # type: ignore[attr-defined]  # since Python 3.12
     if _BUSY.locked():  # a thread of the student's held it when this process was forked
         _BUSY.release()
+
+
+def _plain(value: Any) -> Any:
+    """The same as JSON can hold it, with texts cut."""
+    if type(value) is dict:
+        return {name: _plain(item) for name, item in value.items()}
+    if type(value) in (list, tuple):
+        return [_plain(item) for item in value]
+    return value if type(value) in (bool, float, int, type(None)) else _text(value)
 
 
 def _text(value: object) -> str:

@@ -6,6 +6,7 @@ Nothing here is secret: a student's code can reach every object of the shell.
 from __future__ import annotations
 
 import asyncio
+import binascii
 import io
 import re
 import sys
@@ -21,6 +22,7 @@ from traitlets.config import Config
 
 # Pictures and text. A student's HTML or JavaScript would run in the browser of whoever opens the feedback.
 KEPT_TYPES = ("text/plain", "image/png", "image/jpeg")
+_SETTINGS = {"colors": "NoColor", "xmode": "Context", "show_rewritten_input": False}
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -40,13 +42,10 @@ class Outputs:
         """Adds to the stream ``stdout`` or ``stderr``."""
         with self._lock:
             text = self._fitting(text)
-            if not text:
-                return
-            last = self._items[-1] if self._items else None
-            if last and last["output_type"] == "stream" and last["name"] == name:
-                last["parts"].append(text)
-            else:
-                self._items.append({"output_type": "stream", "name": name, "parts": [text]})
+            if text and self._items and self._items[-1].get("name") == name:
+                self._items[-1]["text"].append(text)
+            elif text:
+                self._items.append({"output_type": "stream", "name": name, "text": [text]})
 
     def show(self, data: dict[str, Any], count: int | None = None) -> None:
         """Adds something displayed; with ``count`` the value of a cell's last line."""
@@ -54,31 +53,25 @@ class Outputs:
         for kind in KEPT_TYPES:
             value = data.get(kind)
             if isinstance(value, bytes):
-                import base64
-
-                value = base64.b64encode(value).decode()
+                value = binascii.b2a_base64(value, newline=False).decode()
             if isinstance(value, str):
                 with self._lock:
-                    # Half a picture is none.
-                    whole = kind == "text/plain" or len(value) <= self._room
-                    value = self._fitting(value) if whole else self._leave_out(value)
+                    value = self._fitting(value, whole=kind != "text/plain")  # half a picture is none
                 if value:
                     kept[kind] = value
-        if not kept:
-            return
-        output: dict[str, Any] = {"output_type": "display_data", "data": kept, "metadata": {}}
-        if count is not None:
-            output |= {"output_type": "execute_result", "execution_count": count}
-        with self._lock:
-            self._items.append(output)
+        if kept:
+            output: dict[str, Any] = {"output_type": "display_data", "data": kept, "metadata": {}}
+            if count is not None:
+                output |= {"output_type": "execute_result", "execution_count": count}
+            with self._lock:
+                self._items.append(output)
 
     def fail(self, name: str, value: str, traceback: list[str]) -> None:
         """Adds an error."""
         with self._lock:
             lines = [self._fitting(_TERMINAL.sub("", str(line))) for line in traceback[:40]]
-            self._items.append(
-                {"output_type": "error", "ename": name[:200], "evalue": self._fitting(value[:2000]), "traceback": lines}
-            )
+            error = {"ename": name[:200], "evalue": self._fitting(value[:2000]), "traceback": lines}
+            self._items.append({"output_type": "error"} | error)
 
     def clear(self) -> None:
         with self._lock:
@@ -87,24 +80,15 @@ class Outputs:
     def items(self) -> list[dict[str, Any]]:
         """The outputs, with a line at the end where something was left out."""
         with self._lock:
-            items = [dict(item) for item in self._items]
-            for item in items:
-                if "parts" in item:
-                    item["text"] = "".join(item.pop("parts"))
-            if self._lost:
-                text = f"\n... and {self._lost:,} more characters, which are not kept.\n"
-                items.append({"output_type": "stream", "name": "stdout", "text": text})
-            return items
+            text = f"\n... and {self._lost:,} more characters, which are not kept.\n"
+            left_out = [{"output_type": "stream", "name": "stdout", "text": text}] if self._lost else []
+            return [*self._items, *left_out]
 
-    def _fitting(self, text: str) -> str:
-        kept = text[: max(self._room, 0)]
+    def _fitting(self, text: str, whole: bool = False) -> str:
+        kept = "" if whole and len(text) > self._room else text[: max(self._room, 0)]
         self._room -= len(kept)
         self._lost += len(text) - len(kept)
         return kept
-
-    def _leave_out(self, text: str) -> str:
-        self._lost += len(text)
-        return ""
 
 
 class Stream(io.TextIOBase):
@@ -112,15 +96,13 @@ class Stream(io.TextIOBase):
 
     encoding, errors = "utf-8", "replace"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, outputs: Outputs) -> None:
         super().__init__()
-        self.name = name
-        self.outputs: Outputs | None = None
+        self.name, self._outputs = name, outputs
 
     def write(self, text: str) -> int:
         text = str(text)
-        if self.outputs is not None:
-            self.outputs.write(self.name, text)
+        self._outputs.write(self.name, text)
         return len(text)
 
     def close(self) -> None:
@@ -137,13 +119,11 @@ class _Publisher(DisplayPublisher):
     shell: Any
 
     def publish(self, data: Any, metadata: Any = None, *_: Any, **__: Any) -> None:
-        outputs = self.shell.outputs
-        if outputs is not None and isinstance(data, dict):
-            outputs.show(data)
+        if isinstance(data, dict):
+            self.shell.outputs.show(data)
 
     def clear_output(self, wait: bool = False) -> None:
-        if self.shell.outputs is not None:
-            self.shell.outputs.clear()
+        self.shell.outputs.clear()
 
     def set_parent(self, parent: Any) -> None:
         """Nothing: ipywidgets calls it on ipykernel's publisher."""
@@ -159,8 +139,7 @@ class _Hook(DisplayHook):
         pass
 
     def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
-        if self.shell.outputs is not None:
-            self.shell.outputs.show(format_dict, count=self.prompt_count)
+        self.shell.outputs.show(format_dict, count=self.prompt_count)
 
     def finish_displayhook(self) -> None:
         pass
@@ -171,14 +150,8 @@ class Shell(InteractiveShell):
 
     display_pub_class = _Publisher
     displayhook_class = _Hook
-    outputs: Any = None  # the outputs of the running cell
+    outputs: Any = Outputs(0)  # those of the running cell
     in_cell = False
-
-    def init_history(self) -> None:
-        config = Config()
-        config.HistoryManager.enabled = False
-        self.config.merge(config)
-        super().init_history()
 
     def should_run_async(self, *_: Any, **__: Any) -> bool:
         """Every cell runs in one loop, as in a kernel: a task that one cell makes can be awaited in another.
@@ -198,8 +171,7 @@ class Shell(InteractiveShell):
         pass
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
-        if self.outputs is not None:
-            self.outputs.fail(getattr(etype, "__name__", str(etype)), str(evalue), list(stb))
+        self.outputs.fail(getattr(etype, "__name__", str(etype)), str(evalue), list(stb))
 
     def interrupt(self, *_: object) -> None:
         """For SIGINT: ends the cell that is running, and nothing else."""
@@ -210,10 +182,7 @@ class Shell(InteractiveShell):
     def collecting(self, outputs: Outputs) -> Iterator[None]:
         """What is printed and displayed goes into ``outputs`` while this lasts."""
         kept = sys.stdout, sys.stderr, self.outputs
-        streams = Stream("stdout"), Stream("stderr")
-        for stream in streams:
-            stream.outputs = outputs
-        sys.stdout, sys.stderr = streams  # type: ignore[assignment]  # streams as IPython and print use them
+        sys.stdout, sys.stderr = Stream("stdout", outputs), Stream("stderr", outputs)  # type: ignore[assignment]
         self.outputs, self.in_cell = outputs, True
         try:
             yield
@@ -224,11 +193,7 @@ class Shell(InteractiveShell):
 
 def make_shell() -> Shell:
     """The one shell of this process."""
-    config = Config()
-    config.InteractiveShell.colors = "NoColor"
-    config.InteractiveShell.xmode = "Context"
-    config.InteractiveShell.show_rewritten_input = False
-    config.HistoryManager.enabled = False
+    config = Config(InteractiveShell=_SETTINGS, HistoryManager={"enabled": False})
     shell = Shell.instance(config=config)
     shell.loop_runner = _run_in_one_loop
     # What was __main__ before leads to whoever made the shell.

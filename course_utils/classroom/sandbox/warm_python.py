@@ -7,32 +7,21 @@ import os
 import signal
 import socket
 import subprocess
-import threading
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.classroom.sandbox.bubblewrap import start
 from course_utils.classroom.sandbox.jail import Bounds
-from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed, pair
+from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed, Ended
 
 START_SECONDS = 120.0  # torch from a cold disk, on a machine with other things to do
 # The guard counts what a process uses, whatever else the machine does; so much real time may that take before the whole
 # sandbox is given up.
 SLACK_SECONDS, SLACK = 300.0, 20
-
-
-class Ended(Exception):
-    """The submission's process is gone. ``outcome`` is ``"killed"`` or ``"timed out"``; the message says why.
-
-    ``outcome`` is empty where the whole sandbox ended, which may not be the submission's doing.
-    """
-
-    def __init__(self, outcome: str, why: str) -> None:
-        super().__init__(why)
-        self.outcome, self.why = outcome, why
 
 
 class WarmPython:
@@ -58,21 +47,19 @@ class WarmPython:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        mine, theirs = pair()
-        try:
-            self._process = start(theirs.fileno(), self._sandbox)
-        finally:
-            theirs.close()
-        self._said = _Reader(self._process)
+        mine, theirs = socket.socketpair()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  read when the process has ended
+        with theirs:
+            self._process = start(theirs.fileno(), self._said, self._sandbox)
         self._control = Channel(mine)
         mine.settimeout(START_SECONDS)
         try:
             self.nested = bool(self._control.receive()["nested"])
         except (Closed, Broken, TimeoutError, KeyError) as error:
-            self.close()
+            said = self.close()
             raise OSError(
                 explain(
-                    f"The Python that grades did not start: {self._said.text() or error!r}",
+                    f"The Python that grades did not start: {said or error!r}",
                     "it imports torch and this package in the sandbox.",
                     try_this="see whether `python -c 'import course_utils'` works in this environment.",
                 )
@@ -88,18 +75,15 @@ class WarmPython:
         """
         self.open()
         assert self._control is not None
-        mine, theirs = pair()
+        mine, theirs = socket.socketpair()
         channel = Channel(mine)
         try:
             try:
-                socket.send_fds(self._control.socket, [b"j"], [theirs.fileno()])
-            except OSError as error:
-                raise self.gone(error) from error
-            finally:
-                theirs.close()
-            try:
-                channel.send({"bounds": asdict(bounds), "lesson": lesson})
-            except Closed as error:
+                with theirs:
+                    socket.send_fds(self._control.socket, [b"j"], [theirs.fileno()])
+                job = {field.name: getattr(bounds, field.name) for field in fields(Bounds)}
+                channel.send({"bounds": job, "lesson": lesson})
+            except (OSError, Closed) as error:
                 raise self.gone(error) from error
             yield Session(channel, self)
         finally:
@@ -109,24 +93,26 @@ class WarmPython:
 
     def gone(self, error: Exception) -> Ended:
         """What to raise when it no longer answers; closes it, so that the next session starts it again."""
-        said = self._said.text().splitlines()
-        self.close()
+        said = self.close().splitlines()
         return Ended("", f"the sandbox ended ({said[-1] if said else error})")
 
-    def close(self) -> None:
-        """Ends it with everything in it."""
+    def close(self) -> str:
+        """Ends it with everything in it. Returns the end of what it said on stderr."""
         if self._control is not None:
             self._control.close()
             self._control = None
-        if self._process is not None:
-            try:
-                self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
-            self._said.close()
-            self._process = None
+        if self._process is None:
+            return ""
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._process = None
+        with self._said as said:
+            said.seek(max(said.seek(0, os.SEEK_END) - 1000, 0))
+            return said.read().decode("utf-8", "replace").strip()
 
 
 class Session:
@@ -134,7 +120,7 @@ class Session:
 
     def __init__(self, channel: Channel, python: WarmPython) -> None:
         self._channel, self._python = channel, python
-        self.signs: list[tuple[str, str]] = []  # (where, what), as they come
+        self.signs: list[tuple[str, ...]] = []  # (where, what), as they come
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Has something done and waits for the answer.
@@ -148,10 +134,9 @@ class Session:
             while True:
                 message = self._channel.receive()
                 if "sign" in message:
-                    where, what = message["sign"]
-                    self.signs.append((str(where), str(what)))
+                    self.signs.append(tuple(message["sign"]))
                 elif "ended" in message:
-                    raise Ended(str(message["ended"]), str(message["why"]))
+                    raise Ended(message["ended"], message["why"])
                 else:
                     return message
         except (Closed, Broken) as error:
@@ -159,25 +144,3 @@ class Session:
         except TimeoutError as error:
             self._python.close()
             raise Ended("", "the sandbox stopped answering") from error
-
-
-class _Reader:
-    """Reads what a process says on stderr, so that it never stands still; keeps the end."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._end = b""
-        self._stream: Any = process.stderr
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        while chunk := self._stream.read1(2**16):
-            self._end = (self._end + chunk)[-4000:]
-
-    def text(self) -> str:
-        self._thread.join(timeout=1.0)
-        return self._end.decode("utf-8", "replace").strip()[-1000:]
-
-    def close(self) -> None:
-        self._thread.join(timeout=5.0)
-        self._stream.close()

@@ -15,75 +15,43 @@ import signal
 import socket
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from course_utils.classroom.sandbox import jail
-from course_utils.classroom.sandbox.guard import guard
+from course_utils.classroom.sandbox.guard import Guard
 from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed
 from course_utils.classroom.tampering import veil
 from course_utils.classroom.tampering.integrity import picture_of
 
 # What lessons, checks and answers import when they are first used; each would cost every submission its time.
 PRELOADED = (
-    "IPython.core.completer",
-    "IPython.core.magics",
-    "IPython.core.pylabtools",
-    "torch._dynamo",
-    "torch.fx.experimental.proxy_tensor",
-    "torch.func",
-    "torch.optim",
-    "torch.testing",
-    "torch.utils._python_dispatch",
-    "torch.utils.checkpoint",
-    "torch.utils.data",
-    "torch.utils.flop_counter",
+    *("IPython.core.completer", "IPython.core.magics", "IPython.core.pylabtools", "torch._dynamo"),
+    *("torch.fx.experimental.proxy_tensor", "torch.func", "torch.optim", "torch.testing"),
+    *("torch.utils._python_dispatch", "torch.utils.checkpoint", "torch.utils.data", "torch.utils.flop_counter"),
 )
 # Whose names must be what they were when an answer is judged: what checks, cards and the runner call.
 GUARDED = (
-    *(
-        "builtins",
-        "abc",
-        "collections",
-        "contextlib",
-        "copy",
-        "ctypes",
-        "dataclasses",
-        "dis",
-        "enum",
-        "functools",
-        "gc",
-    ),
-    *("html", "importlib", "inspect", "io", "itertools", "json", "json.decoder", "json.encoder", "linecache", "math"),
-    *("numbers", "operator", "os", "os.path", "random", "re", "resource", "secrets", "select", "signal", "socket"),
-    *(
-        "statistics",
-        "string",
-        "struct",
-        "textwrap",
-        "threading",
-        "time",
-        "traceback",
-        "types",
-        "typing",
-        "warnings",
-        "weakref",
-    ),
-    *("numpy", "torch", "torch._C", "torch._C._autograd", "torch._tensor", "torch.autograd", "torch.autograd.function"),
-    *("torch.autograd.functional", "torch.autograd.grad_mode", "torch.autograd.graph", "torch.autograd.gradcheck"),
-    *("torch.func", "torch.functional", "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init"),
-    *("torch.nn.modules.linear", "torch.nn.modules.loss", "torch.nn.modules.module", "torch.nn.parameter"),
-    *("torch.nn.utils", "torch.optim", "torch.optim.optimizer", "torch.overrides", "torch.testing"),
-    *("torch.testing._comparison", "torch.utils._python_dispatch", "torch.utils._pytree", "torch.utils.checkpoint"),
-    *("torch.utils.flop_counter", "torch.utils.hooks"),
+    *("builtins", "abc", "collections", "contextlib", "copy", "ctypes", "dataclasses", "dis", "enum", "functools"),
+    *("gc", "html", "importlib", "inspect", "io", "itertools", "json", "json.decoder", "json.encoder", "linecache"),
+    *("math", "numbers", "operator", "os", "os.path", "random", "re", "resource", "secrets", "select", "signal"),
+    *("socket", "statistics", "string", "struct", "textwrap", "threading", "time", "traceback", "types", "typing"),
+    *("warnings", "weakref", "numpy", "torch", "torch._C", "torch._C._autograd", "torch._tensor", "torch.autograd"),
+    *("torch.autograd.function", "torch.autograd.functional", "torch.autograd.grad_mode", "torch.autograd.graph"),
+    *("torch.autograd.gradcheck", "torch.func", "torch.functional", "torch.linalg", "torch.nn"),
+    *("torch.nn.functional", "torch.nn.init", "torch.nn.modules.linear", "torch.nn.modules.loss"),
+    *("torch.nn.modules.module", "torch.nn.parameter", "torch.nn.utils", "torch.optim", "torch.optim.optimizer"),
+    *("torch.overrides", "torch.testing", "torch.testing._comparison", "torch.utils._python_dispatch"),
+    *("torch.utils._pytree", "torch.utils.checkpoint", "torch.utils.flop_counter", "torch.utils.hooks"),
 )
 PACKAGE = "course_utils"
 # The parts of the package that judge, and the drills, which use them. Whatever imports one of them is one.
 JUDGES = ("checks", "classroom", "drills", "lesson", "lessons")
 NOT_LEARNERS = ("authoring", "classroom", "workspace")
-NOT_JUDGING = ("classroom", "draw", "drills", "workspace")
-OWN_JUDGING = ("classroom.sandbox.protocol", "classroom.sandbox.runner", "classroom.tampering")
+NOT_JUDGING = tuple(f"{PACKAGE}.{name}" for name in ("classroom", "draw", "drills", "workspace"))
+# Of this part of it, what has to do with judging; the shell's state changes with every cell.
+OWN_JUDGING = tuple(f"{PACKAGE}.classroom.{name}" for name in ("sandbox.protocol", "sandbox.runner", "tampering"))
 
 
 def main(control: int, roots: list[str], sandboxed: bool) -> None:
@@ -99,7 +67,7 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
     if sandboxed and not nested and jail.can_nest(leading=True):
         jail.lead()
         nested = True
-    warm = _Warm(tuple(roots))
+    start = _warm_up(tuple(roots))
     if not nested:
         jail.adopt_orphans()
     end = socket.socket(fileno=control)
@@ -111,138 +79,118 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
         grader = Channel(socket.socket(fileno=descriptors[0]))
         try:
             job = grader.receive()
-            guard(grader, jail.Bounds(**job["bounds"]), nested, roots, partial(warm.start, job["lesson"]))
-        except (Closed, Broken):  # the grader has ended, or has given up this submission
+            ready = partial(start, job["lesson"])
+            with contextlib.closing(Guard(grader, jail.Bounds(**job["bounds"]), nested, roots, ready)) as guard:
+                guard.serve()
+        except (Closed, Broken):  # the grader has what it wanted, or is gone
             pass
         finally:
             grader.close()
 
 
-class _Warm:
-    """Everything that is loaded once."""
+def _warm_up(roots: tuple[str, ...]) -> Callable[[str, int, int, bytes], Callable[[], None]]:
+    """Loads everything once. Returns what makes a student's process ready, there; it takes the lesson first."""
+    import torch
 
-    def __init__(self, roots: tuple[str, ...]) -> None:
-        import torch
+    torch.set_num_threads(1)
+    with contextlib.suppress(RuntimeError):  # it was set before
+        torch.set_num_interop_threads(1)
+    for name in PRELOADED:
+        with contextlib.suppress(ImportError):  # not in this release of it; then nothing asks for it either
+            importlib.import_module(name)
+    # What torch.func registers when it is first used: a student's registrations can then be told from torch's own.
+    getattr(sys.modules.get("torch._functorch.vmap"), "lazy_load_decompositions", lambda: None)()
+    from course_utils.catalogue import LESSONS
+    from course_utils.classroom.sandbox import runner
+    from course_utils.classroom.sandbox.shell import make_shell
+    from course_utils.lesson import Lesson
 
-        torch.set_num_threads(1)
-        with contextlib.suppress(RuntimeError):  # it was set before
-            torch.set_num_interop_threads(1)
-        for name in PRELOADED:
-            with contextlib.suppress(ImportError):  # not in this release of it; then nothing asks for it either
-                importlib.import_module(name)
-        # What torch.func registers when it is first used: a student's registrations can then be told from torch's own.
-        load = getattr(sys.modules.get("torch._functorch.vmap"), "lazy_load_decompositions", None)
-        if load is not None:
-            load()
-        from course_utils.catalogue import LESSONS
-        from course_utils.classroom.sandbox import runner
-        from course_utils.classroom.sandbox.shell import make_shell
-        from course_utils.lesson import Lesson
+    exercises = {
+        (info.name, name): exercise for info in LESSONS for name, exercise in Lesson(info.name).exercises.items()
+    }
+    _load_package()
+    shell = make_shell()
+    modules = _to_watch()
+    _give_students_judges_of_their_own({lesson for lesson, _ in exercises})
+    veils = veil.lay()
+    restorer = picture_of(modules, PACKAGE, f"{PACKAGE}.lessons.", _lists(shell))
+    restorers = {lesson: restorer(lesson) for lesson in ("", *sorted({name for name, _ in exercises}))}
+    gc.collect()
+    gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
 
-        self.exercises = {
-            (info.name, name): exercise for info in LESSONS for name, exercise in Lesson(info.name).exercises.items()
-        }
-        self._load_package()
-        self.roots, self.prepare = roots, runner.prepare
-        self.shell = make_shell()
-        modules = self._modules()
-        self._give_students_judges_of_their_own()
-        self.veils = veil.lay()
-        restorer = picture_of(modules, PACKAGE, f"{PACKAGE}.lessons.", self._lists())
-        self.restorers = {lesson: restorer(lesson) for lesson in ("", *sorted({name for name, _ in self.exercises}))}
-        gc.collect()
-        gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
+    def start(lesson: str, descriptor: int, reports: int, secret: bytes) -> Callable[[], None]:
+        return runner.prepare(descriptor, reports, secret, shell, restorers[lesson], exercises, roots, veils)
 
-    def start(self, lesson: str, descriptor: int, reports: int, secret: bytes) -> Callable[[], None]:
-        """In the student's process."""
-        return self.prepare(
-            descriptor, reports, secret, self.shell, self.restorers[lesson], self.exercises, self.roots, self.veils
-        )
-
-    @staticmethod
-    def _load_package() -> None:
-        """Every module that a learner's part of the package may load later."""
-        import course_utils
-
-        for found in pkgutil.walk_packages(course_utils.__path__, f"{PACKAGE}."):
-            if found.name.split(".")[1] not in NOT_LEARNERS:
-                importlib.import_module(found.name)
-
-    def _give_students_judges_of_their_own(self) -> None:
-        """Takes what judges, and this runner, out of the table of modules, and loads what judges a second time.
-
-        A student's code finds the second set by its name and may do with it what it likes: what it earns is decided by
-        the first, to which no name leads. The second set's exercises hold no claims and no right predictions.
-        """
-        package = sys.modules[PACKAGE]
-        titles: dict[str, list[tuple[str, float, Sequence[str]]]] = {}
-        for (lesson, name), exercise in self.exercises.items():
-            titles.setdefault(lesson, []).append((name, exercise.points, exercise.hints))
-        tools = {lesson: _tools(sys.modules[f"{PACKAGE}.lessons.{lesson}"]) for lesson in titles}
-        for name in list(sys.modules):
-            parts = name.split(".")
-            if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in JUDGES:
-                del sys.modules[name]
-                if len(parts) == 2:
-                    vars(package).pop(parts[1], None)
-        for lesson, exercises in titles.items():
-            sys.modules[f"{PACKAGE}.lessons.{lesson}"] = _without_claims(lesson, exercises, tools[lesson])
-        self._load_package()
-        engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
-        vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
-        for name in package.__all__:
-            if name in package._LATER:
-                vars(package).pop(name, None)
-            getattr(package, name)
-
-    @staticmethod
-    def _modules() -> dict[str, types.ModuleType]:
-        watched = [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.")]
-        # Of this part of it, what has to do with judging; the shell's state changes with every cell.
-        own = {
-            name: sys.modules[name]
-            for name in watched
-            if not name.startswith(tuple(f"{PACKAGE}.{part}" for part in NOT_JUDGING))
-            or name.startswith(tuple(f"{PACKAGE}.{part}" for part in OWN_JUDGING))
-        }
-        # Torch's first: what both hold is called by torch's name in reports.
-        return {name: sys.modules[name] for name in GUARDED if name in sys.modules} | own
-
-    def _lists(self) -> dict[str, Any]:
-        shell = self.shell
-        return {
-            **{
-                f"torch.nn's {name.strip('_').replace('_', ' ')}": value
-                for name, value in vars(sys.modules["torch.nn.modules.module"]).items()
-                if name.startswith("_global_") and isinstance(value, dict)
-            },
-            "IPython's input transformers": shell.input_transformers_post,
-            "IPython's cleanup transforms": shell.input_transformer_manager.cleanup_transforms,
-            "IPython's line transforms": shell.input_transformer_manager.line_transforms,
-            "IPython's token transforms": shell.input_transformer_manager.token_transformers,
-            "IPython's ast transformers": shell.ast_transformers,
-        }
+    return start
 
 
-def _tools(lesson: types.ModuleType) -> list[str]:
-    """What a lesson's notebook imports from it: its functions, ``agreed`` aside."""
-    return [name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType) and name != "agreed"]
+def _give_students_judges_of_their_own(names: set[str]) -> None:
+    """Takes what judges, and this runner, out of the table of modules, and loads what judges a second time.
+
+    A student's code finds the second set by its name and may do with it what it likes: what it earns is decided by
+    the first, to which no name leads. The second set's exercises hold no claims and no right predictions.
+    """
+    package = sys.modules[PACKAGE]
+    lessons = [sys.modules[f"{PACKAGE}.lessons.{name}"] for name in names]
+    for name in list(sys.modules):
+        parts = name.split(".")
+        if parts[0] == PACKAGE and len(parts) > 1 and parts[1] in JUDGES:
+            del sys.modules[name]
+            if len(parts) == 2:
+                vars(package).pop(parts[1], None)
+    for lesson in lessons:
+        sys.modules[lesson.__name__] = _without_claims(lesson)
+    _load_package()
+    engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
+    vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
+    for name in package.__all__:
+        if name in package._LATER:
+            vars(package).pop(name, None)
+        getattr(package, name)
 
 
-def _without_claims(
-    lesson: str, exercises: list[tuple[str, float, Sequence[str]]], tools: Sequence[str]
-) -> types.ModuleType:
+def _lists(shell: Any) -> dict[str, Any]:
+    hooks = vars(sys.modules["torch.nn.modules.module"]).items()
+    transformers = shell.input_transformer_manager
+    return {
+        f"torch.nn's {name.strip('_').replace('_', ' ')}": value
+        for name, value in hooks
+        if name.startswith("_global_") and isinstance(value, dict)
+    } | {
+        "IPython's input transformers": shell.input_transformers_post,
+        "IPython's cleanup transforms": transformers.cleanup_transforms,
+        "IPython's line transforms": transformers.line_transforms,
+        "IPython's token transforms": transformers.token_transformers,
+        "IPython's ast transformers": shell.ast_transformers,
+    }
+
+
+def _load_package() -> None:
+    """Every module that a learner's part of the package may load later."""
+    for found in pkgutil.walk_packages(sys.modules[PACKAGE].__path__, f"{PACKAGE}."):
+        if found.name.split(".")[1] not in NOT_LEARNERS:
+            importlib.import_module(found.name)
+
+
+def _to_watch() -> dict[str, types.ModuleType]:
+    """The modules whose names must stay. Torch's first: what two of them hold is called by the first's name."""
+    own = [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.")]
+    own = [name for name in own if not name.startswith(NOT_JUDGING) or name.startswith(OWN_JUDGING)]
+    return {name: sys.modules[name] for name in (*GUARDED, *own) if name in sys.modules}
+
+
+def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
     """A lesson's module as a student's code finds it: what its exercises are called, and nothing of how they judge."""
     from course_utils.checks.exercise import Exercise, Missed
 
     def later(answer: Any) -> None:
         raise Missed(found="it is judged when your teacher grades")
 
-    module = types.ModuleType(f"{PACKAGE}.lessons.{lesson}")
-    vars(module).update(dict.fromkeys(tools, later))
-    module.EXERCISES = []  # type: ignore[attr-defined]  # as the lessons' modules have it
-    for name, points, hints in exercises:
-        exercise = Exercise(name, points, hints, {})
+    module = types.ModuleType(lesson.__name__)
+    # What a notebook imports from a lesson are its functions, ``agreed`` aside.
+    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"agreed"}
+    exercises = [Exercise(exercise.name, exercise.points, exercise.hints, {}) for exercise in lesson.EXERCISES]
+    for exercise in exercises:
         exercise.claim("earns its points")(later)
-        module.EXERCISES.append(exercise)  # type: ignore[attr-defined]
+    vars(module).update(dict.fromkeys(tools, later), EXERCISES=exercises)
     return module

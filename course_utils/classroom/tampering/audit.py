@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import builtins
 import gc
-import hashlib
 import os
 import sys
 import sysconfig
@@ -19,6 +18,7 @@ import threading
 import time
 import types
 from collections.abc import Callable
+from hashlib import blake2b as _blake2b
 from typing import Any
 
 from course_utils.classroom.tampering import veil
@@ -58,17 +58,13 @@ _MEMORY = ("/mem", "/kcore")  # files that are a process's or the kernel's memor
 _library = sysconfig.get_path("stdlib")
 _site = (os.path.join(_library, "site-packages"), os.path.join(_library, "dist-packages"))
 _nothing = compile("", "", "exec")
-_get_frame, _get_frames, _get_objects, _get_referrers = (
-    sys._getframe,
-    sys._current_frames,
-    gc.get_objects,
-    gc.get_referrers,
-)
+_get_frame, _get_frames = sys._getframe, sys._current_frames
+_get_objects, _get_referrers = gc.get_objects, gc.get_referrers
 
 
 def reply_to(secret: bytes, message: bytes) -> bytes:
     """What the guard answers to a report."""
-    return hashlib.blake2b(message, key=secret, digest_size=REPLY_BYTES).digest()
+    return _blake2b(message, key=secret, digest_size=REPLY_BYTES).digest()
 
 
 def install(
@@ -90,7 +86,7 @@ def install(
     get_pid, open_file, close = os.getpid, os.open, os.close
     # Bound when the hook is made: what a student puts in their place later is never called.
     ctypes_files, veil_file = os.path.join(_library, "ctypes"), veil.__file__
-    new_hash, trusted, library = hashlib.blake2b, (*roots, "<frozen"), (_library, "<frozen")
+    sign, trusted, library = reply_to, (*roots, "<frozen"), (_library, "<frozen")
     busy: set[int] = set()
     reported: set[tuple[str, str, int]] = set()
     judged = ""  # the check that is running; empty while cells run
@@ -174,7 +170,7 @@ def install(
             return
         reported.add(key)
         message = SEPARATOR.join((where, what, str(clock()))).replace("\n", " ").encode("utf-8", "replace") + b"\n"
-        expected = new_hash(message, key=secret, digest_size=REPLY_BYTES).digest()
+        expected = sign(secret, message)
         try:
             write(descriptor, message)
             reply = read(descriptor, REPLY_BYTES)

@@ -53,6 +53,7 @@ _SYS_NAMES = (
 
 # What it is called, the dict, its copy, its keys and values in order, the class whose dict it is, and how strict to be.
 _Space = tuple[str, Any, dict[Any, Any], list[Any], list[Any], type | None, bool]
+_Record = tuple[str, Any, Any]  # what it is called, what may change, and what it held
 
 
 def picture_of(
@@ -72,12 +73,9 @@ def picture_of(
         each once.
     """
     spaces: list[_Space] = []
-    held: list[tuple[str, Any, Any]] = [
-        (label, one, dict(one) if isinstance(one, dict) else list(one)) for label, one in lists.items()
-    ]
-    sets: list[tuple[str, set[Any], set[Any]]] = []
-    functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]] = []
-    cells: list[tuple[str, types.CellType, Any]] = []
+    held: list[_Record] = [(label, one, one.copy()) for label, one in lists.items()]
+    functions: list[_Record] = []
+    cells: list[_Record] = []
     seen: dict[int, Any] = {}  # whose values are kept, so that no id is used again
 
     def first_time(value: Any) -> bool:
@@ -130,15 +128,13 @@ def picture_of(
         look(label, vars(value).get("__wrapped__"), deep)
 
     def container(label: str, value: Any) -> None:
-        if type(value) is set:
-            sets.append((label, value, set(value)))
-            return
         if type(value) is dict:
             add(label, value, None, True)
-        elif type(value) is list:
-            held.append((label, value, list(value)))
-        for item in list(value.values() if type(value) is dict else value):
-            look(label, item, True)
+        elif type(value) in (list, set):
+            held.append((label, value, value.copy()))
+        if type(value) is not set:
+            for item in list(value.values() if type(value) is dict else value):
+                look(label, item, True)
 
     for name, module in modules.items():
         if first_time(module):
@@ -149,28 +145,22 @@ def picture_of(
                     look(f"{name}.{key}", value, deep)
 
     def restorer(part: str) -> Callable[[], list[str]]:
-        def mine(label: str) -> bool:
-            return not label.startswith(parts) or f"{label}.".startswith(f"{parts}{part}.")
+        here = f"{parts}{part}."
 
-        return _restorer(
-            [space for space in spaces if mine(space[0])],
-            [one for one in held if mine(one[0])],
-            [one for one in sets if mine(one[0])],
-            [one for one in functions if mine(one[0])],
-            [one for one in cells if mine(one[0])],
-            {name: sys.modules[name] for name in modules if name in sys.modules},
-            package,
-        )
+        def mine(records: list[Any]) -> list[Any]:
+            return [one for one in records if not one[0].startswith(parts) or f"{one[0]}.".startswith(here)]
+
+        imported = {name: sys.modules[name] for name in modules if name in sys.modules}
+        return _restorer(mine(spaces), mine(held), mine(functions), mine(cells), imported, package)
 
     return restorer
 
 
 def _restorer(
     spaces: list[_Space],
-    held: list[tuple[str, Any, Any]],
-    sets: list[tuple[str, set[Any], set[Any]]],
-    functions: list[tuple[str, types.FunctionType, tuple[Any, ...]]],
-    cells: list[tuple[str, types.CellType, Any]],
+    held: list[_Record],
+    functions: list[_Record],
+    cells: list[_Record],
     imported: dict[str, types.ModuleType],
     package: str,
 ) -> Callable[[], list[str]]:
@@ -201,12 +191,7 @@ def _restorer(
         for label, container, content in held:
             if not _holds_the_same(container, content):
                 container.clear()
-                container.update(content) if isinstance(content, dict) else container.extend(content)
-                changed.add(label)
-        for label, members, collected in sets:
-            if members != collected:
-                members.clear()
-                members.update(collected)
+                container.extend(content) if isinstance(content, list) else container.update(content)
                 changed.add(label)
         if not all(all(map(_is, map(get, bare), before)) for get, before in zip(_GETTERS, fields, strict=True)):
             for label, one, own_fields in functions:
@@ -275,6 +260,8 @@ def _content(cell: types.CellType) -> Any:
 def _holds_the_same(held: Any, kept: Any) -> bool:
     if len(held) != len(kept):
         return False
+    if isinstance(kept, set):
+        return held == kept
     if isinstance(kept, dict):
         return all(held.get(key, _MISSING) is value for key, value in kept.items())
     return all(map(_is, held, kept))

@@ -52,12 +52,12 @@ def lay() -> frozenset[types.CodeType]:
     return frozenset(codes)
 
 
-def _veiled(function: Callable[..., Any]) -> Any:
+def _veiled(function: Callable[..., Any], show: Callable[[Any], Any] = lambda found: found) -> Any:
     def call(*arguments: Any, **keywords: Any) -> Any:
         try:
             return function(*arguments, **keywords)
         except NotImplementedError as veiled:
-            return veiled.args[0]
+            return show(veiled.args[0])
 
     return call
 
@@ -73,13 +73,7 @@ def _getframe(function: Callable[..., Any]) -> Any:
 
 
 def _current_frames(function: Callable[..., Any]) -> Any:
-    def call() -> Any:
-        try:
-            return function()
-        except NotImplementedError as veiled:
-            return {ident: _framed(records) for ident, records in veiled.args[0].items()}
-
-    return call
+    return _veiled(function, lambda found: {ident: _framed(records) for ident, records in found.items()})
 
 
 def _told(function: Callable[..., Any]) -> Any:
