@@ -11,6 +11,8 @@ from nbclient import NotebookClient
 
 from course_utils.checks.capture import LIMIT, Capture
 
+pytestmark = pytest.mark.slow
+
 SETUP = """
 import contextlib, faulthandler, io, logging, os, subprocess, sys, threading, warnings
 import ipywidgets

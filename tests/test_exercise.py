@@ -739,6 +739,7 @@ lesson.check("predicted_edit", Endless(detach_edit="error"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checked", ['lesson.check("snapshot", answer)', ENDLESS_DICT], ids=["function", "dict"])
 def test_a_real_interrupt_stops_the_check_and_the_answer(checked):
     assert ENDLESS.count("    CHECK") == 1
@@ -777,6 +778,7 @@ print("stopped", number + 1)
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_something():
     assert run_script(HAMMERED).stdout.strip() == "stopped 100"
 

@@ -14,6 +14,8 @@ from course_utils.memory import MemoryTracker
 from course_utils.memory.statistics import DeviceStatistics, Totals
 from tests.memory_workloads import MORE, SECTION_4
 
+pytestmark = pytest.mark.slow
+
 WORKLOADS = {**SECTION_4, **MORE}
 
 # Scratch memory inside kernels, which no operation shows: bytes by which the allocator's peak exceeds the tracker's.

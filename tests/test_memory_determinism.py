@@ -4,10 +4,13 @@ import hashlib
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from course_utils.memory import MemoryTracker
 from tests.memory_workloads import SECTION_4
+
+pytestmark = pytest.mark.slow
 
 
 def digest(threads: int) -> str:

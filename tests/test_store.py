@@ -34,7 +34,10 @@ def as_nobody():
         os.setgroups([]), os.setresgid(65534, 65534, 65534), os.setresuid(65534, 65534, 65534)
 """
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals, limits and permissions as POSIX has them")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals, limits and permissions as POSIX has them"),
+]
 
 
 def start(code, path):

@@ -14,6 +14,8 @@ from course_utils.workspace import notebooks as workspace
 from course_utils.workspace.__main__ import main
 from course_utils.workspace.notebooks import FOLDER, RECORD, fingerprint, fresh, update
 
+pytestmark = pytest.mark.slow
+
 
 def write_notebook(path: Path, *sources: str) -> bytes:
     cells = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources)]

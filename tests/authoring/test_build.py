@@ -17,6 +17,8 @@ from course_utils.authoring.build import build, learner_text, stale
 from course_utils.authoring.files import Course, dumps, normalised, read
 from course_utils.base.files import write_whole
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = "# Your answer here.\npass"
 

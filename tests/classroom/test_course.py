@@ -29,6 +29,8 @@ from tests.classroom.hand_in import answered, hand_in, put, released
 from tests.classroom.handed_in import FROZEN
 from tests.classroom.stand_in import StandIn
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 LATIN_1 = os.fsdecode(b"M\xfcller")  # as a zip made on Windows unpacks
 

@@ -26,6 +26,8 @@ from course_utils.classroom.run.tally import Tally
 from tests.classroom.hand_in import hand_in, put
 from tests.classroom.stand_in import Here, StandIn
 
+pytestmark = pytest.mark.slow
+
 DETACH = "03_detach"
 
 

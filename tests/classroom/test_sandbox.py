@@ -156,6 +156,14 @@ def test_a_fork_bomb_ends_itself_alone(grader):
     bomb = "import subprocess\nsubprocess.run(['sh', '-c', 'bomb() { bomb | bomb & }; bomb; sleep 3'])"
     _, report = run(grader, bomb)
     assert outcomes(report)["snapshot"] == "passed"
+
+
+def test_too_many_processes_end_the_cell_that_started_them(grader):
+    many = (
+        "import subprocess\nfor _ in range(30):\n    subprocess.Popen(['sleep', '60'])\nsubprocess.run(['sleep', '5'])"
+    )
+    _, report = run(grader, many)
+    assert outcomes(report)["snapshot"] == "passed"
     assert any("more than 16 processes" in note for note in report.notes), report.notes
 
 

@@ -23,6 +23,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from functools import partial
@@ -42,7 +43,8 @@ if TYPE_CHECKING:  # a class that this module held would be looked into, and its
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 
-_set_profile, _set_trace = sys.setprofile, sys.settrace
+_set_profile, _set_trace, _sleep = sys.setprofile, sys.settrace, time.sleep
+_FORK_TRIES, _FORK_SECONDS = 200, 0.05
 _TEXT = 20_000  # characters of any one text in a result
 # What a cell can leave changed for the cells after it.
 _SETTINGS = (
@@ -126,7 +128,7 @@ def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool])
                 continue
             asked.append(True)
             try:
-                channel.send({"forked": os.fork(), "threads": threading.active_count() - 1})
+                channel.send({"forked": _forked(), "threads": threading.active_count() - 1})
             except OSError as error:  # too many processes, or no memory for one more
                 channel.send({"forked": 0, "why": str(error)})
             asked.clear()
@@ -185,6 +187,16 @@ def _check(
         result = {"unjudged": f"{type(error).__name__}: {_short(error)}"}
     if os.getpid() == me:  # else the answer has forked, and this is the child
         channel.send(signed({"result": result}, secret, ticket))
+
+
+def _forked() -> int:
+    """A fork; where there are too many processes, after a while in which those that were killed come to their end."""
+    for _ in range(_FORK_TRIES):
+        try:
+            return os.fork()
+        except BlockingIOError:
+            _sleep(_FORK_SECONDS)
+    return os.fork()
 
 
 def _lesson_check(
