@@ -1,8 +1,29 @@
+import operator
+
 import pytest
 import torch
 from torch import nn
 
-from course_utils.checks.claims import Turn, expect_training_flags, flag_words, same, training_flags
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Later,
+    Raises,
+    Turn,
+    Unlucky,
+    expect,
+    expect_error,
+    expect_hooks,
+    expect_no_history,
+    expect_same,
+    expect_training_flags,
+    first_difference,
+    flag_words,
+    gradient,
+    reading,
+    same,
+    training_flags,
+    unlucky,
+)
 from course_utils.checks.missed import Missed
 
 
@@ -49,3 +70,98 @@ def test_other_training_flags_are_a_miss(mode, one, named):
         expect_training_flags(model.train(mode), before, "all off", one)
     assert missed.value.misconception == named
     assert missed.value.details[0] == ("expected", "training flags train train eval")
+
+
+def missed(call):
+    with pytest.raises(Missed) as found:
+        call()
+    return found.value.misconception, dict(found.value.details)
+
+
+def test_what_is_expected_holds_or_is_missed():
+    expect(True, "key", expected="this", got=Later(lambda: 1 / 0))
+    assert missed(lambda: expect(False, "key", expected="this", got=Later(lambda: "that"))) == (
+        "key",
+        {"expected": "this", "got": "that"},
+    )
+
+
+def test_a_value_of_the_answer_s_is_shown_and_never_called():
+    called = []
+    _, details = missed(lambda: expect(False, expected="a number", got=lambda: called.append(1)))
+    assert called == [] and "lambda" in details["got"]
+
+
+def test_the_value_of_a_known_mistake_names_it():
+    right = torch.tensor([1.0, 2.0, 3.0])
+    expect_same(right + 1e-7, right, {"doubled": 2 * right})
+    assert missed(lambda: expect_same(2 * right, right, {"doubled": 2 * right})) == (
+        "doubled",
+        {"expected": "1 at [0]", "got": "2 at [0]"},
+    )
+    assert missed(lambda: expect_same(right + 1, right, [("doubled", 2 * right)], key="else"))[0] == "else"
+    assert missed(lambda: expect_same(right[:2], right, what="the sum"))[1]["expected"] == "the sum"
+    assert reading(3, [("a", 1), ("a", 3)], operator.eq) == "a" and reading(2, {"a": 1}, operator.eq) == ""
+
+
+def test_numbers_that_would_read_alike_are_shown_to_the_digit_that_differs():
+    right = torch.tensor(1.0, dtype=torch.float64)
+    _, details = missed(lambda: expect_same(right + 1e-9, right, agree=torch.equal))
+    assert details["expected"] != details["got"]
+
+
+def test_the_place_is_where_they_first_differ_for_their_size():
+    right = torch.tensor([1e9, 1.0])
+    assert first_difference(torch.tensor([1e9 + 64, 2.0]), right) == (" at [1]", 1.0, 2.0)
+    assert first_difference(torch.tensor(2.0), torch.tensor(1.0)) == ("", 1.0, 2.0)
+
+
+def raises(error):
+    def call():
+        raise AnswerRaised(error, "")
+
+    return call
+
+
+def test_an_error_is_of_the_right_kind():
+    expect_error(ValueError, raises(ValueError("no batches")), "empty")
+    assert missed(lambda: expect_error(ValueError, lambda: 3, "empty")) == (
+        "empty",
+        {"expected": "ValueError", "got": "3"},
+    )
+    assert missed(lambda: expect_error(ValueError, lambda: None, "empty"))[1]["got"] == "no error"
+    key, details = missed(lambda: expect_error(Unlucky, raises(KeyError("a")), "swallowed", what="its error", other=""))
+    assert (key, details) == ("", {"expected": "its error", "got": "KeyError: 'a'"})
+
+
+def test_hooks_are_as_many_as_before():
+    model = nn.Linear(2, 2)
+    expect_hooks(model, 0, "left")
+    handle = model.register_forward_hook(lambda *_: None)
+    assert missed(lambda: expect_hooks(model, 0, "left"))[0] == "left"
+    handle.remove()
+    assert missed(lambda: expect_hooks(model, 1, "left", "cleared"))[0] == "cleared"
+
+
+def test_a_result_without_history():
+    x = torch.ones(2, requires_grad=True)
+    expect_no_history(x.detach(), "history")
+    assert missed(lambda: expect_no_history(x * 2, "history"))[1]["got"] == "grad_fn MulBackward0"
+    assert missed(lambda: expect_no_history(x, "history"))[0] == "history"
+    assert missed(lambda: expect_no_history(x, "history", ""))[0] == ""
+
+
+def test_a_gradient_is_none_where_no_path_leads():
+    x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    result = 3 * x
+    assert gradient(result, x).tolist() == [3, 3] and gradient(result, x, torch.tensor([1.0, 2.0])).tolist() == [3, 6]
+    assert gradient(result, y) is None and gradient(x.detach(), x) is None
+
+
+def test_a_batch_that_cannot_be_read_comes_last():
+    items = unlucky([1, 2])
+    assert [next(items), next(items)] == [1, 2]
+    with pytest.raises(Unlucky):
+        next(items)
+    with pytest.raises(Unlucky):
+        Raises()(torch.ones(1))

@@ -15,6 +15,8 @@ from course_utils.lesson import SOLUTIONS
 from course_utils.lessons.clinic import examine
 from tests.lessons.clinic import FAULTS, script
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def one_thread():

@@ -12,6 +12,8 @@ from course_utils.memory import MemoryTracker
 from course_utils.memory.snapshot import SNAPSHOT_CATEGORIES, living_tensors, memory_snapshot
 from tests.memory_workloads import mlp_data, mlp_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def no_garbage():

@@ -96,14 +96,15 @@ def expect_same(
 
 
 def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
-    """Where two tensors of one shape differ most for their size: ``" at [0, 2]"`` (empty for 0-dim ones), the right
-    number, the answer's."""
-    right = expected.detach().double()
-    distance = ((got.detach().double() - right).abs() / (right.abs() + 1e-6)).nan_to_num(torch.inf)
-    if not distance.dim():
-        return "", expected.item(), got.item()
-    index = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
-    return f" at {list(index)}", expected[index].item(), got[index].item()
+    """Where two tensors of one shape first differ by more than ``same`` allows, or else the most: ``" at [0, 2]"``
+    (empty for 0-dim ones), the right number, the answer's."""
+    mine, right = got.detach().double(), expected.detach().double()
+    if not right.dim():
+        return "", right.item(), mine.item()
+    wrong = ~torch.isclose(mine, right, rtol=1e-5, atol=1e-6, equal_nan=True)
+    place = (wrong if wrong.any() else (mine - right).abs()).flatten().float().argmax()
+    index = [int(i) for i in torch.unravel_index(place, right.shape)]
+    return f" at {index}", right[tuple(index)].item(), mine[tuple(index)].item()
 
 
 def expect_error(
