@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
     # A file is one worker's. Long ones first, or the last worker runs alone while the others have nothing left.
-    seconds = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    seconds = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.exists() else {}
     sizes = Counter(item.path for item in items)  # of a file that was not timed yet: a second for ten tests
     items.sort(key=lambda item: -seconds.get(_name(item.config, item.path), sizes[item.path] / 10))
     needs_gpu = [item for item in items if item.get_closest_marker("gpu")]

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from course_utils import Lesson
 from course_utils.authoring import cells
-from tests.browser.jupyterlab import CARDS, DETACH, THEMES, assert_readable
+from tests.browser.jupyterlab import CARDS, DETACH, NOTEBOOKS, THEMES, assert_readable
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -138,14 +138,14 @@ def test_every_card_can_be_read_on_every_theme(open_notebook):
 
 
 def test_cards_from_somebody_else_s_computer_say_and_look_the_same(open_notebook):
-    solved = nbformat.read(DETACH.parent / "solutions" / DETACH.name, as_version=4)
+    solved = nbformat.read(NOTEBOOKS / "solutions" / DETACH.name, as_version=4)
     stored = [
         output.data["text/html"]
         for cell in solved.cells
         for output in cell.get("outputs", [])
         if "text/html" in output.get("data", {})
     ]
-    lab = open_notebook(DETACH.parent / "solutions" / DETACH.name)
+    lab = open_notebook(NOTEBOOKS / "solutions" / DETACH.name)
     shown = lab.page.locator(CARDS)
     expect(shown).to_have_count(len(stored))
     assert not re.search(r"\bjp-mod-trusted\b", shown.first.get_attribute("class"))

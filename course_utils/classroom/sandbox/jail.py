@@ -149,8 +149,9 @@ def enter(folder_bytes: int, keep: Sequence[str] = ()) -> None:
             _mount(f"/proc/self/fd/{descriptor}".encode(), path.encode(), None, _MS_BIND | _MS_REC)
             os.close(descriptor)
     package = Path(__file__).resolve().parents[2]
-    for name in ("classroom", "authoring", "lessons"):  # of no use here: everything in them is loaded already
-        _mount(b"tmpfs", bytes(package / name), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_RDONLY, b"size=4k")
+    for folder in ("classroom", "authoring", "lessons"):  # of no use here: everything in them is loaded already
+        if (hidden := package / folder).is_dir():  # not where the package lies below a fresh folder and is not kept
+            _mount(b"tmpfs", bytes(hidden), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_RDONLY, b"size=4k")
 
 
 def _mount_own_proc() -> None:

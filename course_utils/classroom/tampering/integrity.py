@@ -9,6 +9,7 @@ could have replaced.
 from __future__ import annotations
 
 import builtins
+import copyreg
 import operator
 import os
 import sys
@@ -96,6 +97,8 @@ def picture_of(
             module = getattr(value, "__module__", "")
             if isinstance(module, str) and (deep or module.partition(".")[0] == "torch") and first_time(value):
                 deep = deep and is_own(module)
+                if deep:
+                    copyreg._slotnames(value)  # type: ignore[attr-defined]  # which the first copy would note in it
                 add(label, vars(value), value, deep)
                 for key, item in list(vars(value).items()):
                     look(f"{label}.{key}", item, deep)

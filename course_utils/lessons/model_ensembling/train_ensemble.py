@@ -161,13 +161,13 @@ def _(trial: Trial) -> None:
     _Case(trial, trial.integer(3, 5)).expect()
 
 
-@train_ensemble.claim("after 0 steps, gives the shared.stacked parameters as they are", weight=1)
+@train_ensemble.claim("after 0 steps, gives the stacked parameters as they are", weight=1)
 def _(trial: Trial) -> None:
     try:
         _Case(trial, steps=0).expect()
     except AnswerRaised as raised:
         error = message_of(raised.error, 160)
-        raise Missed("zero steps", expected="the shared.stacked parameters", raised=error) from raised
+        raise Missed("zero steps", expected="the stacked parameters", raised=error) from raised
 
 
 @train_ensemble.claim("gives detached tensors", weight=1)
