@@ -55,6 +55,7 @@ def wrong(value):
 # The programs.
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @each_kind
 def test_a_thousand_programs_run_and_the_rules_agree_with_pytorch(topic, level):

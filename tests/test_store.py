@@ -200,6 +200,7 @@ def test_a_file_that_may_not_be_read_says_so(open_folder):
     assert found == "()" and notes.startswith("What was stored cannot be read: ")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("room", [0, 6000])
 def test_a_disk_without_room_keeps_what_was_stored(progress_file, room):
     # Python ignores SIGXFSZ, so that a write past the limit fails like one on a full disk.
@@ -216,6 +217,7 @@ def test_a_disk_without_room_keeps_what_was_stored(progress_file, room):
     assert list(progress_file.parent.glob("progress*")) == [progress_file]
 
 
+@pytest.mark.nightly
 def test_a_full_disk_is_called_full(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()

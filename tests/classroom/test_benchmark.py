@@ -70,6 +70,7 @@ def test_a_ratio_that_could_not_be_measured_is_missed_and_not_shown(capsys):
     assert missed.startswith("ratio to nbgrader") and "unknown" in missed
 
 
+@pytest.mark.nightly
 def test_its_cluster_answers_over_tcp():
     with classroom.cluster(1) as address:
         assert address.startswith("tcp://127.0.0.1:")

@@ -81,6 +81,7 @@ def test_there_are_ten_commands():
     assert len(commands()) == 10
 
 
+@pytest.mark.nightly
 @needs_sandbox
 def test_the_ten_commands_lead_from_an_empty_folder_to_feedback(followed):
     course, _ = followed
@@ -99,6 +100,7 @@ def test_the_ten_commands_lead_from_an_empty_folder_to_feedback(followed):
     )
 
 
+@pytest.mark.nightly
 @needs_sandbox
 def test_the_table_on_the_page_is_the_one_that_is_printed(followed):
     _, printed = followed
@@ -107,6 +109,7 @@ def test_the_table_on_the_page_is_the_one_that_is_printed(followed):
     assert table.strip() == BLOCKS["table"].strip()
 
 
+@pytest.mark.nightly
 @needs_sandbox
 def test_what_the_class_misunderstood_is_on_the_page_as_exported(followed):
     course, _ = followed

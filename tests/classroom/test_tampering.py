@@ -362,6 +362,7 @@ def _file(lesson):
     return next(info.notebook for info in LESSONS if info.name == lesson)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("lesson", [info.name for info in LESSONS if info.points])
 def test_every_right_answer_passes_and_shows_no_sign(grader, lesson):
     blank, given = all_right_answers(lesson)
