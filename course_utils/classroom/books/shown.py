@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 import bleach  # type: ignore[import-untyped]  # it brings no types
-from bleach.css_sanitizer import CSSSanitizer  # type: ignore[import-untyped]
+from bleach.css_sanitizer import CSSSanitizer  # type: ignore[import-untyped]  # nor does this part
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from mistune import import_plugin

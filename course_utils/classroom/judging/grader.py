@@ -40,7 +40,7 @@ class Grader:
             what to install or to allow.
     """
 
-    def __init__(self, limits: Limits = Limits(), sandbox: bool = True) -> None:  # noqa: B008  frozen
+    def __init__(self, limits: Limits = Limits(), sandbox: bool = True) -> None:  # noqa: B008  frozen: one serves all
         self.limits, self.sandbox = limits, sandbox
         self._python = WarmPython(sandbox)
 
