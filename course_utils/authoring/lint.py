@@ -40,15 +40,18 @@ def lint_solution(
         points: what its checks must add up to.
         written_points: what its written questions must add up to.
         exercises: the lesson module's exercises and their points; where it is None, names are not compared.
-        questions: the predictions that have a word for who guesses wrong; where it is None, they are not compared.
+        questions: the predictions that have a word for who guesses wrong; where it is None, what learners read is not
+            looked at, only what grading needs.
     """
     name = name or str(path)
     try:
         notebook = read(path)
     except ValueError as error:
         return [_unreadable(name, error)]
-    page = Page(name, topic_of(path), notebook, points, written_points, exercises, path.stat().st_size, questions)
-    rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES, *rules_prose.RULES)
+    size = path.stat().st_size
+    page = Page(name, topic_of(path), notebook, points, written_points, exercises, size, questions or frozenset())
+    prose = () if questions is None else rules_prose.RULES
+    rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES, *prose)
     return _in_order(problem for rule in rules for problem in rule(page))
 
 

@@ -46,8 +46,6 @@ def last_words(page: Page) -> Iterator[Problem]:
 
 def predictions(page: Page) -> Iterator[Problem]:
     """Every prediction has a word for who guesses wrong, and every such word belongs to a prediction."""
-    if page.questions is None:
-        return
     place, asked = f"course_utils/lessons/{page.topic}/predictions.toml", set()
     for cell in page.code:
         for question in _asked(cell):

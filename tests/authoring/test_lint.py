@@ -181,9 +181,9 @@ NOTEBOOK_CASES = {
 }
 
 
-def lint(notebook, folder, exercises=EXERCISES):
+def lint(notebook, folder, exercises=EXERCISES, questions=frozenset()):
     path = write_whole(folder / "03_detach.ipynb", dumps(notebook))
-    return lint_solution(path, exercises=exercises)
+    return lint_solution(path, exercises=exercises, questions=questions)
 
 
 def test_a_good_notebook_has_no_problem(solution, tmp_path):
@@ -247,7 +247,7 @@ def test_a_prediction_needs_no_check(solution, tmp_path):
     by_id(solution, "predicted_edit").execution_count, by_id(solution, "predicted_edit-check").execution_count = 5, 6
     for count, cell in enumerate((cell for cell in solution.cells if cell.cell_type == "code"), start=1):
         cell.execution_count = count
-    assert lint(solution, tmp_path) == []
+    assert lint(solution, tmp_path, questions={"how many?"}) == []
 
     shown.source = "guess"
     assert [problem.rule for problem in lint(solution, tmp_path)] == ["answer-without-check"]
@@ -259,7 +259,7 @@ def test_a_lesson_without_points_needs_no_written_question(solution, tmp_path):
     grading(points=0)(by_id(solution, "snapshot-check"))
     by_id(solution, "snapshot-check").outputs[0].data["text/plain"] = "0.0"
     path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
-    assert lint_solution(path, points=0, written_points=0) == []
+    assert lint_solution(path, questions=frozenset(), points=0, written_points=0) == []
 
 
 def test_what_nbval_does_not_compare_may_vary(solution, tmp_path):
@@ -394,4 +394,4 @@ def test_a_prediction_and_what_is_said_to_wrong_guesses_belong_together(tmp_path
 def test_a_lesson_has_at_most_65_cells(tmp_path, solution):
     solution.cells[1:1] = [cells.markdown("More.", f"more-{number}") for number in range(60)]
     path = cells.write(solution, tmp_path / "03_detach.ipynb")
-    assert "The lesson has 72 cells" in report(lint_solution(path, exercises=EXERCISES))
+    assert "The lesson has 72 cells" in report(lint_solution(path, questions=frozenset(), exercises=EXERCISES))
