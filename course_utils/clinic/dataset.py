@@ -26,17 +26,19 @@ class Batches:
 
     Attributes:
         rows: how many rows there are in all batches together.
+        loops: how many loops over it have begun.
     """
 
     def __init__(self, images: Tensor, labels: Tensor, rows: int) -> None:
         self._images, self._labels, self._batch_rows = images, labels, rows
-        self.rows = len(images)
+        self.rows, self.loops = len(images), 0
 
     def __len__(self) -> int:
         return -(-self.rows // self._batch_rows)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yields (images, labels). They are views: a batch takes no bytes of its own."""
+        self.loops += 1
         yield from zip(self._images.split(self._batch_rows), self._labels.split(self._batch_rows), strict=True)
 
 

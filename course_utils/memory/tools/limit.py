@@ -37,7 +37,9 @@ def memory_limit(limit_bytes: int, *known: Any, device: torch.device | str | Non
         ValueError: the limit is no positive number of bytes.
     """
     if limit_bytes <= 0:
-        raise ValueError(explain(f"memory_limit({limit_bytes!r}).", "a positive number of bytes.", try_this="5 * 2**20"))
+        raise ValueError(
+            explain(f"memory_limit({limit_bytes!r}).", "a positive number of bytes.", try_this="5 * 2**20")
+        )
     with MemoryTracker(*known, device=device) as tracker, _Limit(tracker, limit_bytes):
         yield tracker
 
