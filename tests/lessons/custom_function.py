@@ -186,6 +186,12 @@ class CubeMixed(CubeSetup):
         return x**3
 
 
+class CubeInputs(CubeSetup):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
+
+
 class CubeTimesThree(Cube):
     @staticmethod
     def forward(ctx, x):
@@ -652,6 +658,12 @@ class ReverseFloat32(Function):
         return -ctx.saved_tensors[0] * g, None
 
 
+class ReverseInputs(ReverseSetup):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
+
+
 class ReverseMixed(ReverseSetup):
     @staticmethod
     def forward(ctx, x, strength):
@@ -723,6 +735,12 @@ class SwishSetup(Function):
     @staticmethod
     def backward(ctx, g):
         return torch.ops.aten.silu_backward(g, ctx.saved_tensors[0])
+
+
+class SwishInputs(SwishSetup):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
 
 
 class SwishRecomputed(Swish):
@@ -1268,6 +1286,75 @@ class LinearMixed(LinearKeepsInputs):
     @staticmethod
     def forward(ctx, x, weight, bias):
         return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearInputs(LinearKeepsInputs):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
+
+
+class LinearOwnFlag(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs_x else None, weight if needs_weight else None)
+        return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearOwnFlagMm(LinearOwnFlag):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            torch.mm(g, weight) if needs_x else None,
+            torch.matmul(g.T, x) if needs_weight else None,
+            g.sum(0) if needs_bias else None,
+        )
+
+
+class LinearSavesTwice(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(weight)
+        if ctx.needs_input_grad[1]:
+            ctx.save_for_backward(x)
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        saved, needs = ctx.saved_tensors, ctx.needs_input_grad
+        return (
+            g @ saved[0] if needs[0] else None,
+            g.T @ saved[-1] if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearUnpacksSwapped(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        weight, x = ctx.saved_tensors
+        return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class LinearHalf(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x.half() if needs_weight else None, weight.half() if needs_x else None)
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return (
+            None if weight is None else g @ weight.to(g.dtype),
+            None if x is None else g.T @ x.to(g.dtype),
+            g.sum(0) if ctx.needs_input_grad[2] else None,
+        )
 
 
 class LinearFlags(Function):
@@ -1955,6 +2042,15 @@ WRONG = (
     Wrong("ReverseGradient", "signature", ReverseMixed, "ctx beside setup_context"),
     Wrong("Cube", "signature", CubeMixed, "ctx beside setup_context"),
     Wrong("LinearFunction", "signature", LinearMixed, "ctx beside setup_context"),
+    Wrong("Cube", "inputs", CubeInputs),
+    Wrong("ReverseGradient", "inputs", ReverseInputs),
+    Wrong("LowMemorySwish", "inputs", SwishInputs),
+    Wrong("LinearFunction", "inputs", LinearInputs),
+    Wrong("LinearFunction", "partner", LinearOwnFlag),
+    Wrong("LinearFunction", "partner", LinearOwnFlagMm, "by mm"),
+    Wrong("LinearFunction", "mixed up", LinearSavesTwice),
+    Wrong("LinearFunction", "mixed up", LinearUnpacksSwapped, "unpacked in another order"),
+    Wrong("LinearFunction", "packed", LinearHalf),
     Wrong("LinearFunction", "keeps all", LinearKeepsAll),
     Wrong("LinearFunction", "keeps bias", LinearKeepsInputs, "all inputs"),
     Wrong("LinearFunction", "keeps all", LinearAllOnCtx, "on ctx"),

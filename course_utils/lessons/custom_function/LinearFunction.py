@@ -66,7 +66,13 @@ def _wrong(incoming: Tensor, x: Tensor, weight: Tensor, *_: Tensor) -> list[shar
     of_x, of_weight, of_bias = upstream
     of_weight.append(("mean", g_weight / len(x)))
     of_bias.append(("mean", g_bias / len(x)))
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        packed = _gradients(incoming, *(tensor.to(dtype).to(tensor.dtype) for tensor in (x, weight)))
+        of_x.append(("packed", packed[0]))
+        of_weight.append(("packed", packed[1]))
     if x.shape == weight.shape == incoming.shape:  # all products fit
+        of_x.append(("mixed up", incoming @ x))
+        of_weight.append(("mixed up", incoming.T @ weight))
         of_x += [("transposed", incoming @ weight.T), ("transposed", g_x.T), ("order", g_weight)]
         of_weight += [("transposed", wrong) for wrong in (g_weight.T, incoming @ x, x @ incoming)]
         of_weight.append(("order", g_x))

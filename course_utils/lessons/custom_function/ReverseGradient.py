@@ -12,7 +12,7 @@ ReverseGradient = exercise(__file__)
 
 
 def _strengths(trial: Trial) -> tuple[float, ...]:
-    drawn = trial.integer(13, 180) / 64  # exact in float32, too
+    drawn = trial.integer(65, 180) / 64  # exact in float32, too, and not 1, at which more mistakes are right
     return (drawn, 1.0, -drawn / 2)
 
 
