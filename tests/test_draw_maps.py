@@ -56,6 +56,13 @@ def test_the_texts_lie_inside_the_figure():
         assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1, text.get_text()
 
 
+def test_long_names_do_not_run_into_each_other():
+    drawing = drawn([("a digit with a long name", torch.eye(2)), ("another with a long one", torch.eye(2))])
+    renderer = drawing.figure.canvas.get_renderer()
+    first, second = (ax.title.get_window_extent(renderer) for ax in drawing.figure.axes[:2])
+    assert first.x1 < second.x0 and drawing.figure.bbox.x0 <= first.x0
+
+
 def test_the_words_say_the_range_and_the_place_of_the_most():
     assert drawn().description == (
         "Where it looks. Images: a 1, a 7. for 1: from -1.00 to 4.00, the most at row 1, column 2. "

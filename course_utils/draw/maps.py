@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SIZE, _SMALL = 9.0, 8.5
-_SIDE, _GAP, _NAME = 84.0, 14.0, 18.0  # points: a panel's side, the room between two, the room for a panel's name
+_SIDE, _GAP, _NAME = 84.0, 14.0, 18.0  # points: a panel's side, the room between two (or two names), and for a name
 _LEFT, _TOP, _BOTTOM = 12.0, 26.0, 24.0
 
 Panels = Sequence[tuple[str, Tensor]]
@@ -63,14 +63,16 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
     with style():
         worth = LinearSegmentedColormap.from_list("worth", [VERMILION, PAPER, BLUE])
         columns = max(map(len, (images, *rows)))
-        width = _LEFT + max((_SIDE + _GAP) * columns, text_width(title, 11) + 8, text_width(note, _SMALL) + 8)
+        wide = max(_SIDE, *(text_width(name, _SIZE) for row in (images, *rows) for name, _ in row))
+        left = _LEFT + (wide - _SIDE) / 2  # names stand over the middle of their panels
+        width = _LEFT + max((wide + _GAP) * columns, text_width(title, 11) + 8, text_width(note, _SMALL) + 8)
         height = _TOP + (_SIDE + _NAME) * (1 + len(rows)) + _BOTTOM
         figure = new_figure(width, height)
         axes = []
         for number, row in enumerate((images, *rows)):
             for column, (name, grid) in enumerate(row):
                 bottom = height - _TOP - (number + 1) * (_SIDE + _NAME)
-                place = ((_LEFT + column * (_SIDE + _GAP)) / width, bottom / height, _SIDE / width, _SIDE / height)
+                place = ((left + column * (wide + _GAP)) / width, bottom / height, _SIDE / width, _SIDE / height)
                 axes.append(figure.add_axes(place))
                 look = {"cmap": worth, "vmin": -full, "vmax": full} if number else {"cmap": "gray_r"}
                 axes[-1].imshow(grid.detach().cpu().double().numpy(), interpolation="nearest", **look)
