@@ -466,10 +466,22 @@ def adder(sizes, name, count=nbytes):
 
 
 @contextlib.contextmanager
-def hooked(modules, sizes, count=nbytes, make=adder):
-    handles = [module.register_forward_hook(make(sizes, name, count)) for name, module in modules]
+def kept_buffers(modules):
+    before = [(buffer, buffer.clone()) for module in modules for buffer in module.buffers()]
     try:
         yield
+    finally:
+        with torch.no_grad():
+            for buffer, values in before:
+                buffer.copy_(values)
+
+
+@contextlib.contextmanager
+def hooked(modules, sizes, count=nbytes, make=adder, keep=kept_buffers):
+    handles = [module.register_forward_hook(make(sizes, name, count)) for name, module in modules]
+    try:
+        with keep([module for _, module in modules]):
+            yield
     finally:
         for handle in handles:
             handle.remove()
@@ -510,6 +522,7 @@ def bytes_by_stack(model, x):
     sizes = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.no_grad())
+        stack.enter_context(kept_buffers([model]))
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
                 stack.enter_context(module.register_forward_hook(adder(sizes, name)))
@@ -524,8 +537,12 @@ def bytes_globally(model, x):
         if module in names:
             adder(sizes, names[module])(module, args, output)
 
-    with register_module_forward_hook(hook), torch.no_grad():
-        model(x)
+    state = copy.deepcopy(model.state_dict())
+    try:
+        with register_module_forward_hook(hook), torch.no_grad():
+            model(x)
+    finally:
+        model.load_state_dict(state)
     return sizes
 
 
@@ -563,7 +580,7 @@ def bytes_by_wrapping(model, x):
         for name, module in leaves_of(model):
             module.forward = wrap(name, module.forward)
             wrapped.append(module)
-        with torch.no_grad():
+        with torch.no_grad(), kept_buffers([model]):
             model(x)
     finally:
         for module in wrapped:
@@ -750,6 +767,44 @@ def bytes_clearing(model, x):
     finally:
         for module in model.modules():
             module._forward_hooks = OrderedDict()
+    return sizes
+
+
+def bytes_past_the_hooks(model, x):
+    sizes = {}
+    with hooked(leaves_of(model), sizes), torch.no_grad():
+        model.forward(x)
+    return sizes
+
+
+def bytes_run_twice(model, x):
+    """A run to see which leaves there are, and one to count."""
+    return bytes_decorated(model, x) and bytes_decorated(model, x)
+
+
+def bytes_under_all_names(model, x):
+    leaves = [
+        (name, module) for name, module in model.named_modules(remove_duplicate=False) if not [*module.children()]
+    ]
+    return bytes_with(model, x, leaves)
+
+
+def bytes_of_submodules(model, x):
+    return bytes_with(model, x, [(name, module) for name, module in leaves_of(model) if name])
+
+
+def bytes_batch_norm_counts(model, x):
+    sizes = {}
+    with hooked(leaves_of(model), sizes, keep=contextlib.nullcontext), torch.no_grad():
+        model(x)
+    return sizes
+
+
+def bytes_put_back_without_finally(model, x):
+    buffers = [buffer.clone() for buffer in model.buffers()]
+    sizes = bytes_batch_norm_counts(model, x)
+    for buffer, values in zip(model.buffers(), buffers, strict=True):
+        buffer.copy_(values)
     return sizes
 
 
@@ -1351,7 +1406,13 @@ WRONG = (
     Wrong("activation_bytes", "left on", bytes_never_removed),
     Wrong("activation_bytes", "only without error", bytes_without_finally),
     Wrong("activation_bytes", "swallowed", bytes_swallowed),
+    Wrong("activation_bytes", "only without error", bytes_put_back_without_finally, "buffers put back at the end"),
     Wrong("activation_bytes", "cleared others", bytes_clearing),
+    Wrong("activation_bytes", "past the hooks", bytes_past_the_hooks),
+    Wrong("activation_bytes", "several runs", bytes_run_twice),
+    Wrong("activation_bytes", "two names", bytes_under_all_names),
+    Wrong("activation_bytes", "alone", bytes_of_submodules),
+    Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
     Wrong("activation_bytes", "flags", bytes_train_at_the_end, "train() at the end"),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),

@@ -23,7 +23,7 @@ from course_utils.checks.claims import (
     same,
     training_flags,
 )
-from course_utils.lessons.forward_hooks._shared import NAMES, expect_clean_error, layers, numbers, some_of, words
+from course_utils.lessons.forward_hooks._shared import NAMES, apart, expect_clean_error, layers, some_of, words
 
 capture = exercise(__file__)
 
@@ -91,9 +91,8 @@ def _expect_entries(
     """The named entries are the outputs; where one is neither its output nor one of the inputs, it is ``key``."""
     for name, got in _entries(trial, features, names).items():
         if not same(got, outputs[name]):
-            expected = f"the output of {name!r}, {numbers(outputs[name])}"
             key = "inputs" if any(same(got, value) for value in inputs) else key
-            raise Missed(key, expected=expected, got=numbers(got))
+            raise Missed(key, **apart(got, outputs[name], f" in the output of {name!r}"))
 
 
 @capture.claim("gives a dict with each named submodule's output, in the block and after it", weight=0, gate=True)
