@@ -14,7 +14,7 @@ ablate = exercise(__file__)
 
 
 class ScaledExp(nn.Module):
-    """Works on each channel by itself: a weight a channel, and a function whose result autograd saves."""
+    """Works on each channel by itself: one weight per channel, and a function whose result autograd saves."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ def _(trial: Trial) -> None:
                 readings.append(("inputs", plain(_zeroed(x, listed))))
             readings += [("dim", _zeroed(y, listed, dim)) for dim in (0, -1)]
             zeros = [index for index in range(count) if not got[:, index].any()]
-            shown = f"zeros in {zeros}" + ", and other values" * (zeros == sorted(listed))
+            shown = f"zeros in {zeros or 'none of them'}" + ", and other values" * (zeros == sorted(listed))
             raise Missed(reading(got, readings), expected=f"zeros in the channels {sorted(listed)} alone", got=shown)
 
 

@@ -160,8 +160,10 @@ def _(trial: Trial) -> None:
     got = _sizes(trial, trial.fill(model.double()), trial.randn(n, 3), "model that has one layer under two names, x")
     key = "two names" if "again" in got else "overwritten" if got.get("act") in (32 * n, 16 * n) else ""
     _expect_sizes(got, {"first": 32 * n, "act": 48 * n, "second": 16 * n}, key)
-    got = _sizes(trial, trial.fill(nn.Linear(3, 2).double()), trial.randn(n, 3), "nn.Linear(3, 2), x")
-    _expect_sizes(got, {"": 16 * n}, "alone")
+    alone, calls = trial.fill(nn.Linear(3, 2).double()), []
+    alone.register_forward_pre_hook(lambda *_: calls.append(1))
+    got = _sizes(trial, alone, trial.randn(n, 3), "nn.Linear(3, 2), x")
+    _expect_sizes(got, {"": 16 * n}, "alone" if calls else "past the hooks")
 
 
 @activation_bytes.claim("records nothing")
@@ -209,9 +211,7 @@ def _(trial: Trial) -> None:
         expect(is_on, "only without error", expected="the grad mode as before", got="switched off")
 
 
-@activation_bytes.claim(
-    "leaves batch norm's statistics as they were, also when the forward pass raises", weight=0.5
-)
+@activation_bytes.claim("leaves batch norm's statistics as they were, also when the forward pass raises", weight=0.5)
 def _(trial: Trial) -> None:
     for raises, key in ((False, "statistics"), (True, "only without error")):
         model = layers(trial).append(nn.BatchNorm1d(2).double())

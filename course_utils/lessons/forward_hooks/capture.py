@@ -81,8 +81,8 @@ def _entries(trial: Trial, features: Any, names: list[str]) -> dict[str, Tensor]
     expect(found == set(names), key, expected=expected, got=Later(lambda: words(sorted(map(str, found)))))
     for name in names:
         if isinstance(features[name], (list, tuple)):
-            raise Missed("lists", expected="one tensor a name", got=features[name])
-    return {name: trial.tensor(features[name], what="one tensor a name") for name in names}
+            raise Missed("lists", expected="one tensor per name", got=features[name])
+    return {name: trial.tensor(features[name], what="one tensor per name") for name in names}
 
 
 def _expect_entries(
