@@ -243,6 +243,10 @@ def capture_numpy_view(model, names):
     return capture_with(model, names, keep=lambda output: torch.from_numpy(output.detach().numpy()))
 
 
+def capture_cast(model, names):
+    return capture_with(model, names, keep=lambda output: output.detach().float().clone())
+
+
 def capture_lists(model, names):
     def make(features, name, keep):
         def hook(module, args, output):
@@ -949,6 +953,10 @@ def cleaned(output, channels):
     return times_mask(output.nan_to_num(), channels)
 
 
+def cast(output, channels):
+    return output.float().index_fill(1, torch.tensor(channels), 0)
+
+
 def in_place(output, channels):
     output[:, channels] = 0
 
@@ -1368,6 +1376,7 @@ WRONG = (
     Wrong("capture", "alias", capture_detached_only),
     Wrong("capture", "alias", capture_data, "data"),
     Wrong("capture", "alias", capture_numpy_view, "numpy's view"),
+    Wrong("capture", "dtype", capture_cast),
     Wrong("capture", "left on", capture_never_removed),
     Wrong("capture", "left on", capture_one_handle, "one handle for all"),
     Wrong("capture", "left on", CaptureByDel, "del handles"),
@@ -1433,6 +1442,7 @@ WRONG = (
     Wrong("ablate", "in place", ablate_hook(in_place_unrecorded), "in place under no_grad"),
     Wrong("ablate", "in place", ablate_hook(in_place_data), "data"),
     Wrong("ablate", "in place", ablate_hook(in_place_detached), "detached, no clone"),
+    Wrong("ablate", "dtype", ablate_hook(cast)),
     Wrong("ablate", "detached", ablate_hook(detached)),
     Wrong("ablate", "detached", ablate_hook(unrecorded), "no_grad"),
     Wrong("ablate", "no return value", ablate_no_handle),
@@ -1457,6 +1467,7 @@ WRONG = (
     Wrong("grad_cam", "normalised", cam_variant(combine=normalised)),
     Wrong("grad_cam", "normalised", cam_variant(combine=min_max), "from 0 to 1"),
     Wrong("grad_cam", "image size", cam_variant(combine=enlarged)),
+    Wrong("grad_cam", "dtype", cam_variant(combine=lambda a, g: cam_of(a, g).float())),
     Wrong("grad_cam", "history", cam_history),
     Wrong("grad_cam", "in place", cam_in_place),
     Wrong("grad_cam", "in place", cam_activation_overwritten, "activation overwritten"),

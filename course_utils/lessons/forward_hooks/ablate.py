@@ -91,6 +91,7 @@ def _(trial: Trial) -> None:
             key = "dropped" if got.shape[1:2] == (len(others),) else ""
             expect(got.shape == y.shape, key, expected=f"shape {tuple(y.shape)}", got=f"shape {tuple(got.shape)}")
             if same(got, _zeroed(y, listed)):
+                expect(got.dtype == y.dtype, "dtype", expected=str(y.dtype), got=str(got.dtype))
                 continue
             readings = [(unchanged, y), ("inverted", _zeroed(y, others))]
             if x.shape[1] >= count:

@@ -93,6 +93,7 @@ def _expect_entries(
         if not same(got, outputs[name]):
             key = "inputs" if any(same(got, value) for value in inputs) else key
             raise Missed(key, **apart(got, outputs[name], f" in the output of {name!r}"))
+        expect(got.dtype == outputs[name].dtype, "dtype", expected=str(outputs[name].dtype), got=str(got.dtype))
 
 
 @capture.claim("gives a dict with each named submodule's output, in the block and after it", weight=0, gate=True)
