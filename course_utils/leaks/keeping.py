@@ -1,0 +1,156 @@
+"""The user's line that keeps: the statement that puts something into a variable, an attribute or a container
+(``keeping_line``). It is found in the source, by name.
+"""
+
+import ast
+import functools
+import linecache
+import sys
+from collections.abc import Iterator
+
+from course_utils.leaks.holders import Holder
+from course_utils.leaks.user_code import Site, is_user_file
+
+_ADDS = {
+    "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
+    "put_nowait", "register_buffer", "__setitem__",
+}  # fmt: skip
+
+
+def keeping_line(holder: Holder) -> Site | None:
+    """The line that makes a holder keep something; None where the source does not show it.
+
+    Of several, one in the function whose variable it is comes first, then one in the same file; one that adds comes
+    before one that binds anew, and one that stores a plain number comes last.
+    """
+    if holder.kind == "nobody":
+        return None
+    best: tuple[int, Site] | None = None
+    files = [holder.file, *(file for file in _users_files() if file != holder.file)]
+    for file in files:
+        for worth, site in _candidates(file, holder):
+            if best is None or worth > best[0]:
+                best = worth, site
+    return best[1] if best is not None else None
+
+
+def _users_files() -> list[str]:
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [file for file in dict.fromkeys(files) if isinstance(file, str) and is_user_file(file)]
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(file: str, source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        return None
+
+
+def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
+    source = "".join(linecache.getlines(file))
+    tree = _tree(file, source) if source else None
+    if tree is None:
+        return
+    for function, first, statement in _statements(tree, "<module>", 0):
+        worth = _worth(statement, holder)
+        if not worth:
+            continue
+        if holder.scope in ("local", "variable") and (
+            file != holder.file or not (holder.first_line <= statement.lineno and _within(function, holder.where))
+        ):
+            continue
+        if holder.scope == "attribute" and holder.where and function.split(".")[0] == holder.where:
+            worth += 4
+        yield worth + (8 if file == holder.file else 0), Site(file, statement.lineno, function)
+
+
+def _within(function: str, where: str) -> bool:
+    return function == where or function.startswith(f"{where}.")
+
+
+def _statements(parent: ast.AST, function: str, first: int) -> Iterator[tuple[str, int, ast.stmt]]:
+    for child in ast.iter_child_nodes(parent):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inside = child.name if function == "<module>" else f"{function}.{child.name}"
+            if not isinstance(child, ast.ClassDef) and not isinstance(parent, (ast.ClassDef, ast.Module)):
+                inside = f"{function}.<locals>.{child.name}"
+            yield from _statements(child, inside, child.lineno)
+        else:
+            if isinstance(child, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)):
+                yield function, first, child
+            yield from _statements(child, function, first)
+
+
+def _worth(statement: ast.stmt, holder: Holder) -> int:
+    """How likely a statement is the one; 0 where it is not."""
+    tail = holder.tail
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDS:
+            receiver = node.func.value
+            named_buffer = node.func.attr == "register_buffer" and any(_is_text(arg, tail[1]) for arg in node.args)
+            if _ends_in(receiver, tail) or named_buffer or _inside(receiver, tail):
+                return 1 if any(_is_number(arg) for arg in node.args) else 5
+        if holder.kind == "cycle" and isinstance(node, ast.Attribute) and node.attr == tail[1]:
+            return 6 if isinstance(node.ctx, ast.Store) else 0
+    if isinstance(statement, ast.AugAssign) and (_ends_in(statement.target, tail) or _inside(statement.target, tail)):
+        return 1 if _is_number(statement.value) else 5
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in (part for whole in targets for part in _parts(whole)):
+            if isinstance(target, ast.Subscript) and _ends_in(target.value, tail):
+                return 5
+            if _ends_in(target, tail) and not _is_empty(statement.value):
+                again = any(_ends_in(node, tail) for node in ast.walk(statement.value))
+                return 4 if again else 2
+    return 0
+
+
+def _parts(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            yield from _parts(part)
+    elif isinstance(target, ast.Starred):
+        yield from _parts(target.value)
+    else:
+        yield target
+
+
+def _ends_in(node: ast.AST, tail: tuple[str, str]) -> bool:
+    kind, name = tail
+    if kind == "name":
+        return isinstance(node, ast.Name) and node.id == name
+    if kind == "attribute":
+        return isinstance(node, ast.Attribute) and node.attr == name
+    return isinstance(node, ast.Subscript) and _is_text(node.slice, name)
+
+
+def _inside(node: ast.AST, tail: tuple[str, str]) -> bool:
+    """``cache[key].append(...)``, ``cache.setdefault(key, []).append(...)``: an item of the container is added to."""
+    while isinstance(node, (ast.Subscript, ast.Call, ast.Attribute)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+        if _ends_in(node, tail):
+            return True
+    return False
+
+
+def _is_text(node: ast.AST, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
+
+
+def _is_number(node: ast.AST) -> bool:
+    """A plain number is stored: ``loss.item()``, ``float(loss)``, ``len(x)``, ``1``."""
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return name in ("item", "tolist", "float", "int", "len", "str", "size", "numel")
+    return isinstance(node, ast.Constant)
+
+
+def _is_empty(node: ast.AST) -> bool:
+    """What a variable is given before anything is kept: 0, None, [], {}, ``list()``."""
+    if isinstance(node, (ast.Constant, ast.List, ast.Dict, ast.Set)):
+        return not getattr(node, "elts", getattr(node, "keys", []))
+    name = getattr(getattr(node, "func", None), "id", getattr(getattr(node, "func", None), "attr", ""))
+    return name in ("list", "dict", "set", "deque", "defaultdict", "OrderedDict") or (
+        name in ("zeros", "tensor", "empty") and isinstance(node, ast.Call)
+    )

@@ -1,0 +1,292 @@
+"""What a watch found, as plain data (``GrowthReport``, ``Finding``)."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from course_utils.leaks.births import Births, Kept
+from course_utils.leaks.holders import NOBODY, Holder, Link
+from course_utils.leaks.keeping import keeping_line
+from course_utils.leaks.user_code import Site
+from course_utils.leaks.verdict import Growth, Rate, calls_of, judge, rate_of
+
+LEAST_ROUND = 8
+"""A graph that grows over so many evaluation calls is growth, also where it is given back when the loop ends."""
+
+_LOG_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Made:
+    """What one line makes that stays.
+
+    Attributes:
+        site: the line.
+        bytes_per_call: what it leaves behind a call, of what this holder keeps.
+    """
+
+    site: Site
+    bytes_per_call: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that keeps more with every call.
+
+    Attributes:
+        holder: who keeps it.
+        line: the line that puts it there; None where the source does not show it.
+        made: the lines that made it, the greatest share first.
+        rate: bytes a call.
+        graph_bytes: bytes a call of ``rate`` that a recorded graph keeps.
+        saved: what operations saved, as "Addmm (mat1) f32[64, 128]", and bytes a call, the greatest first.
+        training: it grows in calls that a backward pass follows.
+        scalar: the holder has tensors of one element in its hands.
+        given_back: it was given back when a loop ended, and grew anew.
+        series: bytes kept when each call began: (call, bytes).
+    """
+
+    holder: Holder
+    line: Site | None
+    made: tuple[Made, ...]
+    rate: Rate
+    graph_bytes: int
+    saved: tuple[tuple[str, int], ...]
+    training: bool
+    scalar: bool
+    given_back: bool = False
+    series: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Something that was kept and is no leak.
+
+    Attributes:
+        holder: who keeps it, ``NOBODY`` where nobody was looked for.
+        sites: the lines that made it.
+        why: in words.
+        nbytes: bytes kept at the end.
+    """
+
+    holder: Holder
+    sites: tuple[Site, ...]
+    why: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Training, or evaluation.
+
+    Attributes:
+        name: "training" or "evaluation".
+        calls: how many calls of it there were.
+        verdict: "steady", "bounded", "growing", or "too few calls".
+        rate: bytes a call that all findings keep together; None unless growing.
+        findings: what grows.
+        quiet: what does not, though something stays.
+    """
+
+    name: str
+    calls: int
+    verdict: str
+    rate: Rate | None
+    findings: tuple[Finding, ...] = ()
+    quiet: tuple[Quiet, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class GrowthReport:
+    """What a watch found; see ``watch_growth``.
+
+    Attributes:
+        calls: how many calls began.
+        modules: how often each class of module was called.
+        training: calls that a backward pass followed.
+        evaluation: calls that none followed.
+        alive_bytes: bytes alive at the end that the watch knows of.
+        allocated_bytes: what the CUDA allocator says beside it; None without CUDA.
+        limit_bytes: the memory that can fill up; None where no limit is known.
+        unwatched: what happened that the watch could not see, in words.
+    """
+
+    calls: int
+    modules: Mapping[str, int]
+    training: Part
+    evaluation: Part
+    alive_bytes: int
+    allocated_bytes: int | None
+    limit_bytes: int | None
+    unwatched: tuple[str, ...] = ()
+    every: int = 1
+    totals: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """"growing" if training or evaluation grows; else "bounded", "steady" or "too few calls"."""
+        verdicts = (self.training.verdict, self.evaluation.verdict)
+        for verdict in ("growing", "bounded", "steady"):
+            if verdict in verdicts:
+                return verdict
+        return "too few calls"
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that grows, the most bytes a call first."""
+        return tuple(sorted(self.training.findings + self.evaluation.findings, key=lambda found: -found.rate.nbytes))
+
+    def calls_until_full(self, part: Part) -> int | None:
+        """How many more calls of a part the memory has room for; None where nothing grows or no limit is known."""
+        if part.rate is None or self.limit_bytes is None:
+            return None
+        return max(0, self.limit_bytes - self.alive_bytes) // max(1, part.rate.nbytes)
+
+    def __str__(self) -> str:
+        from course_utils.leaks.words import report_text
+
+        return report_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from course_utils.leaks.card import report_html
+
+        return report_html(self)
+
+
+def build_report(
+    births: Births,
+    links: Mapping[int, Sequence[tuple[int, Link]]],
+    modules: Mapping[str, int],
+    warm_up: int,
+    limit_bytes: int | None,
+) -> GrowthReport:
+    """Judges everything that was counted.
+
+    Args:
+        births: what was counted.
+        links: how samples of what each line left behind are kept, with their bytes, by the ``id`` of its ``Kept``.
+        modules: how often each class of module was called.
+        warm_up: calls of each kind that are not judged.
+        limit_bytes: the memory that can fill up.
+    """
+    allocated = None
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        allocated = torch.cuda.memory_allocated()
+        if limit_bytes is None:
+            limit_bytes = torch.cuda.mem_get_info()[1]
+    parts = [_part(name, births, links, warm_up) for name in ("training", "evaluation")]
+    unwatched = ["Compiled code ran. What it allocates inside is not watched."] if births.compiled else []
+    return GrowthReport(
+        births.call, dict(modules), parts[0], parts[1], births.alive_bytes(), allocated, limit_bytes, tuple(unwatched),
+        births.every, _totals(births),
+    )  # fmt: skip
+
+
+def _totals(births: Births) -> tuple[tuple[int, int], ...]:
+    calls = sorted({call for kept in births.kept.values() for call, _ in kept.history} | {births.call})
+    return tuple((call, sum(kept.total_at(call) for kept in births.kept.values())) for call in calls)
+
+
+def _part(name: str, births: Births, links: Mapping[int, Sequence[tuple[int, Link]]], warm_up: int) -> Part:
+    training = name == "training"
+    seen = sum(births.trained[call] == training for call in range(1, births.call + 1))
+    calls = calls_of(births, training, warm_up)
+    if len(calls) < 4:
+        return Part(name, seen, "too few calls", None)
+    growing: list[tuple[Kept, Growth, Sequence[tuple[int, Link]]]] = []
+    quiet: list[Quiet] = []
+    for kept in list(births.kept.values()):
+        growth = judge(kept, births, calls)
+        if growth.verdict == "steady":
+            continue
+        known = links.get(id(kept), ())
+        why = growth.why or _why_no_leak(growth, known, training)
+        if why:
+            holder = known[0][1].holder if known else NOBODY
+            quiet.append(Quiet(holder, (kept.site,), why, sum(kept.alive.values())))
+        else:
+            growing.append((kept, growth, known))
+    findings = _findings(growing, training, births.every)
+    if not findings:
+        real = [one for one in quiet if one.why != _LOG]
+        return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
+    together: Counter[int] = Counter()
+    for _, growth, _ in growing:
+        together.update(growth.values)
+    rate = rate_of([together[call] for call in sorted(together)])
+    return Part(name, seen, "growing", rate, findings, tuple(quiet))
+
+
+_LOG = "a log of single numbers"
+
+
+def _why_no_leak(growth: Growth, links: Sequence[tuple[int, Link]], training: bool) -> str:
+    """Why something that has grown up to now is no leak; "" where it is one."""
+    for _, link in links:
+        if link.holder.limit is not None:
+            return f"{link.holder.name} holds {link.holder.limit} at most"
+    graph = any(link.graph for _, link in links)
+    if growth.repeated and (training or not graph or growth.repeated < LEAST_ROUND):
+        return "it is given back when its loop ends"
+    small = links and all(nbytes <= _LOG_BYTES for nbytes, _ in links)
+    if small and not graph:
+        return _LOG
+    return ""
+
+
+def _findings(
+    growing: Sequence[tuple[Kept, Growth, Sequence[tuple[int, Link]]]], training: bool, every: int
+) -> tuple[Finding, ...]:
+    by_holder: dict[tuple[str, ...], list[tuple[Kept, Growth, float, list[tuple[int, Link]]]]] = {}
+    for kept, growth, known in growing:
+        known = known or [(1, Link(NOBODY, False))]
+        total = sum(nbytes for nbytes, _ in known)
+        split: dict[tuple[str, ...], list[tuple[int, Link]]] = {}
+        for nbytes, link in known:
+            split.setdefault(link.holder.key, []).append((nbytes, link))
+        for key, part in split.items():
+            share = sum(nbytes for nbytes, _ in part) / max(1, total)
+            by_holder.setdefault(key, []).append((kept, growth, share, part))
+    findings = [_finding(parts, training) for parts in by_holder.values()]
+    return tuple(sorted(findings, key=lambda found: -found.rate.nbytes))
+
+
+def _finding(
+    parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]], training: bool
+) -> Finding:
+    values: Counter[int] = Counter()
+    made: Counter[Site] = Counter()
+    saved: Counter[str] = Counter()
+    series: Counter[int] = Counter()
+    graph_bytes = 0.0
+    for kept, growth, share, links in parts:
+        rate = share * sum(growth.values.values()) / max(1, len(growth.values))
+        for call, nbytes in growth.values.items():
+            values[call] += round(nbytes * share)
+        made[kept.site] += round(rate)
+        for call, total in kept.history:
+            series[call] += round(total * share)
+        size = max(1, sum(nbytes for nbytes, _ in links))
+        for nbytes, link in links:
+            if link.graph:
+                graph_bytes += rate * nbytes / size
+            if link.saved:
+                saved[f"{link.saved} {link.tensor}"] += round(rate * nbytes / size)
+    every_link = [link for *_, links in parts for _, link in links]
+    holder = max((link.holder for link in every_link), key=lambda one: one.count)
+    return Finding(
+        holder=holder,
+        line=keeping_line(holder),
+        made=tuple(Made(site, nbytes) for site, nbytes in made.most_common()),
+        rate=rate_of([values[call] for call in sorted(values)]),
+        graph_bytes=round(graph_bytes),
+        saved=tuple(saved.most_common()),
+        training=training,
+        scalar=all(link.scalar for link in every_link),
+        given_back=any(growth.repeated for _, growth, _, _ in parts),
+        series=tuple(sorted(series.items())),
+    )
