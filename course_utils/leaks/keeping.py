@@ -47,9 +47,14 @@ def _tree(file: str, source: str) -> ast.Module | None:
         return None
 
 
-def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
+def parsed(file: str) -> ast.Module | None:
+    """The syntax of a file; None where it is not Python or not there."""
     source = "".join(linecache.getlines(file))
-    tree = _tree(file, source) if source else None
+    return _tree(file, source) if source else None
+
+
+def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
+    tree = parsed(file)
     if tree is None:
         return
     for function, first, statement in _statements(tree, "<module>", 0):

@@ -59,7 +59,7 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
         self._calls = Calls(self._begins)
         self._modules: dict[str, int] = {}
         self._links: dict[int, list[tuple[int, Link]]] = {}
-        self._stepped = False
+        self._stepped = self.stopped = False
         self._entered = self._running = False
         self._pid = os.getpid()
         self._last: GrowthReport | None = None
@@ -81,14 +81,18 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: TracebackType | None) -> None:
         if self._running:
             self._last = self._make_report(traceback)
-            self.stop()
+            self._leave()
 
     def stop(self) -> None:
-        """Ends watching: operations run at their own speed again."""
+        """Ends watching before the block does: operations run at their own speed again."""
         if self._running:
-            self._running = False
-            self._calls.stop()
-            self._births.stop()
+            self.stopped = True
+            self._leave()
+
+    def _leave(self) -> None:
+        self._running = False
+        self._calls.stop()
+        self._births.stop()
 
     @property
     def calls(self) -> int:
