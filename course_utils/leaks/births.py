@@ -14,9 +14,9 @@ from course_utils.leaks.user_code import NOWHERE, Site, user_site
 from course_utils.memory.dispatch import OperationWatch, handler
 from course_utils.memory.ledger import OLD
 
-YOUNG = 2
-"""A storage counts as kept when it lives through so many calls after the one it was made in: a loop's variables hold
-the last batch's until they are bound anew."""
+YOUNG = 3
+"""A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
+call's until they are bound anew, and the batch of a call is made before it begins."""
 
 BEFORE = -1
 """The call of storages that are older than the watch."""
@@ -212,7 +212,7 @@ class Births:
             self._on = False
 
     def next_call(self) -> None:
-        """A call begins: what was made two calls ago and lives is kept from now on."""
+        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on."""
         self.call += 1
         self.trained.append(0)
         self._switch(self.call % self.every == 0)

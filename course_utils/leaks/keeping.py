@@ -7,6 +7,7 @@ import functools
 import linecache
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 from course_utils.leaks.holders import Holder
 from course_utils.leaks.user_code import Site, is_user_file
@@ -31,7 +32,44 @@ def keeping_line(holder: Holder) -> Site | None:
         for worth, site in _candidates(file, holder):
             if best is None or worth > best[0]:
                 best = worth, site
+    if best is None or best[0] % 8 <= 2:
+        for alias in _aliases(holder):
+            for file in files:
+                for _, site in _candidates(file, alias):
+                    return site
     return best[1] if best is not None else None
+
+
+def _aliases(holder: Holder) -> Iterator[Holder]:
+    """The holder under the name that a function gives it which it is handed to: ``note(losses, loss)``."""
+    files = [holder.file, *(file for file in _users_files() if file != holder.file)]
+    trees = [(file, tree) for file in files if (tree := parsed(file)) is not None]
+    called: list[tuple[str, int | str]] = []
+    for _, tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                called += [(name, at) for at, value in enumerate(node.args) if _ends_in(value, holder.tail)]
+                called += [(name, word.arg) for word in node.keywords if word.arg and _ends_in(word.value, holder.tail)]
+    for file, tree in trees:
+        for function, node in _functions(tree):
+            for name, at in called:
+                words = [argument.arg for argument in node.args.args]
+                words = words[1:] if words[:1] == ["self"] else words
+                word = at if isinstance(at, str) else words[at] if at < len(words) else ""
+                if node.name == name or (node.name == "__init__" and function.endswith(f"{name}.__init__")):
+                    yield replace(
+                        holder, tail=("name", word), scope="local", where=function, file=file, first_line=node.lineno
+                    )
+
+
+def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for child in ast.iter_child_nodes(parent):
+        if isinstance(child, ast.FunctionDef):
+            yield f"{inside}{child.name}", child
+            yield from _functions(child, f"{inside}{child.name}.<locals>.")
+        else:
+            yield from _functions(child, f"{inside}{child.name}." if isinstance(child, ast.ClassDef) else inside)
 
 
 def _users_files() -> list[str]:

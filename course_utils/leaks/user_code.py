@@ -1,11 +1,14 @@
 """Which code is the user's own (``is_user_file``), and where it is at this moment (``Site``, ``user_site``)."""
 
+import contextlib
 import functools
+import io
 import linecache
 import os
 import site
 import sys
 import sysconfig
+import tokenize
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
@@ -59,8 +62,14 @@ class Site:
 
     @property
     def source(self) -> str:
-        """The line's text, without indentation."""
-        return linecache.getline(self.file, self.line).strip() if self.file else ""
+        """The line's text, without indentation and without a comment."""
+        text = linecache.getline(self.file, self.line).strip() if self.file else ""
+        if "#" in text:
+            with contextlib.suppress(tokenize.TokenError, IndentationError, SyntaxError):
+                for token in tokenize.generate_tokens(io.StringIO(text).readline):
+                    if token.type == tokenize.COMMENT:
+                        return text[: token.start[1]].rstrip()
+        return text
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}:{self.line}" if self.file else "no line of yours"

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_utils.leaks.births import Births, Kept
+from course_utils.leaks.births import YOUNG, Births, Kept
 
 LEAST_CALLS = 4
 """So many calls must have left something behind before it can be said to grow."""
@@ -63,7 +63,7 @@ def alive_by_call(kept: Kept) -> dict[int, int]:
 
 def calls_of(births: Births, training: bool, warm_up: int) -> list[int]:
     """The watched calls of a kind that are old enough to be judged, without the first few of the kind."""
-    last = births.call - 2
+    last = births.call - YOUNG
     of_kind = [call for call in range(1, last + 1) if births.trained[call] == training and births.sampled[call]]
     return of_kind[warm_up:]
 
@@ -107,7 +107,7 @@ def _turns_over(kept: Kept, calls: Sequence[int], values: dict[int, int]) -> boo
     back = stretch[-max(LEAST_CALLS, len(stretch) // 4) :][0]
     came = sum(nbytes for call, nbytes in values.items() if call >= back)
     now = sum(alive_by_call(kept).values())
-    # When a call begins, storages made up to two calls before are counted.
-    before = kept.total_at(back + 1)
-    since_first = now - kept.total_at(stretch[0] + 1)
+    # When a call begins, storages made up to YOUNG calls before are counted.
+    before = kept.total_at(back + YOUNG - 1)
+    since_first = now - kept.total_at(stretch[0] + YOUNG - 1)
     return now - before < 0.5 * came or since_first < 0.4 * sum(values.values())

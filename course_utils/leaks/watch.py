@@ -1,5 +1,6 @@
 """Watches a loop for bytes that stay alive from call to call (``watch_growth``)."""
 
+import logging
 import os
 import warnings
 from types import TracebackType
@@ -15,6 +16,8 @@ from course_utils.leaks.holders import NOBODY, Link, link_of
 from course_utils.leaks.report import GrowthReport, build_report
 from course_utils.leaks.roots import other_roots, stranded_contexts, users_roots
 from course_utils.leaks.search import Search, search
+
+_LOG = logging.getLogger(__name__)
 
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
@@ -42,7 +45,7 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
         RuntimeError: it is entered a second time.
 
     A call is one of an outermost module with parameters; a loop without one calls ``step``. Storages count when they
-    have outlived the two calls after their own, so a loop's variables, which keep the last batch, do not.
+    have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
 
     Limits: seen are tensors that operations make in the thread that entered, and in autograd's threads for it. Not
     seen: other Python threads and processes, compiled code's own buffers, memory of NumPy and of C extensions, and the
@@ -125,6 +128,8 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
         ripe = [kept for kept in births.kept.values() if len(kept.alive) >= kept.next_search]
         if ripe:
             self._look(None, seconds=1.0)
+            for kept in ripe:  # also where nothing of it lives any more
+                kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         if self._after is not None and births.call > self._after[0]:
             (_, function), self._after = self._after, None
             function()
@@ -134,7 +139,7 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
         chosen: dict[int, tuple[Kept, list[Birth]]] = {}
         for number, kept in enumerate(self._births.kept.values()):
             if len(kept.alive) >= 3:
-                chosen[number] = kept, _sample(kept, self._births.call)
+                chosen[number] = kept, _sample(kept)
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         wanted = {birth.key: birth for _, births in chosen.values() for birth in births if birth() is not None}
         found = _find(wanted, traceback, seconds)
@@ -150,10 +155,9 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
         return build_report(self._births, self._links, self._modules, self.warm_up, self.limit_bytes)
 
 
-def _sample(kept: Kept, now: int) -> list[Birth]:
+def _sample(kept: Kept) -> list[Birth]:
     """The storages of a few calls: one of the latest, one in the middle, one of the first."""
-    # What was made just before a call is the batch of that call, and goes with its graph: one call later than others.
-    calls = sorted(call for call in kept.births if call < now - 2) or sorted(kept.births)
+    calls = sorted(kept.births)
     places = {len(calls) - 1, len(calls) // 2, len(calls) // 8}
     return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]])]
 
@@ -165,8 +169,11 @@ def _find(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: fl
         missing = [key for key in wanted if key not in links]
         if not missing:
             break
-        looked: Search = search(missing, roots(), seconds)
-        links.update({key: link_of(path) for key, path in looked.found.items()})
+        try:
+            looked: Search = search(missing, roots(), seconds)
+            links.update({key: link_of(path) for key, path in looked.found.items()})
+        except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
+            _LOG.debug("the search for holders ended early: %r", error)
     return links
 
 

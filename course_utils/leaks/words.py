@@ -45,7 +45,7 @@ def _part_text(report: GrowthReport, part: Part) -> str:
 def judgement(report: GrowthReport, part: Part) -> str:
     """Steady, bounded or growing, and how fast."""
     if part.verdict == "too few calls":
-        return "too few calls to judge; at least 9 are needed."
+        return "too few calls to judge; at least 10 are needed."
     if part.rate is None:
         return f"{part.verdict}."
     rate = part.rate
