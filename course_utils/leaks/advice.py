@@ -28,7 +28,7 @@ class Behind:
 def misconception_key(found: Finding) -> str:
     """The home of the misunderstanding that a finding points to; "" where the course has none for it."""
     holder, graph = found.holder, found.graph_bytes > 0
-    if holder.kind == "nobody":
+    if holder.kind in ("nobody", "chain") or found.error:
         return ""
     if holder.kind == "cycle":
         return "clinic/run_clinic/cycle"
@@ -89,9 +89,16 @@ def advice(found: Finding) -> str:
             "Hand outputs and inputs to `ctx.save_for_backward`; an attribute of `ctx` that is the function's own output"
             " closes a circle."
         )
+    if found.error:
+        return (
+            "An exception keeps the variables of every function that it came through. Keep its text, `str(error)`, or"
+            " clear it with `traceback.clear_frames(error.__traceback__)`."
+        )
+    if holder.kind == "chain":
+        return f"Each `{holder.container}` leads to the one before. Let the older ones go, or keep numbers in them."
     if not graph:
         return _keep_less(found)
-    better = _rewritten(found)
+    better = _rewritten(found) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found)
     if not found.training:
         return f"{instead}, or run the loop under `torch.no_grad()`."

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import _lru_cache_wrapper
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -29,16 +30,17 @@ class Holder:
 
     Attributes:
         name: as one would write it: ``total``, ``self.history["loss"]``; "" where the search found nobody.
-        kind: "variable", "container", "cycle" (only the garbage collector frees it), or "nobody".
+        kind: "variable", "container", "chain" (of objects, each of which leads to the next), "cycle" (only the garbage
+            collector frees it), or "nobody".
         where: the function whose variable it is, the class whose attribute it is, or the module.
         file: the file in which to look for the line that keeps.
         tail: the last part of the name: ("name", "total"), ("attribute", "losses"), ("key", "loss").
-        container: "list", "dict", "deque" and so on; "" for a variable.
+        container: "list", "dict", "deque" and so on; the class in a chain; "" for a variable.
         count: how many things are in it.
         limit: how many there can be; None where nothing limits them.
         hook: "a forward hook on `encoder.3`", where the way leads through one.
-        scope: "local", "global", "variable" (of a closure) or "attribute".
-        chain: the way goes from object to object of one kind, or from graph to graph.
+        scope: "local", "global", "variable" (of a closure), "default" (of an argument) or "attribute".
+        first_line: where the function begins whose variable it is.
     """
 
     name: str
@@ -72,6 +74,8 @@ class Link:
         saved: "Addmm (mat1)": the operation and its slot that save the storage; "" where none does.
         tensor: "f32[64, 128]"; "" where no tensor is known.
         scalar: what the holder has in its hands is a tensor with one element.
+        direct: the tensor is an item of the container, or what the variable refers to.
+        error: an exception's traceback is part of the way.
     """
 
     holder: Holder
@@ -79,6 +83,8 @@ class Link:
     saved: str = ""
     tensor: str = ""
     scalar: bool = False
+    direct: bool = False
+    error: bool = False
 
 
 def link_of(path: Path) -> Link:
@@ -93,7 +99,12 @@ def link_of(path: Path) -> Link:
     tensor = f"{dtype_name(last.dtype)}{list(last.shape)}" if isinstance(last, torch.Tensor) else ""
     held = path.things[first]
     scalar = isinstance(held, torch.Tensor) and held.numel() == 1
-    return Link(_holder(path, first), graph, saved, tensor, scalar)
+    holder = _holder(path, first)
+    inside = path.edges[first - 1].kind == "item" if first else True
+    between = [type(thing) for thing in path.things[1:first]]
+    direct = inside and not any(kind is tuple for kind in between[-1:])
+    error = any(kind is TracebackType for kind in between)
+    return Link(holder, graph, saved, tensor, scalar, direct, error)
 
 
 def _is_recorded(thing: Any) -> bool:
@@ -109,15 +120,39 @@ def _holder(path: Path, first: int) -> Holder:
     keeper = -at if many >= _MANY else None
     named = _Namer(root)
     stop = first if keeper is None else keeper
+    chain = _chain(path, stop)
+    if chain is not None:
+        stop = chain
     for position in range(stop):
         named.step(path.edges[position], path.things[position], path.things[position + 1])
     holder = named.holder()
+    if chain is not None:
+        return replace(holder, kind="chain", container=type(path.things[chain]).__name__)
     if keeper is None:
         return holder
     container = path.things[keeper]
     return replace(
         holder, kind="container", container=_kind_name(container), count=many, limit=_limit(container, path, keeper)
     )
+
+
+def _chain(path: Path, stop: int) -> int | None:
+    """Where a chain of objects begins that lead to one another in the same way: ``last.previous.previous``."""
+    for start in range(stop - 1):
+        for stride in (1, 2):  # an object's attributes may lie in a dictionary of their own
+            steps = path.edges[start : start + 2 * stride]
+            kinds = [type(thing) for thing in path.things[start : start + 2 * stride]]
+            if (
+                len(steps) == 2 * stride
+                and start + 2 * stride <= stop
+                and steps[:stride] == steps[stride:]
+                and kinds[:stride] == kinds[stride:]
+                and any(edge.kind in ("attribute", "item") for edge in steps)
+                and not any(isinstance(thing, torch.nn.Module) for thing in path.things[start : start + stride])
+                and not any(edge.kind in ("local", "other") for edge in steps)
+            ):
+                return start
+    return None
 
 
 def _size(thing: Any) -> int:
@@ -151,7 +186,7 @@ class _Namer:
         self._modules: list[str] = []
 
     def step(self, edge: Edge, thing: Any, inner: Any) -> None:
-        if edge.kind in ("local", "variable"):
+        if edge.kind in ("local", "variable", "default"):
             self.name, self.tail, self.scope = str(edge.name), ("name", str(edge.name)), edge.kind
             code = getattr(thing, "__code__", None) or getattr(thing, "f_code", None) or getattr(thing, "gi_code", None)
             if code is not None:
@@ -173,11 +208,6 @@ class _Namer:
             self._in_module = True
             return
         if name in ("__self__", "__dict__", "__traceback__"):
-            return
-        if self.tail == ("attribute", name) and self.name.endswith("..."):
-            return
-        if self.tail == ("attribute", name):  # node.previous.previous: a chain
-            self.name += "..."
             return
         self._modules.clear()
         owner = "self" if _is_users_object(thing) else self.name

@@ -99,7 +99,7 @@ def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
         worth = _worth(statement, holder)
         if not worth:
             continue
-        if holder.scope in ("local", "variable") and (
+        if holder.scope in ("local", "variable", "default") and (
             file != holder.file or not (holder.first_line <= statement.lineno and _within(function, holder.where))
         ):
             continue

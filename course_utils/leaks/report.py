@@ -44,6 +44,8 @@ class Finding:
         saved: what operations saved, as "Addmm (mat1) f32[64, 128]", and bytes a call, the greatest first.
         training: it grows in calls that a backward pass follows.
         scalar: the holder has tensors of one element in its hands.
+        direct: the tensors are themselves in the holder, not inside of what is in it.
+        error: exceptions keep them, by their tracebacks.
         given_back: it was given back when a loop ended, and grew anew.
         series: bytes kept when each call began: (call, bytes).
     """
@@ -56,6 +58,8 @@ class Finding:
     saved: tuple[tuple[str, int], ...]
     training: bool
     scalar: bool
+    direct: bool = False
+    error: bool = False
     given_back: bool = False
     series: tuple[tuple[int, int], ...] = ()
 
@@ -287,6 +291,8 @@ def _finding(
         saved=tuple(saved.most_common()),
         training=training,
         scalar=all(link.scalar for link in every_link),
+        direct=all(link.direct for link in every_link),
+        error=any(link.error for link in every_link),
         given_back=any(growth.repeated for _, growth, _, _ in parts),
         series=tuple(sorted(series.items())),
     )

@@ -41,8 +41,7 @@ def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
 def other_roots() -> Iterator[Root]:
     """The variables of libraries: of their running functions, and of their modules."""
     for frame in frames_of_all_threads():
-        name = frame.f_globals.get("__name__", "")
-        if not is_user_file(frame.f_code.co_filename) and not name.startswith("course_utils.leaks"):
+        if not is_user_file(frame.f_code.co_filename):
             yield from _of_frame(frame)
     for module in list(sys.modules.values()):
         if isinstance(module, ModuleType) and not _is_users(module):

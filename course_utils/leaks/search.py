@@ -40,7 +40,7 @@ class Edge(NamedTuple):
     """One step on the way to what is kept.
 
     Attributes:
-        kind: "local", "global", "variable" (of a closure), "item", "attribute", "graph" (from a tensor to its history),
+        kind: "local", "global", "variable" (of a closure), "default" (of an argument), "item", "attribute", "graph" (from a tensor to its history),
             "saved" (by a node), "next" (from node to node), "other".
         name: a variable's, attribute's or slot's name; an item's index or key.
     """
@@ -245,9 +245,11 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[Edge, Any]]:
             yield Edge("variable", name), cell.cell_contents
         except ValueError:
             continue
-    for value in (function.__defaults__, function.__kwdefaults__):
-        if value:
-            yield Edge("other", "default"), value
+    defaults, code = function.__defaults__ or (), function.__code__
+    for name, value in zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False):
+        yield Edge("default", name), value
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield Edge("default", name), value
     for name, value in list(vars(function).items()):
         yield Edge("attribute", name), value
 

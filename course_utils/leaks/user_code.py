@@ -8,11 +8,13 @@ import os
 import site
 import sys
 import sysconfig
+import threading
 import tokenize
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 @functools.cache
@@ -106,14 +108,17 @@ def forget_sites() -> None:
 
 
 def frames_of_all_threads() -> list[FrameType]:
-    """Every running frame, innermost first, of this thread and then of the others."""
-    own, frames = sys._getframe(1), []
-    stacks = [own, *(frame for frame in sys._current_frames().values())]
-    seen = set()
-    for frame in stacks:
-        inner: FrameType | None = frame
-        while inner is not None and id(inner) not in seen:
-            seen.add(id(inner))
-            frames.append(inner)
-            inner = inner.f_back
+    """Every running frame, innermost first, of this thread and then of the others; none of this room's.
+
+    A frame that is in a list among its own variables would be a cycle, and keep what it refers to alive.
+    """
+    stacks = sys._current_frames()
+    stacks[threading.get_ident()] = sys._getframe(1)  # not this function's own
+    frames, seen = [], set()
+    for frame in (stacks.pop(threading.get_ident()), *stacks.values()):
+        while frame is not None and id(frame) not in seen:
+            seen.add(id(frame))
+            if not frame.f_code.co_filename.startswith(_ROOM):
+                frames.append(frame)
+            frame = frame.f_back  # type: ignore[assignment]  # None above the outermost
     return frames

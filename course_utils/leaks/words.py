@@ -103,12 +103,16 @@ def _holder_words(found: Finding) -> str:
     text = f"`{holder.name}`"
     if holder.kind == "cycle":
         return f"a cycle through {text} of `{holder.where}`"
-    if holder.container:
+    if holder.kind == "chain":
+        text += f", the end of a chain of `{holder.container}`"
+    elif holder.container:
         text += f", a {holder.container} of {holder.count}"
     if holder.scope == "variable":
         text += f", in the closure of `{holder.where}`"
     elif holder.scope == "attribute":
         text += f", an attribute of `{holder.where}`"
+    elif holder.scope == "default":
+        text += f", a default argument of `{holder.where}`"
     elif holder.scope == "local":
         text += f" in `{holder.where}`"
     else:
