@@ -1,11 +1,17 @@
 """What to write instead, and which misunderstanding of the course is behind a leak (``advice``, ``behind``)."""
 
+from __future__ import annotations
+
 import ast
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from course_utils.catalogue import find
 from course_utils.checks.misconceptions import LESSONS, Misconception, read
-from course_utils.leaks.report import Finding
+from course_utils.leaks.keeping import parsed
+
+if TYPE_CHECKING:
+    from course_utils.leaks.findings import Finding
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,10 @@ class Behind:
 
 def misconception_key(found: Finding) -> str:
     """The home of the misunderstanding that a finding points to; "" where the course has none for it."""
-    holder, graph = found.holder, found.graph_bytes > 0
+    holder, graph = found.holder, found.graph_bytes > 0 or found.history
     if holder.kind in ("nobody", "chain") or found.error:
+        return ""
+    if holder.kind == "cycle" and not holder.name.startswith("ctx."):
         return ""
     if holder.kind == "cycle":
         return "clinic/run_clinic/cycle"
@@ -40,7 +48,7 @@ def misconception_key(found: Finding) -> str:
         return "clinic/run_clinic/log keeps graph"
     if graph:
         return "no_grad/evaluate/recorded" if not found.training else "volatile_history/predicted_growth/last only"
-    return "clinic/run_clinic/outputs kept" if holder.kind == "container" else ""
+    return "clinic/run_clinic/outputs kept" if holder.kind in ("container", "building") else ""
 
 
 def _in_a_hook(found: Finding) -> bool:
@@ -53,8 +61,6 @@ def _in_a_hook(found: Finding) -> bool:
 
 
 def _function_at(found: Finding) -> ast.FunctionDef | None:
-    from course_utils.leaks.keeping import parsed
-
     tree = parsed(found.line.file) if found.line is not None else None
     if tree is None or found.line is None:
         return None
@@ -81,13 +87,20 @@ def behind(found: Finding) -> Behind | None:
 
 def advice(found: Finding) -> str:
     """What to write instead, in one or two sentences."""
-    holder, graph = found.holder, found.graph_bytes > 0
+    holder, graph = found.holder, found.graph_bytes > 0 or found.history
     if holder.kind == "nobody":
         return "Look at what the lines below hand to: a library, a C extension, another thread."
+    if holder.kind == "building":
+        return "Work through the outputs one by one, and keep a number of each."
+    if holder.kind == "cycle" and not holder.name.startswith("ctx."):
+        return (
+            "Let one of the objects refer to the other by `weakref.ref`, or set the attribute to None when you are"
+            " done."
+        )
     if holder.kind == "cycle":
         return (
-            "Hand outputs and inputs to `ctx.save_for_backward`; an attribute of `ctx` that is the function's own output"
-            " closes a circle."
+            "Hand outputs and inputs to `ctx.save_for_backward`; an attribute of `ctx` that is the function's own"
+            " output closes a circle."
         )
     if found.error:
         return (

@@ -51,7 +51,7 @@ class Kept:
 
     Attributes:
         site: the line.
-        births: living kept storages by the call that made them.
+        births: living kept storages by the call that made them, and by the ``id`` of their birth.
         alive: their bytes by the same.
         total: their bytes in all.
         history: (call, total) whenever a call began with another total; thinned out when it grows long.
@@ -63,7 +63,7 @@ class Kept:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.births: dict[int, set[Birth]] = {}
+        self.births: dict[int, dict[int, Birth]] = {}
         self.alive: dict[int, int] = {}
         self.total = 0
         self.history: list[tuple[int, int]] = []
@@ -76,7 +76,7 @@ class Kept:
     def add(self, birth: Birth) -> None:
         """Counts a storage that has become old."""
         birth.kept = True
-        self.births.setdefault(birth.call, set()).add(birth)
+        self.births.setdefault(birth.call, {})[id(birth)] = birth
         self.alive[birth.call] = self.alive.get(birth.call, 0) + birth.nbytes
         self.total += birth.nbytes
         if len(self.alive) > self.peak_calls:
@@ -85,9 +85,8 @@ class Kept:
     def remove(self, birth: Birth, in_backward: bool) -> None:
         """Counts the death of one."""
         group = self.births.get(birth.call)
-        if group is None or birth not in group:
+        if group is None or group.pop(id(birth), None) is None:
             return
-        group.discard(birth)
         self.alive[birth.call] -= birth.nbytes
         self.total -= birth.nbytes
         self.freed_by_backward = in_backward
@@ -211,8 +210,12 @@ class Births:
             self._mode.__exit__(None, None, None)
             self._on = False
 
-    def next_call(self) -> None:
-        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on."""
+    def next_call(self, args: tuple = ()) -> None:
+        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on.
+
+        Args:
+            args: what the model is called with. It belongs to this call, and so does what was made after it.
+        """
         self.call += 1
         self.trained.append(0)
         self._switch(self.call % self.every == 0)
@@ -224,7 +227,20 @@ class Births:
                     self._kept_by(birth).add(birth)
         for kept in list(self.kept.values()):
             kept.note(self.call)
-        self._windows.append((self.call, []))
+        self._windows.append((self.call, self._made_for(args)))
+
+    def _made_for(self, args: tuple) -> list[Birth]:
+        """Takes the call's own batch, and what was made after it, out of the last call's births."""
+        window = self._windows[-1][1] if self._windows else []
+        given = {id(arg.untyped_storage()) for arg in args if type(arg) is torch.Tensor and arg.layout is torch.strided}
+        first = next((place for place, birth in enumerate(window) if birth.key in given and birth() is not None), None)
+        if first is None or any(birth.in_backward for birth in window[first:]):
+            return []
+        batch = window[first:]
+        del window[first:]
+        for birth in batch:
+            birth.call = self.call
+        return batch
 
     def alive_bytes(self) -> int:
         """Bytes of all storages that live and are known."""

@@ -17,10 +17,10 @@ class Calls:
     pass is no call, and neither is a module without parameters, such as a loss.
 
     Args:
-        begins: called as a call begins, with the module.
+        begins: called as a call begins, with the module and its positional arguments.
     """
 
-    def __init__(self, begins: Callable[[torch.nn.Module], None]) -> None:
+    def __init__(self, begins: Callable[[torch.nn.Module, tuple], None]) -> None:
         self._begins = begins
         self._thread = threading.get_ident()
         self._depth = 0
@@ -51,7 +51,7 @@ class Calls:
             first = not self._round
             self._round.add(id(module))
             if first:
-                self._begins(module)
+                self._begins(module, args)
 
     def _after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling() or threading.get_ident() != self._thread:

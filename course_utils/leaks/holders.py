@@ -1,5 +1,6 @@
 """What a way to a storage says about who keeps it (``Holder``, ``holder_of``)."""
 
+import sys
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import _lru_cache_wrapper
@@ -12,6 +13,7 @@ from course_utils.base.text import dtype_name
 from course_utils.graph.references import is_node
 from course_utils.graph.report import operation_name
 from course_utils.leaks.search import Edge, Path
+from course_utils.leaks.user_code import is_user_file
 
 _MANY = 4
 """A container with fewer things in it is part of a name: ``state["loss"]``."""
@@ -30,8 +32,8 @@ class Holder:
 
     Attributes:
         name: as one would write it: ``total``, ``self.history["loss"]``; "" where the search found nobody.
-        kind: "variable", "container", "chain" (of objects, each of which leads to the next), "cycle" (only the garbage
-            collector frees it), or "nobody".
+        kind: "variable", "container", "building" (a comprehension is at it), "chain" (of objects, each of which leads
+            to the next), "cycle" (only the garbage collector frees it), or "nobody".
         where: the function whose variable it is, the class whose attribute it is, or the module.
         file: the file in which to look for the line that keeps.
         tail: the last part of the name: ("name", "total"), ("attribute", "losses"), ("key", "loss").
@@ -76,6 +78,7 @@ class Link:
         scalar: what the holder has in its hands is a tensor with one element.
         direct: the tensor is an item of the container, or what the variable refers to.
         error: an exception's traceback is part of the way.
+        history: what the holder has in its hands has a history, even if backward has freed what that had saved.
     """
 
     holder: Holder
@@ -85,6 +88,7 @@ class Link:
     scalar: bool = False
     direct: bool = False
     error: bool = False
+    history: bool = False
 
 
 def link_of(path: Path) -> Link:
@@ -104,7 +108,8 @@ def link_of(path: Path) -> Link:
     between = [type(thing) for thing in path.things[1:first]]
     direct = inside and not any(kind is tuple for kind in between[-1:])
     error = any(kind is TracebackType for kind in between)
-    return Link(holder, graph, saved, tensor, scalar, direct, error)
+    history = isinstance(held, torch.Tensor) and held.grad_fn is not None
+    return Link(holder, graph, saved, tensor, scalar, direct, error, history)
 
 
 def _is_recorded(thing: Any) -> bool:
@@ -205,7 +210,6 @@ class _Namer:
             self.hook = _HOOKS[name] + inside
             return
         if name in ("_modules", "_buffers", "_parameters") and isinstance(thing, torch.nn.Module):
-            self._in_module = True
             return
         if name in ("__self__", "__dict__", "__traceback__"):
             return
@@ -233,15 +237,18 @@ class _Namer:
 
     def holder(self) -> Holder:
         return Holder(
-            self.name, "variable", self.where, self.file, self.tail, hook=self.hook, scope=self.scope, first_line=self.line
+            self.name,
+            "variable",
+            self.where,
+            self.file,
+            self.tail,
+            hook=self.hook,
+            scope=self.scope,
+            first_line=self.line,
         )
 
 
 def _is_users_object(thing: Any) -> bool:
-    import sys
-
-    from course_utils.leaks.user_code import is_user_file
-
     if isinstance(thing, type):
         return False
     module = sys.modules.get(type(thing).__module__)

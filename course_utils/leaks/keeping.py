@@ -26,6 +26,8 @@ def keeping_line(holder: Holder) -> Site | None:
     """
     if holder.kind == "nobody":
         return None
+    if holder.kind == "building":
+        return Site(holder.file, holder.first_line, holder.where)
     best: tuple[int, Site] | None = None
     files = [holder.file, *(file for file in _users_files() if file != holder.file)]
     for file in files:
@@ -95,7 +97,7 @@ def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
     tree = parsed(file)
     if tree is None:
         return
-    for function, first, statement in _statements(tree, "<module>", 0):
+    for function, statement in _statements(tree, "<module>"):
         worth = _worth(statement, holder)
         if not worth:
             continue
@@ -112,17 +114,17 @@ def _within(function: str, where: str) -> bool:
     return function == where or function.startswith(f"{where}.")
 
 
-def _statements(parent: ast.AST, function: str, first: int) -> Iterator[tuple[str, int, ast.stmt]]:
+def _statements(parent: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
     for child in ast.iter_child_nodes(parent):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             inside = child.name if function == "<module>" else f"{function}.{child.name}"
             if not isinstance(child, ast.ClassDef) and not isinstance(parent, (ast.ClassDef, ast.Module)):
                 inside = f"{function}.<locals>.{child.name}"
-            yield from _statements(child, inside, child.lineno)
+            yield from _statements(child, inside)
         else:
             if isinstance(child, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)):
-                yield function, first, child
-            yield from _statements(child, function, first)
+                yield function, child
+            yield from _statements(child, function)
 
 
 def _worth(statement: ast.stmt, holder: Holder) -> int:
@@ -134,8 +136,9 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
             named_buffer = node.func.attr == "register_buffer" and any(_is_text(arg, tail[1]) for arg in node.args)
             if _ends_in(receiver, tail) or named_buffer or _inside(receiver, tail):
                 return 1 if any(_is_number(arg) for arg in node.args) else 5
-        if holder.kind == "cycle" and isinstance(node, ast.Attribute) and node.attr == tail[1]:
-            return 6 if isinstance(node.ctx, ast.Store) else 0
+        stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if holder.kind == "cycle" and stored and _ends_in(node, tail):
+            return 6
     if isinstance(statement, ast.AugAssign) and (_ends_in(statement.target, tail) or _inside(statement.target, tail)):
         return 1 if _is_number(statement.value) else 5
     if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:

@@ -1,164 +1,21 @@
-"""What a watch found, as plain data (``GrowthReport``, ``Finding``)."""
+"""Makes a report of what was counted (``build_report``)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import torch
 
 from course_utils.leaks.births import Births, Kept
-from course_utils.leaks.holders import NOBODY, Holder, Link
+from course_utils.leaks.findings import Finding, GrowthReport, Made, Part, Quiet
+from course_utils.leaks.holders import NOBODY, Link
 from course_utils.leaks.keeping import keeping_line
 from course_utils.leaks.user_code import Site
-from course_utils.leaks.verdict import Growth, Rate, calls_of, judge, rate_of
+from course_utils.leaks.verdict import Growth, calls_of, judge, rate_of
 
 LEAST_ROUND = 8
 """A graph that grows over so many evaluation calls is growth, also where it is given back when the loop ends."""
 
 _LOG_BYTES = 16
-
-
-@dataclass(frozen=True)
-class Made:
-    """What one line makes that stays.
-
-    Attributes:
-        site: the line.
-        bytes_per_call: what it leaves behind a call, of what this holder keeps.
-    """
-
-    site: Site
-    bytes_per_call: int
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that keeps more with every call.
-
-    Attributes:
-        holder: who keeps it.
-        line: the line that puts it there; None where the source does not show it.
-        made: the lines that made it, the greatest share first.
-        rate: bytes a call.
-        graph_bytes: bytes a call of ``rate`` that a recorded graph keeps.
-        saved: what operations saved, as "Addmm (mat1) f32[64, 128]", and bytes a call, the greatest first.
-        training: it grows in calls that a backward pass follows.
-        scalar: the holder has tensors of one element in its hands.
-        direct: the tensors are themselves in the holder, not inside of what is in it.
-        error: exceptions keep them, by their tracebacks.
-        given_back: it was given back when a loop ended, and grew anew.
-        series: bytes kept when each call began: (call, bytes).
-    """
-
-    holder: Holder
-    line: Site | None
-    made: tuple[Made, ...]
-    rate: Rate
-    graph_bytes: int
-    saved: tuple[tuple[str, int], ...]
-    training: bool
-    scalar: bool
-    direct: bool = False
-    error: bool = False
-    given_back: bool = False
-    series: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class Quiet:
-    """Something that was kept and is no leak.
-
-    Attributes:
-        holder: who keeps it, ``NOBODY`` where nobody was looked for.
-        sites: the lines that made it.
-        why: in words.
-        nbytes: bytes kept at the end.
-    """
-
-    holder: Holder
-    sites: tuple[Site, ...]
-    why: str
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """Training, or evaluation.
-
-    Attributes:
-        name: "training" or "evaluation".
-        calls: how many calls of it there were.
-        verdict: "steady", "bounded", "growing", or "too few calls".
-        rate: bytes a call that all findings keep together; None unless growing.
-        findings: what grows.
-        quiet: what does not, though something stays.
-    """
-
-    name: str
-    calls: int
-    verdict: str
-    rate: Rate | None
-    findings: tuple[Finding, ...] = ()
-    quiet: tuple[Quiet, ...] = ()
-
-
-@dataclass(frozen=True, repr=False)
-class GrowthReport:
-    """What a watch found; see ``watch_growth``.
-
-    Attributes:
-        calls: how many calls began.
-        modules: how often each class of module was called.
-        training: calls that a backward pass followed.
-        evaluation: calls that none followed.
-        alive_bytes: bytes alive at the end that the watch knows of.
-        allocated_bytes: what the CUDA allocator says beside it; None without CUDA.
-        limit_bytes: the memory that can fill up; None where no limit is known.
-        unwatched: what happened that the watch could not see, in words.
-    """
-
-    calls: int
-    modules: Mapping[str, int]
-    training: Part
-    evaluation: Part
-    alive_bytes: int
-    allocated_bytes: int | None
-    limit_bytes: int | None
-    unwatched: tuple[str, ...] = ()
-    every: int = 1
-    totals: tuple[tuple[int, int], ...] = field(default=(), repr=False)
-
-    @property
-    def verdict(self) -> str:
-        """"growing" if training or evaluation grows; else "bounded", "steady" or "too few calls"."""
-        verdicts = (self.training.verdict, self.evaluation.verdict)
-        for verdict in ("growing", "bounded", "steady"):
-            if verdict in verdicts:
-                return verdict
-        return "too few calls"
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Everything that grows, the most bytes a call first."""
-        return tuple(sorted(self.training.findings + self.evaluation.findings, key=lambda found: -found.rate.nbytes))
-
-    def calls_until_full(self, part: Part) -> int | None:
-        """How many more calls of a part the memory has room for; None where nothing grows or no limit is known."""
-        if part.rate is None or self.limit_bytes is None:
-            return None
-        return max(0, self.limit_bytes - self.alive_bytes) // max(1, part.rate.nbytes)
-
-    def __str__(self) -> str:
-        from course_utils.leaks.words import report_text
-
-        return report_text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from course_utils.leaks.card import report_html
-
-        return report_html(self)
 
 
 def build_report(
@@ -236,7 +93,7 @@ def _why_no_leak(growth: Growth, links: Sequence[tuple[int, Link]], training: bo
     graph = any(link.graph for _, link in links)
     if growth.repeated and (training or not graph or growth.repeated < LEAST_ROUND):
         return "it is given back when its loop ends"
-    small = links and all(nbytes <= _LOG_BYTES for nbytes, _ in links)
+    small = links and all(nbytes <= _LOG_BYTES and not link.history for nbytes, link in links)
     if small and not graph:
         return _LOG
     return ""
@@ -259,9 +116,7 @@ def _findings(
     return tuple(sorted(findings, key=lambda found: -found.rate.nbytes))
 
 
-def _finding(
-    parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]], training: bool
-) -> Finding:
+def _finding(parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]], training: bool) -> Finding:
     values: Counter[int] = Counter()
     made: Counter[Site] = Counter()
     saved: Counter[str] = Counter()
@@ -293,6 +148,7 @@ def _finding(
         scalar=all(link.scalar for link in every_link),
         direct=all(link.direct for link in every_link),
         error=any(link.error for link in every_link),
+        history=any(link.history for link in every_link),
         given_back=any(growth.repeated for _, growth, _, _ in parts),
         series=tuple(sorted(series.items())),
     )

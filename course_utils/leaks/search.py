@@ -40,8 +40,8 @@ class Edge(NamedTuple):
     """One step on the way to what is kept.
 
     Attributes:
-        kind: "local", "global", "variable" (of a closure), "default" (of an argument), "item", "attribute", "graph" (from a tensor to its history),
-            "saved" (by a node), "next" (from node to node), "other".
+        kind: "local", "global", "variable" (of a closure), "default" (of an argument), "item", "attribute", "graph"
+            (from a tensor to its history), "saved" (by a node), "next" (from node to node), "other".
         name: a variable's, attribute's or slot's name; an item's index or key.
     """
 
@@ -137,7 +137,8 @@ class Search:
             self.found[id(storage)] = self._path(at)
 
     def _path(self, at: int) -> Path:
-        edges, things = [], []
+        edges: list[Edge] = []
+        things: list[Any] = []
         while True:
             things.append(self._things[at])
             parent, edge = self._came[at]
@@ -246,7 +247,9 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[Edge, Any]]:
         except ValueError:
             continue
     defaults, code = function.__defaults__ or (), function.__code__
-    for name, value in zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False):
+    for name, value in zip(
+        code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False
+    ):
         yield Edge("default", name), value
     for name, value in (function.__kwdefaults__ or {}).items():
         yield Edge("default", name), value
@@ -279,3 +282,20 @@ def search(targets: Iterable[int], roots: Iterable[Root], seconds: float) -> Sea
         looking = Search(targets, seconds=seconds)
         looking.run(roots)
     return looking
+
+
+def reachable_from(start: Any, wanted: Any, most: int = 10_000) -> bool:
+    """Whether a thing leads to another, or back to itself; looks at so many things at most."""
+    waiting = deque(inner for _, inner in _steps(start))
+    seen: set[int] = set()
+    keep = []
+    while waiting and len(seen) < most:
+        thing = waiting.popleft()
+        if thing is wanted:
+            return True
+        if issubclass(type(thing), _HOLDS_NOTHING) or id(thing) in seen or type(thing) is types.FrameType:
+            continue
+        seen.add(id(thing))
+        keep.append(thing)
+        waiting.extend(inner for _, inner in _steps(thing))
+    return False

@@ -1,5 +1,6 @@
 """Whether what one line's storages take grows from call to call (``judge``)."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -82,7 +83,7 @@ def judge(kept: Kept, births: Births, calls: Sequence[int]) -> Growth:
     if len(places) < LEAST_CALLS:
         return steady
     first = places[0]
-    gaps = [after - before for before, after in zip(places, places[1:], strict=False)]
+    gaps = [after - before for before, after in itertools.pairwise(places)]
     usual = statistics.median(gaps)
     if len(calls) - 1 - places[-1] > 2 * max(usual, statistics.fmean(gaps)) + 1:
         return Growth("bounded", {}, why=f"nothing was added in the last {len(calls) - 1 - places[-1]} calls")
@@ -98,7 +99,8 @@ def judge(kept: Kept, births: Births, calls: Sequence[int]) -> Growth:
     if any(by_backward and calls_alive >= 0.8 * len(places) for calls_alive, by_backward in kept.given_back):
         return Growth("bounded", {}, why="a later backward pass frees it")
     repeated = max((calls_alive for calls_alive, by_backward in kept.given_back if not by_backward), default=0)
-    return Growth("growing", values, repeated)
+    # From one that left something to the last such, so that whole rounds count where only some calls do.
+    return Growth("growing", {call: alive.get(call, 0) for call in calls[first : places[-1]]}, repeated)
 
 
 def _turns_over(kept: Kept, calls: Sequence[int], values: dict[int, int]) -> bool:

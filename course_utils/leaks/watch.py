@@ -3,6 +3,8 @@
 import logging
 import os
 import warnings
+import weakref
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -12,10 +14,12 @@ from course_utils.base.errors import explain
 from course_utils.base.text import describe
 from course_utils.leaks.births import Birth, Births, Kept
 from course_utils.leaks.calls import Calls
+from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.holders import NOBODY, Link, link_of
-from course_utils.leaks.report import GrowthReport, build_report
+from course_utils.leaks.report import build_report
 from course_utils.leaks.roots import other_roots, stranded_contexts, users_roots
-from course_utils.leaks.search import Search, search
+from course_utils.leaks.search import Root, search
+from course_utils.leaks.unnamed import links_without_names
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,7 +27,7 @@ _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
 
 
-class watch_growth:  # noqa: N801  a context manager, named like a function
+class watch_growth:
     """Finds what stays alive from one call of a model to the next, the line that made it, and who keeps it.
 
     Example:
@@ -71,7 +75,9 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
     def __enter__(self) -> "watch_growth":
         if self._entered:
             raise RuntimeError(
-                explain("A watch_growth was entered a second time.", "a new one for each block.", try_this="watch_growth()")
+                explain(
+                    "A watch_growth was entered a second time.", "a new one for each block.", try_this="watch_growth()"
+                )
             )
         self._entered = self._running = True
         # Compiled modules warn of hooks like ours; the program did nothing wrong.
@@ -117,13 +123,13 @@ class watch_growth:  # noqa: N801  a context manager, named like a function
             self._last = self._make_report(None)
         return self._last
 
-    def _begins(self, module: torch.nn.Module) -> None:
+    def _begins(self, module: torch.nn.Module, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
-            self._tick(type(module).__name__)
+            self._tick(type(module).__name__, args)
 
-    def _tick(self, name: str) -> None:
+    def _tick(self, name: str, args: tuple = ()) -> None:
         births = self._births
-        births.next_call()
+        births.next_call(args)
         self._modules[name] = self._modules.get(name, 0) + 1
         ripe = [kept for kept in births.kept.values() if len(kept.alive) >= kept.next_search]
         if ripe:
@@ -159,19 +165,26 @@ def _sample(kept: Kept) -> list[Birth]:
     """The storages of a few calls: one of the latest, one in the middle, one of the first."""
     calls = sorted(kept.births)
     places = {len(calls) - 1, len(calls) // 2, len(calls) // 8}
-    return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]])]
+    return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]].values())]
 
 
 def _find(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: float) -> dict[int, Link]:
     """How each storage is kept, by ``id``; without those that nobody was found for."""
     links: dict[int, Link] = {}
-    for roots in (lambda: users_roots(traceback), stranded_contexts, other_roots):
+
+    def from_variables(roots: Callable[[], Iterable[Root]]) -> Callable[[list[int]], dict[int, Link]]:
+        def look(missing: list[int]) -> dict[int, Link]:
+            return {key: link_of(path) for key, path in search(missing, roots(), seconds).found.items()}
+
+        return look
+
+    ways = (from_variables(lambda: users_roots(traceback)), from_variables(stranded_contexts), links_without_names)
+    for way in (*ways, from_variables(other_roots)):
         missing = [key for key in wanted if key not in links]
         if not missing:
             break
         try:
-            looked: Search = search(missing, roots(), seconds)
-            links.update({key: link_of(path) for key, path in looked.found.items()})
+            links.update(way(missing))
         except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
             _LOG.debug("the search for holders ended early: %r", error)
     return links
@@ -179,8 +192,6 @@ def _find(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: fl
 
 def _fork_watch(watch: watch_growth) -> None:
     """In a child process, such as a data loader's worker, nothing is watched."""
-    import weakref
-
     reference = weakref.ref(watch)
 
     def in_child() -> None:

@@ -1,9 +1,15 @@
 """A report in words, for a terminal (``report_text``); its sentences serve the card too."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from course_utils.base.markup import wrap
 from course_utils.base.text import aligned, format_bytes
 from course_utils.leaks.advice import advice, behind
-from course_utils.leaks.report import Finding, GrowthReport, Part
+
+if TYPE_CHECKING:
+    from course_utils.leaks.findings import Finding, GrowthReport, Part
 
 _SAVED_SHOWN = 3
 _MADE_SHOWN = 4
@@ -66,9 +72,12 @@ def sentence(found: Finding) -> str:
     if holder.kind == "nobody":
         return f"{amount} are kept by something that the search did not find."
     what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
+    if found.history and not found.graph_bytes:
+        what += " and what is left of its graph"
     if holder.kind == "cycle":
+        at = f" ({found.line})" if found.line is not None else ""
         text = (
-            f"A cycle through `{holder.name}` of `{holder.where}` keeps {what}: {amount}. Only Python's garbage"
+            f"A cycle through `{holder.name}` of `{holder.where}`{at} keeps {what}: {amount}. Only Python's garbage"
             " collector frees it, and it does not know how large tensors are."
         )
     else:
@@ -101,8 +110,11 @@ def rows(found: Finding) -> list[tuple[str, str]]:
 def _holder_words(found: Finding) -> str:
     holder = found.holder
     text = f"`{holder.name}`"
+    at = f", {found.line}" if found.line is not None else ""
     if holder.kind == "cycle":
-        return f"a cycle through {text} of `{holder.where}`"
+        return f"a cycle through {text} of `{holder.where}`{at}"
+    if holder.kind == "building":
+        return f"{holder.name} in `{holder.where}`, {holder.count} in it{at}"
     if holder.kind == "chain":
         text += f", the end of a chain of `{holder.container}`"
     elif holder.container:
@@ -119,7 +131,7 @@ def _holder_words(found: Finding) -> str:
         text += ", a global"
     if holder.hook:
         text += f", through {holder.hook}"
-    return text + (f", {found.line}" if found.line is not None else "")
+    return text + at
 
 
 def quiet_of(part: Part) -> list[tuple[str, str, int]]:

@@ -92,7 +92,7 @@ class DispatchRecorder(AllocationLog, OperationWatch):
         self._guard.__exit__(None, None, None)
 
 
-def _take_off_stack(recorder: DispatchRecorder) -> None:
+def _take_off_stack(recorder: OperationWatch) -> None:
     """Removes a mode from this thread's stack, also where modes were not left in the reverse order of their entering.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Runs a script of this folder under a watch, as the command does, in this process."""
+"""Runs a script of this folder, alone or under a watch, as the command does, in this process."""
 
 import sys
 from pathlib import Path
@@ -12,8 +12,8 @@ from course_utils.leaks.user_code import call_it_the_users
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def watched(path: Path, **options: int) -> GrowthReport:
-    """The report on a script that was run as the main module."""
+def run(path: Path) -> None:
+    """Runs a script as the main module."""
     call_it_the_users(str(path))
     module = ModuleType("__main__")
     module.__file__ = str(path)
@@ -22,11 +22,17 @@ def watched(path: Path, **options: int) -> GrowthReport:
     sys.modules["__main__"] = module
     torch.manual_seed(0)
     try:
-        with watch_growth(**options) as growth:
-            exec(code, vars(module))
-        return growth.report()
+        exec(code, vars(module))
     finally:
         sys.modules["__main__"] = before
+        sys.modules["last script"] = module  # its variables stay until the next one, as they would in a process
+
+
+def watched(path: Path, **options: int) -> GrowthReport:
+    """The report on a script, as the command gives it at the end."""
+    with watch_growth(**options) as growth:
+        run(path)
+    return growth.report()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """The list that grows has another name where it is added to."""
+
 import torch
 from torch import nn
 

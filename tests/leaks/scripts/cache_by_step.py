@@ -1,4 +1,5 @@
 """A module's cache has a new key for every step."""
+
 import torch
 from torch import nn
 

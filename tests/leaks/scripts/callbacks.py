@@ -1,4 +1,5 @@
 """A callback stores every output that it is told of."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Copies of the weights pile up, one after each epoch."""
+
 import copy
 
 import torch

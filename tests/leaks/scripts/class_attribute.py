@@ -1,4 +1,5 @@
 """A list on the class is shared by every instance and outlives each."""
+
 import torch
 from torch import nn
 

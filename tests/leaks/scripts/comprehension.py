@@ -1,4 +1,5 @@
 """A comprehension gathers every output before anything is done with them."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A custom Function keeps its own output on ctx: a circle."""
+
 import gc
 
 import torch

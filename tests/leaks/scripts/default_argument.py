@@ -1,9 +1,10 @@
 """A list as a default argument is made once."""
+
 import torch
 from torch import nn
 
 
-def log(value, kept=[]):  # noqa: B006
+def log(value, kept=[]):
     kept.append(value)  # keeps: kept
     return len(kept)
 

@@ -1,4 +1,5 @@
 """Errors are collected, and each keeps the variables of the functions that it came through."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A forward hook, made by a function, collects features in a list of its own."""
+
 import torch
 from torch import nn
 

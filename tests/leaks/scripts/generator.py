@@ -1,4 +1,5 @@
 """A generator remembers all that it has yielded."""
+
 import torch
 from torch import nn
 

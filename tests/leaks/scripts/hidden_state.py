@@ -1,4 +1,5 @@
 """A recurrent state goes from batch to batch with its history."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Each step's record points at the one before."""
+
 from dataclasses import dataclass
 
 import torch

@@ -1,4 +1,5 @@
 """A list of losses in a training loop; a custom layer's nodes hold on to nothing, four bytes stay."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

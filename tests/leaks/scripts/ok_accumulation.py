@@ -1,4 +1,5 @@
 """Gradients of four micro-batches, added up as graphs and as gradients."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A cache of positions by length fills up, and is then used."""
+
 import random
 
 import torch

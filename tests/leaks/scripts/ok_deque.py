@@ -1,4 +1,5 @@
 """The last outputs are kept, so many and no more; the run ends before there are as many."""
+
 from collections import deque
 
 import torch

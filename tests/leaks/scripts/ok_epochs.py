@@ -1,4 +1,5 @@
 """Epochs of training and of evaluation, outputs gathered for each epoch's score and let go."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

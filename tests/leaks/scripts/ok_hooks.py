@@ -1,4 +1,5 @@
 """A hook that replaces what it kept, and one that counts."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Batches are sorted by length, so that each is longer than the last."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """An averaged copy of the weights, a log of single numbers, the best weights so far."""
+
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 """A replay memory of fixed length, kept by hand in a list."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Training with Adam, momentum of batch norm, a scheduler: all is made at the first step."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,5 @@
 """A running penalty of gradients keeps the graphs of backward passes."""
+
 import torch
 from torch import nn
 
@@ -8,7 +9,7 @@ class Penalty:
         self.running = torch.zeros(())
 
     def add(self, loss, parameters):
-        (grad,) = torch.autograd.grad(loss, parameters, create_graph=True)
+        (grad,) = torch.autograd.grad(loss, parameters, create_graph=True)  # makes
         self.running = self.running + grad.square().sum()  # keeps: self.running
 
 

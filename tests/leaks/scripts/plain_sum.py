@@ -1,4 +1,5 @@
 """A plain loop over test data adds up losses."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

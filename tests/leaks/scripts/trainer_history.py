@@ -1,4 +1,5 @@
 """A Trainer class keeps what its validation step returns in a dictionary of lists."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

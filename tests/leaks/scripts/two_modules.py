@@ -1,4 +1,5 @@
 """An encoder and a decoder, one after the other; the codes are kept on the device."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
