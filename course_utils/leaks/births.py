@@ -218,8 +218,9 @@ class Births:
         """
         self.call += 1
         self.trained.append(0)
-        self._switch(self.call % self.every == 0)
-        self.sampled.append(self._on)
+        # On from the call before: the batch of a call is made before it begins.
+        self._switch((self.call + 1) % self.every <= 1)
+        self.sampled.append(self._on and self.call % self.every == 0)
         while self._windows and self._windows[0][0] <= self.call - YOUNG:
             _, window = self._windows.popleft()
             for birth in window:

@@ -14,6 +14,7 @@ import torch
 
 from course_utils.leaks.user_code import call_it_the_users
 from course_utils.leaks.watch import watch_growth
+from course_utils.memory import dispatch
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -142,12 +143,12 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _print_error(error: BaseException) -> None:
-    """The traceback as Python prints it, without the frames of this file."""
-    inner = error.__traceback__
-    while inner is not None and inner.tb_frame.f_code.co_filename == __file__:
-        inner = inner.tb_next
+    """The traceback as Python prints it, without the frames of what watches."""
+    shown = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in shown.stack if frame.filename not in (__file__, dispatch.__file__)]
+    shown.stack = traceback.StackSummary.from_list(frames)
     sys.stdout.flush()
-    traceback.print_exception(type(error), error, inner)
+    print("".join(shown.format()), end="", file=sys.stderr)
 
 
 def _size(text: str) -> int:

@@ -1,5 +1,6 @@
-"""The variables that a search begins at: of running functions, of modules, of suspended generators (``users_roots``,
-``other_roots``), and of custom Functions that nothing refers to any more (``stranded_contexts``).
+"""The variables that a search begins at: of running functions and modules (``users_roots``, ``other_roots``), of
+suspended generators (``waiting_generators``), and of custom Functions that nothing refers to any more
+(``stranded_contexts``).
 """
 
 import gc
@@ -15,7 +16,7 @@ from course_utils.leaks.user_code import frames_of_all_threads, is_user_file
 
 
 def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
-    """The user's variables: of running functions, innermost first; of generators that wait; of modules.
+    """The user's variables: of running functions, innermost first, and of modules.
 
     Args:
         traceback: of an error that ended the program; the variables of its functions are looked at too.
@@ -24,18 +25,22 @@ def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
     while traceback is not None:
         frames.insert(0, traceback.tb_frame)
         traceback = traceback.tb_next
-    running = {id(frame) for frame in frames}
     for frame in frames:
         if is_user_file(frame.f_code.co_filename):
             yield from _of_frame(frame)
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and _is_users(module):
+            yield from _of_module(module)
+
+
+def waiting_generators() -> Iterator[Root]:
+    """The variables of the user's generators and coroutines that wait to be asked on; slow: looks at all objects."""
+    running = {id(frame) for frame in frames_of_all_threads()}
     for thing in gc.get_objects():
         if type(thing) in (GeneratorType, CoroutineType, AsyncGeneratorType):
             waiting = getattr(thing, "gi_frame", None) or getattr(thing, "cr_frame", None)
             if waiting is not None and id(waiting) not in running and is_user_file(waiting.f_code.co_filename):
                 yield from _of_frame(waiting)
-    for module in list(sys.modules.values()):
-        if isinstance(module, ModuleType) and _is_users(module):
-            yield from _of_module(module)
 
 
 def other_roots() -> Iterator[Root]:

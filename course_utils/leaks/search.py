@@ -9,7 +9,7 @@ import sys
 import types
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from time import perf_counter
+from time import thread_time
 from typing import Any, NamedTuple
 
 import torch
@@ -83,7 +83,7 @@ class Search:
     Args:
         targets: storages looked for, by ``id``.
         skip: the ``id`` of things that are not entered.
-        seconds: how long it may take.
+        seconds: how long it may take, of the processor's time.
 
     Attributes:
         found: the way to each storage that was found.
@@ -95,7 +95,7 @@ class Search:
         self.complete = True
         self._targets = set(targets)
         self._skip = {id(self._targets), id(self.found), *skip}
-        self._until = perf_counter() + seconds
+        self._until = thread_time() + seconds
         self._seen: set[int] = set()
         # Every thing is kept until the end: an id stands for it in _seen, and nodes are made as they are looked at.
         self._things: list[Any] = []
@@ -109,7 +109,7 @@ class Search:
         while self._next < len(self._things) and self._targets:
             at = self._next
             self._next += 1
-            if not at % 256 and perf_counter() > self._until:
+            if not at % 256 and thread_time() > self._until:
                 self.complete = False
                 return
             thing = self._things[at]

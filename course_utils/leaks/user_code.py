@@ -45,7 +45,8 @@ def is_user_file(filename: str) -> bool:
     lesson_scripts = os.path.join(_OWN, "clinic", "scripts") + os.sep  # patients to be examined
     if path.startswith(_OWN):
         return path.startswith(lesson_scripts)
-    return not path.startswith(_libraries()) and f"{os.sep}site-packages{os.sep}" not in path
+    made = f"{os.sep}torchinductor_" in path  # what torch.compile writes
+    return not (made or path.startswith(_libraries()) or f"{os.sep}site-packages{os.sep}" in path)
 
 
 @dataclass(frozen=True)

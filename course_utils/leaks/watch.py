@@ -17,7 +17,7 @@ from course_utils.leaks.calls import Calls
 from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.holders import NOBODY, Link, link_of
 from course_utils.leaks.report import build_report
-from course_utils.leaks.roots import other_roots, stranded_contexts, users_roots
+from course_utils.leaks.roots import other_roots, stranded_contexts, users_roots, waiting_generators
 from course_utils.leaks.search import Root, search
 from course_utils.leaks.unnamed import links_without_names
 
@@ -178,8 +178,14 @@ def _find(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: fl
 
         return look
 
-    ways = (from_variables(lambda: users_roots(traceback)), from_variables(stranded_contexts), links_without_names)
-    for way in (*ways, from_variables(other_roots)):
+    ways = (
+        from_variables(lambda: users_roots(traceback)),
+        from_variables(waiting_generators),
+        from_variables(stranded_contexts),
+        links_without_names,
+        from_variables(other_roots),
+    )
+    for way in ways:
         missing = [key for key in wanted if key not in links]
         if not missing:
             break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from course_utils.base.markup import wrap
 from course_utils.base.text import aligned, format_bytes
 from course_utils.leaks.advice import advice, behind
 
@@ -16,12 +15,12 @@ _MADE_SHOWN = 4
 
 
 def report_text(report: GrowthReport) -> str:
-    """The whole report as lines of text."""
+    """The whole report. A sentence is one line, however long, so that it can be searched for."""
     blocks = [headline(report)]
     for part in (report.training, report.evaluation):
         if part.calls:
             blocks.append(_part_text(report, part))
-    blocks += [wrap(note) for note in notes(report)]
+    blocks += notes(report)
     return "\n\n".join(blocks)
 
 
@@ -38,13 +37,11 @@ def headline(report: GrowthReport) -> str:
 
 
 def _part_text(report: GrowthReport, part: Part) -> str:
-    lines = [wrap(f"{part.name.capitalize()}: {judgement(report, part)}")]
+    lines = [f"{part.name.capitalize()}: {judgement(report, part)}"]
     for found in part.findings:
-        lines.append("")
-        lines.append(wrap(sentence(found), "  ", "  "))
-        lines.append(wrap(advice(found), "  ", "  "))
+        lines += ["", f"  {sentence(found)}", f"  {advice(found)}"]
         lines += [f"    {row}" for row in aligned(rows(found)).splitlines()]
-    lines += [wrap(quiet_words(one), "  ", "  ") for one in quiet_of(part)]
+    lines += [f"  {quiet_words(one)}" for one in quiet_of(part)]
     return "\n".join(lines)
 
 

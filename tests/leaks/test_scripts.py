@@ -35,6 +35,7 @@ def test_there_are_enough_scripts():
 def test_the_line_and_the_holder_are_named(path):
     report = watched(path)
     assert report.verdict == "growing", str(report)
+    assert len(report.findings) == 1, str(report)
     (found,) = report.findings
     assert found.line is not None and found.line.line in lines(path, "# keeps:"), str(report)
     assert Path(found.line.file) == path
