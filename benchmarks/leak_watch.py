@@ -1,5 +1,5 @@
-"""What watching for leaks costs: the time of a training step under ``watch_growth``, as a ratio of interleaved runs, and
-whether a script of 2,000 calls slows down as it goes.
+"""What watching for leaks costs: the time of a training step under ``watch_growth``, as a ratio of interleaved runs,
+and whether a script of 2,000 calls slows down as it goes.
 
 The step is that of ``memory_overhead``: 5 ms without a watch. A ratio is taken within a round, and its median over the
 rounds is printed. Times are of the processor, for the one thread that does all the work. Run with
@@ -46,7 +46,7 @@ def ratios(training: Training, rounds: int, steps: int) -> dict[str, float]:
 
 
 def slowdown(training: Training, calls: int, leaks: bool) -> float:
-    """The time of the last fifth of a long loop's steps over that of its second fifth, searches for holders included."""
+    """The time of the last fifth of a long loop's steps over that of its second fifth, searches included."""
     kept, times = [], []
     with watch_growth():
         for _ in range(calls):
@@ -72,7 +72,9 @@ def main() -> int:
         print(f"{way:18}{ratio:6.2f}x")
     small = of_duration(*STEPS["0.8 ms"])
     last = {leaks: slowdown(small, options.calls, leaks) for leaks in (False, True)}
-    print(f"last fifth of {options.calls} calls over the second fifth: {last[False]:.2f}x; with a leak {last[True]:.2f}x")
+    print(
+        f"last fifth of {options.calls} calls over the second fifth: {last[False]:.2f}x; with a leak {last[True]:.2f}x"
+    )
     missed = measured["every call"] > TARGET
     print(f"target {TARGET}x for every call: {'missed' if missed else 'reached'}")
     return int(missed)

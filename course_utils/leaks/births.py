@@ -10,13 +10,15 @@ import torch
 
 from course_utils.graph.references import live_objects
 from course_utils.graph.storages import storages_of
-from course_utils.leaks.user_code import NOWHERE, Site, user_site
+from course_utils.leaks.user_code import NOWHERE, Site, functions_running, user_site
 from course_utils.memory.dispatch import OperationWatch, handler
 from course_utils.memory.ledger import OLD
 
 YOUNG = 3
 """A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
 call's until they are bound anew, and the batch of a call is made before it begins."""
+
+_JOIN = torch.ops.aten.cat.default
 
 BEFORE = -1
 """The call of storages that are older than the watch."""
@@ -131,6 +133,8 @@ class Births:
         sampled: for each call, whether it was watched.
         kept: what is kept, by line and device.
         compiled: compiled code ran.
+        joined: bytes of what a line joined by ``torch.cat``, floating-point tensors alone, by line and call.
+        callers: names of the functions that were running when a call began, once something has been joined.
     """
 
     def __init__(self, every: int = 1) -> None:
@@ -140,6 +144,8 @@ class Births:
         self.sampled = bytearray(b"\1")
         self.kept: dict[tuple[Site, torch.device], Kept] = {}
         self.compiled = False
+        self.joined: dict[Site, dict[int, int]] = {}
+        self.callers: set[str] = set()
         self._live: dict[int, Any] = {}
         self._windows: deque[tuple[int, list[Birth]]] = deque([(0, [])])
         self._add, meet, size = self._writers()
@@ -147,7 +153,7 @@ class Births:
         self._on = False
 
     def _writers(self) -> tuple[Callable, Callable, Callable]:
-        live, windows, trained = self._live, self._windows, self.trained
+        live, windows, trained, joined = self._live, self._windows, self.trained, self.joined
         graph_task, frame_of = torch._C._current_graph_task_id, sys._getframe
 
         def died(birth: Birth) -> None:
@@ -181,6 +187,11 @@ class Births:
             if birth.in_backward:
                 trained[number] = 1
             window.append(birth)
+            if op is _JOIN and not birth.in_backward and tensor.is_floating_point():
+                sizes = joined.setdefault(birth.site, {})
+                sizes[number] = birth.nbytes
+                if len(sizes) > 1024:
+                    del sizes[next(iter(sizes))]
 
         def meet(tensor: torch.Tensor, op: Any) -> None:
             for storage in storages_of(tensor):
@@ -229,6 +240,8 @@ class Births:
         for kept in list(self.kept.values()):
             kept.note(self.call)
         self._windows.append((self.call, self._made_for(args)))
+        if self.joined:
+            self.callers.update(functions_running(sys._getframe(1)))
 
     def _made_for(self, args: tuple) -> list[Birth]:
         """Takes the call's own batch, and what was made after it, out of the last call's births."""

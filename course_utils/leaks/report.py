@@ -8,9 +8,10 @@ import torch
 from course_utils.leaks.births import Births, Kept
 from course_utils.leaks.findings import Finding, GrowthReport, Made, Part, Quiet
 from course_utils.leaks.holders import NOBODY, Link
+from course_utils.leaks.joined import joined_findings
 from course_utils.leaks.keeping import keeping_line
 from course_utils.leaks.user_code import Site
-from course_utils.leaks.verdict import Growth, calls_of, judge, rate_of
+from course_utils.leaks.verdict import Growth, Rate, calls_of, judge, rate_of
 
 LEAST_ROUND = 8
 """A graph that grows over so many evaluation calls is growth, also where it is given back when the loop ends."""
@@ -71,14 +72,18 @@ def _part(name: str, births: Births, links: Mapping[int, Sequence[tuple[int, Lin
             quiet.append(Quiet(holder, (kept.site,), why, sum(kept.alive.values())))
         else:
             growing.append((kept, growth, known))
-    findings = _findings(growing, training, births.every)
+    joined = tuple(joined_findings(births, training, warm_up))
+    findings = _findings(growing, training) + joined
     if not findings:
         real = [one for one in quiet if one.why != _LOG]
         return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
     together: Counter[int] = Counter()
     for _, growth, _ in growing:
         together.update(growth.values)
-    rate = rate_of([together[call] for call in sorted(together)])
+    rates = [rate_of([together[call] for call in sorted(together)])] if together else []
+    rates += [found.rate for found in joined]
+    low, high = sum(one.low for one in rates), sum(one.high for one in rates)
+    rate = Rate(sum(one.nbytes for one in rates), low, high, rates[0].calls)
     return Part(name, seen, "growing", rate, findings, tuple(quiet))
 
 
@@ -100,7 +105,7 @@ def _why_no_leak(growth: Growth, links: Sequence[tuple[int, Link]], training: bo
 
 
 def _findings(
-    growing: Sequence[tuple[Kept, Growth, Sequence[tuple[int, Link]]]], training: bool, every: int
+    growing: Sequence[tuple[Kept, Growth, Sequence[tuple[int, Link]]]], training: bool
 ) -> tuple[Finding, ...]:
     by_holder: dict[tuple[str, ...], list[tuple[Kept, Growth, float, list[tuple[int, Link]]]]] = {}
     for kept, growth, known in growing:

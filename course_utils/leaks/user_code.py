@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import threading
 import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
@@ -102,10 +103,12 @@ def user_site(frame: FrameType | None) -> Site:
     return NOWHERE
 
 
-def forget_sites() -> None:
-    """Lets go of the code that sites were found in."""
-    _sites.clear()
-    _is_user.clear()
+def functions_running(frame: FrameType | None) -> Iterator[str]:
+    """The names of the user's functions that are running, from a frame outwards."""
+    while frame is not None:
+        if _is_user.get(frame.f_code.co_filename):
+            yield frame.f_code.co_qualname
+        frame = frame.f_back
 
 
 def frames_of_all_threads() -> list[FrameType]:
