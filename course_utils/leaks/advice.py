@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from course_utils.catalogue import find
 from course_utils.checks.misconceptions import LESSONS, Misconception, read
+from course_utils.leaks.holders import CACHE_OF
 from course_utils.leaks.keeping import parsed
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def advice(found: Finding) -> str:
 
 
 def _keep_less(found: Finding) -> str:
+    if found.holder.name.startswith(CACHE_OF):
+        return "Give the cache a `maxsize`, or take it away."
     if found.holder.kind == "container":
         return (
             "Keep what you need of each, such as a number, or let old ones go:"

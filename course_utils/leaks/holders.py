@@ -15,6 +15,8 @@ from course_utils.graph.report import operation_name
 from course_utils.leaks.search import Edge, Path
 from course_utils.leaks.user_code import is_user_file
 
+CACHE_OF = "the cache of "
+
 _MANY = 4
 """A container with fewer things in it is part of a name: ``state["loss"]``."""
 
@@ -37,6 +39,7 @@ class Holder:
         where: the function whose variable it is, the class whose attribute it is, or the module.
         file: the file in which to look for the line that keeps.
         tail: the last part of the name: ("name", "total"), ("attribute", "losses"), ("key", "loss").
+        before_tail: the part before it, likewise; ("", "") where there is none.
         container: "list", "dict", "deque" and so on; the class in a chain; "" for a variable.
         count: how many things are in it.
         limit: how many there can be; None where nothing limits them.
@@ -56,6 +59,7 @@ class Holder:
     hook: str = ""
     scope: str = ""
     first_line: int = 0
+    before_tail: tuple[str, str] = ("", "")
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -93,7 +97,7 @@ class Link:
 
 def link_of(path: Path) -> Link:
     """Reads a way from a variable to a storage."""
-    first = next((i for i, thing in enumerate(path.things) if _is_recorded(thing)), len(path.things) - 1)
+    first = next((i for i in range(len(path.things)) if _begins_graph(path, i)), len(path.things) - 1)
     graph = any(is_node(thing) for thing in path.things)
     saved = ""
     if graph and path.edges and path.edges[-1].kind == "saved":
@@ -112,8 +116,13 @@ def link_of(path: Path) -> Link:
     return Link(holder, graph, saved, tensor, scalar, direct, error, history)
 
 
-def _is_recorded(thing: Any) -> bool:
-    return isinstance(thing, (torch.Tensor, torch.UntypedStorage)) or is_node(thing)
+def _begins_graph(path: Path, at: int) -> bool:
+    """Whether from here on there are only tensors and graphs, and no attribute that a user gave to a tensor."""
+    thing = path.things[at]
+    if not (isinstance(thing, (torch.Tensor, torch.UntypedStorage)) or is_node(thing)):
+        return False
+    onwards = path.edges[at : at + 1]
+    return all(edge.kind != "attribute" or edge.name in ("grad", "_base") for edge in onwards)
 
 
 def _holder(path: Path, first: int) -> Holder:
@@ -186,11 +195,19 @@ class _Namer:
     def __init__(self, root: Any) -> None:
         self.name = root.name
         self.scope, self.where, self.file, self.line = root.kind, root.where, root.file, root.line
-        self.tail = ("name", root.name)
+        self.tail, self.before_tail = ("name", root.name), ("", "")
         self.hook = ""
+        self._member = False
         self._modules: list[str] = []
 
     def step(self, edge: Edge, thing: Any, inner: Any) -> None:
+        """Adds a step from a thing to one inside it."""
+        before = self.tail
+        self._step(edge, thing, inner)
+        if self.tail != before:
+            self.before_tail = before
+
+    def _step(self, edge: Edge, thing: Any, inner: Any) -> None:
         if edge.kind in ("local", "variable", "default"):
             self.name, self.tail, self.scope = str(edge.name), ("name", str(edge.name)), edge.kind
             code = getattr(thing, "__code__", None) or getattr(thing, "f_code", None) or getattr(thing, "gi_code", None)
@@ -202,7 +219,7 @@ class _Namer:
         elif edge.kind == "item":
             self._item(edge.name, thing, inner)
         elif isinstance(thing, _lru_cache_wrapper):
-            self.name, self.tail = f"the cache of {thing.__name__}", ("name", thing.__name__)
+            self.name, self.tail = f"{CACHE_OF}{thing.__name__}", ("name", thing.__name__)
 
     def _attribute(self, name: str, thing: Any) -> None:
         if name in _HOOKS and isinstance(thing, torch.nn.Module):
@@ -210,6 +227,7 @@ class _Namer:
             self.hook = _HOOKS[name] + inside
             return
         if name in ("_modules", "_buffers", "_parameters") and isinstance(thing, torch.nn.Module):
+            self._member = True
             return
         if name in ("__self__", "__dict__", "__traceback__"):
             return
@@ -223,8 +241,10 @@ class _Namer:
             self.name = f"{thing.__name__}.{name}"
 
     def _item(self, key: Any, thing: Any, inner: Any) -> None:
-        if isinstance(key, str) and isinstance(inner, torch.nn.Module):
-            self._modules.append(key)
+        member, self._member = self._member, False
+        if isinstance(key, str) and (member or isinstance(inner, torch.nn.Module)):
+            if isinstance(inner, torch.nn.Module):
+                self._modules.append(key)
             self.name += f".{key}"
             self.tail = ("attribute", key)
         elif isinstance(key, str):
@@ -245,6 +265,7 @@ class _Namer:
             hook=self.hook,
             scope=self.scope,
             first_line=self.line,
+            before_tail=self.before_tail,
         )
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-from course_utils.leaks.holders import Holder
+from course_utils.leaks.holders import CACHE_OF, Holder
 from course_utils.leaks.user_code import Site, is_user_file
 
 _ADDS = {
@@ -28,18 +28,35 @@ def keeping_line(holder: Holder) -> Site | None:
         return None
     if holder.kind == "building":
         return Site(holder.file, holder.first_line, holder.where)
+    if holder.name.startswith(CACHE_OF):
+        return _decorator(holder)
     best: tuple[int, Site] | None = None
     files = [holder.file, *(file for file in _users_files() if file != holder.file)]
     for file in files:
         for worth, site in _candidates(file, holder):
             if best is None or worth > best[0]:
                 best = worth, site
+    if best is None and holder.before_tail[0]:
+        # Under a key that the source does not spell out, or inside of an object that adds for its user: ``queue.put``.
+        outside = keeping_line(replace(holder, tail=holder.before_tail, before_tail=("", "")))
+        if outside is not None:
+            return outside
     if best is None or best[0] % 8 <= 2:
         for alias in _aliases(holder):
             for file in files:
                 for _, site in _candidates(file, alias):
                     return site
     return best[1] if best is not None else None
+
+
+def _decorator(holder: Holder) -> Site | None:
+    """The decorator that gives a function its cache."""
+    for file in (holder.file, *_users_files()):
+        tree = parsed(file)
+        for function, node in _functions(tree) if tree is not None else ():
+            if node.name == holder.tail[1] and node.decorator_list:
+                return Site(file, node.decorator_list[0].lineno, function)
+    return None
 
 
 def _aliases(holder: Holder) -> Iterator[Holder]:

@@ -82,7 +82,6 @@ class Search:
 
     Args:
         targets: storages looked for, by ``id``.
-        skip: the ``id`` of things that are not entered.
         seconds: how long it may take, of the processor's time.
 
     Attributes:
@@ -90,11 +89,11 @@ class Search:
         complete: everything that can be reached was looked at.
     """
 
-    def __init__(self, targets: Iterable[int], skip: Iterable[int] = (), seconds: float = 2.0) -> None:
+    def __init__(self, targets: Iterable[int], seconds: float) -> None:
         self.found: dict[int, Path] = {}
         self.complete = True
         self._targets = set(targets)
-        self._skip = {id(self._targets), id(self.found), *skip}
+        self._skip = {id(self._targets), id(self.found)}
         self._until = thread_time() + seconds
         self._seen: set[int] = set()
         # Every thing is kept until the end: an id stands for it in _seen, and nodes are made as they are looked at.
@@ -197,9 +196,8 @@ def _attributes(thing: Any) -> Iterator[tuple[Edge, Any]]:
         own = object.__getattribute__(thing, "__dict__")
     except AttributeError:
         own = None
-    if isinstance(own, dict):
-        for name, value in list(own.items()):
-            yield Edge("attribute", name), value
+    for name, value in list(own.items()) if isinstance(own, dict) else ():
+        yield Edge("attribute", name), value
     for base in type(thing).__mro__:
         for name, slot in list(vars(base).items()):
             if type(slot) is types.MemberDescriptorType and base.__module__ != "builtins":
@@ -278,8 +276,8 @@ def local_variables(frame: types.FrameType) -> dict[str, Any]:
 
 def search(targets: Iterable[int], roots: Iterable[Root], seconds: float) -> Search:
     """Searches once; no mode of the caller's sees it."""
+    looking = Search(targets, seconds)
     with probing_alone():
-        looking = Search(targets, seconds=seconds)
         looking.run(roots)
     return looking
 

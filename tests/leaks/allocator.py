@@ -1,6 +1,7 @@
 """Bytes that the CPU allocator itself counts from call to call, by ``torch.profiler``: an oracle for reports."""
 
 import itertools
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,16 @@ def _allocations(events: Any) -> Iterator[tuple[int, int]]:
         yield from _allocations(event.children)
 
 
-def bytes_per_call(path: Path) -> float:
-    """How many bytes more are allocated with every call, once the first few have run."""
+def bytes_per_call(path: Path, *, while_it_rises: bool = False) -> float:
+    """How many bytes more are allocated with every call, once the first few have run.
+
+    Args:
+        path: the script.
+        while_it_rises: the usual rise alone, for a script that gives all back from time to time.
+    """
     totals = bytes_at_calls(path)
     steps = [after - before for before, after in itertools.pairwise(totals[5:])]
+    if while_it_rises:
+        return statistics.median(step for step in steps if step > 0)
     steps = steps[-(len(steps) // 30 * 30) :]  # whole rounds, of 2, 3 or 5 calls
     return sum(steps) / len(steps)
