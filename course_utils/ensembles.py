@@ -1,6 +1,6 @@
-"""Many models of one architecture, run one after the other or all at once (``mlps``, ``ways_to_predict``,
-``ways_to_differentiate``), what each way takes (``count_operations``, ``times_faster``, ``gain_grid``), and how models
-learn together (``loss_curve``).
+"""Many models of one architecture, run one after the other or all at once (``mlps``, ``all_at_once``,
+``ways_to_predict``, ``ways_to_differentiate``), what each way takes (``count_kernels``, ``milliseconds``,
+``times_faster``, ``gain_grid``), and how models learn together (``loss_curve``).
 
 Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it.
 """
@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 # A sample shorter than this says more about the clock than about the work.
 _SAMPLE_SECONDS = 0.002
 _MOST_CALLS = 200
 
-Ways = dict[str, Callable[[], Any]]
+Ways = Mapping[str, Callable[[], Any]]
 
 
 def mlps(count: int, *sizes: int, device: torch.device | str = "cpu") -> list[nn.Sequential]:
@@ -51,6 +52,24 @@ def mlps(count: int, *sizes: int, device: torch.device | str = "cpu") -> list[nn
     return made
 
 
+def all_at_once(models: Sequence[nn.Module], *, each: bool = False, **options: Any) -> Callable[[Tensor], Tensor]:
+    """Stacks the models' weights, and returns a function that runs all of them on a batch in one call.
+
+    Args:
+        models: of one class, with parameters of the same shapes.
+        each: whether model i sees row i of what the function gets; else all see the whole batch.
+        options: handed on to ``vmap``.
+    """
+    params, buffers = stack_module_state(list(models))
+    base = copy.deepcopy(models[0])
+
+    def one(params: Any, buffers: Any, x: Tensor) -> Tensor:
+        return functional_call(base, (params, buffers), (x,))
+
+    mapped = vmap(one, in_dims=(0, 0, 0 if each else None), **options)
+    return lambda x: mapped(params, buffers, x)
+
+
 def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = False, record: bool = False) -> Ways:
     """The predictions of all models, in a loop and in one call.
 
@@ -64,13 +83,7 @@ def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = Fals
         ``{"loop": ..., "vmap": ...}``: functions without arguments that return a new tensor (models, batch, ...). The
         stacked copy of the weights is made here, once, and is not part of either.
     """
-    params, buffers = stack_module_state(list(models))
-    base = copy.deepcopy(models[0])
-
-    def one(params: Any, buffers: Any, x: Tensor) -> Tensor:
-        return functional_call(base, (params, buffers), (x,))
-
-    all_at_once = vmap(one, in_dims=(0, 0, 0 if each else None))
+    stacked = all_at_once(models, each=each)
 
     def loop() -> Tensor:
         with torch.set_grad_enabled(record):
@@ -79,7 +92,7 @@ def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = Fals
 
     def one_call() -> Tensor:
         with torch.set_grad_enabled(record):
-            return all_at_once(params, buffers, x)
+            return stacked(x)
 
     return {"loop": loop, "vmap": one_call}
 
@@ -180,18 +193,34 @@ class _Counter(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Mapping | None = None) -> Any:
-        self.count += 1
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        given, made = (_storages(of) for of in ((args, kwargs), result))
+        only_looks = not func._schema.is_mutable and made <= given
+        self.count += not only_looks and func.overloadpacket is not torch.ops.aten.empty
+        return result
 
 
-def count_operations(function: Callable[[], Any]) -> int:
-    """How many operations of PyTorch a call sends to the device, views among them."""
+def _storages(tree: Any) -> set[int]:
+    return {leaf.untyped_storage()._cdata for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)}
+
+
+def count_kernels(function: Callable[[], Any]) -> int:
+    """How many operations of a call have something to compute: each starts a kernel on the device, or more than one.
+
+    A view is not counted, nor anything else that gives back the memory it was given: the device never hears of it.
+    """
     with _Counter() as counter:
         function()
     return counter.count
 
 
-def times_faster(ways: Mapping[str, Callable[[], Any]], *, rounds: int = 5, threads: int = 1) -> float:
+def milliseconds(ways: Ways, *, rounds: int = 5, threads: int = 1) -> dict[str, float]:
+    """How long one call of each function takes, the median of the rounds; see ``times_faster``."""
+    timed = _timed(ways, rounds, threads)
+    return {name: 1000 * statistics.median(seconds) for name, seconds in timed.items()}
+
+
+def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
     """How many times faster the last way is than the first: above 1 it pays, below 1 it costs.
 
     Both are timed in turns, by ``torch.utils.benchmark.Timer``, which waits for a GPU; the median of the rounds' ratios
@@ -206,26 +235,30 @@ def times_faster(ways: Mapping[str, Callable[[], Any]], *, rounds: int = 5, thre
     Raises:
         ValueError: ``ways`` has not exactly two functions, or ``rounds`` or ``threads`` is below 1.
     """
-    from torch.utils.benchmark import Timer
-
     if len(ways) != 2 or min(rounds, threads) < 1:
         found = f"{len(ways)} ways, rounds={rounds} and threads={threads}"
         raise ValueError(f"times_faster got {found}. Expected: two ways, and at least one round and one thread.")
+    first, last = _timed(ways, rounds, threads).values()
+    return statistics.median(one / other for one, other in zip(first, last, strict=True))
+
+
+def _timed(ways: Ways, rounds: int, threads: int) -> dict[str, list[float]]:
+    from torch.utils.benchmark import Timer
+
     clock: Any = {"timer": time.thread_time} if threads == 1 and _thread_time_can_be_used() else {}
-    timers, calls = [], []
-    for function in ways.values():
+    timers = {}
+    for name, function in ways.items():
         timer = Timer("run()", globals={"run": function}, num_threads=threads, **clock)
         timer.timeit(1)  # what the first call does once
         once = timer.timeit(1).mean
-        timers.append(timer)
-        calls.append(max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9)))))
-    ratios = []
+        timers[name] = timer, max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9))))
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
-        # Each time the other one first: what slows the machine down meets both alike.
-        order = (0, 1) if number % 2 == 0 else (1, 0)
-        seconds = {which: timers[which].timeit(calls[which]).mean for which in order}
-        ratios.append(seconds[0] / seconds[1])
-    return statistics.median(ratios)
+        # Each time the other one first: what slows the machine down meets all alike.
+        for name in list(ways)[:: -1 if number % 2 else 1]:
+            timer, calls = timers[name]
+            seconds[name].append(timer.timeit(calls).mean)
+    return seconds
 
 
 def _thread_time_can_be_used() -> bool:
