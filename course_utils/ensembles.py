@@ -1,6 +1,6 @@
 """Many models of one architecture, run one after the other or all at once (``mlps``, ``all_at_once``,
-``ways_to_predict``, ``ways_to_differentiate``), what each way takes (``count_kernels``, ``milliseconds``,
-``times_faster``, ``gain_grid``), and how models learn together (``loss_curve``).
+``ways_to_predict``, ``ways_to_differentiate``), and what each way takes (``count_kernels``, ``milliseconds``,
+``times_faster``, ``gain_grid``). How models learn together is in ``course_utils.together``.
 
 Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it.
 """
@@ -8,15 +8,13 @@ Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it.
 import copy
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -53,7 +51,7 @@ def mlps(count: int, *sizes: int, device: torch.device | str = "cpu") -> list[nn
 
 
 def all_at_once(models: Sequence[nn.Module], *, each: bool = False, **options: Any) -> Callable[[Tensor], Tensor]:
-    """Stacks the models' weights, and returns a function that runs all of them on a batch in one call.
+    """Stacks the models' weights, into new leaves, and returns a function that runs all models on a batch in one call.
 
     Args:
         models: of one class, with parameters of the same shapes.
@@ -61,7 +59,7 @@ def all_at_once(models: Sequence[nn.Module], *, each: bool = False, **options: A
         options: handed on to ``vmap``.
     """
     params, buffers = stack_module_state(list(models))
-    base = copy.deepcopy(models[0])
+    base = copy.deepcopy(models[0]).to("meta")
 
     def one(params: Any, buffers: Any, x: Tensor) -> Tensor:
         return functional_call(base, (params, buffers), (x,))
@@ -70,7 +68,9 @@ def all_at_once(models: Sequence[nn.Module], *, each: bool = False, **options: A
     return lambda x: mapped(params, buffers, x)
 
 
-def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = False, record: bool = False) -> Ways:
+def ways_to_predict(
+    models: Sequence[nn.Module], x: Tensor, *, each: bool = False, record: bool = False, **options: Any
+) -> Ways:
     """The predictions of all models, in a loop and in one call.
 
     Args:
@@ -78,12 +78,13 @@ def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = Fals
         x: one batch for all; or, with ``each``, a batch for every model along the first dimension.
         each: whether model i sees ``x[i]``.
         record: whether autograd records, for a backward pass.
+        options: handed on to ``vmap``.
 
     Returns:
         ``{"loop": ..., "vmap": ...}``: functions without arguments that return a new tensor (models, batch, ...). The
         stacked copy of the weights is made here, once, and is not part of either.
     """
-    stacked = all_at_once(models, each=each)
+    stacked = all_at_once(models, each=each, **options)
 
     def loop() -> Tensor:
         with torch.set_grad_enabled(record):
@@ -128,63 +129,6 @@ def ways_to_differentiate(
         return dict(zip(params, map(torch.stack, zip(*rows, strict=True)), strict=True))
 
     return {"loop": loop, "vmap": lambda: in_one_call(detached, x, y)}
-
-
-def loss_curve(
-    models: Sequence[nn.Module],
-    x: Tensor,
-    y: Tensor,
-    *,
-    lr: float,
-    steps: int,
-    together: Callable[[Tensor], Tensor] = torch.sum,
-    one_row_each: bool = False,
-) -> list[float]:
-    """How the first model of an ensemble learns when all are trained by one number, with plain SGD.
-
-    Args:
-        models: of one class, with parameters of the same shapes; they are left as they are.
-        x: inputs, first dimension the batch.
-        y: class labels, one for each row.
-        lr: the length of a step.
-        steps: how many.
-        together: makes one number of the models' losses.
-        one_row_each: map the rows along with the models, as vmap does where nobody says otherwise: model i learns from
-            row i alone. Needs as many rows as models.
-
-    Returns:
-        The first model's mean cross entropy over all rows: before the first step, and after each.
-    """
-    params, buffers = stack_module_state(list(models))
-    base = copy.deepcopy(models[0])
-
-    def loss_of_one(params: Any, buffers: Any, x: Tensor, y: Tensor) -> Tensor:
-        return functional.cross_entropy(functional_call(base, (params, buffers), (x,)), y)
-
-    losses = vmap(loss_of_one, in_dims=(0, 0, None, None))
-    learned = vmap(loss_of_one) if one_row_each else losses
-    curve = []
-    with _one_thread():
-        for step in range(steps + 1):
-            with torch.no_grad():
-                curve.append(losses(params, buffers, x, y)[0].item())
-            if step < steps:
-                gradients = torch.autograd.grad(together(learned(params, buffers, x, y)), list(params.values()))
-                with torch.no_grad():
-                    for parameter, gradient in zip(params.values(), gradients, strict=True):
-                        parameter -= lr * gradient
-    return curve
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    # On a busy machine, waiting for a second thread takes longer than small operations themselves.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _Counter(TorchDispatchMode):

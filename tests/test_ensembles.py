@@ -12,12 +12,12 @@ from course_utils import ensembles
 from course_utils.ensembles import (
     count_kernels,
     gain_grid,
-    loss_curve,
     mlps,
     times_faster,
     ways_to_differentiate,
     ways_to_predict,
 )
+from course_utils.together import gap_to_alone, loss_curve, train_together
 
 
 @pytest.fixture
@@ -140,6 +140,39 @@ def test_one_row_each_learns_from_the_first_row_alone(models):
         for parameter in stepped.parameters():
             parameter -= 0.3 * parameter.grad
     assert curve[1] == pytest.approx(F.cross_entropy(stepped(x), y).item())
+
+
+def test_one_adam_for_all_trains_each_model_as_its_own_would(models):
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
+    expected = []
+    for model in map(copy.deepcopy, models):
+        adam = torch.optim.Adam(model.parameters(), lr=0.05)
+        for _ in range(6):
+            adam.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            adam.step()
+        expected.append(model(x))
+    train_together(models, x, y, steps=6, lr=0.05)
+    assert all(torch.allclose(model(x), right) for model, right in zip(models, expected, strict=True))
+    assert all(parameter.grad is None for model in models for parameter in model.parameters())
+
+
+def test_copies_stay_alike_where_all_draw_the_same_masks():
+    for randomness, alike in (("same", True), ("different", False)):
+        (model,) = mlps(1, 3, 8, 2)
+        twins = [nn.Sequential(copy.deepcopy(model), nn.Dropout(0.5)) for _ in range(2)]
+        train_together(twins, torch.randn(7, 3), torch.arange(7) % 2, steps=3, randomness=randomness)
+        assert torch.equal(twins[0][0][0].weight, twins[1][0][0].weight) == alike
+
+
+def test_optimizers_that_look_at_single_numbers_keep_the_models_apart(models):
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
+    before = [parameter.clone() for model in models for parameter in model.parameters()]
+    assert gap_to_alone(torch.optim.Adam, models, x, y, lr=0.01) < 1e-9
+    assert gap_to_alone(torch.optim.LBFGS, models, x, y, lr=0.1) > 1e-3
+    after = [parameter for model in models for parameter in model.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
+    assert all(parameter.grad is None for parameter in after)
 
 
 def test_the_ratio_is_the_first_over_the_second(monkeypatch):
