@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import Later, Missed, Trial, expect, expect_same, first_difference, reading, same
+from course_utils.checks.claims import Later, Missed, Trial, expect, first_difference, reading, same
 
 Named = Mapping[str, Tensor]
 
@@ -63,14 +63,14 @@ class Ensemble:
     """Models of one architecture whose parameters, buffers and gradients differ; every other one has a ``.grad``.
 
     Attributes:
-        given: the models that the answer's last call got.
+        given: the parameters of each model that the answer's last call got.
         passed: how many forward passes the answer's last call ran.
         numbers: how many numbers one layer, that of ``tanh``, gave back in all of them.
     """
 
     def __init__(self, trial: Trial, count: int, architecture: nn.Sequential) -> None:
         self.trial, self.passed, self.numbers, passes = trial, 0, 0, list[int]()
-        self.given: list[nn.Module] = []
+        self.given: list[list[nn.Parameter]] = []
         (counted,) = (layer for layer in architecture if isinstance(layer, _CountedTanh))
         counted.count = lambda numbers: passes.append(numbers)  # a deep copy of a model has this very function
         self._passes = passes
@@ -87,7 +87,8 @@ class Ensemble:
         self._passes.clear()
         first = arguments[0]
         named = {f"models[{i}]": one for i, one in enumerate(first)} if isinstance(first, list) else {"model": first}
-        before, self.given = {name: _tensors(model) for name, model in named.items()}, list(named.values())
+        before = {name: _tensors(model) for name, model in named.items()}
+        self.given = [list(model.parameters()) for model in named.values()]
         try:
             result = self.trial.call(*arguments, show=show)
         finally:
@@ -140,8 +141,7 @@ class Ensemble:
         expected = "a result that is connected to the parameters of the models, as the loop's is"
         expect(result.requires_grad, "cut", expected=expected, got="a result without history")
         upstream = self.trial.randn(*result.shape)
-        for number, (mine, theirs) in enumerate(zip(self.models, self.given, strict=True)):
-            wanted = list(theirs.parameters())
+        for number, (mine, wanted) in enumerate(zip(self.models, self.given, strict=True)):
             got = torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)
             told = f"a history that does not reach models[{number}]"
             expect(all(one is not None for one in got), "new leaves", expected=expected, got=told)
@@ -160,9 +160,13 @@ class Ensemble:
         if not same(got, expected):
             ones = [self.outputs(xs, self.with_state_of_first(parameters=True, buffers=also)) for also in (True, False)]
             key = reading(got, (("first model", one) for one in ones if count > 1)) or key
-            wrong = ", ".join(str(i) for i in range(count) if not same(got[i], expected[i]))
-            told = f"other values for model {wrong}"
+            told = _differing(got, expected)
             raise Missed(key or _prediction_key(got, expected), expected="each model's own outputs", got=told)
+
+
+def _differing(got: Tensor, expected: Tensor) -> str:
+    wrong = ", ".join(str(i) for i in range(len(expected)) if not same(got[i], expected[i]))
+    return f"other values for model {wrong}"
 
 
 def _tensors(model: nn.Module) -> Named:
@@ -210,8 +214,11 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
         else:
             otherwise = {"modes": [copy.deepcopy(model).train() for model in ensemble.models]}
         readings = {key: ensemble.outputs(xs, models) for key, models in otherwise.items()}
-        told = "the outputs with each model's own buffers"
-        expect_same(got, ensemble.outputs(xs), readings, what=told, key="buffers")
+        expected = ensemble.outputs(xs)
+        if not same(got, expected):
+            got_told = _differing(got, expected) if got.shape == expected.shape else f"shape {tuple(got.shape)}"
+            told = "the outputs with each model's own buffers"
+            raise Missed(reading(got, readings) or "buffers", expected=told, got=got_told)
 
 
 def expect_connected(trial: Trial, *, each: bool) -> None:
