@@ -1,6 +1,6 @@
 """``per_sample_gradients``: the gradient of each sample's own loss, by parameter name, in one forward pass.
 
-The check compares with one backward pass a sample, and looks at what ``loss_fn`` is asked.
+The check compares with one backward pass per sample, and looks at what ``loss_fn`` is asked.
 """
 
 from collections.abc import Callable
