@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from course_utils.drills.programs import Draw, Page, Reason
-from course_utils.drills.run import RIGHT
+from course_utils.drills.programs import RIGHT, Draw, Page, Reason
 
 # What an operation keeps for backward follows from its derivative.
 # https://github.com/pytorch/pytorch/blob/v2.9.0/tools/autograd/derivatives.yaml

@@ -6,9 +6,8 @@ Every edit that is not recorded comes after the loss, so that the right gradient
 from __future__ import annotations
 
 from course_utils.drills.edit_page import METHODS, EditPage
-from course_utils.drills.programs import Draw, Program, Question, Reason, named
+from course_utils.drills.programs import ERROR, RIGHT, WRONG, Draw, Program, Question, Reason, named
 from course_utils.drills.rules import explain_answer
-from course_utils.drills.run import ERROR, RIGHT, WRONG
 
 OUTCOMES = (ERROR, WRONG, RIGHT)
 
