@@ -42,8 +42,9 @@ def questions(drill: Drill) -> list[tuple[str, str]]:
     kinds: dict[str, list[str]] = {}
     for question in drill.program.questions:
         kinds.setdefault(_asks(drill, question), []).append(question.key)
-    separator = "; " if any("," in key for keys in kinds.values() for key in keys) else ", "
-    return [(separator.join(keys), text) for text, keys in kinds.items()]
+    if len(kinds) == 1:
+        return [("each key", text) for text in kinds]
+    return [(", ".join(keys), text) for text, keys in kinds.items()]
 
 
 def _asks(drill: Drill, question: Question) -> str:
@@ -71,7 +72,7 @@ def _bare(drill: Drill, question: Question) -> str:
         return "what is its value?"
     return {
         "leaves": "is it a leaf?",
-        "hooks": "the number?",
+        "hooks": "the number that is noted under it?",
         "functions": "still held?",
         "scale": "right divisor?",
         "in_dims": "equal to the loop?",

@@ -11,20 +11,21 @@ from course_utils.drills.rules import explain_answer
 
 OUTCOMES = (ERROR, WRONG, RIGHT)
 
-# Ways to edit, by level, with their weights.
+# Ways to edit, by level, with their weights. Level 1: the tensor itself. Level 2: through another name for it, or for a
+# part of it. Level 3: two edits, an optimizer's, and those that nobody counts.
 _ROUTES: dict[int, dict[str, float]] = {
     1: {"plain": 4, "no_grad": 2, "data": 4, "copy": 3, "not in place": 3, "before": 1},
-    2: {"plain": 1.5, "view": 2.5, "detach": 2, "data": 4, "copy": 5, "not in place": 2.5, "before": 1, "base": 2},
+    2: {"view": 2, "detach": 1.5, "data": 3.5, "copy": 4, "base": 2, "same": 2, "rebound": 2.5},
     3: {
-        "nested view": 3,
-        "detach": 1.5,
-        "data": 2.5,
+        "nested view": 2,
         "numpy": 2.5,
         "elsewhere": 1.5,
         "elsewhere, counted": 1,
         "undone": 2.5,
-        "copy": 4,
-        "before": 0.5,
+        "put back": 2,
+        "replaced": 3,
+        "step": 2.5,
+        "copy": 2,
     },
 }
 
@@ -124,12 +125,14 @@ def _numpy(page: EditPage) -> None:
 
 def _copy(page: EditPage) -> None:
     page.write_loss()
-    tails = [".detach().clone()"] if page.is_leaf else [".clone()", ".clone()", ".detach().clone()"]
+    start = ".detach()" if page.is_leaf else page.draw.choice(("", "", ".detach()"))
+    calls = [".clone()"] if page.level == 1 else [".clone()", ".clone()", ".double()", ".flip(0)", "[[0, 1]]"]
     if page.level > 2:
-        tails += [".detach()[1:].clone()"] if page.is_leaf else ["[1:].clone()", "[:2].clone()"]
-    line, _ = page.through(page.draw.choice(tails))
+        calls = ["[1:].clone()", ".flip(0)[1:]", "[[0, 1]]", ".double()[:2]", "[:2].clone()"]
+    call = page.draw.choice(calls)
+    line, _ = page.through(start + call)
     for what, value in (("backward", RIGHT), ("changed", False), ("counted", False)):
-        page.answer(what, value, line, "copy")
+        page.answer(what, value, line, "copy", call=f"`{call}`")
 
 
 def _base(page: EditPage) -> None:
@@ -144,8 +147,67 @@ def _base(page: EditPage) -> None:
     at = page.edit(f"{page.victim}.{draw.choice(METHODS)}")
     _noticed(page, at)
     copied = tail.endswith("clone()")
-    facts = {"victim": f"`{page.victim}`", "why": "", "edit": str(at)}
+    facts = {"victim": f"`{page.victim}`", "why": "", "edit": str(at), "call": "`.clone()`"}
     page.answers.append((f"{name} changed", not copied, Reason(line, "copy" if copied else "shares", facts)))
+
+
+def _same(page: EditPage) -> None:
+    """A second name for the tensor itself."""
+    page.write_loss()
+    name, call = page.name(), page.draw.choice(("", ".float()", ".contiguous()", '.to("cpu")', ".requires_grad_()"))
+    line = page.write(f"{name} = {page.victim}{call}")
+    at = page.edit(page.change(name))
+    page.answer_backward(ERROR, at, "noticed")
+    for what in ("changed", "counted"):
+        page.answer(what, True, line, "same tensor", alias=f"`{name}`")
+
+
+def _rebound(page: EditPage) -> None:
+    """A second name that goes on to another tensor."""
+    page.write_loss()
+    name = page.name()
+    page.write(f"{name} = {page.victim}")
+    line = page.edit(f"{name} = {name} {page.draw.choice(('* 2', '+ 1', '* 0.5', '- 3'))}")
+    for what, value in (("backward", RIGHT), ("changed", False), ("counted", False)):
+        page.answer(what, value, line, "rebound", alias=f"`{name}`")
+
+
+def _put_back(page: EditPage) -> None:
+    """Other values, and then the old ones again, all of it counted."""
+    page.write_loss()
+    name = page.name()
+    page.write(f"{name} = {page.victim}.detach().clone()")
+    with page.block("with torch.no_grad():") as start:
+        page.write(f"{page.victim}.{page.draw.choice(METHODS)}")
+        last = page.write(f"{page.victim}.copy_({name})")
+    page.edited = start, last
+    page.answer_backward(ERROR, start, "put back, counted")
+    page.answer("changed", False, last, "put back")
+    page.answer("counted", True, start, "counted")
+
+
+def _replaced(page: EditPage) -> None:
+    """Other values by way of an assignment to ``.data``."""
+    page.write_loss()
+    form = page.draw.choice(("{h} * 2", "{h} + 1", "torch.zeros({n})", "-{h}"))
+    line = page.edit(f"{page.victim}.data = {form.format(h=page.victim + '.data', n=page.size)}", guarded=False)
+    page.answer_backward(WRONG, line, "replaced")
+    page.answer("changed", True, line, "replaced")
+    page.answer("counted", False, line, "replaced, uncounted")
+
+
+def _step(page: EditPage) -> None:
+    """An optimizer's step between the forward and the backward pass."""
+    name, draw = page.name(), page.draw
+    kind = draw.choice(("SGD", "SGD", "Adam", "RMSprop"))
+    page.write(f"{name} = torch.optim.{kind}([{page.victim}], lr=0.{1 + draw.below(9)})")
+    page.write_loss()
+    page.write(f"{page.victim}.grad = torch.ones({page.size})")
+    line = page.edit(f"{name}.step()", guarded=False)
+    page.write(f"{name}.zero_grad()")
+    page.answer_backward(ERROR, line, "noticed")
+    for what in ("changed", "counted"):
+        page.answer(what, True, line, "stepped")
 
 
 def _elsewhere(page: EditPage) -> None:
@@ -192,6 +254,11 @@ _WAYS = {
     "elsewhere": _elsewhere,
     "elsewhere, counted": _elsewhere_counted,
     "undone": _undone,
+    "same": _same,
+    "rebound": _rebound,
+    "put back": _put_back,
+    "replaced": _replaced,
+    "step": _step,
 }
 
 

@@ -65,9 +65,14 @@ class _FunctionPage(Page):
             source.free.append(Reason(made.line, "keeps nothing", facts))
         return made
 
-    def multiply(self, one: _Tensor, other: _Tensor) -> _Tensor:
-        """A product: each factor is kept for the gradient of the other, where that is needed."""
-        made = self.make(f"{one.name} * {other.name}", one.flag or other.flag)
+    def combine(self, one: _Tensor, other: _Tensor) -> _Tensor:
+        """A sum, or a product: each factor is kept for the gradient of the other, where that is needed."""
+        sign = self.draw.choice("**+-")
+        made = self.make(f"{one.name} {sign} {other.name}", one.flag or other.flag)
+        if sign != "*":
+            for term in (one, other):
+                term.free.append(Reason(made.line, "keeps nothing", {"op": f"`{sign}`", "line": str(made.line)}))
+            return made
         for factor, partner in ((one, other), (other, one)):
             facts = {"line": str(made.line), "source": f"`{factor.name}`", "partner": f"`{partner.name}`"}
             if partner.flag:
@@ -111,9 +116,9 @@ def _operations(page: _FunctionPage) -> None:
     last = page.leaf(True)
     other = page.leaf(False) if draw.chance(0.5) else None
     at = 1 + draw.below(2)
-    for number in range(4 if other is None else 3 + draw.below(2)):
+    for number in range(5 if other is None else 4 + draw.below(2)):
         if other is not None and number == at:
-            last = page.multiply(*((last, other) if draw.chance(0.5) else (other, last)))
+            last = page.combine(*draw.sample((last, other), 2))
         else:
             last = page.operate(last, draw.weighted({"input": 2, "result": 2, "nothing": 1.5}))
     page.reduce(last)
@@ -124,9 +129,9 @@ def _operations(page: _FunctionPage) -> None:
 
 def _function(page: _FunctionPage, level: int) -> None:
     draw, name = page.draw, page.draw.choice(_CLASSES)
-    saved = draw.choice((("value",), ("factor",), ("value", "factor"), ()) if level == 2 else (("value",), ("factor",)))
+    saved = draw.choice((("value",), ("factor",), ("value", "factor"), ())[: 6 - level])
     index = draw.below(2)
-    way = draw.choice(("attribute", "asked", "saved")) if level == 3 else "saved"
+    way = draw.weighted({"attribute": 3, "asked": 1.5, "saved": 1}) if level == 3 else "saved"
     keep = _write_class(page, name, saved, way, index)
     start = page.leaf(True)
     flags = draw.choice(((True, False), (False, True), (True, True)))
@@ -176,9 +181,11 @@ def _finish(page: _FunctionPage) -> Program | None:
         elif not tensor.held and tensor.free:
             # Of two lines that might have kept it, the later one is named.
             asked.append((tensor, False, tensor.free[-1]))
-    leaves = [item for item in asked if item[0].leaf and item[1]]
-    if leaves and page.draw.chance(0.6):
-        asked.remove(leaves[0])
+    # What is the same in every program is asked now and then.
+    for rule in ("leaf is held", "keeps nothing", "keeps nothing"):
+        common = [item for item in asked if item[2].rule == rule]
+        if common and len(asked) > 3 and page.draw.chance(0.7):
+            asked.remove(common[-1])
     if len(asked) < 3 or len({held for _, held, _ in asked}) < 2:
         return None
     names, questions = page.names(), []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from course_utils.drills.programs import Draw, Page, Program, Question, Reason, named
 from course_utils.drills.rules import explain_answer
@@ -22,18 +22,13 @@ class _Branch:
     moves: tuple[bool, Reason] | None = None
 
 
-@dataclass(eq=False)
 class _GatePage(Page):
-    """A program while it is written: two branches of one kind and their input."""
+    """A program while it is written: two branches of one kind, their input, and which lines are asked about."""
 
-    draw: Draw
-    branches: list[_Branch] = field(default_factory=list)
-    watched: tuple[int, int] = (0, 0)
-
-    def __post_init__(self) -> None:
-        super().__init__(self.draw)
-        draw = self.draw
+    def __init__(self, draw: Draw) -> None:
+        super().__init__(draw)
         self.rows, self.width, self.outputs = 2 + draw.below(5), 2 + draw.below(7), 2 + draw.below(7)
+        self.watched = (0, 0)
         self.input = self.name()
         self.branches = [_Branch(self.name()), _Branch(self.name())]
         self.write(f"{self.input} = torch.ones({self.rows}, {self.width})")
@@ -67,7 +62,7 @@ def write(draw: Draw, level: int) -> Program:
             draw.weighted(_WHOLE if level == 1 else _ROWS)(page)
         else:
             _two_steps(page)
-        if page.fits and (program := _finish(page, level)) is not None:
+        if page.fits and (program := _finish(page)) is not None:
             return program
 
 
@@ -150,7 +145,7 @@ def _chosen(page: _GatePage) -> None:
 
 def _mask(page: _GatePage) -> tuple[str, tuple[bool, bool]]:
     """A mask over the rows, and whether each branch has any."""
-    kind = page.draw.choice(("all", "none", "some"))
+    kind = page.draw.choice(("all", "none", "all", "none", "some"))
     rows = [kind == "all" or (kind == "some" and page.draw.chance(0.5)) for _ in range(page.rows)]
     if kind == "some":
         rows[:2] = page.draw.sample((True, False), 2)
@@ -179,7 +174,7 @@ def _selected(page: _GatePage) -> None:
 
 def _routed(page: _GatePage) -> None:
     mask, has = _mask(page)
-    guarded, out = page.draw.chance(0.5), page.name()
+    guarded, out = page.draw.chance(0.7), page.name()
     page.write(f"{out} = torch.zeros({page.rows}, {page.outputs})")
     for index, (branch, rows) in enumerate(zip(page.branches, (mask, f"~{mask}"), strict=True)):
         asks = f"if {rows if '~' not in rows else f'({rows})'}.any(): " if guarded else ""
@@ -221,7 +216,7 @@ def _cut(page: _GatePage) -> None:
 
 
 _WHOLE: Mapping[Callable[[_GatePage], None], float] = {_multiplied: 3, _asked: 3, _chosen: 4}
-_ROWS: Mapping[Callable[[_GatePage], None], float] = {_selected: 3, _routed: 3, _cut: 2}
+_ROWS: Mapping[Callable[[_GatePage], None], float] = {_selected: 2, _routed: 4, _cut: 1.5}
 
 
 # Level 3: an optimizer, after a step in which both branches took part.
@@ -282,10 +277,11 @@ def _two_steps(page: _GatePage) -> None:
         branch.moves = (drives, Reason(made, rule if drives else "zeros move nothing", facts))
 
 
-def _finish(page: _GatePage, level: int) -> Program | None:
+def _finish(page: _GatePage) -> Program | None:
     keys: list[tuple[str, bool | str, Reason, str, tuple[str, ...]]] = []
     for branch in page.branches:
-        if branch.runs is not None:
+        # That a branch runs is asked now and then; that it does not, always.
+        if branch.runs is not None and (not branch.runs[0] or page.draw.chance(0.35)):
             then = f"`{branch.name}` {'runs' if branch.runs[0] else 'does not run'}"
             keys.append((f"{branch.name} runs", *branch.runs, then, ()))
     for branch in page.branches:
@@ -296,9 +292,6 @@ def _finish(page: _GatePage, level: int) -> Program | None:
         if branch.moves is not None:
             then = f"the last line {'moves' if branch.moves[0] else 'does not move'} `{branch.name}.weight`"
             keys.append((f"{branch.name} moves", *branch.moves, then, ()))
-    if level == 3:
-        # Of the branch that takes part, one thing is enough.
-        keys = [keys[index] for index in range(len(keys)) if page.draw.chance(0.8) or index == len(keys) - 1]
     if len(keys) < 3 or len({value for _, value, *_ in keys}) < 2:
         return None
     names, questions = page.names(), []

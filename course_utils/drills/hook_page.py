@@ -89,8 +89,8 @@ class HookPage(Page):
     def build(self, net: bool, edits: bool = False) -> None:
         """The modules, and a net of them. ``edits``: the second one works in place."""
         draw = self.draw
-        # An identity hands on its very input, so that what is edited would be that, too.
-        first = draw.choice(MODULES[: -1 if edits else None])
+        # An identity hands on its very input: what is edited would be that, too, and its hooks would be the input's.
+        first = draw.choice(MODULES[: -1 if edits or not net else None])
         self.modules = [first, IN_PLACE if edits else draw.choice(MODULES[:-1])]
         self.stages = [self.name(), self.name()]
         self.made_line = self.write(f"{', '.join(self.stages)} = {', '.join(module.text for module in self.modules)}")
@@ -152,7 +152,7 @@ class HookPage(Page):
 
     def _changed(self, place: int, value: float, without: Hook | None) -> float:
         for hook in self.hooks:
-            if hook.place == place and hook is not without:
+            if hook.owner is not None and hook.place == place and hook is not without:
                 value *= hook.factor
         return value
 

@@ -172,7 +172,7 @@ def _gradients(page: HookPage) -> tuple[list[Found], list[float]]:
             continue
         if hook is forward:
             found.append((hook, shown(at[hook.place]), _looks(page, hook)))
-        elif stop >= 0 and (hook.leaf or hook.place < stop):
+        elif stop >= 0 and (hook.leaf or hook.place < stop or (hook.owner is not None and hook.place == stop)):
             rule = "no gradient kept" if hook.leaf and stop == 0 else "not on the way"
             found.append((hook, NOTHING, reason(line, rule, tensor=f"`{tensors[max(stop, 0)]}`")))
         else:
