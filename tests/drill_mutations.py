@@ -214,13 +214,16 @@ def even_parts(source, q, p):
 
 
 def loop_as_asked(source, q, p):
-    source.put(q.line, "loop = " + p.lines[-1].removeprefix("once = ").replace("IN_DIMS", q.key))
+    text = p.lines[-1].removeprefix("once = ").replace("IN_DIMS", q.key)
+    source.put(q.line, "loop = " + text.replace("each", p.lines[-2].removeprefix("each = ")))
 
 
 def called_otherwise(source, q, p):
     """The branch's own result without a call of the branch."""
     name = q.key[0]
-    source.put(q.line, re.sub(rf"\b{name}\(([^()]*)\)", rf"F.linear(\1, {name}.weight)", source.text(q.line)))
+    swap = {"[0](": "[1](", "[1](": "[0]("}
+    linear = (rf"\b{name}\(([^()]*)\)", rf"F.linear(\1, {name}.weight)")
+    source.put(q.line, changed(source.text(q.line), linear, (r"\[[01]\]\(", lambda match: swap[match[0]])))
 
 
 def called_always(source, q, p):
@@ -230,7 +233,8 @@ def called_always(source, q, p):
 
 def cut_branch(source, q, p):
     name = q.key[0]
-    source.put(q.line, re.sub(rf"(\b{name}\([^()]*\))", r"\1.detach()", source.text(q.line)))
+    calls = rf"\b{name}\([^()]*\)", r"\[[^]]*\]\[\d\]\(\w\)"
+    source.put(q.line, changed(source.text(q.line), *((f"({call})", r"\1.detach()") for call in calls)))
 
 
 def call_the_module(source, q, p):
@@ -248,7 +252,7 @@ def register_first(source, q, p):
 
 def keep_input(source, q, p):
     """The operation replaced by one that needs its input."""
-    source.put(q.line, right_side(source.text(q.line), lambda right: f"({q.key} ** 2) + 0 * ({right})"))
+    source.put(q.line, right_side(source.text(q.line), lambda right: f"{q.key} * ({right})"))
 
 
 def keep_nothing(source, q, p):
@@ -398,7 +402,9 @@ MUTATIONS = {
     "keeps a factor": detach_partner,
     "needs no factor": flag_partner,
     "handed over": drop_line,
-    "not handed over": through(lambda text: indent_of(text) + "ctx.save_for_backward(value, factor)"),
+    "not handed over": rewrite(
+        (r"ctx\.kept = .*", "ctx.kept = value, factor"), (r"(if .*: )?ctx\..*", "ctx.save_for_backward(value, factor)")
+    ),
     "asked for": rewrite((r"if ", "if not ")),
     "not asked for": rewrite((r"if ", "if not ")),
     "on ctx": drop_line,
@@ -450,8 +456,8 @@ def observe(source, program, topic, key):
     return in_fresh_thread(lambda: look.get(topic, _state)(source, program, topic, key))
 
 
-def _run(source, **names):
-    space = _space() | names
+def _run(source):
+    space = _space()
     torch.manual_seed(0)
     exec(compile("\n".join(text for _, text in source.rows), "<mutated>", "exec"), space)
     return space
@@ -485,7 +491,10 @@ def _gate(source, program, topic, key):
         inserted += [(numbers.index(last), f"before_ = {name}.weight.detach().clone()")]
     for index, text in sorted(inserted, reverse=True):
         rows.insert(index, text)
-    space = _run(Source([(None, text) for text in rows]), calls_=calls)
+    space = _space() | {"calls_": calls}
+    torch.manual_seed(0)
+    with contextlib.suppress(RuntimeError):  # where every way is cut, there is nothing to run backward through
+        exec(compile("\n".join(rows), "<mutated>", "exec"), space)
     if key.endswith("runs"):
         return bool(calls)
     weight = space[name].weight

@@ -165,8 +165,8 @@ class EditPage(Page):
         return line
 
     def alias(self, tail: str) -> tuple[str, int]:
-        """What is edited in the victim's place, and the line of the alias: a name of its own, or inline (0)."""
-        if self.level > 1 and self.draw.chance(0.6):
+        """What is edited in the victim's place, and the line of the alias: a name of its own, or inline (0) at level 1."""
+        if self.level > 1:
             name = self.name()
             return name, self.write(f"{name} = {self.victim}{tail}")
         return self.victim + tail, 0

@@ -88,13 +88,16 @@ class _FunctionPage(Page):
         source.free.append(Reason(line, "keeps nothing", {"op": f"`{how}`", "line": str(line)}))
         return name
 
-    def backward(self, total: str) -> None:
+    def backward(self, total: str, is_attribute: bool) -> None:
         """Backward frees what was saved for it; attributes of ``ctx`` and the leaves stay."""
         line = self.write(f"{total}.backward()")
         for tensor in self.tensors:
             stays = [why for why in tensor.held if why.rule in ("leaf is held", "on ctx")]
             if tensor.held and not stays:
                 tensor.free = [Reason(line, "freed by backward", {"source": f"`{tensor.name}`"})]
+            elif not stays:
+                # What backward would have freed is free for two reasons; an attribute it would have left alone.
+                tensor.free = [why for why in tensor.free if why.rule == "not handed over" and is_attribute]
             tensor.held = stays
 
 
@@ -148,7 +151,7 @@ def _function(page: _FunctionPage, level: int) -> None:
             tensor.held.append(Reason(keep, rule, facts))
     total = page.reduce(page.operate(result, draw.choice(("input", "result", "nothing"))))
     if level == 3 and (way == "saved" or draw.chance(0.5)):
-        page.backward(total)
+        page.backward(total, way == "attribute")
 
 
 def _write_class(page: _FunctionPage, name: str, saved: Sequence[str], way: str, index: int) -> int:

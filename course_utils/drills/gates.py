@@ -267,11 +267,17 @@ def _two_steps(page: _GatePage) -> None:
         else:
             branch.grad = VALUES, Reason(before, "left over", facts)
     assert branch.grad is not None
+    answer = branch.grad[0]
+    if not clear:
+        page.branches[open_].grad = None  # the first backward pass has left some there already
+    if not skips and "False" in clear:
+        branch.grad = None  # the zeros would be there without this backward pass, too
     drives = kind == "Adam" or bool(tail)
     rule = "Adam moves on" if kind == "Adam" else "momentum moves on" if "momentum" in tail else "decay moves on"
-    if branch.grad[0] == VALUES:
-        branch.moves = True, Reason(before, "left over", facts)
-    elif branch.grad[0] == NONE:
+    if answer == VALUES:
+        if skips or "decay" not in tail:  # else it would move without the old gradient, too
+            branch.moves = True, Reason(before, "left over", facts)
+    elif answer == NONE:
         branch.moves = (False, Reason(cleared, "None is passed over", facts)) if drives else None
     else:
         branch.moves = (drives, Reason(made, rule if drives else "zeros move nothing", facts))

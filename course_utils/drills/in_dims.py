@@ -132,9 +132,9 @@ def _two_tensors(page: Page, level: int) -> _Loop:
     every: list[Dims] = [(0, 0), (0, None), (None, 0)]
     if level > 1:
         every += [(0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
-    right = draw.choice(every if level == 1 else every[1:])
-    # The results of a function of two rows may be numbers, which have no second dimension to stack along.
+    # The results of a product of two rows are numbers, which have no second dimension to stack along.
     out = draw.below(2) if level > 1 and " @ " not in page.lines[-1] else 0
+    right = draw.choice(every if level == 1 else every[1:] if out else every[3:])
     pool = [_Way(str(dims), dims) for dims in every] + [_Way("0", (0, 0))]
     if level > 1:
         last = [_Way(str(dims).replace("1", "-1"), dims) for dims in every if 1 in dims]
@@ -193,12 +193,12 @@ def _nested(page: Page) -> _Loop:
     pair = _tensor(page, size), _tensor(page, size)
     name = _function(page, _EACH_FORMS)
     one, at, to = page.name(), page.name(), page.name()
-    over, outer, inner = draw.below(2), draw.below(2), draw.below(2)
-    given = [_slice(pair[1 - over], inner, to)]
+    over, outer = draw.below(2), draw.below(2)
+    given = [_slice(pair[1 - over], 0, to)]
     given.insert(over, one)
     page.write(f"row = lambda {one}: torch.stack([{name}({', '.join(given)}) for {to} in range({size})])")
     line = page.write(f"loop = torch.stack([row({_slice(pair[over], outer, at)}) for {at} in range({size})])")
-    page.write(f"each = torch.vmap({name}, in_dims={_one_of(1 - over, inner)})")
+    page.write(f"each = torch.vmap({name}, in_dims={_one_of(1 - over, 0)})")
     page.write(f"once = torch.vmap(each, in_dims={IN_DIMS})({pair[0]}, {pair[1]})")
     ways = [_one_of(which, dim) for which in (0, 1) for dim in (0, 1)]
     pool = [_Way(str(dims), dims) for dims in ways]

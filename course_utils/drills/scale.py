@@ -72,7 +72,7 @@ def write(draw: Draw, level: int) -> Program:
 
 
 def _write(page: Page, batch: _Batch, outputs: int, per_row: bool) -> Program | None:
-    draw, size, width = page.draw, sum(batch.rows), 2 + page.draw.below(7)
+    draw, size, width = page.draw, sum(batch.rows), 2 + page.draw.below(14)
     data, labels = page.name(), page.name()
     gone = batch.rows[0] - batch.counted[0]
     target = f"torch.randint({outputs}, ({size},))" if per_row else f"torch.randn({size}, {outputs})"
