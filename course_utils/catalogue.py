@@ -56,7 +56,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        55,
+        60,
         10,
     ),
     LessonInfo(
@@ -64,7 +64,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        55,
+        60,
         10,
     ),
     LessonInfo(
