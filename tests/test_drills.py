@@ -487,6 +487,7 @@ def test_what_is_no_answer_to_the_question_is_told_what_is():
     )
     key = next(key for key in made.choices if key != "backward")
     assert "True or False" in str(made.check({**right_answers(made), key: "error"}))
+    assert made.check({k: str(value) for k, value in right_answers(made).items()}).status == "passed"
     assert "no answer to the question" in str(made.check({**right_answers(made), key: object()}))
     assert "a dict" in str(made.check([True, False]))
     assert "'other'" in str(made.check({**right_answers(made), "other": True}))

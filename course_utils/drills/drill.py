@@ -81,7 +81,9 @@ def _seed(seed: Any) -> int | str:
 
 
 def _as_text(value: Any, choices: Sequence[str]) -> Any:
-    """The choice that an answer without quotes stands for, else the answer as it is."""
+    """What an answer with quotes too few or too many stands for, else the answer as it is."""
+    if not choices and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().casefold(), value)
     if value is None:
         return "none" if "none" in choices else None
     if type(value) in (int, float):
@@ -124,8 +126,8 @@ class Drill:
 
         Args:
             answers: a value for each key, see ``choices``. Truth values of NumPy and torch count, and 1 and 0; texts
-                are compared without regard to case and outer spaces, and a number or None may stand without quotes
-                where its text is a choice. A missing value is no error, and not right.
+                are compared without regard to case and outer spaces, and quotes may be left out or be too
+                many: a number, None, ``"True"``. A missing value is no error, and not right.
 
         Returns:
             The score, one point for each key: a number, and a card in a notebook. It is stored nowhere.

@@ -149,7 +149,7 @@ class EditPage(Page):
 
     def change(self, target: str) -> str:
         """An in-place edit."""
-        forms = [f"{target}.{self.draw.choice((*METHODS, 'neg_()', 'fill_(0.3)', 'sub_(1)'))}", f"{target} += 1"]
+        forms = [f"{target}.{self.draw.choice((*METHODS, 'fill_(0.3)', 'sub_(1)', 'div_(4)'))}", f"{target} += 1"]
         forms.append(f"{target} *= 2")
         return self.draw.choice([*forms, f"{target}[0] = 0.1"] if self.level > 1 else forms)
 

@@ -189,7 +189,7 @@ def _put_back(page: EditPage) -> None:
 def _replaced(page: EditPage) -> None:
     """Other values by way of an assignment to ``.data``."""
     page.write_loss()
-    form = page.draw.choice(("{h} * 2", "{h} + 1", "torch.zeros({n})", "-{h}"))
+    form = page.draw.choice(("{h} * 2", "{h} + 1", "torch.zeros({n})", "{h} / 4"))
     line = page.edit(f"{page.victim}.data = {form.format(h=page.victim + '.data', n=page.size)}", guarded=False)
     page.answer_backward(WRONG, line, "replaced")
     page.answer("changed", True, line, "replaced")
