@@ -25,6 +25,7 @@ TASKS = {
     "raises an error does not.",
 }
 _IMPORTS = {"torch": "torch", "nn": "nn.", "F": "F.", "Thread": "Thread("}
+_LABEL = 36  # a longer label leaves no room for the question beside it
 _RIGHT = " (right: the gradient of the loss as it was computed)"
 
 
@@ -42,9 +43,10 @@ def questions(drill: Drill) -> list[tuple[str, str]]:
     kinds: dict[str, list[str]] = {}
     for question in drill.program.questions:
         kinds.setdefault(_asks(drill, question), []).append(question.key)
-    if len(kinds) == 1:
-        return [("each key", text) for text in kinds]
-    return [(", ".join(keys), text) for text, keys in kinds.items()]
+    labels = [", ".join(keys) for keys in kinds.values()]
+    if len(kinds) == 1 and ("," in "".join(*kinds.values()) or len(labels[0]) > _LABEL):
+        labels = ["each key"]
+    return list(zip(labels, kinds, strict=True))
 
 
 def _asks(drill: Drill, question: Question) -> str:

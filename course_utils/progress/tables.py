@@ -178,9 +178,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def _named(row: LessonProgress) -> Html:
-    # The lessons lie beside the notebook that shows the map.
-    link = element("a", f"{row.number:02d} {row.title}", href=f"{row.number:02d}_{row.name}.ipynb")
-    name = element("strong", link)
+    name = element("strong", f"{row.number:02d} {row.title}")
     if not row.question:
         return name
     return Html(name + element("div", row.question, style=SMALL + ";max-width:22em;white-space:normal"))
