@@ -149,7 +149,7 @@ class EditPage(Page):
 
     def change(self, target: str) -> str:
         """An in-place edit."""
-        forms = [f"{target}.{self.draw.choice((*METHODS, 'fill_(0.3)', 'sub_(1)', 'div_(4)'))}", f"{target} += 1"]
+        forms = [f"{target}.{self.draw.choice((*METHODS, 'fill_(0.3)', 'sub_(1)', 'div_(8)'))}", f"{target} += 1"]
         forms.append(f"{target} *= 2")
         return self.draw.choice([*forms, f"{target}[0] = 0.1"] if self.level > 1 else forms)
 
@@ -165,7 +165,7 @@ class EditPage(Page):
         return line
 
     def alias(self, tail: str) -> tuple[str, int]:
-        """What is edited in the victim's place, and the line of the alias: a name of its own, or inline (0) at level 1."""
+        """What is edited in the victim's place, and the line of the alias: a new name, or inline (0) at level 1."""
         if self.level > 1:
             name = self.name()
             return name, self.write(f"{name} = {self.victim}{tail}")
