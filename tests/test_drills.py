@@ -201,7 +201,7 @@ PRINTS = {
     ("edits", 3): "012e2164e5adcc92",
     ("gates", 1): "b0615c42e148ba57",
     ("gates", 2): "0dd973f48292728e",
-    ("gates", 3): "aaba48f9f8fd8ced",
+    ("gates", 3): "39e3d60de365714c",
     ("hooks", 1): "3f0f322b05a9d880",
     ("hooks", 2): "abbae44a1e6e8cad",
     ("hooks", 3): "9e7e438529a0c24a",

@@ -111,8 +111,8 @@ RULES = {
     "taken otherwise": "The loop takes {taken} at a time, and {key} takes {dim} of {name}",
     "put elsewhere": "The loop puts its results along dimension {wanted}, and {key} puts them along dimension {out}",
     # Branches.
-    "runs first": "Line {line} calls {branch}; what is done with its result comes after that",
-    "is not called": "Line {line} does not call {branch}, so nothing is computed and no gradient comes there",
+    "runs first": "This line calls {branch}; what is done with its result comes after that",
+    "is not called": "This line does not call {branch}, so nothing is computed and no gradient comes there",
     "open gate": "The loss is computed from the result of {branch}",
     "closed gate": "The result of {branch} is part of the graph, and its gradient is multiplied by zero on the way "
     "back",
