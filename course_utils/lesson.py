@@ -133,7 +133,9 @@ class Lesson:
         for exercise in self.exercises.values():
             now = self._scores.get(exercise.name)
             before = stored.get(exercise.name)
-            best = max(float(now) if now is not None else 0.0, before.best if before else 0.0)
+            # What was earned when the exercise was worth more or less is the same share of what it is worth now.
+            earlier = before.best_share * exercise.points if before else 0.0
+            best = max(float(now) if now is not None else 0.0, earlier)
             status = now.status if now is not None else (before.status if before else "not attempted")
             if exercise.points and best >= exercise.points:
                 status = "passed"  # what was earned once stays earned, whatever was tried after it

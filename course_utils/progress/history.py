@@ -45,6 +45,11 @@ class Attempt:
     count: int
     hints: int
 
+    @property
+    def best_share(self) -> float:
+        """The best attempt's share of the points that the exercise could earn, 0 to 1."""
+        return min(self.best / self.possible, 1.0) if self.possible else 0.0
+
 
 @dataclass(frozen=True)
 class StoredPrediction:
