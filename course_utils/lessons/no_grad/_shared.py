@@ -1,7 +1,8 @@
 """What several exercises of lesson 05, no_grad, look at."""
 
+import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -31,13 +32,47 @@ def in_eval_mode(model: nn.Module, x: Tensor) -> Tensor:
         return copy.deepcopy(model).eval()(x.detach())
 
 
+def _parts(model: nn.Module, tensors: bool) -> dict[tuple[str, ...], Any]:
+    """What a model is made of: classes, submodules, settings such as a momentum, and its tensors where asked for."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, module in model.named_modules():
+        found[name, "class"] = type(module)
+        for key, value in vars(module).items():
+            if key == "training" or key.endswith("_hooks") or (key in ("_parameters", "_buffers") and not tensors):
+                continue
+            entries = value.items() if isinstance(value, dict) else [("", value)]
+            found |= {(name, key, str(entry)): part for entry, part in entries}
+    return found
+
+
+@contextlib.contextmanager
+def kept_whole(trial: Trial, tensors: bool = True, **models: nn.Module) -> Iterator[None]:
+    """Notes what the answer took out of a model, put in or exchanged: values alone would not show it."""
+    before = {name: _parts(model, tensors) for name, model in models.items()}
+    try:
+        yield
+    finally:
+        for name, model in models.items():
+            after, kinds = _parts(model, tensors), (bool, int, float, str)
+            for place in dict.fromkeys((*before[name], *after)):
+                old, new = (parts.get(place, ...) for parts in (before[name], after))
+                if old is not new and not (type(old) is type(new) and type(old) in kinds and old == new):
+                    trial.effects.append(f"took {name} apart: {'.'.join(filter(None, place))} is another one or gone")
+                    break
+
+
 def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
-    return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
+    with kept_whole(trial, model=model):
+        return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
+
+
+def _grad_mode_changes(trial: Trial) -> list[str]:
+    return [effect for effect in trial.effects if "grad mode" in effect]
 
 
 def expect_grad_mode_kept(trial: Trial, key: str) -> None:
-    changes = [effect for effect in trial.effects if "grad mode" in effect]
+    changes = _grad_mode_changes(trial)
     expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
 
 
@@ -50,10 +85,27 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> N
         expect_training_flags(model, before, "left in eval", "one flag")
 
 
-def expect_modes_put_back(trial: Trial, model: nn.Module, data: Any, show: str, kind: type[Exception]) -> None:
-    """Where a call raises, the error goes through, and training flags and grad mode are those of before."""
+def expect_modes_put_back(
+    trial: Trial, model: nn.Module, data: Any, show: str, kind: type[Exception], good: Any, key: str = "swallowed"
+) -> None:
+    """Where a call raises, the error goes through, and training flags and grad mode are those of before.
+
+    Args:
+        data: what makes the call raise.
+        good: data for a call that does not: what such a call leaves changed, too, is another mistake.
+        key: the misconception where nothing is raised.
+    """
     before = training_flags(model)
-    what = "the error of the batch or the model"
-    expect_error(kind, lambda: call(trial, model, data, show), "swallowed", what=what)
-    expect_training_flags(model, before, "only without error")
-    expect_grad_mode_kept(trial, "only without error")
+    what = "the error of the batch or the model" if key == "swallowed" else kind.__name__
+    expect_error(kind, lambda: call(trial, model, data, show), key, what=what)
+    flags, effects, called = training_flags(model), trial.effects, trial.called
+    if flags == before and not _grad_mode_changes(trial):
+        return
+    usual, trial.effects = copy.deepcopy(model), []
+    for module, training in zip(usual.modules(), before, strict=True):
+        module.training = training
+    call(trial, usual, good, show)
+    left, switched, trial.effects, trial.called = training_flags(usual), _grad_mode_changes(trial), effects, called
+    always = "one flag" if any(left) else "left in eval"
+    expect_training_flags(model, before, always if left != before else "only without error")
+    expect_grad_mode_kept(trial, "grad mode" if switched else "only without error")
