@@ -40,13 +40,13 @@ def _parts(model: nn.Module, tensors: bool) -> dict[tuple[str, ...], Any]:
         for key, value in vars(module).items():
             if key == "training" or key.endswith("_hooks") or (key in ("_parameters", "_buffers") and not tensors):
                 continue
-            entries = value.items() if isinstance(value, dict) else [("", value)]
-            found |= {(name, key, str(entry)): part for entry, part in entries}
+            entries = value.items() if isinstance(value, dict) else [(key, value)]
+            found |= {(name, str(entry)): part for entry, part in entries}
     return found
 
 
 @contextlib.contextmanager
-def kept_whole(trial: Trial, tensors: bool = True, **models: nn.Module) -> Iterator[None]:
+def kept_whole(trial: Trial, models: dict[str, nn.Module], tensors: bool = True) -> Iterator[None]:
     """Notes what the answer took out of a model, put in or exchanged: values alone would not show it."""
     before = {name: _parts(model, tensors) for name, model in models.items()}
     try:
@@ -57,13 +57,14 @@ def kept_whole(trial: Trial, tensors: bool = True, **models: nn.Module) -> Itera
             for place in dict.fromkeys((*before[name], *after)):
                 old, new = (parts.get(place, ...) for parts in (before[name], after))
                 if old is not new and not (type(old) is type(new) and type(old) in kinds and old == new):
-                    trial.effects.append(f"took {name} apart: {'.'.join(filter(None, place))} is another one or gone")
+                    what = ".".join(filter(None, place))
+                    trial.effects.append(f"took {name} apart: its {what} is new, another one or gone")
                     break
 
 
 def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
-    with kept_whole(trial, model=model):
+    with kept_whole(trial, {"the model": model}):
         return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
 
 

@@ -68,7 +68,7 @@ def _averages(target: nn.Module, online: nn.Module, decay: float) -> _Tensors:
 def _updated(trial: Trial, target: nn.Module, online: nn.Module, decay: float, *more: nn.Module) -> _Tensors:
     """The target's tensors after a call of the answer, which may change the values of ``more``, too."""
     flags, names, show = training_flags(target), _tensors(target).keys(), f"ema_update(target, online, {decay:.3f})"
-    with _shared.kept_whole(trial, online=online), _shared.kept_whole(trial, tensors=False, target=target):
+    with _shared.kept_whole(trial, {"online": online}), _shared.kept_whole(trial, {"target": target}, tensors=False):
         trial.call(target, online, decay, may_change=(target, *more), show=show)
     if training_flags(target) != flags:
         trial.effects.append("changed the training mode of target")
@@ -125,7 +125,7 @@ def _(trial: Trial) -> None:
             raise _missed("skipped" if same(got, before[name]) else "", name, got, expected[name], before[name])
 
 
-@ema_update.claim("records nothing and leaves the flags alone", weight=2)
+@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=2)
 def _(trial: Trial) -> None:
     for flagged in ((), (0, 1, 2, 3), (1, 2)):
         target, online = _pair(trial)

@@ -40,7 +40,7 @@ def _share(trial: Trial, model: nn.Module, batches: Iterable[tuple[Tensor, Tenso
         raise Missed(expected="a float", got=got) from None
 
 
-@evaluate.claim("is the share of right top-1 answers over all samples, as a float", weight=0, gate=True)
+@evaluate.claim("is the accuracy over all samples, as a float from 0 to 1", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial, trial.integer(3, 6))
     sizes = [trial.integer(1, 2), trial.integer(9, 12), trial.integer(4, 6)]

@@ -24,12 +24,12 @@ def _(trial: Trial) -> None:
         expect(got.dtype == dtype, expected=f"{dtype}, as the backbone gives it", got=str(got.dtype))
 
 
-@frozen_features.claim("is not flagged and has no graph into the backbone or `x`", gate=True)
+@frozen_features.claim("does not require grad and has no graph into the backbone or `x`", gate=True)
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone = _shared.plain_model(trial).requires_grad_(not frozen)
         x = trial.randn(4, 3, requires_grad=flagged_x)
-        got = _features(trial, backbone, x, f"{'frozen ' * frozen}backbone, {'flagged ' * flagged_x}x")
+        got = _features(trial, backbone, x, f"{'frozen ' * frozen}backbone, x{' that requires grad' * flagged_x}")
         expect_no_history(got, "x path" if flagged_x else "recorded", "flagged")
 
 
@@ -67,10 +67,10 @@ def _(trial: Trial) -> None:
         _shared.expect_modes_put_back(trial, backbone, trial.randn(4, 2), show, RuntimeError, good=trial.randn(4, 3))
 
 
-@frozen_features.claim("has no history and no flag, too, where the backbone gives back a view of `x`, or `x` itself")
+@frozen_features.claim("does not require grad either where the backbone gives back a view of `x`, or `x` itself")
 def _(trial: Trial) -> None:
     for backbone in (nn.Flatten(), nn.Identity(), nn.Sequential(nn.Dropout(), nn.Flatten(0))):
         leaf = trial.randn(4, 3, 2, requires_grad=True)
         for x in (leaf, leaf * 2):
-            what = f"no history behind the output of {type(backbone).__name__}"
-            expect_no_history(_features(trial, backbone, x, "backbone, flagged x"), "view", what=what)
+            what = f"an output of {type(backbone).__name__} that does not require grad"
+            expect_no_history(_features(trial, backbone, x, "backbone, x that requires grad"), "view", what=what)

@@ -27,7 +27,7 @@ stream_predictions = exercise(__file__)
 
 
 def _stream(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str) -> Iterator[Tensor]:
-    with _shared.kept_whole(trial, model=model):
+    with _shared.kept_whole(trial, {"the model": model}):
         result = trial.call(model, batches, show=f"stream_predictions({show})")
     expect(result is not None, "no return value", expected="an iterator of tensors", got="None")
     is_stream = not isinstance(result, Tensor) and hasattr(result, "__iter__")
@@ -36,7 +36,7 @@ def _stream(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str
 
 
 def _listed(trial: Trial, model: nn.Module, stream: Iterator[Tensor], show: str) -> list[Any]:
-    with _shared.kept_whole(trial, model=model):
+    with _shared.kept_whole(trial, {"the model": model}):
         called = f"list(stream_predictions({show}))"
         return trial.run(lambda: list(stream), called=called, watch={"model": model})
 
@@ -93,7 +93,7 @@ def _(trial: Trial) -> None:
             expect_no_history(trial.tensor(item), key)
 
 
-@stream_predictions.claim("reads one batch a step", weight=1)
+@stream_predictions.claim("reads one batch for each step", weight=1)
 def _(trial: Trial) -> None:
     model, outputs, read = _shared.plain_model(trial), [], []
     model[0].register_forward_hook(lambda *_: outputs.append(1))  # an answer may call model.forward, past its own hooks
