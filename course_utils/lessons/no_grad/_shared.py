@@ -8,7 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, Turn, expect, expect_error, expect_training_flags, training_flags
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Trial,
+    Turn,
+    expect,
+    expect_error,
+    expect_training_flags,
+    same,
+    training_flags,
+)
 
 
 def plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
@@ -60,6 +70,21 @@ def kept_whole(trial: Trial, models: dict[str, nn.Module], tensors: bool = True)
                     what = ".".join(filter(None, place))
                     trial.effects.append(f"took {name} apart: its {what} is new, another one or gone")
                     break
+
+
+def expect_usable(trial: Trial, model: nn.Module, x: Tensor, expected: Tensor) -> None:
+    """The model that the answer was given still does what it did: it is used again."""
+    again, wanted = (
+        f"the model itself, after {trial.called}",
+        f"{expected.dtype} on {expected.device}, values as before",
+    )
+    try:
+        got = trial.run(lambda: in_eval_mode(model, x), called=again)
+    except AnswerRaised as raised:
+        raise Missed("side effect", expected=wanted, got=type(raised.error).__name__) from None
+    if (got.dtype, got.device) != (expected.dtype, expected.device):
+        raise Missed("side effect", expected=wanted, got=f"{got.dtype} on {got.device}")
+    expect(same(got, expected), "side effect", expected=wanted, got="other values")
 
 
 def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:

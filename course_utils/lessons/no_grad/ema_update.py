@@ -97,7 +97,10 @@ def _(trial: Trial) -> None:
         target, online = _pair(trial)
         before, expected = copy.deepcopy(_tensors(target)), _averages(target, online, decay)
         readings = {"swapped": _averages(target, online, 1 - decay), "copied": _tensors(online), "elsewhere": before}
+        x = trial.randn(2, 3)
+        online_gives = _shared.in_eval_mode(online, x)
         after = _updated(trial, target, online, decay)
+        _shared.expect_usable(trial, online, x, online_gives)
         for name, value in expected.items():
             if not same(after[name], value):
                 key = reading(after, readings, _all_same)

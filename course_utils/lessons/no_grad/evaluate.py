@@ -49,8 +49,11 @@ def _(trial: Trial) -> None:
     shares = [agree / size for agree, size in zip(right, sizes, strict=True)]
     otherwise = [("mean of means", sum(shares) / 3), ("count", hits), ("count", hits / 3)]
     otherwise += [("percent", 100 * hits / samples), ("last", shares[-1])]
+    x = batches[0][0]
+    before = _shared.in_eval_mode(model, x)
     for given in (batches, iter(batches)):
         got = _share(trial, model, given, "model, 3 batches of different size")
+        _shared.expect_usable(trial, model, x, before)
         if not _near(got, hits / samples):
             expected = f"{hits} of {samples}: {hits / samples:.6f}"
             raise Missed(reading(got, otherwise, _near), expected=expected, got=f"{got:.6f}")

@@ -20,6 +20,7 @@ def _(trial: Trial) -> None:
         backbone, x = backbone.to(dtype), trial.randn(trial.integer(1, 6), 3, dtype=dtype)
         expected = _shared.in_eval_mode(backbone, x)
         got = _features(trial, backbone, x, f"backbone, {dtype} x")
+        _shared.expect_usable(trial, backbone, x, expected)
         expect_same(got, expected, what=f"the backbone's output, {tuple(expected.shape)}")
         expect(got.dtype == dtype, expected=f"{dtype}, as the backbone gives it", got=str(got.dtype))
 

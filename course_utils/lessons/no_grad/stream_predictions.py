@@ -64,6 +64,7 @@ def _(trial: Trial) -> None:
     for given, wanted in ((batches, expected), (iter(batches), expected), ([], [])):
         show = f"model, {len(wanted)} batches"
         items = _listed(trial, model, _stream(trial, model, given, show), show)
+        _shared.expect_usable(trial, model, batches[0], expected[0])
         expect(len(items) == len(wanted), expected=f"{len(wanted)} items", got=f"{len(items)} items")
         for got, output in zip(items, wanted, strict=True):
             expect_same(trial.tensor(got), output, what=f"the model's output, {tuple(output.shape)}, batch by batch")
