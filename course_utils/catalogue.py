@@ -49,14 +49,14 @@ LESSONS: tuple[LessonInfo, ...] = (
     ),
     LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 55, 10),
     LessonInfo(
-        7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 55, 10
+        7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 60, 10
     ),
     LessonInfo(
         8,
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        55,
+        60,
         10,
     ),
     LessonInfo(
@@ -64,7 +64,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        55,
+        60,
         10,
     ),
     LessonInfo(
