@@ -46,11 +46,10 @@ def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor, within:
     try:
         return trial.tensor(trial.call(a, b, x, gate, show=show, within=within))
     except AnswerRaised as raised:
-        # Vectors went well before: the mask was given the dimensions of a vector, and chooses among all rows of both.
-        on_all = (
-            any(len(rows) == len(x) for branch in (a, b) for rows in branch.inputs) and gate.any() and not gate.all()
-        )
-        if x.dim() > 2 and on_all and "must match the size of tensor" in str(raised.error):
+        # Vectors went well before: a mask with a vector's dimensions chooses, when a branch has run on all rows.
+        on_all = any(len(rows) == len(x) for branch in (a, b) for rows in branch.inputs)
+        unaligned = x.dim() > 2 and "must match the size of tensor" in str(raised.error)
+        if on_all and unaligned and gate.any() and not gate.all():
             got = f"a branch on all {len(x)} rows, and then: {raised.error}"[:160]
             raise Missed("choose afterwards", expected="each branch on its own rows", got=got) from None
         raise
