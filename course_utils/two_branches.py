@@ -102,13 +102,13 @@ def parallel_steps(gates: tuple[bool, bool], find_unused: bool) -> list[StepSeen
     torch.manual_seed(0)
     net, images, sent = TwoBranchNet((2, 3)), torch.randn(4, 3, 32, 32), []
 
-    def noted(_state: None, bucket: distributed.GradBucket) -> torch.futures.Future[Tensor]:
+    def noted(group: distributed.ProcessGroup, bucket: distributed.GradBucket) -> torch.futures.Future[Tensor]:
         sent.append(bucket.buffer().nbytes)
-        return allreduce_hook(None, bucket)  # what DDP does without a hook: the average over the processes
+        return allreduce_hook(group, bucket)  # what DDP does without a hook: the average over the processes
 
     parallel = nn.parallel.DistributedDataParallel(net, find_unused_parameters=find_unused)
-    parallel.register_comm_hook(None, noted)
-    seen = []
+    parallel.register_comm_hook(distributed.group.WORLD, noted)
+    seen: list[StepSeen] = []
     for _ in range(2):
         net.zero_grad()
         sent.clear()
@@ -117,7 +117,7 @@ def parallel_steps(gates: tuple[bool, bool], find_unused: bool) -> list[StepSeen
         except RuntimeError as error:
             return [*seen, StepSeen(None, 0, str(error))]
         closed = net.branch_b if gates[0] else net.branch_a
-        seen.append(StepSeen(closed[0].weight.grad, sum(sent), ""))
+        seen.append(StepSeen(next(closed.parameters()).grad, sum(sent), ""))
     return seen
 
 
