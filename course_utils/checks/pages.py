@@ -3,12 +3,13 @@
 import ctypes
 import mmap
 import sys
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class Page:
