@@ -135,7 +135,7 @@ def in_two_processes(function: Callable[..., Any], settings: Iterable[tuple]) ->
     with tempfile.TemporaryDirectory() as folder:
         store = os.path.join(folder, "store")
         spawn = multiprocessing.get_context("spawn")
-        other = spawn.Process(target=_as_rank, args=(1, store, function, settings), daemon=True)
+        other = spawn.Process(target=_other, args=(store, function, settings), daemon=True)
         other.start()
         try:
             return _as_rank(0, store, function, settings)
@@ -145,6 +145,13 @@ def in_two_processes(function: Callable[..., Any], settings: Iterable[tuple]) ->
 
 
 _PATIENCE = timedelta(seconds=60)
+
+
+def _other(store: str, function: Callable[..., Any], settings: list[tuple]) -> None:
+    try:
+        _as_rank(1, store, function, settings)
+    finally:
+        os._exit(0)  # an orderly exit meets threads that are still running, and says so on stderr
 
 
 def _as_rank(rank: int, store: str, function: Callable[..., Any], settings: list[tuple]) -> list[Any]:
