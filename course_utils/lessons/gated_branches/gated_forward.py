@@ -145,7 +145,7 @@ def _(trial: Trial) -> None:
         page = Page.under(case.closed)  # whoever runs the branch by other means than a call reads its weights, too
         _expect_not_called(trial, case, _gated(trial, case, page))
         expected = "weights of the closed branch that nobody reads"
-        expect(not page.was_read, "multiply", expected=expected, got="they are read")
+        expect(not page.was_read, "by other means", expected=expected, got="they are read")
 
 
 @gated_forward.claim("has exact zeros there, also where a branch returns inf or nan")
