@@ -49,7 +49,7 @@ LESSONS: tuple[LessonInfo, ...] = (
     ),
     LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 55, 10),
     LessonInfo(
-        7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 55, 10
+        7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 60, 10
     ),
     LessonInfo(
         8,
