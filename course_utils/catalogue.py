@@ -44,10 +44,10 @@ LESSONS: tuple[LessonInfo, ...] = (
         "no_grad",
         "no_grad and its relatives",
         "My model is in eval(). Why does validation need as much memory as training?",
-        50,
+        60,
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 55, 10),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 60, 10),
     LessonInfo(
         7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 60, 10
     ),
