@@ -16,10 +16,12 @@ from course_utils.checks.card import Hint, Prediction, Solution
 from course_utils.checks.exercise import Exercise, Predict, normal_value
 from course_utils.checks.judge import judge
 from course_utils.checks.score import Score
+from course_utils.checks.thoughts import thought, thoughts
 from course_utils.progress.history import attempts, predictions, record, record_hint, record_prediction
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
 SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
+WRITTEN = "written"  # the written question's name; people mark it
 
 
 class Lesson:
@@ -37,6 +39,7 @@ class Lesson:
         self.name = name
         module = importlib.import_module(f"course_utils.lessons.{name}")
         self.exercises: dict[str, Exercise | Predict] = {exercise.name: exercise for exercise in module.EXERCISES}
+        self._thoughts = thoughts(Path(str(module.__file__)).parent)
         self._hints_given: dict[str, int] = {}
         self._solution_asked: set[str] = set()
         self._scores: dict[str, Score] = {}
@@ -84,7 +87,8 @@ class Lesson:
             actual: what the engine says. Numbers agree within 1 %, whole numbers and everything else exactly.
 
         Returns:
-            What a learner sees.
+            What a learner sees; after a wrong guess with the thought that leads to it, from the lesson's
+            ``predictions.toml``.
         """
         if guess is ... or (guess is None and actual is not None):
             return Prediction(question)
@@ -92,11 +96,12 @@ class Lesson:
         self._predictions[question] = right
         not_stored = record_prediction(self.name, question, right)
         self._notes = (not_stored,) if not_stored else ()
-        return Prediction(question, describe(guess), describe(actual), right)
+        said = "" if right else thought(self._thoughts.get(question, {}), guess, _agrees)
+        return Prediction(question, describe(guess), describe(actual), right, said)
 
     def hint(self, exercise: str) -> Hint:
-        """The next hint each time; says when there are no more."""
-        hints = self._find(exercise).hints
+        """The next hint each time; says when there are no more. The written question has none."""
+        hints = () if self._is_written(exercise) else self._find(exercise).hints
         given = self._hints_given.get(exercise, 0)
         self._hints_given[exercise] = given + 1
         if given < len(hints):
@@ -105,20 +110,21 @@ class Lesson:
         return Hint(exercise, "", len(hints), len(hints))
 
     def solution(self, exercise: str) -> Solution:
-        """The course's own answer, from the solution notebook.
+        """The course's own answer, from the solution notebook; of ``"written"`` a model answer with its marking scheme.
 
         Before the first attempt it asks you to try; asked again, it opens. A classroom copy has no solutions and says
         so.
         """
-        self._find(exercise)
+        if not self._is_written(exercise):
+            self._find(exercise)
         attempted = exercise in self._scores and self._scores[exercise].status != "not attempted"
         if not attempted and exercise not in self._solution_asked:
             self._solution_asked.add(exercise)
-            return Solution(exercise, "", "Try it first. Ask again, and the solution opens.")
-        code = solution(self.info.notebook, self.name, exercise)
-        if code is None:
-            return Solution(exercise, "", "This copy of the course holds no solutions.")
-        return Solution(exercise, code, "")
+            return Solution(exercise, note="Try it first. Ask again, and the solution opens.")
+        text = solution(self.info.notebook, self.name, exercise)
+        if text is None:
+            return Solution(exercise, note="This copy of the course holds no solutions.")
+        return Solution(exercise, written=text) if self._is_written(exercise) else Solution(exercise, text)
 
     def scorecard(self) -> ScoreCard:
         """This lesson's points: the best of each exercise, and how many predictions were right."""
@@ -134,7 +140,11 @@ class Lesson:
             rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
         answered = {prediction.question: prediction.right for prediction in predictions(self.name)}
         answered |= self._predictions
-        return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), self._notes)
+        by_hand = ("The written question is worth 2 points more, by hand.",) if self.info.points else ()
+        return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), by_hand + self._notes)
+
+    def _is_written(self, exercise: str) -> bool:
+        return exercise == WRITTEN and self.info.points > 0
 
     def _find(self, exercise: str) -> Exercise | Predict:
         if exercise in self.exercises:

@@ -88,7 +88,14 @@ SHOWN = {
             ("asked", prediction_html, prediction_text, Prediction("Which `edit` raises?", actual="secret")),
             ("right", prediction_html, prediction_text, Prediction("Which `edit` raises?", "'a'", "'a'", True)),
             ("wrong", prediction_html, prediction_text, Prediction("Which `edit` raises?", "'a'", "'b'", False)),
+            ("thought", prediction_html, prediction_text, Prediction("Which?", "1", "2", False, "One is too few.")),
             ("solution", solution_html, solution_text, Solution("snapshot", "def f(x):\n    return x < 1", "A note.")),
+            (
+                "written",
+                solution_html,
+                solution_text,
+                Solution("written", written="It is *so*.\n\n**Marks**\n\n- 1: a\n- 1: b"),
+            ),
             ("no solution", solution_html, solution_text, Solution("snapshot", "", "This copy has none.")),
         )
     },

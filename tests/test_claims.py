@@ -1,4 +1,6 @@
 import operator
+import sys
+import threading
 
 import pytest
 import torch
@@ -7,6 +9,7 @@ from torch import nn
 from course_utils.checks.claims import (
     AnswerRaised,
     Later,
+    Page,
     Raises,
     Turn,
     Unlucky,
@@ -165,3 +168,29 @@ def test_a_batch_that_cannot_be_read_comes_last():
         next(items)
     with pytest.raises(Unlucky):
         Raises()(torch.ones(1))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells on Linux alone whether a page was read")
+def test_a_page_tells_whether_its_tensor_was_read_by_whatever_means():
+    page = Page(torch.ones(3))
+    assert page.tensor.tolist() == [1, 1, 1]
+    with page:
+        page.tensor.requires_grad_()
+    assert not page.was_read
+    with page:
+        thread = threading.Thread(target=page.tensor.detach().numpy().sum)
+        thread.start()
+        thread.join()
+    assert page.was_read
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells on Linux alone whether a page was read")
+def test_a_module_on_a_page():
+    module = nn.Linear(3, 2)
+    page = Page.under(module)
+    with page:
+        shapes = [parameter.shape for parameter in module.parameters()]
+    assert not page.was_read and shapes == [(2, 3), (2,)]
+    with page:
+        module(torch.ones(1, 3))
+    assert page.was_read

@@ -8,12 +8,14 @@ a student an exercise's points.
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 
-from course_utils.authoring import rules_code, rules_outputs, rules_structure
+from course_utils.authoring import rules_code, rules_outputs, rules_prose, rules_structure
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.problems import Page, Problem
+from course_utils.checks.misconceptions import LESSONS as LESSONS_FOLDER
+from course_utils.checks.thoughts import thoughts
 
 MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 MIN_TELLTALE = 8  # shorter lines of a solution, such as "else:", give nothing away
@@ -28,6 +30,7 @@ def lint_solution(
     points: float = 10,
     written_points: float = 2,
     exercises: Mapping[str, float] | None = None,
+    questions: Set[str] | None = None,
 ) -> list[Problem]:
     """Everything that is wrong with a solution notebook.
 
@@ -37,14 +40,18 @@ def lint_solution(
         points: what its checks must add up to.
         written_points: what its written questions must add up to.
         exercises: the lesson module's exercises and their points; where it is None, names are not compared.
+        questions: the predictions that have a word for who guesses wrong; where it is None, what learners read is not
+            looked at, only what grading needs.
     """
     name = name or str(path)
     try:
         notebook = read(path)
     except ValueError as error:
         return [_unreadable(name, error)]
-    page = Page(name, topic_of(path), notebook, points, written_points, exercises, path.stat().st_size)
-    rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES)
+    size = path.stat().st_size
+    page = Page(name, topic_of(path), notebook, points, written_points, exercises, size, questions or frozenset())
+    prose = () if questions is None else rules_prose.RULES
+    rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES, *prose)
     return _in_order(problem for rule in rules for problem in rule(page))
 
 
@@ -115,6 +122,7 @@ def lint_course(
             points=total,
             written_points=2 if total else 0,
             exercises=exercises(topic_of(path)) if exercises else None,
+            questions=thoughts(LESSONS_FOLDER / topic_of(path)).keys() if exercises else None,
         )
     for path in paths:
         learner = course.learners / path.name

@@ -5,7 +5,7 @@ about its stored outputs in ``rules_outputs``.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,6 +53,7 @@ class Page:
         written_points: what its written questions add up to.
         exercises: the lesson module's exercises and their points; None where they are not known.
         size_bytes: the file's size.
+        questions: the predictions for which the lesson has a word to who guesses wrong.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Page:
     written_points: float = 2
     exercises: Mapping[str, float] | None = None
     size_bytes: int = 0
+    questions: Set[str] = frozenset()
 
     @cached_property
     def cells(self) -> "list[Cell]":

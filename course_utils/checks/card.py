@@ -4,6 +4,7 @@ prediction and a solution. Data in, text out: the same data gives the same text,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -72,12 +73,14 @@ class Prediction:
         guess: the learner's guess, in short form.
         actual: what the engine does, in short form; not shown before there is a guess.
         right: whether they agree; None while there is no guess.
+        thought: which thought leads to a wrong guess; empty where nothing is known of it.
     """
 
     question: str
     guess: str = ""
     actual: str = ""
     right: bool | None = None
+    thought: str = ""
 
     def _repr_html_(self) -> str:
         return prediction_html(self)
@@ -94,11 +97,13 @@ class Solution:
         exercise: the exercise's name.
         source: its code; empty where there is none to show.
         note: a remark on it, or why there is none.
+        written: the model answer of a written question: paragraphs, and lists of lines that begin with "- ".
     """
 
     exercise: str
     source: str = ""
     note: str = ""
+    written: str = ""
 
     def _repr_html_(self) -> str:
         return solution_html(self)
@@ -255,7 +260,8 @@ def prediction_html(prediction: Prediction) -> str:
         return beside_line("div", GREY, [question, paragraph(_ASK)])
     sign, word, ground = _outcome(prediction)
     verdict = element("p", mark(sign, ground), element("strong", word), style="margin:0.3em 0")
-    return beside_line("div", ground, [question, verdict, html_lines(_compared(prediction))])
+    blocks = [question, verdict, html_lines(_compared(prediction))]
+    return beside_line("div", ground, blocks + [paragraph(prediction.thought)] * bool(prediction.thought))
 
 
 def prediction_text(prediction: Prediction) -> str:
@@ -264,7 +270,8 @@ def prediction_text(prediction: Prediction) -> str:
     if prediction.right is None:
         return question + "\n" + wrap(_ASK, "  ", "  ")
     sign, word, _ = _outcome(prediction)
-    return f"{question}\n  {sign} {word}\n" + text_lines(_compared(prediction), "    ")
+    thought = "\n" + wrap(prediction.thought, "  ", "  ") if prediction.thought else ""
+    return f"{question}\n  {sign} {word}\n" + text_lines(_compared(prediction), "    ") + thought
 
 
 def _outcome(prediction: Prediction) -> tuple[str, str, str]:
@@ -276,8 +283,11 @@ def _compared(prediction: Prediction) -> list[tuple[str, str]]:
 
 
 def solution_html(solution: Solution) -> str:
-    """A worked solution as code."""
+    """A worked solution as code, or a model answer as prose."""
     blocks = [_title(solution.exercise, "solution")]
+    for text, items in _paragraphs(solution.written):
+        blocks += [paragraph(text)] * bool(text)
+        blocks += [element("ul", *(element("li", prose(item)) for item in items), style="margin:0.2em 0")] * bool(items)
     if solution.source:
         # Code is shown whole: it comes from the course and not from an answer.
         blocks.append(typed(solution.source.rstrip()))
@@ -288,9 +298,20 @@ def solution_html(solution: Solution) -> str:
 
 def solution_text(solution: Solution) -> str:
     """A worked solution as text; its code is not wrapped."""
+    written = [
+        "\n".join([wrap(text, "  ", "  ")] * bool(text) + [wrap(item, "  - ", "    ") for item in items])
+        for text, items in _paragraphs(solution.written)
+    ]
     source = "\n".join(f"  {line}".rstrip() for line in visible(solution.source).rstrip().split("\n"))
     note = wrap(solution.note, "  ", "  ") if solution.note else ""
-    return "\n".join(part for part in (wrap(f"{solution.exercise}: solution"), source, note) if part)
+    answer = "\n\n".join(written)
+    return "\n".join(part for part in (wrap(f"{solution.exercise}: solution"), source, answer, note) if part)
+
+
+def _paragraphs(text: str) -> list[tuple[str, list[str]]]:
+    """Each paragraph of a model answer, and the items of the list below its first lines."""
+    blocks = [re.split(r"^- ", block, flags=re.MULTILINE) for block in re.split(r"\n\s*\n", text) if block.strip()]
+    return [(first.replace("**", "").strip(), items) for first, *items in blocks]
 
 
 def _title(exercise: str, what: str) -> Html:

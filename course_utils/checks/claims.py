@@ -14,6 +14,7 @@ from course_utils.checks.exercise import predict as predict
 from course_utils.checks.missed import AnswerRaised as AnswerRaised
 from course_utils.checks.missed import Missed as Missed
 from course_utils.checks.objects import hook_count as hook_count
+from course_utils.checks.pages import Page as Page
 from course_utils.checks.trial import Trial as Trial
 
 Readings = Mapping[str, Any] | Iterable[tuple[str, Any]]

@@ -1,7 +1,8 @@
 """What a check found, as plain data: a ``Score`` made of ``Claim``s."""
 
+import sys
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Status = Literal["passed", "partial", "not attempted", "error"]
 
@@ -91,6 +92,11 @@ class Score(float):
 
     def __format__(self, spec: str) -> str:
         return format(float(self), spec) if spec else str(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # A terminal has no HTML and no nbgrader: there IPython shows the card as text.
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        printer.text(repr(self) if hasattr(shell, "kernel") else str(self))
 
     def _repr_html_(self) -> str:
         from course_utils.checks.card import score_html

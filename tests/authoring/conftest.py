@@ -22,6 +22,15 @@ predicted_edit = {"detach_edit": ..., "data_edit": ...}
 predicted_edit = {"detach_edit": "error", "data_edit": "wrong gradient"}
 ### END SOLUTION"""
 
+QUESTION = """\
+### Written question · 2 points by hand, 5 minutes
+
+Why does the log grow? Afterwards, `lesson.solution("written")` opens a model answer."""
+END = """\
+Read on: [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html).
+
+Next: [04 · The history of volatile](04_volatile_history.ipynb)."""
+
 
 def result(text: str, html: str | None = None):
     data = {"text/plain": text} | ({"text/html": html} if html else {})
@@ -53,8 +62,11 @@ def solution():
             cells.check("detach", "snapshot", 4),
             cells.answer(PREDICTED, "detach", "predicted_edit"),
             cells.check("detach", "predicted_edit", 6),
-            cells.markdown("Why does the log grow?", "question"),
-            cells.written("Because `total` holds every batch's graph.", "detach"),
+            cells.markdown(QUESTION, "question"),
+            cells.written(
+                "Because `total` holds every batch's graph.\n\n**Marking scheme**\n\n- 2 points: says so.", "detach"
+            ),
+            cells.markdown(END, "end"),
         ]
     )
     for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):

@@ -107,6 +107,18 @@ CELL_CASES = {
     "26 lines": ("length", "case", source("\n".join(["x = 1"] * 26))),
     "a line of 107 characters": ("width", "case", source("x = 1\ny = " + "1" * 103)),
     "not Python": ("syntax", "case", source("def f(:\n    pass")),
+    "a link to no lesson": ("link", "title", source("# 03 [detach](03_attach.ipynb)")),
+    "a link to a page without https": ("link", "title", source("# 03 [detach](www.pytorch.org)")),
+    "an issue that is no link": ("link", "title", source("# 03 detach, #3627")),
+    "nothing to read on": ("read-on", "end", source("Next: [04](04_volatile_history.ipynb)")),
+    "no next lesson": ("read-on", "end", source("Read [on](https://pytorch.org/docs).")),
+    "a question that nobody marks": ("written", "question", source('Why? See `lesson.solution("written")`.')),
+    "a question without a model answer": (
+        "written",
+        "question",
+        source("### Written question · 2 points by hand, why?"),
+    ),
+    "a model answer without a scheme": ("written", "written", source("Because.")),
     "unknown line magic": ("magic", "case", source("%tiem draw()")),
     "unknown magic inside an assignment": ("magic", "case", source("x = %tiem draw()")),
     "unknown cell magic": ("magic", "case", source("%%timeti\ndraw()")),
@@ -169,9 +181,9 @@ NOTEBOOK_CASES = {
 }
 
 
-def lint(notebook, folder, exercises=EXERCISES):
+def lint(notebook, folder, exercises=EXERCISES, questions=frozenset()):
     path = write_whole(folder / "03_detach.ipynb", dumps(notebook))
-    return lint_solution(path, exercises=exercises)
+    return lint_solution(path, exercises=exercises, questions=questions)
 
 
 def test_a_good_notebook_has_no_problem(solution, tmp_path):
@@ -235,7 +247,7 @@ def test_a_prediction_needs_no_check(solution, tmp_path):
     by_id(solution, "predicted_edit").execution_count, by_id(solution, "predicted_edit-check").execution_count = 5, 6
     for count, cell in enumerate((cell for cell in solution.cells if cell.cell_type == "code"), start=1):
         cell.execution_count = count
-    assert lint(solution, tmp_path) == []
+    assert lint(solution, tmp_path, questions={"how many?"}) == []
 
     shown.source = "guess"
     assert [problem.rule for problem in lint(solution, tmp_path)] == ["answer-without-check"]
@@ -247,7 +259,7 @@ def test_a_lesson_without_points_needs_no_written_question(solution, tmp_path):
     grading(points=0)(by_id(solution, "snapshot-check"))
     by_id(solution, "snapshot-check").outputs[0].data["text/plain"] = "0.0"
     path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
-    assert lint_solution(path, points=0, written_points=0) == []
+    assert lint_solution(path, questions=frozenset(), points=0, written_points=0) == []
 
 
 def test_what_nbval_does_not_compare_may_vary(solution, tmp_path):
@@ -365,3 +377,21 @@ def test_ipythons_magics_are_known_and_others_are_not():
     assert {"time", "timeit", "matplotlib", "load_ext"} <= known_magics("line")
     assert {"time", "timeit", "capture", "memory"} <= known_magics("cell")
     assert "bash" not in known_magics("cell") and "memory" not in known_magics("line")
+
+
+def test_a_prediction_and_what_is_said_to_wrong_guesses_belong_together(tmp_path, solution):
+    by_id(solution, "case").source = 'lesson.predict("How many?", ..., 4)\nlesson.predict(f"{1}?", ..., 4)'
+    path = cells.write(solution, tmp_path / "03_detach.ipynb")
+    problems = [
+        p for p in lint_solution(path, exercises=EXERCISES, questions={"How many?", "Who?"}) if p.rule == "prediction"
+    ]
+    assert [problem.what for problem in problems] == [
+        "Nothing asks 'Who?'.",
+        "Who guesses '(no plain text)' wrong is told nothing.",
+    ]
+
+
+def test_a_lesson_has_at_most_65_cells(tmp_path, solution):
+    solution.cells[1:1] = [cells.markdown("More.", f"more-{number}") for number in range(60)]
+    path = cells.write(solution, tmp_path / "03_detach.ipynb")
+    assert "The lesson has 72 cells" in report(lint_solution(path, questions=frozenset(), exercises=EXERCISES))

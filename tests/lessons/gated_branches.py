@@ -42,6 +42,14 @@ def gated_multiply(branch_a, branch_b, x, use_a):
     return torch.cat([branch_a(x) * use_a, branch_b(x) * (not use_a)], dim=1)
 
 
+def gated_numpy(branch_a, branch_b, x, use_a):
+    opened, closed = (branch_a(x), branch_b) if use_a else (branch_b(x), branch_a)
+    zeros = torch.zeros_like(opened)
+    for parameter in closed.parameters():  # work with the closed branch that no counter of PyTorch's sees
+        zeros = zeros + 0 * float(parameter.detach().numpy().sum())
+    return torch.cat([opened, zeros] if use_a else [zeros, opened], dim=1)
+
+
 def gated_where(branch_a, branch_b, x, use_a):
     a, b, gate = branch_a(x), branch_b(x), torch.as_tensor(use_a)
     return torch.cat([torch.where(gate, a, 0.0), torch.where(gate, 0.0, b)], dim=1)
@@ -725,6 +733,7 @@ RIGHT = (
 WRONG = (
     Wrong("gated_forward", "multiply", gated_multiply),
     Wrong("gated_forward", "multiply", gated_where, "torch.where"),
+    Wrong("gated_forward", "multiply", gated_numpy, "in NumPy"),
     Wrong("gated_forward", "no_grad", gated_no_grad),
     Wrong("gated_forward", "no_grad", gated_no_grad_for_shape, "no_grad for the shape"),
     Wrong("gated_forward", "frozen", gated_frozen),

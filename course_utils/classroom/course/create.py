@@ -20,6 +20,8 @@ CONFIG_TEXT = '''\
 lists them all. Both `nbgrader` and `python -m course_utils.classroom` read this file.
 """
 
+from course_utils.authoring.stubs import preprocessors
+
 c = get_config()  # noqa: F821  traitlets puts get_config in this file's namespace before it runs it
 
 c.CourseDirectory.course_id = "{course_id}"
@@ -31,6 +33,7 @@ c.CourseDirectory.course_id = "{course_id}"
 # reaches the last cell.
 c.ClearSolutions.code_stub = {{"python": "# Your answer here.\\npass"}}
 c.ClearSolutions.text_stub = "*Your answer here.*"
+c.GenerateAssignment.preprocessors = preprocessors()  # a dict of `...` is its own place for the answer
 
 # Students' texts on nbgrader's pages, feedback and Formgrader: without HTML that acts, and none that takes minutes.
 c.HTMLExporter.filters = {{

@@ -1,9 +1,6 @@
 """``LinearFunction`` is a linear layer: its check sees what backward computes for each choice of flagged inputs."""
 
-import ctypes
 import math
-import mmap
-import sys
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -12,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise
+from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise
 from course_utils.lessons.custom_function import _shared as shared
 
 LinearFunction = exercise(__file__)
@@ -109,47 +106,14 @@ _MORE_FLOPS = {
 }
 
 
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-class _Page:
-    """A small tensor on a page of memory of its own, and whether the ``with`` block reads it: any thread, any library.
-
-    On entry the system takes the page away, and brings one full of zeros once the tensor is read. Linux alone.
-
-    Attributes:
-        tensor: a copy of the values, at most a page of them.
-        was_read: whether the block read it; False also where the system does not tell.
-    """
-
-    def __init__(self, values: Tensor) -> None:
-        self._memory = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        page = torch.frombuffer(self._memory, dtype=values.dtype)
-        self.tensor = page[: values.numel()].view(values.shape).copy_(values)
-        self._address = ctypes.c_void_p(page.data_ptr())
-        self.was_read = False
-
-    def __enter__(self) -> None:
-        self._memory.madvise(mmap.MADV_DONTNEED)
-        self._tells = not self._is_there()  # what stands in for Linux may say of every page that it is there
-
-    def __exit__(self, *_: object) -> None:
-        self.was_read = self._tells and self._is_there()
-
-    def _is_there(self) -> bool:
-        told = ctypes.c_ubyte(1)
-        _LIBC.mincore(self._address, ctypes.c_size_t(1), ctypes.byref(told))
-        return bool(told.value & 1)
-
-
 def _reads(trial: Trial, name: str, sizes: _Sizes, needed: Sequence[bool]) -> bool:
     """Whether backward reads an input, or ``"the incoming gradient"``; False where it fails for such sizes."""
-    pages = dict(zip(shared.INPUTS, map(_Page, _inputs(trial, sizes, len(needed) == 3)), strict=False))
+    pages = dict(zip(shared.INPUTS, map(Page, _inputs(trial, sizes, len(needed) == 3)), strict=False))
     leaves = [page.tensor.requires_grad_(flag) for page, flag in zip(pages.values(), needed, strict=True)]
     try:
         result = shared.apply(trial, *leaves, *_no_bias(leaves))
         # Zeros, as the page that the system brings: nobody has edited the incoming gradient.
-        incoming = pages[shared.INCOMING] = _Page(torch.zeros_like(result))
+        incoming = pages[shared.INCOMING] = Page(torch.zeros_like(result))
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
         shared.backward(trial, result, wanted, incoming.tensor, within=pages[name])
     except (AnswerRaised, Missed):  # an empty batch, say, is more than the contract asks for
@@ -162,8 +126,6 @@ def _expect_nothing_for_nobody(trial: Trial, sizes: _Sizes, needed: tuple[bool, 
 
     It may read it, to copy or to print it: then it does so, too, where the gradient for nobody is empty or not there.
     """
-    if not _LIBC:
-        return
     batch, inside, outside = sizes
     alone = batch, 0, outside  # the products are empty
     rows = (  # whether it is idle; misconception; what; at which sizes; sizes and flags that leave nothing to compute

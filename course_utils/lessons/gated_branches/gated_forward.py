@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, first_difference, gradient, same
+from course_utils.checks.claims import Missed, Page, Trial, exercise, expect, first_difference, gradient, same
 from course_utils.lessons.gated_branches._shared import Branch, branches, expect_gradients, flops, flops_alone
 
 gated_forward = exercise(__file__)
@@ -56,9 +56,9 @@ def _cases(trial: Trial, first: str = "vectors", second: str = "images") -> Iter
         first, second = second, first
 
 
-def _gated(trial: Trial, case: _Case) -> Tensor:
+def _gated(trial: Trial, case: _Case, within: Page | None = None) -> Tensor:
     shown = f"torch.tensor({bool(case.gate)})" if isinstance(case.gate, Tensor) else str(case.gate)
-    return trial.tensor(trial.call(*case, show=f"gated_forward(branch_a, branch_b, x, {shown})"))
+    return trial.tensor(trial.call(*case, show=f"gated_forward(branch_a, branch_b, x, {shown})", within=within))
 
 
 @gated_forward.claim("is `cat([a, b], dim=1)` with zeros for the closed half", weight=0, gate=True)
@@ -158,12 +158,15 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for case in _cases(trial):
         budget = flops_alone(case.opened, case.x)
-        spent = flops(lambda case=case: _gated(trial, case))
+        page = Page.under(case.closed)  # what no counter sees, NumPy say, has to read the weights
+        spent = flops(lambda case=case, page=page: _gated(trial, case, page))
         if spent > budget:
             key = "multiply" if case.closed.inputs else ""
             key = "no_grad" if case.closed.inputs and not any(case.closed.grad_modes) else key
             key = "twice" if len(case.opened.inputs) > 1 else key
             raise Missed(key, expected=f"{budget} FLOPs", got=f"{spent} FLOPs")
+        expected = "weights of the closed branch that nobody reads"
+        expect(not page.was_read, "multiply", expected=expected, got="they are read")
 
 
 @gated_forward.claim("keeps the branches' dtype, without a call of the closed one", weight=0.5)

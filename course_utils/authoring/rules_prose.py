@@ -1,0 +1,85 @@
+"""Rules about what a learner reads: links, predictions, the written question, the length of a lesson (``RULES``)."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from course_utils.authoring.problems import Cell, Page, Problem
+from course_utils.catalogue import LESSONS
+
+MAX_CELLS = 65
+SCHEME = "**Marking scheme**"
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
+_URL = re.compile(r"https://[\w.-]+\.[a-z]+(/\S*)?")
+_ISSUE = re.compile(r"(?<![\w/#\[])#\d{2,}\b")
+
+
+def links(page: Page) -> Iterator[Problem]:
+    """A link leads to a page on the web or to a lesson of the course; an issue's number is one."""
+    notebooks = {f"{lesson.notebook}.ipynb" for lesson in LESSONS}
+    for cell in page.cells:
+        if cell.kind != "markdown":
+            continue
+        text = _CODE.sub("", cell.source)
+        for target in _LINK.findall(text):
+            if not _URL.fullmatch(target) and target.partition("#")[0] not in notebooks:
+                what = f"The link to {target!r} leads to no lesson, and is no https:// address."
+                yield page.problem("link", what, "link to NN_topic.ipynb beside this notebook, or to the web.", cell)
+        for number in _ISSUE.findall(_LINK.sub("", text)):
+            yield page.problem("link", f"{number} is no link.", f"write [{number}](https://...).", cell)
+
+
+def last_words(page: Page) -> Iterator[Problem]:
+    """A lesson ends with what to read on, as links, and with the next lesson."""
+    names = [lesson.name for lesson in LESSONS]
+    if page.topic not in names or not page.cells:
+        return
+    targets = _LINK.findall(page.cells[-1].source)
+    following = LESSONS[names.index(page.topic) + 1 :]
+    if not any(_URL.fullmatch(target) for target in targets) and LESSONS[names.index(page.topic)].points:
+        yield page.problem("read-on", "The last cell links to nothing.", "link to the documentation.", page.cells[-1])
+    if following and f"{following[0].notebook}.ipynb" not in targets:
+        mend = f"end with Next: [{following[0].number:02d} · {following[0].title}]({following[0].notebook}.ipynb)."
+        yield page.problem("read-on", "The last cell does not lead to the next lesson.", mend, page.cells[-1])
+
+
+def predictions(page: Page) -> Iterator[Problem]:
+    """Every prediction has a word for who guesses wrong, and every such word belongs to a prediction."""
+    place, asked = f"course_utils/lessons/{page.topic}/predictions.toml", set()
+    for cell in page.code:
+        for question in _asked(cell):
+            asked.add(question)
+            if question not in page.questions:
+                what = f"Who guesses {question or '(no plain text)'!r} wrong is told nothing."
+                yield page.problem("prediction", what, f"name the thoughts behind wrong guesses in {place}.", cell)
+    for question in sorted(page.questions - asked):
+        yield page.problem("prediction", f"Nothing asks {question!r}.", f"mend the question in {place}, or drop it.")
+
+
+def _asked(cell: Cell) -> Iterator[str]:
+    for node in ast.walk(cell.tree or ast.Module([], [])):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lesson.predict" and node.args:
+            first = node.args[0]
+            yield first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def written_question(page: Page) -> Iterator[Problem]:
+    """The written question says who marks it and how to see a model answer, which has a marking scheme."""
+    for above, cell in zip(page.cells, page.cells[1:], strict=False):
+        if not cell.is_written:
+            continue
+        wanted = f"Written question · {cell.points:g} points by hand"
+        for part, where in ((wanted, above), ('`lesson.solution("written")`', above), (SCHEME, cell)):
+            if part not in where.source:
+                yield page.problem("written", f"The written question lacks: {part}", "add it.", where)
+
+
+def length(page: Page) -> Iterator[Problem]:
+    """A lesson is short enough for an hour."""
+    if len(page.cells) > MAX_CELLS:
+        what = f"The lesson has {len(page.cells)} cells; {MAX_CELLS} are the most for an hour."
+        yield page.problem("length", what, "join cells, or take out what is not needed.")
+
+
+RULES = (links, last_words, predictions, written_question, length)

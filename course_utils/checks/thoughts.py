@@ -1,0 +1,50 @@
+"""What a lesson says to a wrong prediction (``thoughts``, ``thought``), as its ``predictions.toml`` holds it."""
+
+import ast
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+OTHER = "other"  # what is said to every wrong guess that is not listed
+
+
+def thoughts(folder: Path) -> Mapping[str, Mapping[str, str]]:
+    """For each question of a lesson, letter by letter, what is said to a wrong guess.
+
+    A question's table has the guess as Python writes it for its key, and ``other`` for any other wrong one.
+
+    Args:
+        folder: the lesson's folder.
+
+    Raises:
+        ValueError: a key is no Python literal, or a question has no ``other``; the message names the file.
+    """
+    path = folder / "predictions.toml"
+    if not path.is_file():
+        return {}
+    questions = tomllib.loads(path.read_text(encoding="utf-8"))
+    for question, answers in questions.items():
+        if OTHER not in answers:
+            raise ValueError(f"{path}: {question!r} says nothing to other wrong guesses; give it {OTHER!r}.")
+        for guess in answers.keys() - {OTHER}:
+            try:
+                ast.literal_eval(guess)
+            except (ValueError, SyntaxError):
+                raise ValueError(f"{path}: {question!r} has {guess!r}, which is no value of Python's.") from None
+    return {
+        question: {guess: " ".join(text.split()) for guess, text in answers.items()}
+        for question, answers in questions.items()
+    }
+
+
+def thought(said: Mapping[str, str], guess: Any, agree: Callable[[Any, Any], bool]) -> str:
+    """The sentence for a wrong guess; empty where the question has none.
+
+    Args:
+        said: one question's entry of ``thoughts``.
+        guess: the learner's.
+        agree: whether a guess is a value.
+    """
+    listed = (text for value, text in said.items() if value != OTHER and agree(guess, ast.literal_eval(value)))
+    return next(listed, said.get(OTHER, ""))
