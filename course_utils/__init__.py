@@ -15,6 +15,7 @@ from course_utils.measure.machine import environment
 from course_utils.memory import MemoryEvent, MemoryReport, MemoryTracker, PhaseMemory
 from course_utils.memory.snapshot import MemorySnapshot, memory_snapshot
 from course_utils.memory.steps import bytes_alive
+from course_utils.memory.tools.limit import memory_limit
 from course_utils.memory.tools.probe import LineMemory, memory_probe
 from course_utils.progress.history import progress, reset_progress
 
@@ -68,6 +69,7 @@ __all__ = [
     "graph_memory",
     "handwritten_digits",
     "load_ipython_extension",
+    "memory_limit",
     "memory_probe",
     "memory_snapshot",
     "plot_bars",

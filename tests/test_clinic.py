@@ -1,8 +1,9 @@
 """The clinic's dataset, network and instrument, and the independence of its ten properties."""
 
+import contextlib
 import gc
+from itertools import pairwise
 
-import nbformat
 import pytest
 import torch
 from torch import nn
@@ -10,9 +11,11 @@ from torch.nn import functional as F
 
 import course_utils
 from course_utils import MemoryTracker
-from course_utils.clinic import Batches, ClinicDataset, ClinicResult, TwoBranches, bytes_over_batches
-from course_utils.lesson import SOLUTIONS
-from course_utils.lessons.clinic import examine
+from course_utils.clinic import Batches, ClinicDataset, ClinicResult, TwoBranches, bytes_over_batches, collector_off
+from course_utils.clinic.scripts import listing, mended, second_run, sick_run
+from course_utils.lessons.clinic import examine, symptoms
+from course_utils.lessons.clinic.diagnosis import causes
+from course_utils.memory.tools.limit import memory_limit
 from tests.lessons.clinic import FAULTS, script
 
 pytestmark = pytest.mark.slow
@@ -157,15 +160,91 @@ def test_the_script_as_it_came_runs_to_its_end_and_has_none_of_them():
     assert not any(ten.values()) and rest
 
 
-def test_the_lesson_s_script_copied_cell_by_cell_runs_to_its_end_and_has_none_of_them():
-    notebook = nbformat.read(SOLUTIONS / "11_clinic.ipynb", as_version=4)
-    cells = {cell.id: cell.source for cell in notebook.cells}
-    namespace = {"__name__": "__main__"}
-    for name in ("setup", "script-network", "script-evaluate", "script-run"):
-        exec(compile(cells[name].replace("sick_run", "run_clinic"), f"<{name}>", "exec"), namespace)
-    score = examine(namespace["run_clinic"])
-    ten, rest = properties(score)
-    assert not any(ten.values()) and rest and score < 3, str(score)
+# For each symptom, what stands in the place of one of the lines that the diagnosis accepts.
+MENDS = {
+    "encoder": {45: "model.encoder.requires_grad_(False).eval()"},
+    "weight": {43: "weight = nn.Parameter(scale * torch.randn(10, 128, device=dataset.device))"},
+    "log": {57: "losses.append(loss.item())"},
+    "steps": {
+        4: "ctx.save_for_backward(x)",
+        5: "return x * torch.sigmoid(x)",
+        9: "(x,) = ctx.saved_tensors\nshare = torch.sigmoid(x)",
+        10: "return grad * (x * share + share * (1 - x * share))",
+    },
+    "evaluation": {
+        34: "with torch.no_grad():\n    outputs.append((model(x).argmax(dim=1) == y).sum().item())",
+        35: "pass",
+        36: "right = torch.tensor([sum(outputs) / batches.rows])",
+    },
+    "modes": {
+        31: "was = [(module, module.training) for module in model.modules()]\nmodel.eval()",
+        37: "for module, training in was:\n    module.training = training\nreturn right.float().mean().item()",
+    },
+    "gate": {17: "halves.append(Swish.apply(branch(x)) if is_open else x.new_zeros(len(x), 64))"},
+    "hooks": {53: "pass"},
+    "gradient": {24: "loss = F.cross_entropy(model(x), y) * len(x) / len(images)"},
+    "peak": {},  # follows from others: while a graph or a circle keeps every step, no script stays within a budget
+}
+
+
+def test_the_script_of_the_lesson_shows_every_symptom_and_no_cause():
+    score = symptoms(sick_run)
+    assert float(score) == 0 and score.possible == 10 and len(score.claims) == 10
+    assert not any(
+        claim.held or claim.misconception or claim.explained or "lesson" in claim.text for claim in score.claims
+    )
+    assert "Likely misconception" not in str(score)
+
+
+@pytest.mark.parametrize(("number", "symptom"), list(enumerate(MENDS, start=1))[:-1])
+def test_a_line_that_the_diagnosis_accepts_cures_its_symptom_alone(number, symptom):
+    assert causes()[symptom] & MENDS[symptom].keys()
+    ten, rest = properties(examine(mended(sick_run, MENDS[symptom])))
+    assert {n for n, held in ten.items() if held} - {10} == {number} and rest
+
+
+def test_all_lines_mended_make_a_healthy_script():
+    changes = {number: text for mend in MENDS.values() for number, text in mend.items()}
+    changes |= {26: "", 25: "loss.backward()\ntotal = total + loss.detach()", 57: "losses.append(loss.item())"}
+    score = examine(mended(sick_run, changes))
+    assert score.status == "passed", str(score)
+
+
+def test_mending_leaves_the_script_as_it_is_and_refuses_a_line_that_it_does_not_have():
+    before = listing(sick_run)
+    assert mended(sick_run, {57: "pass"}) is not sick_run and listing(sick_run) == before
+    assert "# 60" in before.splitlines()[-1] and "# 61" not in before
+    with pytest.raises(ValueError, match="no line 61"):
+        mended(sick_run, {61: "pass"})
+
+
+def test_the_second_script_grows_in_training_and_in_an_evaluation_that_lets_go():
+    data = ClinicDataset.digits(0, train_rows=300, test_rows=100)
+    held = bytes_over_batches(second_run, data, epochs=2)
+    training, testing = held[1:5], held[5:9]
+    assert min(b - a for a, b in pairwise(training)) > 60 * 64 * 4 and min(b - a for a, b in pairwise(testing)) > 0
+    assert held[9] < testing[-1]
+    calm = mended(
+        second_run,
+        {
+            17: "self.spread.append(self.features.detach().std(dim=0).mean())",
+            24: "total += F.cross_entropy(self.model(images), labels, reduction='sum').detach()",
+        },
+    )
+    assert max(b - a for a, b in pairwise(bytes_over_batches(calm, data)[1:])) <= 4  # one number
+    trainer = second_run(data, 2, 0)
+    assert all(torch.equal(value, trainer.model.state_dict()[name]) for name, value in trainer.best.items())
+
+
+@pytest.mark.parametrize("collector", [contextlib.nullcontext, collector_off])
+def test_under_a_limit_the_script_of_the_lesson_dies_in_its_third_epoch(collector):
+    data = ClinicDataset.digits(0)
+    with collector(), memory_limit(9 * 2**19, data._images):
+        sick_run(data, 2, 0)
+    gc.collect()
+    died = pytest.raises(torch.OutOfMemoryError, match=r"4.5 MiB is the limit")
+    with died, collector(), memory_limit(9 * 2**19, data._images):
+        sick_run(data, 3, 0)
 
 
 @pytest.mark.parametrize(("number", "fault"), list(enumerate(FAULTS, start=1)))
@@ -174,7 +253,7 @@ def test_a_fault_put_into_the_healthy_script_costs_its_own_point_alone(number, f
         score = examine(script(fault))
         ten, rest = properties(score)
         assert [n for n, held in ten.items() if not held] == [number] and rest, str(score)
-        assert float(score) == 9.0
+        assert float(score) == pytest.approx(6.3)
 
 
 @pytest.mark.parametrize(("number", "fault"), list(enumerate(FAULTS[:-1], start=1)))
@@ -183,7 +262,7 @@ def test_a_fault_mended_in_the_sick_script_earns_its_own_point(number, fault):
     ten, rest = properties(score)
     # The tenth follows from others: while a graph or a circle keeps every step, no script stays within a budget.
     assert [n for n, held in ten.items() if held] in ([number], [number, 10]) and rest, str(score)
-    assert float(score) >= 1.0
+    assert float(score) >= 0.7
 
 
 @pytest.mark.slow

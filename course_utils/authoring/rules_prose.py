@@ -58,9 +58,12 @@ def predictions(page: Page) -> Iterator[Problem]:
 
 
 def _asked(cell: Cell) -> Iterator[str]:
-    for node in ast.walk(cell.tree or ast.Module([], [])):
+    """The questions, written out or under a name that the cell gives them."""
+    nodes = list(ast.walk(cell.tree or ast.Module([], [])))
+    named = {ast.unparse(node.targets[0]): node.value for node in nodes if isinstance(node, ast.Assign)}
+    for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "lesson.predict" and node.args:
-            first = node.args[0]
+            first = named.get(ast.unparse(node.args[0]), node.args[0])
             yield first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 

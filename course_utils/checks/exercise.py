@@ -104,7 +104,7 @@ class Predict:
     Attributes:
         name: what ``lesson.check`` takes.
         points: the most that it earns, shared equally by the keys.
-        truth: computes the right value for each key, live, from fresh inputs.
+        truth: computes the right value for each key, live, from fresh inputs; a frozenset where several are right.
         hints: from the first nudge to the last.
         misconceptions: what the check recognises, by key.
         readings: which misconception a wrong value shows: (key, wrong value) or (key, ...) for any wrong value.
@@ -155,7 +155,9 @@ class Predict:
 
     def _judge(self, key: str, answer: dict, truth: Callable[[Trial], Mapping[str, Any]]) -> Callable[[Trial], None]:
         def judge_key(trial: Trial) -> None:
-            right = self.normal(truth(trial)[key])
+            right = truth(trial)[key]
+            accepted = {self.normal(value) for value in (right if type(right) is frozenset else (right,))}
+            kind = type(next(iter(accepted)))
             given = answer.get(key, ...)
             if _is_no_answer(given):
                 raise Missed(your_prediction="none yet")
@@ -165,9 +167,9 @@ class Predict:
                 raise Missed(your_prediction=given, expected=str(error)) from None
             if self.choices and value not in self.choices:
                 raise Missed(your_prediction=given, expected="one of " + ", ".join(map(repr, self.choices)))
-            if type(value) is not type(right):
-                raise Missed(your_prediction=given, expected=f"{_kind(right)}")
-            if value != right:
+            if type(value) is not kind:
+                raise Missed(your_prediction=given, expected=_kind(kind))
+            if value not in accepted:
                 reading = self.readings.get((key, value)) or self.readings.get((key, ...), "")
                 raise Missed(reading, your_prediction=given, the_engine="says something else")
 
@@ -178,10 +180,9 @@ def _is_no_answer(value: Any) -> bool:
     return value is None or value is ...
 
 
-def _kind(value: Any) -> str:
-    return {bool: "True or False", int: "a whole number", str: "a text in quotes", tuple: "a tuple"}.get(
-        type(value), type(value).__name__
-    )
+def _kind(kind: type) -> str:
+    names = {bool: "True or False", int: "a whole number", str: "a text in quotes", tuple: "a tuple"}
+    return names.get(kind, kind.__name__)
 
 
 def exercise(file: str) -> Exercise:
@@ -207,7 +208,7 @@ def predict(
 
     Args:
         file: the module's ``__file__``.
-        truth: computes the right value for each key, live, from fresh inputs.
+        truth: computes the right value for each key, live, from fresh inputs; a frozenset where several are right.
         normal: brings a value into the form that is compared; see ``normal_value``.
 
     Raises:

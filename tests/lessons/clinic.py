@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import gc
 
 import torch
 from torch import nn
@@ -295,7 +296,20 @@ def as_a_tensor(model, losses, accuracies):
     return ClinicResult(model, torch.tensor(losses), tuple(accuracies))
 
 
+LINES = {
+    "encoder": 45,
+    "weight": 43,
+    "log": 57,
+    "steps": 4,
+    "evaluation": 34,
+    "modes": 31,
+    "gate": 17,
+    "hooks": 53,
+    "gradient": 24,
+    "peak": 26,
+}
 RIGHT = [
+    Right("diagnosis", "the line beside it, where that may be mended as well", LINES | {"log": 27, "peak": 25}),
     Right("run_clinic", "the script without a fault", script()),
     Right("run_clinic", "by hand, evaluated on a copy", by_hand_without_an_optimizer),
     Right(
@@ -550,11 +564,40 @@ def train_for_three_epochs_at_most(dataset, epochs, seed):
     return variant(train=train)(dataset, epochs, seed)
 
 
+def logs_a_sum_of_means(model, images, labels, dataset):
+    accumulate(model, images, labels, dataset.micro_rows, ())
+    with torch.no_grad():
+        return sum(F.cross_entropy(model(x), y).item() for x, y in micro(images, labels, dataset))
+
+
+def mean_of_accuracies(model, batches):
+    with in_eval(model), torch.no_grad():
+        shares = [(model(x).argmax(1) == y).float().mean().item() for x, y in batches]
+    return sum(shares) / len(shares)
+
+
+def sweeps(model, images, labels, dataset):
+    gc.collect()
+    return accumulate(model, images, labels, dataset.micro_rows, ())
+
+
 def wrong(key, answer, name=""):
     return Wrong("run_clinic", key, answer, name)
 
 
 WRONG = [
+    Wrong("diagnosis", "one leak", LINES | {"steps": 57}),
+    Wrong("diagnosis", "numbers leak", LINES | {"steps": 50}),
+    Wrong("diagnosis", "eval records nothing", LINES | {"evaluation": 31}),
+    Wrong("diagnosis", "optimizer decides", LINES | {"encoder": 46}),
+    Wrong("diagnosis", "not among the parameters", LINES | {"weight": 46}),
+    Wrong("diagnosis", "function stays", LINES | {"hooks": 50}),
+    Wrong("diagnosis", "left over", LINES | {"gradient": 55}),
+    Wrong("diagnosis", "rate", LINES | {"gradient": 46}),
+    wrong("logged sum", variant(train=training(logs_a_sum_of_means))),
+    wrong("mean of accuracies", variant(test=mean_of_accuracies)),
+    wrong("never trains", variant(freeze=lambda model: model.eval().encoder.requires_grad_(False))),
+    wrong("cycle", variant(make=of(network(["circle"])), train=training(sweeps)), "swept up at each step"),
     wrong("attribute", script("attribute")),
     wrong("attribute", script(*FAULTS), "the script as it came"),
     wrong("statistics", variant(freeze=lambda model: model.encoder.requires_grad_(False))),

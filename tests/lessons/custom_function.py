@@ -180,6 +180,18 @@ class CubeNoSetup(Function):
         return g
 
 
+class CubeMixed(CubeSetup):
+    @staticmethod
+    def forward(ctx, x):
+        return x**3
+
+
+class CubeInputs(CubeSetup):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
+
+
 class CubeTimesThree(Cube):
     @staticmethod
     def forward(ctx, x):
@@ -622,6 +634,42 @@ class ReverseNames(Reverse):
         return -the_strength * g, None  # noqa: F821  (the mistake itself: a name of forward)
 
 
+class ReverseOr(Reverse):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength or 1.0
+        return x.view_as(x)
+
+
+class ReverseIf(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return (-ctx.strength * g if ctx.strength else g.clone()), None
+
+
+class ReverseFloat32(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.save_for_backward(torch.tensor(strength))
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.saved_tensors[0] * g, None
+
+
+class ReverseInputs(ReverseSetup):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
+
+
+class ReverseMixed(ReverseSetup):
+    @staticmethod
+    def forward(ctx, x, strength):
+        return x.clone()
+
+
 class ReverseByClosure(Function):
     @staticmethod
     def forward(ctx, x, strength):
@@ -687,6 +735,12 @@ class SwishSetup(Function):
     @staticmethod
     def backward(ctx, g):
         return torch.ops.aten.silu_backward(g, ctx.saved_tensors[0])
+
+
+class SwishInputs(SwishSetup):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
 
 
 class SwishRecomputed(Swish):
@@ -1151,7 +1205,7 @@ class SwishKeptByThread(Function):
 # ------------------------------------------------------------------------------------------------------ LinearFunction
 
 
-class Linear(Function):
+class LinearKeepsAll(Function):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
@@ -1168,6 +1222,14 @@ class Linear(Function):
         )
 
 
+class Linear(LinearKeepsAll):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs_weight else None, weight if needs_x else None)
+        return torch.nn.functional.linear(x, weight, bias)
+
+
 class LinearSetup(Function):
     @staticmethod
     def forward(x, weight, bias):
@@ -1176,26 +1238,130 @@ class LinearSetup(Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
+        pairs = zip(inputs, ctx.needs_input_grad[1::-1], strict=False)
+        ctx.save_for_backward(*[tensor if needed else None for tensor, needed in pairs])
 
     @staticmethod
     def backward(ctx, g):
-        x, weight, bias = ctx.saved_tensors
+        x, weight = ctx.saved_tensors
         gradients = [None, None, None]
         if ctx.needs_input_grad[0]:
             gradients[0] = g.mm(weight)
         if ctx.needs_input_grad[1]:
             gradients[1] = torch.einsum("bo,bi->oi", g, x)
-        if bias is not None and ctx.needs_input_grad[2]:
+        if ctx.needs_input_grad[2]:
             gradients[2] = torch.ones(1, len(g), dtype=g.dtype).mm(g).squeeze(0)
         return tuple(gradients)
 
 
+class LinearKeepsInputs(Function):
+    @staticmethod
+    def forward(x, weight, bias):
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight, _ = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (
+            g @ weight if needs[0] else None,
+            g.T @ x if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearKeepsBias(LinearKeepsInputs):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weight, bias = inputs
+        needs = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs[1] else None, weight if needs[0] else None, bias)
+
+
+class LinearMixed(LinearKeepsInputs):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearInputs(LinearKeepsInputs):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs)
+
+
+class LinearOwnFlag(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs_x else None, weight if needs_weight else None)
+        return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearOwnFlagMm(LinearOwnFlag):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            torch.mm(g, weight) if needs_x else None,
+            torch.matmul(g.T, x) if needs_weight else None,
+            g.sum(0) if needs_bias else None,
+        )
+
+
+class LinearSavesTwice(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(weight)
+        if ctx.needs_input_grad[1]:
+            ctx.save_for_backward(x)
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        saved, needs = ctx.saved_tensors, ctx.needs_input_grad
+        return (
+            g @ saved[0] if needs[0] else None,
+            g.T @ saved[-1] if needs[1] else None,
+            g.sum(0) if needs[2] else None,
+        )
+
+
+class LinearUnpacksSwapped(Linear):
+    @staticmethod
+    def backward(ctx, g):
+        weight, x = ctx.saved_tensors
+        return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class LinearHalf(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x.half() if needs_weight else None, weight.half() if needs_x else None)
+        return torch.nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return (
+            None if weight is None else g @ weight.to(g.dtype),
+            None if x is None else g.T @ x.to(g.dtype),
+            g.sum(0) if ctx.needs_input_grad[2] else None,
+        )
+
+
 class LinearFlags(Function):
-    """The saved tensors' own flags say what is needed; autograd sums what it can broadcast."""
+    """The inputs' own flags say what is needed; autograd sums what it can broadcast."""
 
     def forward(self, x, weight, bias):
-        self.save_for_backward(x, weight)
+        self.save_for_backward(x if weight.requires_grad else None, weight if x.requires_grad else None)
         y = torch.mm(x, weight.T)
         if bias is not None:
             y += bias
@@ -1204,8 +1370,8 @@ class LinearFlags(Function):
 
     def backward(self, g):
         x, weight = self.saved_tensors
-        d_x = torch.matmul(g, weight) if x.requires_grad else None
-        d_weight = (x.T @ g).T if weight.requires_grad else None
+        d_x = None if weight is None else torch.matmul(g, weight)
+        d_weight = None if x is None else (x.T @ g).T
         return d_x, d_weight, g if self.biased else None
 
 
@@ -1246,7 +1412,7 @@ class LinearModule(nn.Module):
         return g
 
 
-class LinearOwnApply(Linear):
+class LinearOwnApply(LinearKeepsAll):
     apply = staticmethod(linear_function)
 
 
@@ -1269,33 +1435,33 @@ class LinearInit(Function):
         return torch.nn.functional.linear(x, self.weight, self.bias)
 
 
-class LinearSilent(Linear):
+class LinearSilent(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
         g @ weight, g.T @ x, g.sum(0)
 
 
-class LinearNone(Linear):
+class LinearNone(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         return None, None, None
 
 
-class LinearTwoGradients(Linear):
+class LinearTwoGradients(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
         return g @ weight, g.T @ x
 
 
-class LinearDerivative(Linear):
+class LinearDerivative(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         return Linear.backward(ctx, torch.ones_like(g))
 
 
-class LinearEditsGradient(Linear):
+class LinearEditsGradient(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         gradients = Linear.backward(ctx, g)
@@ -1319,7 +1485,7 @@ class LinearOnClass(Function):
         )
 
 
-class LinearInPlace(Linear):
+class LinearInPlace(LinearKeepsAll):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
@@ -1342,21 +1508,21 @@ class LinearInOut(Function):
         return g @ weight.T, x.T @ g, g.sum(0)
 
 
-class LinearBiasAlways(Linear):
+class LinearBiasAlways(LinearKeepsAll):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
         return x @ weight.T + bias
 
 
-class LinearGradientForNone(Linear):
+class LinearGradientForNone(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, d_weight, _ = Linear.backward(ctx, g)
         return d_x, d_weight, g.sum(0)
 
 
-class LinearTransposed(Linear):
+class LinearTransposed(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1368,7 +1534,7 @@ class LinearTransposed(Linear):
         )
 
 
-class LinearWrongFactor(Linear):
+class LinearWrongFactor(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1380,49 +1546,49 @@ class LinearWrongFactor(Linear):
         )
 
 
-class LinearSwapped(Linear):
+class LinearSwapped(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, d_weight, d_bias = Linear.backward(ctx, g)
         return d_weight, d_x, d_bias
 
 
-class LinearMean(Linear):
+class LinearMean(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, d_weight, _ = Linear.backward(ctx, g)
         return d_x, d_weight, g.mean(0) if ctx.needs_input_grad[2] else None
 
 
-class LinearMeanWeight(Linear):
+class LinearMeanWeight(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, d_weight, d_bias = Linear.backward(ctx, g)
         return d_x, None if d_weight is None else d_weight / len(g), d_bias
 
 
-class LinearBiasAxis(Linear):
+class LinearBiasAxis(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, d_weight, _ = Linear.backward(ctx, g)
         return d_x, d_weight, g.sum(1) if ctx.needs_input_grad[2] else None
 
 
-class LinearBiasNumber(Linear):
+class LinearBiasNumber(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, d_weight, _ = Linear.backward(ctx, g)
         return d_x, d_weight, g.sum() if ctx.needs_input_grad[2] else None
 
 
-class LinearComputesAll(Linear):
+class LinearComputesAll(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
         return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
 
 
-class LinearComputesThenDrops(Linear):
+class LinearComputesThenDrops(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1430,7 +1596,7 @@ class LinearComputesThenDrops(Linear):
         return tuple(one if needed else None for one, needed in zip(everything, ctx.needs_input_grad, strict=True))
 
 
-class LinearBiasForNobody(Linear):
+class LinearBiasForNobody(LinearKeepsAll):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.biased = bias is not None
@@ -1442,7 +1608,7 @@ class LinearBiasForNobody(Linear):
         return d_x, d_weight, g.sum(0) if ctx.biased else None
 
 
-class LinearRecomputed(Linear):
+class LinearRecomputed(LinearKeepsAll):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight, bias)
@@ -1457,7 +1623,7 @@ class LinearRecomputed(Linear):
         return tuple(next(found) if t is not None and t.requires_grad else None for t in inputs)
 
 
-class LinearOneSwitch(Linear):
+class LinearOneSwitch(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1466,7 +1632,7 @@ class LinearOneSwitch(Linear):
         return g @ weight, g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
 
 
-class LinearSwitchesShifted(Linear):
+class LinearSwitchesShifted(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1478,7 +1644,7 @@ class LinearSwitchesShifted(Linear):
         )
 
 
-class LinearOnCtx(Function):
+class LinearAllOnCtx(Function):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.x, ctx.weight = x, weight
@@ -1494,13 +1660,23 @@ class LinearOnCtx(Function):
         )
 
 
-class LinearNames(Linear):
+class LinearOnCtx(LinearAllOnCtx):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        if ctx.needs_input_grad[0]:
+            ctx.weight = weight
+        if ctx.needs_input_grad[1]:
+            ctx.x = x
+        return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearNames(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         return g @ the_weight, g.T @ the_x, g.sum(0)  # noqa: F821  (the mistake itself: names of forward)
 
 
-class LinearTruth(Linear):
+class LinearTruth(LinearKeepsAll):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
@@ -1510,7 +1686,7 @@ class LinearTruth(Linear):
         return y
 
 
-class LinearNotRecorded(Linear):
+class LinearNotRecorded(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = (t.detach().requires_grad_() for t in ctx.saved_tensors)
@@ -1549,14 +1725,14 @@ class LinearByTensordot(Function):
         return for_x, for_weight, torch.einsum("bo->o", g) if ctx.needs[2] else None
 
 
-class LinearBiasWithWeight(Linear):
+class LinearBiasWithWeight(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, d_weight, d_bias = Linear.backward(ctx, g)
         return d_x, d_weight, None if d_weight is None else d_bias
 
 
-class LinearAny(Linear):
+class LinearAny(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1570,6 +1746,10 @@ class LinearByNumpy(Function):
     def forward(ctx, x, weight, bias):
         ctx.x, ctx.weight = x.detach().numpy(), weight.detach().numpy()
         y = ctx.x @ ctx.weight.T
+        if not ctx.needs_input_grad[1]:
+            ctx.x = None
+        if not ctx.needs_input_grad[0]:
+            ctx.weight = None
         return torch.from_numpy(y if bias is None else y + bias.detach().numpy())
 
     @staticmethod
@@ -1583,12 +1763,12 @@ class LinearByNumpy(Function):
 
 
 class LinearOfCopies(Linear):
-    """Copies, prints and looks through what it may have no use for, and computes with what it needs."""
+    """Copies, prints and looks through what it has, and computes with what it needs."""
 
     @staticmethod
     def backward(ctx, g):
-        x, weight = (torch.from_numpy(np.array(t.detach())) for t in ctx.saved_tensors)
-        assert torch.isfinite(x).all() and torch.isfinite(weight).all()
+        x, weight = (None if t is None else torch.from_numpy(np.array(t.detach())) for t in ctx.saved_tensors)
+        assert all(torch.isfinite(t).all() for t in (x, weight, g) if t is not None)
         print(x, weight, g)
         g, needs = g.clone(), ctx.needs_input_grad
         return (
@@ -1630,9 +1810,9 @@ class LinearOutOf(Linear):
         x, weight = ctx.saved_tensors
         d_x = d_weight = d_bias = None
         if ctx.needs_input_grad[0]:
-            d_x = torch.mm(g, weight, out=torch.empty_like(x))
+            d_x = torch.mm(g, weight, out=g.new_empty(len(g), weight.shape[1]))
         if ctx.needs_input_grad[1]:
-            d_weight = torch.zeros_like(weight).addmm_(g.T, x)
+            d_weight = g.new_zeros(g.shape[1], x.shape[1]).addmm_(g.T, x)
         if ctx.needs_input_grad[2]:
             d_bias = g.cumsum(0)[-1]
         return d_x, d_weight, d_bias
@@ -1647,7 +1827,9 @@ class LinearInThread(Linear):
 class LinearSavesTransposed(Function):
     @staticmethod
     def forward(ctx, x, weight, bias):
-        ctx.rows, ctx.columns = x.detach().T.contiguous(), weight.detach().T.contiguous()
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        ctx.rows = x.detach().T.contiguous() if needs_weight else None
+        ctx.columns = weight.detach().T.contiguous() if needs_x else None
         return torch.nn.functional.linear(x, weight, bias)
 
     @staticmethod
@@ -1660,7 +1842,34 @@ class LinearSavesTransposed(Function):
         )
 
 
+class LinearKeepsTransposed(LinearSavesTransposed):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.rows, ctx.columns = x.detach().T.contiguous(), weight.detach().T.contiguous()
+        return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearKeepsOutput(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.y = Linear.forward(ctx, x, weight, bias)
+        return ctx.y
+
+
+class LinearKeepsArrays(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.arrays = np.array(x.detach()), np.array(weight.detach())
+        return Linear.forward(ctx, x, weight, bias)
+
+
 class LinearAllByNumpy(LinearByNumpy):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        y = LinearByNumpy.forward(ctx, x, weight, bias)
+        ctx.x, ctx.weight = x.detach().numpy(), weight.detach().numpy()
+        return y
+
     @staticmethod
     def backward(ctx, g):
         g, biased = g.numpy(), ctx.needs_input_grad[2]
@@ -1668,7 +1877,7 @@ class LinearAllByNumpy(LinearByNumpy):
         return torch.from_numpy(d_x), torch.from_numpy(d_weight), torch.from_numpy(d_bias) if biased else None
 
 
-class LinearAnyByNumpy(LinearByNumpy):
+class LinearAnyByNumpy(LinearAllByNumpy):
     @staticmethod
     def backward(ctx, g):
         if not any(ctx.needs_input_grad[:2]):
@@ -1676,7 +1885,7 @@ class LinearAnyByNumpy(LinearByNumpy):
         return LinearAllByNumpy.backward(ctx, g)
 
 
-class LinearAllByMv(Linear):
+class LinearAllByMv(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1685,7 +1894,7 @@ class LinearAllByMv(Linear):
         return d_x, d_weight, g.sum(0) if ctx.needs_input_grad[2] else None
 
 
-class LinearAllByDot(Linear):
+class LinearAllByDot(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         x, weight = ctx.saved_tensors
@@ -1694,34 +1903,34 @@ class LinearAllByDot(Linear):
         return d_x, d_weight, g.sum(0) if ctx.needs_input_grad[2] else None
 
 
-class LinearAllByOuter(Linear):
+class LinearAllByOuter(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         d_x, _, d_bias = Linear.backward(ctx, g)
         return d_x, sum(torch.outer(*rows) for rows in zip(g, ctx.saved_tensors[0], strict=True)), d_bias
 
 
-class LinearAllInThread(Linear):
+class LinearAllInThread(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         return in_a_thread(LinearComputesThenDrops.backward, ctx, g)
 
 
-class LinearAllUndispatched(Linear):
+class LinearAllUndispatched(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         with torch._C._DisableTorchDispatch():
             return LinearComputesThenDrops.backward(ctx, g)
 
 
-class LinearAllWithoutModes(Linear):
+class LinearAllWithoutModes(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         with _disable_current_modes():
             return LinearComputesThenDrops.backward(ctx, g)
 
 
-class LinearAllUncounted(Linear):
+class LinearAllUncounted(LinearKeepsAll):
     @staticmethod
     def backward(ctx, g):
         gradients = LinearComputesThenDrops.backward(ctx, g)
@@ -1768,7 +1977,7 @@ RIGHT = (
     Right("LowMemorySwish", "by tanh", SwishByTanh),
     Right("LinearFunction", "forward(ctx, ...)", Linear),
     Right("LinearFunction", "setup_context", LinearSetup),
-    Right("LinearFunction", "flags of the saved tensors", LinearFlags),
+    Right("LinearFunction", "flags of the inputs", LinearFlags),
     Right("LinearFunction", "by broadcasting", LinearByBroadcast),
     Right("LinearFunction", "saves the needed", LinearSavesTheNeeded),
     Right("Cube", "on ctx", CubeOnCtx),
@@ -1827,6 +2036,28 @@ WRONG = (
     Wrong("LinearFunction", "wrong switch", LinearBiasWithWeight, "the bias with the weight"),
     Wrong("LinearFunction", "computes all", LinearAny, "one switch for both products"),
     Wrong("ReverseGradient", "names", ReverseNames),
+    Wrong("ReverseGradient", "zero", ReverseOr),
+    Wrong("ReverseGradient", "zero", ReverseIf, "if strength"),
+    Wrong("ReverseGradient", "float32", ReverseFloat32),
+    Wrong("ReverseGradient", "signature", ReverseMixed, "ctx beside setup_context"),
+    Wrong("Cube", "signature", CubeMixed, "ctx beside setup_context"),
+    Wrong("LinearFunction", "signature", LinearMixed, "ctx beside setup_context"),
+    Wrong("Cube", "inputs", CubeInputs),
+    Wrong("ReverseGradient", "inputs", ReverseInputs),
+    Wrong("LowMemorySwish", "inputs", SwishInputs),
+    Wrong("LinearFunction", "inputs", LinearInputs),
+    Wrong("LinearFunction", "partner", LinearOwnFlag),
+    Wrong("LinearFunction", "partner", LinearOwnFlagMm, "by mm"),
+    Wrong("LinearFunction", "mixed up", LinearSavesTwice),
+    Wrong("LinearFunction", "mixed up", LinearUnpacksSwapped, "unpacked in another order"),
+    Wrong("LinearFunction", "packed", LinearHalf),
+    Wrong("LinearFunction", "keeps all", LinearKeepsAll),
+    Wrong("LinearFunction", "keeps bias", LinearKeepsInputs, "all inputs"),
+    Wrong("LinearFunction", "keeps all", LinearAllOnCtx, "on ctx"),
+    Wrong("LinearFunction", "keeps all", LinearKeepsTransposed, "transposed copies"),
+    Wrong("LinearFunction", "keeps all", LinearKeepsOutput, "the output on ctx"),
+    Wrong("LinearFunction", "keeps all", LinearKeepsArrays, "arrays"),
+    Wrong("LinearFunction", "keeps bias", LinearKeepsBias),
     Wrong("ReverseGradient", "plain function", reverse_by_hook),
     Wrong("ReverseGradient", "plain class", ReverseObject),
     Wrong("ReverseGradient", "own backward", ReverseOwnApply),

@@ -18,6 +18,35 @@ def pieces(x, y, micro_batch):
     return zip(x.split(micro_batch), y.split(micro_batch), strict=True)
 
 
+def put_back(accumulate):
+    """The answer, with the old gradients set aside: added at the end, put back where it raises."""
+
+    def accumulate_safely(model, loss_fn, x, y, micro_batch):
+        held = [(p, p.grad) for p in model.parameters()]
+        model.zero_grad()
+        try:
+            total = accumulate(model, loss_fn, x, y, micro_batch)
+            sums = [old if p.grad is None else p.grad if old is None else p.grad + old for p, old in held]
+            held = [(p, new) for (p, _), new in zip(held, sums, strict=True)]
+        finally:
+            for parameter, gradient in held:
+                parameter.grad = gradient
+        return total
+
+    return accumulate_safely
+
+
+def accumulate_clones(model, loss_fn, x, y, micro_batch):
+    """On top of the old gradients, with copies of them for the case of an error."""
+    copies = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+    try:
+        return accumulate_loop(model, loss_fn, x, y, micro_batch)
+    except Exception:
+        for parameter, gradient in zip(model.parameters(), copies, strict=True):
+            parameter.grad = gradient
+        raise
+
+
 def accumulate_loop(model, loss_fn, x, y, micro_batch):
     total = 0.0
     for part, target in pieces(x, y, micro_batch):
@@ -54,21 +83,15 @@ def accumulate_by_grad(model, loss_fn, x, y, micro_batch):
 
 
 def accumulate_sums_then_divides(model, loss_fn, x, y, micro_batch):
-    """Sets the old gradients aside, so that the sum can be divided at the end."""
-    old = {p: p.grad for p in model.parameters()}
-    model.zero_grad()
+    """Right where the old gradients are set aside, since the sum is divided at the end."""
     total = 0.0
     for part, target in pieces(x, y, micro_batch):
         loss = len(part) * loss_fn(model(part), target)
         loss.backward()
         total += loss.detach()
-    for parameter, before in old.items():
-        if not parameter.requires_grad:
-            parameter.grad = before
-        elif parameter.grad is not None:
+    for parameter in model.parameters():
+        if parameter.grad is not None:
             parameter.grad /= len(x)
-            if before is not None:
-                parameter.grad += before
     return (total / len(x)).item()
 
 
@@ -313,6 +336,50 @@ def accumulate_retained(model, loss_fn, x, y, micro_batch):
         loss = loss_fn(model(part), target) * len(part) / len(x)
         loss.backward(retain_graph=True)
         total += loss.item()
+    return total
+
+
+def accumulate_retained_losses(model, loss_fn, x, y, micro_batch):
+    losses = []
+    for part, target in pieces(x, y, micro_batch):
+        losses.append(loss_fn(model(part), target) * len(part) / len(x))
+        losses[-1].backward(retain_graph=True)
+    return sum(loss.item() for loss in losses)
+
+
+def accumulate_put_back_at_the_end(model, loss_fn, x, y, micro_batch):
+    held = [(p, p.grad) for p in model.parameters()]
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    for parameter, old in held:
+        if old is not None:
+            parameter.grad = old if parameter.grad is None else parameter.grad + old
+    return total
+
+
+def accumulate_swallows(model, loss_fn, x, y, micro_batch):
+    held = [(p, p.grad) for p in model.parameters()]
+    model.zero_grad()
+    try:
+        return put_back(accumulate_loop)(model, loss_fn, x, y, micro_batch)
+    except Exception:
+        for parameter in model.parameters():
+            parameter.grad = None
+        return float("nan")
+    finally:
+        for parameter, old in held:
+            if old is not None:
+                parameter.grad = old if parameter.grad is None else parameter.grad + old
+
+
+def accumulate_cleared_frozen(model, loss_fn, x, y, micro_batch):
+    """Adds to what trainable parameters held, and empties the frozen ones."""
+    held = [(p, p.grad) for p in model.parameters()]
+    model.zero_grad()
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    for parameter, old in held:
+        if parameter.requires_grad and old is not None:
+            parameter.grad += old
     return total
 
 
@@ -646,6 +713,8 @@ def step_loss_after(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
 def refuse(grads_and_params, weights):
     if weights is not None and len(weights) != len(grads_and_params):
         raise ValueError(f"{len(weights)} weights for {len(grads_and_params)} micro-batches")
+    if weights is not None and sum(weights) == 0:
+        raise ValueError("weights that add up to 0")
     for pairs in grads_and_params:
         for gradient, parameter in pairs:
             if gradient is not None and gradient.shape != parameter.shape:
@@ -672,10 +741,10 @@ def apply_stacked(optimizer, grads_and_params, weights=None):
     refuse(grads_and_params, weights)
     count = len(grads_and_params)
     weights = torch.tensor([1.0] * count if weights is None else list(weights), dtype=torch.float64)
-    found = [{id(p): (g, p) for g, p in pairs} for pairs in grads_and_params]
+    found = [{p: g for g, p in pairs} for pairs in grads_and_params]
     optimizer.zero_grad(set_to_none=True)
-    for key, (_, parameter) in found[0].items():
-        column = [pairs[key][0] for pairs in found]
+    for parameter in dict.fromkeys(p for pairs in grads_and_params for _, p in pairs):
+        column = [pairs.get(parameter) for pairs in found]
         if all(gradient is None for gradient in column):
             continue
         stack = torch.stack([torch.zeros_like(parameter) if g is None else g for g in column]).detach()
@@ -707,7 +776,7 @@ def apply_in_place(optimizer, grads_and_params, weights=None):
 def apply_running_mean(optimizer, grads_and_params, weights=None):
     """A mean that is brought up to date with each micro-batch."""
     refuse(grads_and_params, weights)
-    parameters = [p for pairs in grads_and_params[:1] for _, p in pairs]
+    parameters = {p for pairs in grads_and_params for _, p in pairs}
     means, seen = {p: None for p in parameters}, 0.0
     for index, pairs in enumerate(grads_and_params):
         weight = 1.0 if weights is None else float(weights[index])
@@ -967,6 +1036,55 @@ def apply_clearing_pairs(optimizer, grads_and_params, weights=None):
     optimizer.zero_grad()
 
 
+def apply_looks_while_filling(optimizer, grads_and_params, weights=None):
+    """The shapes are looked at in the loop that fills .grad: nothing has moved, and .grad is another one."""
+    refuse([], None if weights is None or (len(weights) == len(grads_and_params) and sum(weights)) else weights)
+    weights = [1.0] * len(grads_and_params) if weights is None else weights
+    optimizer.zero_grad()
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if gradient is None:
+                continue
+            if gradient.shape != parameter.shape:
+                raise ValueError("another shape")
+            share = gradient * (weight / sum(weights))
+            parameter.grad = share if parameter.grad is None else parameter.grad + share
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def apply_refused_after_clearing(optimizer, grads_and_params, weights=None):
+    optimizer.zero_grad()
+    apply_sums(optimizer, grads_and_params, weights)
+
+
+def combine_first_list(grads_and_params, weights, given):
+    """Takes the parameters from the first list."""
+    sums = weighted_sums(grads_and_params, weights)
+    for _, parameter in grads_and_params[0]:
+        if parameter in sums:
+            parameter.grad = sums[parameter] / sum(weights)
+
+
+def combine_with_keys(grads_and_params, weights, given):
+    """Asks each list for each parameter of the first one."""
+    found = [{p: g for g, p in pairs} for pairs in grads_and_params]
+    for parameter in found[0]:
+        held = [w * one[parameter] for w, one in zip(weights, found, strict=True) if one[parameter] is not None]
+        if held:
+            parameter.grad = sum(held) / sum(weights)
+
+
+def refuse_all_but_zero(grads_and_params, weights):
+    refuse(grads_and_params, None)
+    refuse_weights(grads_and_params, weights)
+
+
+def combine_tensor_division(grads_and_params, weights, given):
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        parameter.grad = held / torch.tensor(weights).sum()
+
+
 # -------------------------------------------------------------------------------------------------- histogram_gradient
 
 
@@ -1189,6 +1307,17 @@ def histogram_vector(model, batches, target, bins):
     return torch.cat([g.flatten() for g in histogram_two_passes(model, batches, target, bins)])
 
 
+def histogram_tuple(model, batches, target, bins):
+    return tuple(histogram_two_passes(model, batches, target, bins))
+
+
+def histogram_recorded(model, batches, target, bins):
+    push = pushed(counted(model, batches, bins), target)
+    parameters = list(model.parameters())
+    parts = [torch.autograd.grad(soft_histogram(model(x), bins), parameters, push, create_graph=True) for x in batches]
+    return [sum(column) for column in zip(*parts, strict=True)]
+
+
 def histogram_dict(model, batches, target, bins):
     right = histogram_two_passes(model, batches, target, bins)
     return dict(zip((name for name, _ in model.named_parameters()), right, strict=True))
@@ -1274,14 +1403,15 @@ def histogram_all_outputs(model, batches, target, bins):
 
 
 RIGHT = (
-    Right("accumulate", "a loop", accumulate_loop),
-    Right("accumulate", "backward's gradient argument", accumulate_by_gradient_argument),
+    Right("accumulate", "a loop", put_back(accumulate_loop)),
+    Right("accumulate", "backward's gradient argument", put_back(accumulate_by_gradient_argument)),
     Right("accumulate", "autograd.grad", accumulate_by_grad),
-    Right("accumulate", "sums, then divides", accumulate_sums_then_divides),
-    Right("accumulate", "a DataLoader", accumulate_loader),
-    Right("accumulate", "torch.func", accumulate_functional),
-    Right("accumulate", "a hook", accumulate_hooked),
-    Right("accumulate", "checkpointed", accumulate_checkpointed),
+    Right("accumulate", "copies of the old gradients", accumulate_clones),
+    Right("accumulate", "sums, then divides", put_back(accumulate_sums_then_divides)),
+    Right("accumulate", "a DataLoader", put_back(accumulate_loader)),
+    Right("accumulate", "torch.func", put_back(accumulate_functional)),
+    Right("accumulate", "a hook", put_back(accumulate_hooked)),
+    Right("accumulate", "checkpointed", put_back(accumulate_checkpointed)),
     Right("accumulated_step", "plain", step_right),
     Right("accumulated_step", "torch.func", step_with(accumulate_functional)),
     Right("accumulated_step", "clipped by hand", step_by_hand),
@@ -1329,7 +1459,13 @@ WRONG = (
     Wrong("accumulate", "all graphs", accumulate_list_of_losses, "a list of losses"),
     Wrong("accumulate", "retained", accumulate_retained),
     Wrong("accumulate", "full forward", accumulate_full_forward),
-    Wrong("accumulate", "stepped", accumulate_stepped),
+    Wrong("accumulate", "stepped", put_back(accumulate_stepped)),
+    Wrong("accumulate", "half-way", accumulate_loop),
+    Wrong("accumulate", "half-way", accumulate_functional, "torch.func"),
+    Wrong("accumulate", "half-way", accumulate_put_back_at_the_end, "put back at the end"),
+    Wrong("accumulate", "swallowed", accumulate_swallows),
+    Wrong("accumulate", "retained", accumulate_retained_losses, "with the losses kept"),
+    Wrong("accumulate", "cleared", accumulate_cleared_frozen, "the frozen ones too"),
     Wrong("accumulate", "frozen", accumulate_grad_of_all),
     Wrong("accumulate", "frozen", accumulate_zeros_first, "zeros first"),
     Wrong("accumulate", "first", accumulate_returns_in_the_loop),
@@ -1392,6 +1528,12 @@ WRONG = (
     Wrong("apply_gradients", "other error", apply_with(combine_mean, refuse_by_assert)),
     Wrong("apply_gradients", "zip", apply_with(combine_mean, refuse_shapes)),
     Wrong("apply_gradients", "late", apply_then_look),
+    Wrong("apply_gradients", "late", apply_looks_while_filling, "looks while it fills"),
+    Wrong("apply_gradients", "late", apply_refused_after_clearing, "clears first"),
+    Wrong("apply_gradients", "left out", apply_with(combine_first_list)),
+    Wrong("apply_gradients", "left out", apply_with(combine_with_keys), "a key that is not there"),
+    Wrong("apply_gradients", "zero sum", apply_with(combine_mean, refuse_all_but_zero)),
+    Wrong("apply_gradients", "zero sum", apply_with(combine_tensor_division, refuse_all_but_zero), "NaN"),
     Wrong("apply_gradients", "step each", apply_step_each),
     Wrong("apply_gradients", "no step", apply_by_hand),
     Wrong("apply_gradients", "broadcast", apply_with(combine_reshaped, refuse_other_counts), "reshaped"),
@@ -1415,6 +1557,8 @@ WRONG = (
     Wrong("histogram_gradient", "order", histogram_reversed, "reversed"),
     Wrong("histogram_gradient", "one vector", histogram_vector),
     Wrong("histogram_gradient", "one vector", histogram_dict, "a dict"),
+    Wrong("histogram_gradient", "tuple", histogram_tuple),
+    Wrong("histogram_gradient", "recorded", histogram_recorded),
     Wrong("histogram_gradient", "all graphs", histogram_full_graph),
     Wrong("histogram_gradient", "all graphs", histogram_joined_graph, "joined, with a graph"),
     Wrong("histogram_gradient", "all graphs", histogram_recorded_first_pass, "a recorded first pass"),

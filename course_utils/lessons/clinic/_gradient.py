@@ -90,11 +90,19 @@ def _expect_steps_of_descent(trial: Trial, patient: Patient, seed: int) -> None:
         raise Missed(key, expected="two steps of plain gradient descent for two batches", got=got)
 
 
+def _expect_mean_loss(patient: Patient, weights: Weights, result: ClinicResult) -> None:
+    images, labels = next(iter(patient.train))
+    loss, logged = F.cross_entropy(logits(patient, weights, images), labels).item(), float(next(iter(result.losses)))
+    close = abs(logged - loss) < 2e-3 * loss
+    expect(close, "logged sum", expected=f"the batch's mean loss {loss:.4f} in the log", got=f"{logged:.4f}")
+
+
 def expect_full_gradient(trial: Trial) -> None:
     """A step is that of the full batch's gradient, whatever the micro-batches."""
     # One batch, one step of plain gradient descent: how far a weight has moved tells the gradient it was given.
     patient, seed = Patient(trial, batches=1), trial.integer(1, 10**6)
-    before, again, after = (weights_of(run(trial, patient, n, seed), patient) for n in (0, 0, 1))
+    results = [run(trial, patient, epochs, seed) for epochs in (0, 0, 1)]
+    before, again, after = (weights_of(result, patient) for result in results)
     same = torch.equal(before["weight"], again["weight"])
     expect(same, "another seed", expected="the same weights for the same seed", got="others")
     step = (before["open.weight"] - after["open.weight"]) / patient.learning_rate
@@ -102,6 +110,7 @@ def expect_full_gradient(trial: Trial) -> None:
     right = candidates[0][1]
     errors = [(((step - value).norm() / value.norm()).item(), key) for key, value in candidates]
     if errors[0][0] < 1e-3:
+        _expect_mean_loss(patient, before, results[-1])
         two = Patient(trial, batches=2, use_a=patient.use_a)
         return _expect_steps_of_descent(trial, two, seed)
     error, key = min(errors)

@@ -1,4 +1,4 @@
-"""``LinearFunction`` is a linear layer: its check sees what backward computes for each choice of flagged inputs."""
+"""``LinearFunction`` is a linear layer: its check sees what is kept and computed for each choice of flagged inputs."""
 
 import math
 from collections.abc import Sequence
@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise
+from course_utils.base.text import format_bytes
+from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect
 from course_utils.lessons.custom_function import _shared as shared
+from course_utils.memory import MemoryTracker
 
 LinearFunction = exercise(__file__)
 
@@ -64,7 +66,13 @@ def _wrong(incoming: Tensor, x: Tensor, weight: Tensor, *_: Tensor) -> list[shar
     of_x, of_weight, of_bias = upstream
     of_weight.append(("mean", g_weight / len(x)))
     of_bias.append(("mean", g_bias / len(x)))
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        packed = _gradients(incoming, *(tensor.to(dtype).to(tensor.dtype) for tensor in (x, weight)))
+        of_x.append(("packed", packed[0]))
+        of_weight.append(("packed", packed[1]))
     if x.shape == weight.shape == incoming.shape:  # all products fit
+        of_x.append(("mixed up", incoming @ x))
+        of_weight.append(("mixed up", incoming.T @ weight))
         of_x += [("transposed", incoming @ weight.T), ("transposed", g_x.T), ("order", g_weight)]
         of_weight += [("transposed", wrong) for wrong in (g_weight.T, incoming @ x, x @ incoming)]
         of_weight.append(("order", g_x))
@@ -80,7 +88,7 @@ def _expect_gradients(trial: Trial, tensors: list[Tensor], needed: Sequence[bool
 
 
 def _flagged(needed: Sequence[bool]) -> str:
-    return " and ".join(name for name, flag in zip(shared.INPUTS, needed, strict=False) if flag) + " flagged"
+    return "requires_grad on " + " and ".join(name for name, flag in zip(shared.INPUTS, needed, strict=False) if flag)
 
 
 @LinearFunction.claim("has a backward of its own with the gradients of x, weight and bias", weight=1, gate=True)
@@ -152,7 +160,7 @@ def _backward_flops(trial: Trial, tensors: list[Tensor], needed: Sequence[bool])
     return counter.get_total_flops()
 
 
-@LinearFunction.claim("computes only the gradients that are needed (FLOPs of backward, counted)", weight=5)
+@LinearFunction.claim("computes only the gradients that are needed (FLOPs of backward, counted)", weight=4)
 def _(trial: Trial) -> None:
     batch, inside, outside = sizes = (trial.integer(5, 7), trial.integer(8, 9), trial.integer(10, 12))
     one, most_sums = 2 * batch * inside * outside, 2 * batch * outside
@@ -178,6 +186,47 @@ def _(trial: Trial) -> None:
         )
     for needed in counted:
         _expect_nothing_for_nobody(trial, sizes, needed)
+
+
+def _kept(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
+    """Bytes that ``apply`` keeps once the caller has let go of the inputs and the output."""
+    leaves = [tensor.clone().requires_grad_(flag) for tensor, flag in zip(tensors, needed, strict=True)]
+    memory = MemoryTracker(leaves)
+
+    def measure() -> tuple[int, Any]:
+        inputs = [leaf.clone() for leaf in leaves]  # their history keeps the leaves, and not them
+        result = trial.answer.apply(*inputs, *_no_bias(inputs))
+        node = shared.node_of(result)
+        del inputs, result
+        return memory.current, node
+
+    with shared.collector_off():
+        return trial.run(measure, called=f"{trial.name}.apply(...), {_flagged(needed)}", within=memory)[0]
+
+
+@LinearFunction.claim("keeps nothing that the needed gradients do not take (bytes, counted)", weight=2)
+def _(trial: Trial) -> None:
+    sizes = trial.integer(5, 7), trial.integer(8, 9), trial.integer(10, 12)
+    for with_bias in (True, False):
+        x, weight, *bias = tensors = _inputs(trial, sizes, with_bias)
+        for needed in product((True, False), repeat=len(tensors)):
+            if any(needed):
+                _expect_kept(_kept(trial, tensors, needed), x, weight, bias, needed)
+    for needed in ((True, False), (False, True)):
+        x, weight = many = [trial.randn(64, 64, requires_grad=flag) for flag in needed]
+        outside = shared.outside_of_tensors(trial, *many, None)
+        shown = f"{format_bytes(outside)} in arrays or Python objects"
+        most = x.nbytes + x.nbytes // 4  # one of the two, as an array: x and weight have one size
+        expect(outside <= most, "keeps all", expected=f"at most {format_bytes(x.nbytes)} kept", got=shown)
+
+
+def _expect_kept(kept: int, x: Tensor, weight: Tensor, bias: list[Tensor], needed: Sequence[bool]) -> None:
+    most = weight.nbytes * needed[0] + x.nbytes * needed[1]
+    if kept > most:
+        names = [name for name, flag in zip(("weight", "x"), needed, strict=False) if flag]
+        key = "keeps bias" if bias and kept == most + bias[0].nbytes else "keeps all"
+        expected = f"{most:,} B: {' and '.join(names)}" if names else "0 B: the gradient of bias takes no input"
+        raise Missed(key, expected=expected, got=f"{kept:,} B, once the caller has let go of inputs and output")
 
 
 @LinearFunction.claim("passes gradcheck in float64 for all inputs, with and without bias", weight=0.5)

@@ -1,8 +1,5 @@
 """``LowMemorySwish`` keeps x alone for its backward: its check counts bytes, and gives x other values in between."""
 
-import gc
-import tracemalloc
-from contextlib import ExitStack
 from itertools import product
 from typing import Any
 
@@ -66,28 +63,8 @@ def _alive(trial: Trial, x: Tensor) -> tuple[int, int, Any]:
         del result
         return together, memory.current, node
 
-    with ExitStack() as stack:
-        if gc.isenabled():
-            stack.callback(gc.enable)
-            gc.disable()  # what only the garbage collector would free is alive
+    with shared.collector_off():
         return trial.run(measure, called=f"{trial.name}.apply({describe(x)})", watch={"x": x}, within=memory)
-
-
-def _outside_of_tensors(trial: Trial, x: Tensor) -> int:
-    """Bytes in NumPy arrays and Python objects that ``apply`` leaves besides its output."""
-
-    def measure() -> int:
-        # Not the outputs, which NumPy may have made. The first call may fill caches.
-        kept = [shared.node_of(trial.answer.apply(x))]
-        with ExitStack() as stack:
-            if not tracemalloc.is_tracing():
-                stack.callback(tracemalloc.stop)
-                tracemalloc.start(1)
-            before = tracemalloc.get_traced_memory()[0]
-            kept.append(shared.node_of(trial.answer.apply(x)))
-            return tracemalloc.get_traced_memory()[0] - before
-
-    return trial.run(measure, called=f"{trial.name}.apply({describe(x)})")
 
 
 def _what_is_kept(node: Any, x: Tensor) -> str:
@@ -133,7 +110,7 @@ def _(trial: Trial) -> None:
         expect(together <= x.nbytes, "elsewhere", expected=expected, got=format_bytes(together))
         _expect_gradient_from_x_alone(trial, leaf, x)
     many = trial.randn(16384, requires_grad=True)
-    outside = _outside_of_tensors(trial, many)
+    outside = shared.outside_of_tensors(trial, many)
     shown = f"{format_bytes(outside)} in arrays or Python objects"
     expect(outside <= many.numel() // 4, "elsewhere", expected="nothing kept besides x", got=shown)
 

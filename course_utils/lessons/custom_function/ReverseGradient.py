@@ -1,5 +1,7 @@
 """``ReverseGradient`` turns a gradient around: its check compares what goes back with what came in."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ ReverseGradient = exercise(__file__)
 
 
 def _strengths(trial: Trial) -> tuple[float, ...]:
-    drawn = 0.2 + abs(trial.randn().item())
+    drawn = trial.integer(65, 180) / 64  # exact in float32, too, and not 1, at which more mistakes are right
     return (drawn, 1.0, -drawn / 2)
 
 
@@ -33,19 +35,35 @@ def _wrong(incoming: Tensor, strength: float) -> shared.Wrong:
             yield "no factor", gradient
 
 
+def _expect_turned(trial: Trial, x: Tensor, strength: float, wrong: Callable[..., shared.Wrong], inner: bool) -> None:
+    shared.expect_gradients(
+        trial,
+        [x],
+        lambda incoming, _: [-strength * incoming],
+        lambda incoming, _: [wrong(incoming, strength)],
+        strength,
+        inner=inner,
+        after=f" with strength {strength:.16g}",
+    )
+
+
 @ReverseGradient.claim("multiplies the gradient by -strength on its way back", weight=2, gate=True)
 def _(trial: Trial) -> None:
     for number, x in enumerate(shared.inputs_of_all_kinds(trial)):
         for strength in _strengths(trial):
-            shared.expect_gradients(
-                trial,
-                [x],
-                lambda incoming, _: [-strength * incoming],
-                lambda incoming, _: [_wrong(incoming, strength)],
-                strength,
-                inner=bool(number % 2),
-                after=f" with strength {strength:.3g}",
-            )
+            _expect_turned(trial, x, strength, _wrong, inner=bool(number % 2))
+
+
+def _wrong_number(incoming: Tensor, strength: float) -> shared.Wrong:
+    if strength == 0:
+        yield from (("zero", incoming), ("zero", -incoming))
+    yield "float32", -torch.tensor(strength, dtype=torch.float32) * incoming
+
+
+@ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=0.5)
+def _(trial: Trial) -> None:
+    for strength in (0.0, 0.2 + abs(trial.randn().item())):
+        _expect_turned(trial, trial.randn(4), strength, _wrong_number, inner=False)
 
 
 @ReverseGradient.claim("keeps the strength of each call for that call", weight=0.5)

@@ -1,6 +1,9 @@
 """What the checks of lesson 08 have in common: they call ``apply`` and the answer's backward, and look at its node."""
 
+import gc
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from typing import Any
@@ -85,6 +88,38 @@ def kept_on_node(node: Any, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     of_x = [tensor for tensor in kept if tensor.untyped_storage().data_ptr() == address]
     others = [tensor for tensor in kept if tensor.untyped_storage().data_ptr() != address]
     return of_x, others
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """What only the garbage collector would free stays alive."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def outside_of_tensors(trial: Trial, *inputs: Any) -> int:
+    """Bytes in NumPy arrays and Python objects that ``apply`` leaves besides its output."""
+
+    def measure() -> int:
+        # Not the outputs, which NumPy may have made. The first call may fill caches.
+        kept = [node_of(trial.answer.apply(*inputs))]
+        started = not tracemalloc.is_tracing()
+        if started:
+            tracemalloc.start(1)
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            kept.append(node_of(trial.answer.apply(*inputs)))
+            return tracemalloc.get_traced_memory()[0] - before
+        finally:
+            if started:
+                tracemalloc.stop()
+
+    return trial.run(measure, called=f"{trial.name}.apply({', '.join(describe(value, 40) for value in inputs)})")
 
 
 def expect_agree(got: Tensor | None, right: Tensor, what: str, wrong: Wrong = (), **tolerance: float) -> None:

@@ -46,10 +46,10 @@ def expect_one_batch_alive(
         most = most_rows(forwards)
         key = recorded if most_rows(forward for forward in forwards if forward.recorded) > ROWS else joined
         expect(most <= ROWS, key, expected=f"at most {ROWS} samples at a time", got=f"{most} at once")
-        alive = max(forward.alive for forward in forwards)
         expected = f"at the start of a forward pass, less than half of one batch's {format_bytes(graph_bytes)}"
-        key = "all graphs" if alive > 1.6 * graph_bytes else "retained"
-        expect(alive <= graph_bytes / 2, key, expected=expected, got=f"{format_bytes(alive)} alive")
+        for forward in forwards:
+            key = "retained" if forward.after_backward else "all graphs"
+            expect(forward.alive <= graph_bytes / 2, key, expected=expected, got=f"{format_bytes(forward.alive)} alive")
         peaks.append(tracker.peak)
     growth = (peaks[1] - peaks[0]) / 5
     got = f"{format_bytes(peaks[0])}, then {format_bytes(peaks[1])}: {format_bytes(round(growth))} more a batch"

@@ -103,11 +103,13 @@ def awkward_model(trial: Trial) -> nn.Sequential:
 
 
 class Forward(NamedTuple):
-    """What is noted at the start of a forward pass: its rows, whether it is recorded, and the bytes alive."""
+    """What is noted at the start of a forward pass: its rows, whether it is recorded, the bytes alive, and whether a
+    backward pass has come before it."""
 
     rows: int
     recorded: bool
     alive: int
+    after_backward: bool
 
 
 def most_rows(forwards: Iterable[Forward]) -> int:
@@ -117,16 +119,21 @@ def most_rows(forwards: Iterable[Forward]) -> int:
 @contextlib.contextmanager
 def noted_forwards(model: nn.Sequential, tracker: MemoryTracker | None = None) -> Iterator[list[Forward]]:
     forwards: list[Forward] = []
+    backwards: list[Tensor] = []
 
     # A plain function: an answer may copy the model, and a bound method would be copied with all that it knows.
     def note(module: nn.Module, inputs: tuple) -> None:
-        forwards.append(Forward(len(inputs[0]), torch.is_grad_enabled(), tracker.current if tracker else 0))
+        alive = tracker.current if tracker else 0
+        forwards.append(Forward(len(inputs[0]), torch.is_grad_enabled(), alive, bool(backwards)))
 
-    handle = model[0].register_forward_pre_hook(note)
+    handles = [model[0].register_forward_pre_hook(note)]
+    if tracker is not None:
+        handles.append(model[0].bias.register_hook(lambda gradient: backwards.append(gradient.new_empty(0))))
     try:
         yield forwards
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
 
 
 @contextlib.contextmanager

@@ -3,11 +3,22 @@
 The check compares ``.grad`` with the gradient of one pass, and counts rows and bytes at each forward pass.
 """
 
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, exercise, expect, expect_training_flags, squared_error, training_flags
+from course_utils.checks.claims import (
+    Trial,
+    Unlucky,
+    exercise,
+    expect,
+    expect_error,
+    expect_training_flags,
+    squared_error,
+    training_flags,
+)
 from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._memory import ROWS, expect_one_batch_alive
 from course_utils.lessons.gradient_accumulation._shared import Forward, Task, close, held
@@ -86,7 +97,9 @@ def _(trial: Trial) -> None:
         _, got, _ = _accumulated(trial, task, "model with a frozen layer")
         expect_training_flags(task.model, flags, "mode")
         is_held = frozen.grad is not None
-        expect(is_held == held_before, "frozen", expected="the frozen layer's .grad as before", got=frozen.grad)
+        key, wanted = ("cleared", "the .grad that it had") if held_before else ("frozen", "None as before")
+        shown = "None" if frozen.grad is None else "a tensor"
+        expect(is_held == held_before, key, expected=f"for the frozen layer {wanted}", got=shown)
         otherwise = ((key, before + wrong) for key, wrong in shared.in_one_mode(task.model, task.whole))
         shared.expect_gradient(got, before + task.gradient, otherwise)
 
@@ -110,3 +123,28 @@ def _(trial: Trial) -> None:
         joined="full forward",
         recorded="whole batch",
     )
+
+
+@accumulate.claim("leaves every `.grad` as before where the loss raises half-way", weight=1)
+def _(trial: Trial) -> None:
+    for place in (1, 3):
+        task, calls = Task(trial, 10, 3), []
+        parameters = list(task.model.parameters())
+        for parameter in parameters[::2]:
+            parameter.grad = trial.randn(*parameter.shape)
+        before = [None if p.grad is None else p.grad.clone() for p in parameters]
+
+        def raises(output: Tensor, target: Tensor, place: int = place, calls: list[int] = calls) -> Tensor:
+            calls.append(1)
+            if len(calls) > place:
+                raise Unlucky("this micro-batch cannot be used")
+            return squared_error(output, target)
+
+        given, show = (task.model, raises, task.x, task.y, 3), f"accumulate(model, a loss that raises), {task.words}"
+        call = partial(trial.call, *given, may_change=(task.model,), show=show)
+        expect_error(Unlucky, call, "swallowed", what="the error of the loss")
+        for parameter, old in zip(parameters, before, strict=True):
+            now = parameter.grad
+            kept = now is old if old is None or now is None else torch.equal(now, old)
+            shown = "None" if now is None else "other values"
+            expect(kept, "half-way", expected="each .grad as before the call", got=shown)

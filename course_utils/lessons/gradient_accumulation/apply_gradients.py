@@ -117,6 +117,23 @@ def _(trial: Trial) -> None:
         case.expect(right, [("zero is None", _zeros_for_none(right))])
 
 
+@apply_gradients.claim("counts a parameter that a list leaves out as None there", weight=1)
+def _(trial: Trial) -> None:
+    # The last one keeps no pair in the first list: whoever takes the parameters from there never meets it.
+    missing = {(0, 4), (1, trial.integer(0, 3)), (2, 0)}
+    for weights in (None, [4.0, 1.0, 3.0]):
+        case = _Case(trial, missing=missing)
+        case.lists = [[pair for pair in pairs if pair[0] is not None] for pairs in case.lists]
+        used = weights or case.ones
+        try:
+            case.call(weights, "3 micro-batches, some parameters in only two of the lists")
+        except AnswerRaised as raised:
+            raise Missed("left out", expected="a step", got=type(raised.error).__name__) from None
+        right = case.average(used, sum(used))
+        met = [None if (0, place) in missing else g for place, g in enumerate(right)]
+        case.expect(right, [("None left out", case.average(used)), ("left out", met)])
+
+
 @apply_gradients.claim("ignores what is in `.grad`, and leaves every `.grad` None", weight=2)
 def _(trial: Trial) -> None:
     for kind in ("old gradients", "a parameter in no pair", "gradients taken from .grad"):
@@ -143,12 +160,21 @@ def _(trial: Trial) -> None:
         expect(not left, key, expected=".grad None", got=what)
 
 
-def _expect_refused(case: _Case, key: str, what: str, weights: Sequence[float] | None = None) -> None:
-    expect_error(ValueError, lambda: case.call(weights, what), key, other="other error")
+def _expect_refused(
+    case: _Case, key: str, what: str, weights: Sequence[float] | None = None, other: str = "other error"
+) -> None:
+    old = {place: case.trial.randn(*_SHAPES[place]) for place in (0, 2, 4)}
+    for place, gradient in old.items():
+        case.parameters[place].grad = gradient.clone()
+    expect_error(ValueError, lambda: case.call(weights, what), key, other=other)
     expect(not case.moved().any(), "late", expected="no parameter moved", got="some have moved")
+    for place, parameter in enumerate(case.parameters):
+        now, before = parameter.grad, old.get(place)
+        kept = now is before if now is None or before is None else torch.equal(now, before)
+        expect(kept, "late", expected="each .grad as before", got="None" if now is None else "another .grad")
 
 
-@apply_gradients.claim("refuses a gradient of another shape with ValueError, and moves nothing", weight=1)
+@apply_gradients.claim("refuses a gradient of another shape with ValueError, and changes nothing", weight=1)
 def _(trial: Trial) -> None:
     # (place, shape): broadcast to the parameter, broadcast beyond it, the same numbers otherwise laid out.
     for place, shape in ((0, (1, 4)), (1, ()), (2, (1,)), (4, (1,)), (2, (3, 4)), (0, (12,)), (1, (4, 3))):
@@ -158,8 +184,15 @@ def _(trial: Trial) -> None:
         _expect_refused(case, "broadcast", what)
 
 
-@apply_gradients.claim("refuses a wrong number of weights with ValueError, and moves nothing", weight=1)
+@apply_gradients.claim("refuses a wrong number of weights with ValueError, and changes nothing", weight=1)
 def _(trial: Trial) -> None:
     for count in (2, 4):
         weights = [trial.integer(1, 9) for _ in range(count)]
         _expect_refused(_Case(trial), "zip", f"3 micro-batches, {count} weights", weights)
+
+
+@apply_gradients.claim("refuses weights that add up to 0 with ValueError, and changes nothing", weight=1)
+def _(trial: Trial) -> None:
+    number = trial.integer(1, 9)
+    for weights in ([0.0, 0.0, 0.0], [number, -2 * number, number]):
+        _expect_refused(_Case(trial), "zero sum", f"3 micro-batches, weights={weights}", weights, "zero sum")

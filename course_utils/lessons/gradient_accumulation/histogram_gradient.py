@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, Turn, Unlucky, exercise, expect
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, Turn, Unlucky, exercise, expect, expect_no_history
 from course_utils.data import soft_histogram
 from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._memory import ROWS, expect_one_batch_alive
@@ -45,12 +45,15 @@ def _one_a_parameter(trial: Trial, result: Any, model: nn.Module) -> list[Tensor
     right = [tuple(p.shape) for p in model.parameters()]
     wanted = f"a list of {len(right)} tensors"
     expect(result is not None, "no return value", expected=wanted, got="None")
-    expect(isinstance(result, (list, tuple)), "one vector", expected=wanted, got=result)
+    expect(not isinstance(result, tuple), "tuple", expected=wanted, got="a tuple")
+    expect(isinstance(result, list), "one vector", expected=wanted, got=result)
     expect(len(result) == len(right), "one vector", expected=wanted, got=f"{len(result)} items")
     tensors = [trial.tensor(item, what=wanted) for item in result]
     shapes = [tuple(t.shape) for t in tensors]
     key = "order" if sorted(shapes) == sorted(right) else "one vector"
     expect(shapes == right, key, expected=f"shapes {right}", got=f"{shapes}")
+    for tensor in tensors:
+        expect_no_history(tensor, "recorded")
     return tensors
 
 

@@ -1,10 +1,9 @@
 """What the training script of the last lesson is given (``ClinicDataset``, ``TwoBranches``) and gives back
-(``ClinicResult``); the bytes it holds from batch to batch (``bytes_over_batches``).
+(``ClinicResult``).
 """
 
 import copy
-import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 
 from course_utils.base.errors import explain
 from course_utils.data import handwritten_digits
-from course_utils.memory import MemoryTracker
 
 FEATURES, WIDTH, CLASSES = 32, 64, 10
 
@@ -28,17 +26,19 @@ class Batches:
 
     Attributes:
         rows: how many rows there are in all batches together.
+        loops: how many loops over it have begun.
     """
 
     def __init__(self, images: Tensor, labels: Tensor, rows: int) -> None:
         self._images, self._labels, self._batch_rows = images, labels, rows
-        self.rows = len(images)
+        self.rows, self.loops = len(images), 0
 
     def __len__(self) -> int:
         return -(-self.rows // self._batch_rows)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yields (images, labels). They are views: a batch takes no bytes of its own."""
+        self.loops += 1
         yield from zip(self._images.split(self._batch_rows), self._labels.split(self._batch_rows), strict=True)
 
 
@@ -196,62 +196,3 @@ class ClinicResult:
     model: Any
     losses: Any
     accuracies: Any
-
-
-def bytes_over_batches(
-    script: Callable[..., Any], dataset: ClinicDataset, epochs: int = 1, seed: int = 0, part: str = "both"
-) -> list[int]:
-    """Bytes that a script holds each time it asks for a batch, above those before it began.
-
-    Python's garbage collector is switched off meanwhile, so that only what the script itself lets go is given back, and
-    the numbers are the same in every run.
-
-    Args:
-        script: called as ``script(dataset, epochs, seed)``.
-        dataset: what it is given.
-        epochs: likewise.
-        seed: likewise.
-        part: "train" or "test" to note the requests for these batches alone; "both" for all.
-
-    Returns:
-        One number a batch, in order; [0] where the script asks for none.
-
-    Raises:
-        ValueError: ``part`` is none of these.
-    """
-    if part not in ("both", "train", "test"):
-        raise ValueError(explain(f"bytes_over_batches(part={part!r}).", "one of: both, train, test."))
-    held: list[int] = []
-    watched = copy.copy(dataset)
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        with MemoryTracker(dataset._images) as mem:
-
-            def note() -> None:
-                held.append(mem.current)
-
-            for name in ("train", "test"):
-                if part in (name, "both"):
-                    setattr(watched, name, _Asked(getattr(dataset, name), note))
-            script(watched, epochs, seed)
-    finally:
-        if collects:
-            gc.enable()
-    return held or [0]
-
-
-class _Asked:
-    """Batches that call a function each time one is asked for."""
-
-    def __init__(self, batches: Batches, asked: Callable[[], None]) -> None:
-        self._batches, self._asked = batches, asked
-        self.rows = batches.rows
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for batch in self._batches:
-            self._asked()
-            yield batch

@@ -1,0 +1,68 @@
+"""A block of code with as much memory as one allows (``memory_limit``)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_utils.base.errors import explain
+from course_utils.base.text import format_bytes
+from course_utils.memory.tracker import MemoryTracker
+
+
+@contextmanager
+def memory_limit(limit_bytes: int, *known: Any, device: torch.device | str | None = None) -> Iterator[MemoryTracker]:
+    """Runs a block as on a device that has only so many bytes left: the operation that needs more raises.
+
+    Example:
+        >>> with memory_limit(1000):
+        ...     torch.ones(300)
+        Traceback (most recent call last):
+        ...
+        torch.OutOfMemoryError: Out of memory: after aten::ones 1.2 KiB are alive, and 1000 B is the limit.
+
+    Args:
+        limit_bytes: the most bytes that may be alive above those at the start.
+        *known: as for ``MemoryTracker``.
+        device: likewise.
+
+    Yields:
+        The tracker that counts.
+
+    Raises:
+        torch.OutOfMemoryError: inside the block, after the operation that passed the limit. As with any tracker,
+            scratch memory inside a kernel is not counted.
+        ValueError: the limit is no positive number of bytes.
+    """
+    if limit_bytes <= 0:
+        raise ValueError(
+            explain(f"memory_limit({limit_bytes!r}).", "a positive number of bytes.", try_this="5 * 2**20")
+        )
+    with MemoryTracker(*known, device=device) as tracker, _Limit(tracker, limit_bytes):
+        yield tracker
+
+
+class _Limit(TorchDispatchMode):
+    """Looks at the tracker below it after each operation."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, tracker: MemoryTracker, limit_bytes: int) -> None:
+        super().__init__()
+        self._tracker, self._limit_bytes = tracker, limit_bytes
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True  # the tracker below refuses compiled code, and says why
+
+    def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        alive = self._tracker.current
+        if alive > self._limit_bytes:
+            raise torch.OutOfMemoryError(
+                f"Out of memory: after {func.name().partition('.')[0]} {format_bytes(alive)} are alive, and "
+                f"{format_bytes(self._limit_bytes)} is the limit."
+            )
+        return result
