@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from course_utils.draw.heat_map import plot_heat_map
     from course_utils.draw.hooks import plot_hooks
     from course_utils.draw.lines import plot_lines
+    from course_utils.draw.maps import plot_maps
     from course_utils.draw.panels import plot_panels
     from course_utils.draw.trade import plot_trade
     from course_utils.drills import drill
@@ -42,6 +43,7 @@ _LATER = {
     "plot_heat_map": "draw.heat_map",
     "plot_hooks": "draw.hooks",
     "plot_lines": "draw",
+    "plot_maps": "draw.maps",
     "plot_memory": "draw",
     "plot_panels": "draw.panels",
     "plot_trade": "draw.trade",
@@ -77,6 +79,7 @@ __all__ = [
     "plot_heat_map",
     "plot_hooks",
     "plot_lines",
+    "plot_maps",
     "plot_memory",
     "plot_panels",
     "plot_trade",

@@ -243,6 +243,10 @@ def capture_numpy_view(model, names):
     return capture_with(model, names, keep=lambda output: torch.from_numpy(output.detach().numpy()))
 
 
+def capture_cast(model, names):
+    return capture_with(model, names, keep=lambda output: output.detach().float().clone())
+
+
 def capture_lists(model, names):
     def make(features, name, keep):
         def hook(module, args, output):
@@ -466,10 +470,22 @@ def adder(sizes, name, count=nbytes):
 
 
 @contextlib.contextmanager
-def hooked(modules, sizes, count=nbytes, make=adder):
-    handles = [module.register_forward_hook(make(sizes, name, count)) for name, module in modules]
+def kept_buffers(modules):
+    before = [(buffer, buffer.clone()) for module in modules for buffer in module.buffers()]
     try:
         yield
+    finally:
+        with torch.no_grad():
+            for buffer, values in before:
+                buffer.copy_(values)
+
+
+@contextlib.contextmanager
+def hooked(modules, sizes, count=nbytes, make=adder, keep=kept_buffers):
+    handles = [module.register_forward_hook(make(sizes, name, count)) for name, module in modules]
+    try:
+        with keep([module for _, module in modules]):
+            yield
     finally:
         for handle in handles:
             handle.remove()
@@ -510,6 +526,7 @@ def bytes_by_stack(model, x):
     sizes = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.no_grad())
+        stack.enter_context(kept_buffers([model]))
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
                 stack.enter_context(module.register_forward_hook(adder(sizes, name)))
@@ -524,8 +541,12 @@ def bytes_globally(model, x):
         if module in names:
             adder(sizes, names[module])(module, args, output)
 
-    with register_module_forward_hook(hook), torch.no_grad():
-        model(x)
+    state = copy.deepcopy(model.state_dict())
+    try:
+        with register_module_forward_hook(hook), torch.no_grad():
+            model(x)
+    finally:
+        model.load_state_dict(state)
     return sizes
 
 
@@ -563,7 +584,7 @@ def bytes_by_wrapping(model, x):
         for name, module in leaves_of(model):
             module.forward = wrap(name, module.forward)
             wrapped.append(module)
-        with torch.no_grad():
+        with torch.no_grad(), kept_buffers([model]):
             model(x)
     finally:
         for module in wrapped:
@@ -753,6 +774,44 @@ def bytes_clearing(model, x):
     return sizes
 
 
+def bytes_past_the_hooks(model, x):
+    sizes = {}
+    with hooked(leaves_of(model), sizes), torch.no_grad():
+        model.forward(x)
+    return sizes
+
+
+def bytes_run_twice(model, x):
+    """A run to see which leaves there are, and one to count."""
+    return bytes_decorated(model, x) and bytes_decorated(model, x)
+
+
+def bytes_under_all_names(model, x):
+    leaves = [
+        (name, module) for name, module in model.named_modules(remove_duplicate=False) if not [*module.children()]
+    ]
+    return bytes_with(model, x, leaves)
+
+
+def bytes_of_submodules(model, x):
+    return bytes_with(model, x, [(name, module) for name, module in leaves_of(model) if name])
+
+
+def bytes_batch_norm_counts(model, x):
+    sizes = {}
+    with hooked(leaves_of(model), sizes, keep=contextlib.nullcontext), torch.no_grad():
+        model(x)
+    return sizes
+
+
+def bytes_put_back_without_finally(model, x):
+    buffers = [buffer.clone() for buffer in model.buffers()]
+    sizes = bytes_batch_norm_counts(model, x)
+    for buffer, values in zip(model.buffers(), buffers, strict=True):
+        buffer.copy_(values)
+    return sizes
+
+
 def bytes_left_in_eval(model, x):
     model.eval()
     return bytes_decorated(model, x)
@@ -892,6 +951,10 @@ def minus_itself(output, channels):
 
 def cleaned(output, channels):
     return times_mask(output.nan_to_num(), channels)
+
+
+def cast(output, channels):
+    return output.float().index_fill(1, torch.tensor(channels), 0)
 
 
 def in_place(output, channels):
@@ -1313,6 +1376,7 @@ WRONG = (
     Wrong("capture", "alias", capture_detached_only),
     Wrong("capture", "alias", capture_data, "data"),
     Wrong("capture", "alias", capture_numpy_view, "numpy's view"),
+    Wrong("capture", "dtype", capture_cast),
     Wrong("capture", "left on", capture_never_removed),
     Wrong("capture", "left on", capture_one_handle, "one handle for all"),
     Wrong("capture", "left on", CaptureByDel, "del handles"),
@@ -1351,7 +1415,13 @@ WRONG = (
     Wrong("activation_bytes", "left on", bytes_never_removed),
     Wrong("activation_bytes", "only without error", bytes_without_finally),
     Wrong("activation_bytes", "swallowed", bytes_swallowed),
+    Wrong("activation_bytes", "only without error", bytes_put_back_without_finally, "buffers put back at the end"),
     Wrong("activation_bytes", "cleared others", bytes_clearing),
+    Wrong("activation_bytes", "past the hooks", bytes_past_the_hooks),
+    Wrong("activation_bytes", "several runs", bytes_run_twice),
+    Wrong("activation_bytes", "two names", bytes_under_all_names),
+    Wrong("activation_bytes", "alone", bytes_of_submodules),
+    Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
     Wrong("activation_bytes", "flags", bytes_train_at_the_end, "train() at the end"),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),
@@ -1372,6 +1442,7 @@ WRONG = (
     Wrong("ablate", "in place", ablate_hook(in_place_unrecorded), "in place under no_grad"),
     Wrong("ablate", "in place", ablate_hook(in_place_data), "data"),
     Wrong("ablate", "in place", ablate_hook(in_place_detached), "detached, no clone"),
+    Wrong("ablate", "dtype", ablate_hook(cast)),
     Wrong("ablate", "detached", ablate_hook(detached)),
     Wrong("ablate", "detached", ablate_hook(unrecorded), "no_grad"),
     Wrong("ablate", "no return value", ablate_no_handle),
@@ -1396,6 +1467,7 @@ WRONG = (
     Wrong("grad_cam", "normalised", cam_variant(combine=normalised)),
     Wrong("grad_cam", "normalised", cam_variant(combine=min_max), "from 0 to 1"),
     Wrong("grad_cam", "image size", cam_variant(combine=enlarged)),
+    Wrong("grad_cam", "dtype", cam_variant(combine=lambda a, g: cam_of(a, g).float())),
     Wrong("grad_cam", "history", cam_history),
     Wrong("grad_cam", "in place", cam_in_place),
     Wrong("grad_cam", "in place", cam_activation_overwritten, "activation overwritten"),

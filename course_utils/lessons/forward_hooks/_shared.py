@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, expect_error, expect_hooks
+from course_utils.checks.claims import Trial, expect_error, expect_hooks, first_difference
 
 NAMES = ("encoder", "encoder.0", "encoder.1", "encoder.2", "act", "head")  # what is in ``layers``
 
@@ -35,8 +35,9 @@ def words(names: Iterable[Any]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def numbers(tensor: Tensor) -> str:
-    """The first few numbers of a tensor, for the card."""
-    values = tensor.detach().flatten()[:3].tolist()
-    shown = ", ".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in values)
-    return f"shape {tuple(tensor.shape)}, values {shown} ..."
+def apart(got: Tensor, right: Tensor, of: str = "") -> dict[str, str]:
+    """Where an answer's tensor first differs from the right one, as a card's ``expected`` and ``got``."""
+    if got.shape != right.shape:
+        return {"expected": f"shape {tuple(right.shape)}{of}", "got": f"shape {tuple(got.shape)}"}
+    place, right_number, number = first_difference(got, right)
+    return {"expected": f"{right_number:.6g}{place}{of}", "got": f"{number:.6g}{place}"}

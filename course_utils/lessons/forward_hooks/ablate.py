@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, expect_same, reading, same
-from course_utils.lessons.forward_hooks._shared import numbers, some_of
+from course_utils.lessons.forward_hooks._shared import apart, some_of
 
 ablate = exercise(__file__)
 
 
-class _Channels(nn.Module):
-    """Works on each channel by itself: a weight a channel, and a function whose result autograd saves."""
+class ScaledExp(nn.Module):
+    """Works on each channel by itself: one weight per channel, and a function whose result autograd saves."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class _Channels(nn.Module):
         return (self.weight.view(-1, *[1] * (x.dim() - 2)) * x / 4).exp()
 
 
-class _Kept(nn.Module):
+class KeepsOutput(nn.Module):
     """Hands out a tensor that it keeps."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -91,13 +91,14 @@ def _(trial: Trial) -> None:
             key = "dropped" if got.shape[1:2] == (len(others),) else ""
             expect(got.shape == y.shape, key, expected=f"shape {tuple(y.shape)}", got=f"shape {tuple(got.shape)}")
             if same(got, _zeroed(y, listed)):
+                expect(got.dtype == y.dtype, "dtype", expected=str(y.dtype), got=str(got.dtype))
                 continue
             readings = [(unchanged, y), ("inverted", _zeroed(y, others))]
             if x.shape[1] >= count:
                 readings.append(("inputs", plain(_zeroed(x, listed))))
             readings += [("dim", _zeroed(y, listed, dim)) for dim in (0, -1)]
             zeros = [index for index in range(count) if not got[:, index].any()]
-            shown = f"zeros in {zeros}" + ", and other values" * (zeros == sorted(listed))
+            shown = f"zeros in {zeros or 'none of them'}" + ", and other values" * (zeros == sorted(listed))
             raise Missed(reading(got, readings), expected=f"zeros in the channels {sorted(listed)} alone", got=shown)
 
 
@@ -112,9 +113,8 @@ def _(trial: Trial) -> None:
         result = _ablating(trial, module, listed, lambda _: module(x.clone()), x, "module(x), x with inf and NaN")
         got = trial.tensor(result, shape=x.shape)
         zeroed = bool((got[:, listed] == 0).all())
-        expect(
-            zeroed, "times zero", expected=f"0 in channel {listed[0]}", got=Later(lambda: numbers(got[:3, listed[0]]))
-        )
+        left = Later(lambda: f"{got[:, listed][got[:, listed] != 0][0].item():g}")
+        expect(zeroed, "times zero", expected=f"0 in the channels {sorted(listed)}", got=left)
         expected = f"channel {others[0]} as it was, inf and NaN too"
         expect(same(got, _zeroed(x, listed)), "cleaned", expected=expected, got="other values")
 
@@ -123,7 +123,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     listed, _ = _split(trial, c)
-    for module in (nn.Identity(), _Kept()):
+    for module in (nn.Identity(), KeepsOutput()):
         x = trial.randn(4, c)
         seen: list[tuple[Tensor, Tensor]] = []
         module.register_forward_hook(lambda _module, _args, output: seen.append((output, output.clone())))
@@ -142,7 +142,7 @@ def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     for shape, flagged in (((4, c), True), ((3, c, 4, 2), False)):
         listed, others = _split(trial, c)
-        module = trial.fill(_Channels(c).double())
+        module = trial.fill(ScaledExp(c).double())
         x, slope = trial.randn(*shape, requires_grad=flagged), trial.randn(*shape)
         inputs = [module.weight, x][: 1 + flagged]
         expected = torch.autograd.grad((_zeroed(module(x), listed) * slope).sum(), inputs)
@@ -173,9 +173,12 @@ def _(trial: Trial) -> None:
         return on, module(x)
 
     on, off = _ablating(trial, module, channels, undone, x, "handle.remove(); module(x)")
-    expected = "the module's own output after remove()"
-    expect(same(off, plain), "no undo", expected=expected, got=Later(lambda: numbers(off)))
-    expect(same(on, _zeroed(plain, channels)), expected="zeros before remove()", got=Later(lambda: numbers(on)))
+    for key, when, got, right in (
+        ("no undo", " after remove()", off, plain),
+        ("", " before remove()", on, _zeroed(plain, channels)),
+    ):
+        if not same(got, right):
+            raise Missed(key, **apart(got, right, when))
 
     seen: list[int] = []
     module.register_forward_hook(lambda *_: seen.append(1))

@@ -1,5 +1,6 @@
 """``activation_bytes`` counts the bytes of every leaf module's output: its check knows the sizes of small models."""
 
+import contextlib
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
 from course_utils.checks.claims import (
+    AnswerRaised,
     Missed,
     Raises,
     Trial,
@@ -142,6 +144,28 @@ def _(trial: Trial) -> None:
     _expect_sizes(got, right, reading(got, [("not run", right | zeros), *overwritten], operator.eq))
 
 
+@activation_bytes.claim("runs the model once, by calling it as a module", weight=0.5)
+def _(trial: Trial) -> None:
+    model, calls = layers(trial), []
+    model.register_forward_pre_hook(lambda *_: calls.append(1))
+    _sizes(trial, model, trial.randn(4, 3), "model with a hook of its own, x")
+    expect(len(calls) > 0, "past the hooks", expected="the model's own hook called", got="not called")
+    expect(len(calls) == 1, "several runs", expected="one forward pass", got=str(len(calls)))
+
+
+@activation_bytes.claim("lists a layer with two names once, and a model that is itself a leaf", weight=0.5)
+def _(trial: Trial) -> None:
+    n, act = trial.integer(2, 9), nn.Tanh()
+    model = nn.Sequential(OrderedDict(first=nn.Linear(3, 4), act=act, second=nn.Linear(4, 2), again=act))
+    got = _sizes(trial, trial.fill(model.double()), trial.randn(n, 3), "model that has one layer under two names, x")
+    key = "two names" if "again" in got else "overwritten" if got.get("act") in (32 * n, 16 * n) else ""
+    _expect_sizes(got, {"first": 32 * n, "act": 48 * n, "second": 16 * n}, key)
+    alone, calls = trial.fill(nn.Linear(3, 2).double()), []
+    alone.register_forward_pre_hook(lambda *_: calls.append(1))
+    got = _sizes(trial, alone, trial.randn(n, 3), "nn.Linear(3, 2), x")
+    _expect_sizes(got, {"": 16 * n}, "alone" if calls else "past the hooks")
+
+
 @activation_bytes.claim("records nothing")
 def _(trial: Trial) -> None:
     for flagged, frozen in ((False, False), (True, False), (True, True)):
@@ -153,20 +177,6 @@ def _(trial: Trial) -> None:
         expect(not any(recorded), "recorded", expected="no graph while the model runs", got=shown)
         is_frozen = any("requires_grad" in effect for effect in trial.effects)
         expect(not is_frozen, "frozen", expected="the parameters' flags as before", got="other flags")
-
-
-@activation_bytes.claim("leaves no hooks of its own, also when the forward pass raises, and lets the error through")
-def _(trial: Trial) -> None:
-    model = layers(trial)
-    _sizes(trial, model, trial.randn(4, 3))
-    expect_hooks(model, 0, "left on")
-    for kind, x in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
-        model = layers(trial)
-        if kind is Unlucky:
-            model.append(Raises())
-        expect_clean_error(kind, model, lambda: _sizes(trial, model, x, "model, x that raises"))
-        is_on = torch.is_grad_enabled() and not any("grad mode" in effect for effect in trial.effects)
-        expect(is_on, "only without error", expected="the grad mode as before", got="switched off")
 
 
 @activation_bytes.claim("leaves the training flags and the hooks of others as they were")
@@ -182,3 +192,33 @@ def _(trial: Trial) -> None:
         seen.clear()
         model(trial.randn(4, 3))
         expect(len(seen) == 2, "cleared others", expected="2 hooks of others called", got=str(len(seen)))
+
+
+@activation_bytes.claim("leaves no hooks of its own, also when the forward pass raises, and lets the error through")
+def _(trial: Trial) -> None:
+    model = layers(trial)
+    _sizes(trial, model, trial.randn(4, 3))
+    expect_hooks(model, 0, "left on")
+    for kind, x in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
+        model = layers(trial)
+        if kind is Unlucky:
+            model.append(Raises())
+        model.act.training = False
+        flags = training_flags(model)
+        expect_clean_error(kind, model, lambda: _sizes(trial, model, x, "model, x that raises"))
+        expect_training_flags(model, flags, "only without error")
+        is_on = torch.is_grad_enabled() and not any("grad mode" in effect for effect in trial.effects)
+        expect(is_on, "only without error", expected="the grad mode as before", got="switched off")
+
+
+@activation_bytes.claim("leaves batch norm's statistics as they were, also when the forward pass raises", weight=0.5)
+def _(trial: Trial) -> None:
+    for raises, key in ((False, "statistics"), (True, "only without error")):
+        model = layers(trial).append(nn.BatchNorm1d(2).double())
+        before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        if raises:
+            model.append(Raises())
+        with contextlib.suppress(*[AnswerRaised] * raises):
+            _sizes(trial, model, trial.randn(4, 3), f"model with batch norm{', x that raises' * raises}")
+        moved = ", ".join(name for name, buffer in model.named_buffers() if not torch.equal(buffer, before[name]))
+        expect(not moved, key, expected="all buffers as before", got=f"{moved} changed")

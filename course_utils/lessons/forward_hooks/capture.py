@@ -23,7 +23,7 @@ from course_utils.checks.claims import (
     same,
     training_flags,
 )
-from course_utils.lessons.forward_hooks._shared import NAMES, expect_clean_error, layers, numbers, some_of, words
+from course_utils.lessons.forward_hooks._shared import NAMES, apart, expect_clean_error, layers, some_of, words
 
 capture = exercise(__file__)
 
@@ -81,8 +81,8 @@ def _entries(trial: Trial, features: Any, names: list[str]) -> dict[str, Tensor]
     expect(found == set(names), key, expected=expected, got=Later(lambda: words(sorted(map(str, found)))))
     for name in names:
         if isinstance(features[name], (list, tuple)):
-            raise Missed("lists", expected="one tensor a name", got=features[name])
-    return {name: trial.tensor(features[name], what="one tensor a name") for name in names}
+            raise Missed("lists", expected="one tensor per name", got=features[name])
+    return {name: trial.tensor(features[name], what="one tensor per name") for name in names}
 
 
 def _expect_entries(
@@ -91,9 +91,9 @@ def _expect_entries(
     """The named entries are the outputs; where one is neither its output nor one of the inputs, it is ``key``."""
     for name, got in _entries(trial, features, names).items():
         if not same(got, outputs[name]):
-            expected = f"the output of {name!r}, {numbers(outputs[name])}"
             key = "inputs" if any(same(got, value) for value in inputs) else key
-            raise Missed(key, expected=expected, got=numbers(got))
+            raise Missed(key, **apart(got, outputs[name], f" in the output of {name!r}"))
+        expect(got.dtype == outputs[name].dtype, "dtype", expected=str(outputs[name].dtype), got=str(got.dtype))
 
 
 @capture.claim("gives a dict with each named submodule's output, in the block and after it", weight=0, gate=True)

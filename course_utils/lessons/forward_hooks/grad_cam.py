@@ -1,4 +1,4 @@
-"""``grad_cam`` maps where a model looks: its check cuts models in two behind the layer, and works the map out anew."""
+"""``grad_cam`` maps where a model looks: its check cuts models in two after the layer, and works the map out anew."""
 
 import copy
 from collections import OrderedDict
@@ -42,7 +42,7 @@ def _gradient(result: Tensor, leaf: Tensor) -> Tensor:
 
 
 class _Cam:
-    """The parts of a Grad-CAM, worked out by cutting the model in two behind the layer."""
+    """The parts of a Grad-CAM, worked out by cutting the model in two after the layer."""
 
     def __init__(self, model: nn.Sequential, layer: str, x: Tensor, index: int) -> None:
         flat = [*copy.deepcopy(model.features), *copy.deepcopy(model.head)]
@@ -138,6 +138,7 @@ def _(trial: Trial) -> None:
         right = f"shape {tuple(cam.map.shape)}"
         expect(not is_large, "image size", expected=right, got=f"shape {tuple(got.shape)}")
         expect_same(got, cam.map, cam.other_recipes())
+        expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
 
 
 @grad_cam.claim("is detached", weight=0.5)
@@ -201,5 +202,5 @@ def _(trial: Trial) -> None:
         model = _image_model(trial)
         if kind is Unlucky:
             model.head.insert(1, Raises())
-        show = "model that raises behind the layer"
+        show = "model that raises after the layer"
         expect_clean_error(kind, model, lambda: _map(trial, model, "features.2", x, 1, show))
