@@ -375,6 +375,11 @@ def bptt_under_no_grad(cell, inputs, state, window):
         return bptt_nested(cell, inputs, state, window)
 
 
+def bptt_in_a_tuple(cell, inputs, state, window):
+    states, last = bptt_nested(cell, inputs, state, window)
+    return tuple(states), last
+
+
 def bptt_border_under_no_grad(cell, inputs, state, window):
     states = []
     for step, x in enumerate(inputs):
@@ -505,6 +510,7 @@ WRONG = (
     Wrong("truncated_bptt", "off by one", bptt_off_by_one),
     Wrong("truncated_bptt", "stored detached", bptt_stored_detached),
     Wrong("truncated_bptt", "stored detached", bptt_under_no_grad, "no_grad"),
+    Wrong("truncated_bptt", "no list", bptt_in_a_tuple, "a tuple of states"),
     Wrong("truncated_bptt", "border unrecorded", bptt_border_under_no_grad),
     Wrong("truncated_bptt", "last detached", bptt_last_detached),
     Wrong("truncated_bptt", "border stored", bptt_in_place),

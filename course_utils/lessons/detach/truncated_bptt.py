@@ -35,6 +35,7 @@ class _Run:
         expect(result is not None, "no return value", expected="(states, last state)", got="None")
         is_pair = isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[0], (list, tuple))
         expect(is_pair, expected="a tuple of a list of states and the last state", got=Later(lambda: result))
+        expect(isinstance(result[0], list), "no list", expected="the states in a list", got="a tuple of states")
         expect(len(result[0]) == steps, expected=f"{steps} states", got=Later(lambda: f"{len(result[0])} states"))
         self.states, self.last = [trial.tensor(value) for value in result[0]], trial.tensor(result[1])
 
