@@ -35,9 +35,9 @@ LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", 15, 0),
     LessonInfo(1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", 60, 10),
     LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", 60, 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 50, 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 60, 10),
     LessonInfo(
-        4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 55, 10
+        4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 60, 10
     ),
     LessonInfo(
         5,
