@@ -73,7 +73,15 @@ class Lesson:
         found = self._find(exercise)
         score = judge(found, answer, self.name)
         self._scores[exercise] = score
-        not_stored = record(self.name, exercise, earned=float(score), possible=score.possible, status=score.status)
+        not_stored = record(
+            self.name,
+            exercise,
+            earned=float(score),
+            possible=score.possible,
+            status=score.status,
+            told={claim.home: claim.text for claim in score.claims if claim.home},
+            held=[claim.text for claim in score.claims if claim.judged and claim.held],
+        )
         if not_stored:
             score.notes += (not_stored,)
         return score
