@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from course_utils import Lesson, progress, reset_progress
 from course_utils.progress import store
 from course_utils.progress.history import attempts, record, told
-from course_utils.progress.tables import Progress, Remembered
+from course_utils.progress.tables import Remembered
 
 STORED = Path(__file__).parent / "stored" / "progress_of_the_first_edition.sqlite3"
 ALIAS = "detach/snapshot/alias"
@@ -69,7 +70,7 @@ def test_progress_shows_both_with_a_link_to_where_they_are_explained(progress_fi
 
 def test_a_long_list_says_how_many_more_there_are():
     many = tuple(Remembered(f"mistake {n}", "03_detach", "A heading", True) for n in range(15))
-    shown = repr(Progress((), (), many))
+    shown = repr(replace(progress(), misconceptions=many))
     assert "Still open (15)" in shown and "mistake 11" in shown and "mistake 12" not in shown and "and 3 told" in shown
 
 
