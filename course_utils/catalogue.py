@@ -35,19 +35,19 @@ LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", 15, 0),
     LessonInfo(1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", 60, 10),
     LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", 60, 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 50, 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 60, 10),
     LessonInfo(
-        4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 55, 10
+        4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 60, 10
     ),
     LessonInfo(
         5,
         "no_grad",
         "no_grad and its relatives",
         "My model is in eval(). Why does validation need as much memory as training?",
-        50,
+        60,
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 55, 10),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 60, 10),
     LessonInfo(
         7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 60, 10
     ),

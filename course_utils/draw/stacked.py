@@ -92,5 +92,6 @@ def _draw_legend(ax: Axes, left: float, parts: list[str]) -> None:
 def _box(ax: Axes, x: float, y: float, length: float, number: int) -> None:
     from matplotlib.patches import Rectangle
 
-    look = {"facecolor": _COLORS[number], "hatch": _HATCHES[number], "edgecolor": "#FFFFFFB0", "linewidth": 0}
-    ax.add_patch(Rectangle((x, y - BAR / 2), length, BAR, **look))
+    box = Rectangle((x, y - BAR / 2), length, BAR, facecolor=_COLORS[number], edgecolor="#FFFFFFB0", linewidth=0)
+    box.set_hatch(_HATCHES[number])
+    ax.add_patch(box)
