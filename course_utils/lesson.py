@@ -73,7 +73,15 @@ class Lesson:
         found = self._find(exercise)
         score = judge(found, answer, self.name)
         self._scores[exercise] = score
-        not_stored = record(self.name, exercise, earned=float(score), possible=score.possible, status=score.status)
+        not_stored = record(
+            self.name,
+            exercise,
+            earned=float(score),
+            possible=score.possible,
+            status=score.status,
+            told={claim.home: claim.text for claim in score.claims if claim.home},
+            held=[claim.text for claim in score.claims if claim.judged and claim.held],
+        )
         if not_stored:
             score.notes += (not_stored,)
         return score
@@ -133,7 +141,9 @@ class Lesson:
         for exercise in self.exercises.values():
             now = self._scores.get(exercise.name)
             before = stored.get(exercise.name)
-            best = max(float(now) if now is not None else 0.0, before.best if before else 0.0)
+            # What was earned when the exercise was worth more or less is the same share of what it is worth now.
+            earlier = before.best_share * exercise.points if before else 0.0
+            best = max(float(now) if now is not None else 0.0, earlier)
             status = now.status if now is not None else (before.status if before else "not attempted")
             if exercise.points and best >= exercise.points:
                 status = "passed"  # what was earned once stays earned, whatever was tried after it

@@ -195,7 +195,7 @@ def _claim_html(claim: Claim, told: set[object], next_step: str) -> Html:
     if claim.diagnosis and claim.diagnosis not in told:
         blocks.append(paragraph(claim.diagnosis))
     if claim.explained and claim.explained not in told:
-        blocks.append(_explained_html(*claim.explained))
+        blocks.append(element("p", "Explained in ", explained_link(*claim.explained), style=PLAIN))
     told.update((claim.misconception, claim.diagnosis, claim.explained))
     if claim.details:
         blocks.append(html_lines(claim.details))
@@ -208,11 +208,10 @@ def _claim_html(claim: Claim, told: set[object], next_step: str) -> Html:
     return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
 
 
-def _explained_html(notebook: str, heading: str) -> Html:
+def explained_link(notebook: str, heading: str) -> Html:
     """A link as JupyterLab follows it: to the notebook beside this one, and there to the heading."""
     target = f"{notebook}.ipynb#{quote(heading.replace('`', '').replace(' ', '-'))}"
-    link = element("a", prose(f"{notebook}, “{heading}”"), href=target)
-    return element("p", "Explained in ", link, style=PLAIN)
+    return element("a", prose(f"{notebook}, “{heading}”"), href=target)
 
 
 def _claim_text(claim: Claim, told: set[object], next_step: str) -> str:

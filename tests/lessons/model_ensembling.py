@@ -167,6 +167,12 @@ def predict_in_train(models, x):
     return call(params, buffers, x)
 
 
+def predict_in_eval_mode_on_a_copy(models, x):
+    params, buffers = own_state(models)
+    base = copy.deepcopy(models[0]).eval()
+    return vmap(lambda p, b: functional_call(base, (p, b), (x,)))(params, buffers)
+
+
 def predict_and_backward(models, x):
     for model in models:
         for parameter in model.parameters():
@@ -962,6 +968,7 @@ WRONG = [
     Wrong(P, "state dict", predict_by_state_dict),
     Wrong(P, "modes", predict_in_eval),
     Wrong(P, "modes", predict_in_train, "in train mode"),
+    Wrong(P, "modes", predict_in_eval_mode_on_a_copy, "in eval mode, on a copy"),
     Wrong(P, "filled", predict_and_backward),
     Wrong(P, "models mapped", predict_over_modules),
     Wrong(P, "averaged", predict_mean_weights, "mean of weights"),

@@ -348,6 +348,17 @@ def freeze_state_dict_kept(module):
     return module
 
 
+def freeze_cast(module):
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+        parameter.grad = None
+    return module.float()
+
+
+def freeze_meta(module):
+    return freeze_cast(module).to("meta")
+
+
 def freeze_no_return(module):
     freeze_by_method(module)
 
@@ -1115,6 +1126,8 @@ WRONG = (
     Wrong("freeze", "replaced", freeze_buffers, "turned into buffers"),
     Wrong("freeze", "values", freeze_zeroed),
     Wrong("freeze", "buffers", freeze_state_dict_kept),
+    Wrong("freeze", "values", freeze_cast, "cast"),
+    Wrong("freeze", "replaced", freeze_meta, "moved to another device"),
     Wrong("freeze", "no return value", freeze_no_return),
     Wrong("finetune_parameters", "prefix", finetune_prefix),
     Wrong("finetune_parameters", "prefix", finetune_contains, "contains"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, same
+from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect, same
 from course_utils.lessons.gated_branches._shared import Branch, branches, expect_gradients, flops, flops_alone
 
 route = exercise(__file__)
@@ -41,9 +41,18 @@ def _cases(trial: Trial, few: bool = False) -> Iterator[tuple[Branch, Branch, Te
         yield a, b, trial.randn(1, x.shape[1], requires_grad=True), torch.tensor([open_a])
 
 
-def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor) -> Tensor:
+def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor, within: Page | None = None) -> Tensor:
     show = f"route(branch_a, branch_b, x of {len(x)} rows, gate with {int(gate.sum())} True)"
-    return trial.tensor(trial.call(a, b, x, gate, show=show))
+    try:
+        return trial.tensor(trial.call(a, b, x, gate, show=show, within=within))
+    except AnswerRaised as raised:
+        # Vectors went well before: a mask with a vector's dimensions chooses, when a branch has run on all rows.
+        on_all = any(len(rows) == len(x) for branch in (a, b) for rows in branch.inputs)
+        unaligned = x.dim() > 2 and "must match the size of tensor" in str(raised.error)
+        if on_all and unaligned and gate.any() and not gate.all():
+            got = f"a branch on all {len(x)} rows, and then: {raised.error}"[:160]
+            raise Missed("choose afterwards", expected="each branch on its own rows", got=got) from None
+        raise
 
 
 def _row_by_row(a: Branch, b: Branch, x: Tensor, gate: Tensor) -> Tensor:
@@ -115,8 +124,21 @@ def _(trial: Trial) -> None:
         for rows in (4, 1):
             a, b, x = branches(trial, "vectors")
             x = trial.randn(rows, x.shape[1], requires_grad=True)
-            _routed(trial, a, b, x, torch.full((rows,), open_a))
             idle = b if open_a else a
+            page = Page.under(idle)
+            _routed(trial, a, b, x, torch.full((rows,), open_a), page)
             if idle.inputs:
                 given = max(len(value) for value in idle.inputs)
                 raise Missed(_needless_call(idle, rows), expected="no call", got=f"a call with {given} rows")
+            expected = "weights that nobody reads where the branch has no rows"
+            expect(not page.was_read, "choose afterwards", expected=expected, got="they are read")
+
+
+@route.claim("keeps the branches' dtype", weight=0.5)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        for gate in ([True, False, True], [True, True, True], [False, False, False]):
+            a, b, x = branches(trial, "vectors")
+            x = trial.randn(3, x.shape[1]).to(dtype)
+            got = _routed(trial, a.to(dtype), b.to(dtype), x, torch.tensor(gate))
+            expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))

@@ -36,14 +36,14 @@ class _CountedTanh(nn.Module):
 
 
 class _Shift(nn.Module):
-    """Adds a buffer that is not in the state dict."""
+    """Adds a buffer that is not in the state dict; in eval mode it takes it away."""
 
     def __init__(self, columns: int) -> None:
         super().__init__()
         self.register_buffer("shift", torch.zeros(columns), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.shift
+        return x + self.shift if self.training else x - self.shift
 
 
 def plain(columns: int, classes: int) -> nn.Sequential:
@@ -211,6 +211,7 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
         got = trial.tensor(ensemble.call_with_models(x, what=what))
         if what == "models":
             otherwise = {"state dict": ensemble.with_state_of_first(parameters=False, buffers=True)}
+            otherwise["modes"] = [copy.deepcopy(model).eval() for model in ensemble.models]
         else:
             otherwise = {"modes": [copy.deepcopy(model).train() for model in ensemble.models]}
         readings = {key: ensemble.outputs(xs, models) for key, models in otherwise.items()}

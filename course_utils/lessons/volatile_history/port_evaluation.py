@@ -45,7 +45,7 @@ def _(trial: Trial) -> None:
     _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
 
 
-@port_evaluation.claim("returns outputs without history, on the CPU")
+@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way")
 def _(trial: Trial) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = [x.to(device) for x in _shared.draw_batches(trial, 3, 5)]
@@ -56,6 +56,9 @@ def _(trial: Trial) -> None:
     for got in outputs:
         expect_no_history(got, "volatile" if warned else "recorded")
         expect(got.device.type == "cpu", expected="an output on the CPU", got=f"one on {got.device}")
+    model, batches = _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5)
+    recorded = _shared.records(lambda: _outputs(trial, model, batches, 2))
+    expect(not recorded, "detached", expected="nothing recorded", got="autograd saved tensors for backward")
 
 
 @port_evaluation.claim("leaves the grad mode as it found it, on or off")
