@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_utils import Lesson, progress, reset_progress
+from course_utils import Lesson, drill, progress, reset_progress
 from course_utils.progress import store
 from course_utils.progress.history import attempts, record, told
 from course_utils.progress.tables import Remembered
@@ -107,3 +107,19 @@ def test_a_file_of_the_first_edition_gets_the_table_with_its_next_attempt(progre
 def test_no_attempt_stores_nothing(progress_file, status):
     assert record("detach", "snapshot", earned=0, possible=1, status=status, told={ALIAS: "x"}) is None
     assert told() == ()
+
+
+def test_a_drill_asks_about_what_is_open_then_about_what_was_cleared_longest_ago(progress_file):
+    assert drill().because == ""
+    Lesson("detach").check("snapshot", lambda x: x.detach())
+    Lesson("leaf_tensors").check("make_weight", lambda rows, columns: torch.zeros(rows, columns))
+    opened = {row.home.partition("/")[0] for row in told()}
+    assert {"detach"} < opened <= {"detach", "leaf_tensors", "requires_grad"}
+    made = drill()
+    assert made.topic in {"edits", "leaves", "flags"}
+    assert "is still open" in repr(made) and "is still open" in made._repr_html_()
+    record("leaf_tensors", "make_weight", earned=2, possible=2, status="passed", held=["all"])
+    assert {drill().topic for _ in range(5)} == {"edits"}
+    record("detach", "snapshot", earned=1, possible=1, status="passed", held=["all"])
+    assert {drill().topic for _ in range(5)} <= {"leaves", "flags"} and "longest ago" in drill().because
+    assert drill("hooks").because == ""

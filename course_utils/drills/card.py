@@ -84,6 +84,7 @@ def drill_html(drill: Drill) -> str:
     """A drill as a card: the program, what is asked, and the cell to answer with."""
     blocks = [
         element("h4", _title(drill), style=_HEADING),
+        *([paragraph(drill.because)] if drill.because else []),
         paragraph(task(drill)),
         typed(_numbered(drill)),
         html_lines(questions(drill)),
@@ -97,6 +98,7 @@ def drill_text(drill: Drill) -> str:
     """The same as text of at most 88 columns."""
     blocks = [
         _title(drill),
+        *([wrap(drill.because, "  ", "  ")] if drill.because else []),
         wrap(task(drill), "  ", "  "),
         text_typed(_numbered(drill), "  "),
         text_lines(questions(drill), "  "),

@@ -18,6 +18,7 @@ from course_utils.base.text import describe
 from course_utils.checks.exercise import Misconception, Predict, Trial
 from course_utils.checks.judge import Rule, judge
 from course_utils.checks.score import Claim
+from course_utils.drills.due import due
 
 if TYPE_CHECKING:
     from course_utils.drills.card import DrillScore
@@ -29,8 +30,8 @@ _FRESH_SEEDS = 1_000_000
 _WRONG = "wrong"
 
 
-def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
-    """A small autograd program to read, and a few questions about it.
+def drill(topic: str | None = None, seed: int | str | None = None, level: int = 1) -> Drill:
+    """A small autograd program to read, and questions about it; without a topic, on what you have yet to clear up.
 
     The program is not run before you answer. The same topic, level and seed give the same program on every machine;
     the answers come from PyTorch.
@@ -39,7 +40,9 @@ def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
         topic: ``"flags"`` (what requires grad), ``"leaves"`` (what is a leaf, whose ``.grad`` is filled), ``"modes"``
             (where grad mode is on), ``"edits"`` (what in-place edits do to backward), ``"gates"`` (which branches run,
             None or zeros), ``"hooks"`` (which fires, what it sees), ``"functions"`` (what is kept for backward),
-            ``"scale"`` (which divisor accumulation needs) or ``"in_dims"`` (which ``in_dims`` do a loop's work).
+            ``"scale"`` (which divisor accumulation needs) or ``"in_dims"`` (which ``in_dims`` do a loop's work). None
+            takes what the course remembers of you: a misconception that is still open, else the one that was cleared up
+            longest ago, else any.
         seed: a whole number or a text, for example a student's number. None draws a fresh one and shows it.
         level: 1 to 3. Each level has something to think about that the one below it has not.
 
@@ -54,6 +57,9 @@ def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
         >>> drill("flags", seed=7).seed
         7
     """
+    because = ""
+    if topic is None:
+        topic, because = due(TOPICS)
     if topic not in TOPICS:
         raise ValueError(explain(f"drill({describe(topic)}) was asked for.", "one of " + ", ".join(TOPICS) + "."))
     if level not in LEVELS:
@@ -64,7 +70,7 @@ def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
     from course_utils.drills.programs import Draw
 
     writer = importlib.import_module(f"course_utils.drills.{topic}")
-    return Drill(topic, level, seed, writer.write(Draw(f"{topic}/{level}/{seed}"), level))
+    return Drill(topic, level, seed, writer.write(Draw(f"{topic}/{level}/{seed}"), level), because)
 
 
 def _seed(seed: Any) -> int | str:
@@ -101,12 +107,14 @@ class Drill:
         level: 1 to 3.
         seed: what it was made from; the same seed gives it again.
         program: the program itself, as plain data.
+        because: why this topic was drawn, as a sentence; empty where it was asked for.
     """
 
     topic: str
     level: int
     seed: int | str
     program: Program
+    because: str = ""
 
     @property
     def code(self) -> str:

@@ -878,6 +878,7 @@ WRONG = (
     Wrong("hard_gate", "scaled", gate_product, "a product"),
     Wrong("hard_gate", "sampled", gate_gumbel, "gumbel_softmax"),
     Wrong("hard_gate", "comparison", hard),
+    Wrong("hard_gate", "comparison", lambda logit: (logit > 0).float(), "float()"),
     Wrong("hard_gate", "zero gradient", lambda logit: torch.sigmoid(logit).round(), "round"),
     Wrong("hard_gate", "zero gradient", lambda logit: (logit.sign() + 1) / 2, "sign"),
     Wrong("hard_gate", "soft", torch.sigmoid),

@@ -953,6 +953,14 @@ def gradient_non_leaf(model, x):
     return x.grad
 
 
+def gradient_of_clone(model, x):
+    """A clone of a flagged ``x`` is no leaf."""
+    with torch.enable_grad():
+        own = x.clone().requires_grad_()
+        model(own).sum().backward()
+    return own.grad
+
+
 def gradient_fills(model, x):
     with torch.enable_grad():
         leaf = x.detach().clone().requires_grad_()
@@ -1180,6 +1188,7 @@ WRONG = (
     Wrong("input_gradient", "accumulated", gradient_fills_x, "fills x.grad"),
     Wrong("input_gradient", "accumulated", gradient_accumulated),
     Wrong("input_gradient", "non-leaf", gradient_non_leaf),
+    Wrong("input_gradient", "non-leaf", gradient_of_clone, "of a clone"),
     Wrong("input_gradient", "fills", gradient_fills),
     Wrong("input_gradient", "clears", gradient_clears),
     Wrong("input_gradient", "flags", gradient_flags),

@@ -78,7 +78,7 @@ def _(trial: Trial) -> None:
     expect(moved, "nothing done", expected="the open branch has been trained", got="its weights as they were")
 
 
-@run_clinic.claim("computes what the script computes: the logits, a loss a batch, an accuracy an epoch", weight=0)
+@run_clinic.claim("computes what the script computes: the logits, one loss per batch, one accuracy per epoch", weight=0)
 def _(trial: Trial) -> None:
     for use_a in (True, False):
         patient, epochs = Patient(trial, use_a=use_a), trial.integer(1, 3)

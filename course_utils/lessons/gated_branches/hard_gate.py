@@ -25,9 +25,13 @@ def _logits(trial: Trial) -> Iterator[Tensor]:
 
 def _gate(trial: Trial, logit: Tensor) -> Tensor:
     got = trial.tensor(trial.call(logit), shape=logit.shape)
+    _expect_dtype(got, logit)
+    return got
+
+
+def _expect_dtype(got: Tensor, logit: Tensor) -> None:
     key = "dtype" if got.is_floating_point() else "comparison"
     expect(got.dtype == logit.dtype, key, expected=str(logit.dtype), got=str(got.dtype))
-    return got
 
 
 @hard_gate.claim("is 1 where the logit is positive and 0 where it is negative", weight=0, gate=True)
@@ -35,7 +39,9 @@ def _(trial: Trial) -> None:
     for values in _logits(trial):
         expected = (values > 0).to(values.dtype)
         for logit in (values.clone(), values.clone().requires_grad_()):
-            got = _gate(trial, logit).detach()
+            got = trial.tensor(trial.call(logit), shape=logit.shape).detach()
+            expect(got.is_floating_point(), "comparison", expected=str(logit.dtype), got=str(got.dtype))
+            got = got.to(logit.dtype)  # a gate in float32 is told first whether it learns
             if torch.allclose(got, expected, atol=1e-3):
                 continue
             wrong = (got - expected).abs().flatten().argmax()
@@ -63,9 +69,10 @@ def _steps_behind(got: Tensor) -> set[str]:
 def _expect_slope(trial: Trial, values: Tensor) -> None:
     logit = values.clone().requires_grad_()
     source = logit * 1  # an inner tensor, so that a fresh leaf in the answer is told from a path to the logit
-    got = _gate(trial, source)
+    got = trial.tensor(trial.call(source), shape=source.shape)
     key = "fresh leaf" if got.requires_grad else "comparison"
     expect(got.grad_fn is not None, key, expected="a path to the logit", got="no grad_fn")
+    _expect_dtype(got, source)
     upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
     found = edited_gradient(got, logit, upstream, "saved output", "comparison")
     if found is None:

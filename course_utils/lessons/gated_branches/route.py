@@ -80,7 +80,7 @@ def _wrong_rows(got: Tensor, a: Branch, b: Branch, x: Tensor, gate: Tensor, expe
     if same(got, _row_by_row(a, b, x, ~gate)):
         return Missed("swapped", expected="branch_a where the gate is True", got="branch_b there")
     if same(got, a.layers(x)) or same(got, b.layers(x)):
-        return Missed("one gate", expected="one decision a row", got="one branch for all rows")
+        return Missed("one gate", expected="one decision per row", got="one branch for all rows")
     wrong = [i for i in range(len(x)) if not same(got[i], expected[i])]
     key, shown = ("", "other values") if got[wrong].any() else ("left out", "zeros")
     return Missed(key, expected="row by row what its own branch returns", got=f"{shown} in row {wrong[0]}")
@@ -110,7 +110,7 @@ def _(trial: Trial) -> None:
                 raise Missed(key, expected=f"{own} rows for {name}", got=f"{count} of {len(x)} rows")
 
 
-@route.claim("costs the FLOPs of one branch a row, forward and backward")
+@route.claim("costs the FLOPs of one branch per row, forward and backward")
 def _(trial: Trial) -> None:
     for a, b, x, gate in _cases(trial, few=True):
         budget = sum(flops_alone(branch, x[rows]) for branch, rows in ((a, gate), (b, ~gate)) if rows.any())

@@ -145,7 +145,7 @@ def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:
         torch.set_grad_enabled(True)  # as the claim's thread had it
         return seen
 
-    called = f"stream_predictions(model, batches), grad mode {_mode_words(modes[1:])}"
+    called = f"stream_predictions(model, batches), the caller's mode set to {_mode_words(modes[1:])}"
     return trial.run(drive, called=called, watch={"model": model})
 
 
@@ -157,7 +157,7 @@ def _(trial: Trial) -> None:
         on_is_kept = all(after for after, before in zip(seen, expected, strict=True) if before)
         constant = "always on" if on_is_kept else "leak" if seen[-1] == modes[-1] else "plain call"
         key = constant if len(set(modes)) == 1 else "remembered"
-        wanted = f"on, off after each step: {_mode_words(expected)}"
+        wanted = f"the mode at first, after each item and after the loop: {_mode_words(expected)}"
         expect(seen == expected, key, expected=wanted, got=_mode_words(seen))
 
 

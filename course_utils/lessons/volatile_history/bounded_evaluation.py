@@ -16,7 +16,7 @@ bounded_evaluation = exercise(__file__)
 # Sizes that tell by the growth what is kept. Four hidden layers: recorded, they are alive together, else two at a time.
 _ROWS, _INPUTS, _HIDDEN, _OUTPUTS = 16, 4, 64, 8
 _BATCH_BYTES, _OUTPUT_BYTES = _ROWS * _INPUTS * 8, _ROWS * _OUTPUTS * 8
-# A Python float a batch in a tensor is no leak: 16 bytes of growth a batch are left alone.
+# A Python float per batch in a tensor is no leak: 16 bytes of growth per batch are left alone.
 _GROWTH_BYTES = 16
 
 
@@ -92,7 +92,7 @@ def _(trial: Trial) -> None:
         key = "outputs kept"
     else:
         key = "batches kept" if growth >= _BATCH_BYTES else "sums kept"
-    growing = f"{format_bytes(few)}, then {format_bytes(many)}: {format_bytes(round(growth))} more a batch"
+    growing = f"{format_bytes(few)}, then {format_bytes(many)}: {format_bytes(round(growth))} more per batch"
     raise Missed(key, expected="the same peak for 3 and for 9 batches", got=growing)
 
 

@@ -30,7 +30,7 @@ def _expect_grad_mode_kept(trial: Trial, key: str) -> None:
     expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
 
 
-@port_evaluation.claim("returns a list with one output a batch, in their order", weight=0, gate=True)
+@port_evaluation.claim("returns a list with one output per batch, in their order", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
     batches = _shared.draw_batches(trial, trial.integer(2, 3), 7, trial.integer(5, 6), 4)
@@ -61,7 +61,7 @@ def _(trial: Trial) -> None:
     expect(not recorded, "detached", expected="nothing recorded", got="autograd saved tensors for backward")
 
 
-@port_evaluation.claim("leaves the grad mode as it found it, on or off")
+@port_evaluation.claim("leaves the grad mode as it found it, on or off, with outputs that have no history")
 def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, 2 batches"), (False, "model, 2 batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
