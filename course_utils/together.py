@@ -139,7 +139,7 @@ def _minimize(
 ) -> None:
     optimizer = kind(params, **options)
 
-    def closure() -> Tensor:
+    def closure() -> Any:
         optimizer.zero_grad()
         value = loss()
         value.backward(inputs=params)
