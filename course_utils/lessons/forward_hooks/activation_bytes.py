@@ -188,7 +188,7 @@ def _(trial: Trial) -> None:
         model.head.register_forward_hook(lambda *_: seen.append(1))
         model.encoder[0].register_forward_pre_hook(lambda *_: seen.append(1))
         _sizes(trial, model, trial.randn(4, 3), f"model in {'training' if training else 'eval'} mode, x")
-        expect_training_flags(model, flags, "flags")
+        expect_training_flags(model, flags, "flags", "one flag")
         seen.clear()
         model(trial.randn(4, 3))
         expect(len(seen) == 2, "cleared others", expected="2 hooks of others called", got=str(len(seen)))
@@ -197,8 +197,11 @@ def _(trial: Trial) -> None:
 @activation_bytes.claim("leaves no hooks of its own, also when the forward pass raises, and lets the error through")
 def _(trial: Trial) -> None:
     model = layers(trial)
+    model.act.training = False
+    flags = training_flags(model)
     _sizes(trial, model, trial.randn(4, 3))
     expect_hooks(model, 0, "left on")
+    expect_training_flags(model, flags, "flags", "one flag")
     for kind, x in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
         model = layers(trial)
         if kind is Unlucky:
