@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_utils.catalogue import find
-from course_utils.checks.misconceptions import LESSONS, Misconception, read
 from course_utils.leaks.holders import CACHE_OF
 from course_utils.leaks.keeping import parsed
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding
+
+_LESSONS = Path(__file__).resolve().parents[1] / "lessons"
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,12 @@ def behind(found: Finding) -> Behind | None:
     if not key:
         return None
     lesson, exercise, name = key.split("/", 2)
-    known: Misconception = read(LESSONS / lesson / f"{exercise}.toml")["misconceptions"][name]
-    if not known.explained:
-        return None
-    lesson, heading = known.explained
-    return Behind(known.name, f"notebooks/{find(lesson).notebook}.ipynb", heading, key)
+    # Not by course_utils.checks: what judges is loaded anew for a student's code, and nothing else may hold on to it.
+    text = (_LESSONS / lesson / f"{exercise}.toml").read_text(encoding="utf-8")
+    known = tomllib.loads(text)["misconceptions"][name]
+    explained = known["explained"]
+    lesson, heading = (lesson, explained) if isinstance(explained, str) else explained
+    return Behind(known["name"], f"notebooks/{find(lesson).notebook}.ipynb", heading, key)
 
 
 def advice(found: Finding) -> str:

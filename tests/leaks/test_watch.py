@@ -10,7 +10,6 @@ import torch
 from torch.nn.modules import module as hooks
 
 from course_utils import watch_growth
-from course_utils.checks.misconceptions import LESSONS
 from course_utils.leaks.advice import behind
 from tests.leaks.drive import SCRIPTS, watched
 
@@ -114,7 +113,9 @@ def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
     (found,) = watched(SCRIPTS / f"{name}.py").findings
     course = behind(found)
     lesson, exercise, key = course.key.split("/", 2)
-    fields = tomllib.loads((LESSONS / lesson / f"{exercise}.toml").read_text(encoding="utf-8"))
+    root = Path(__file__).resolve().parents[2]
+    fields = tomllib.loads(
+        (root / "course_utils" / "lessons" / lesson / f"{exercise}.toml").read_text(encoding="utf-8")
+    )
     assert fields["misconceptions"][key]["name"] == course.name
-    notebook = Path(__file__).resolve().parents[2] / course.notebook
-    assert course.heading in notebook.read_text(encoding="utf-8")
+    assert course.heading in (root / course.notebook).read_text(encoding="utf-8")
