@@ -246,7 +246,7 @@ class Births:
     def _made_for(self, args: tuple) -> list[Birth]:
         """Takes the call's own batch, and what was made after it, out of the last call's births."""
         window = self._windows[-1][1] if self._windows else []
-        given = {id(arg.untyped_storage()) for arg in args if type(arg) is torch.Tensor and arg.layout is torch.strided}
+        given = {id(storage) for arg in args if type(arg) is torch.Tensor for storage in storages_of(arg)}
         first = next((place for place, birth in enumerate(window) if birth.key in given and birth() is not None), None)
         if first is None or any(birth.in_backward for birth in window[first:]):
             return []

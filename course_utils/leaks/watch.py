@@ -5,13 +5,14 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 import torch
 
 from course_utils.base.errors import explain
-from course_utils.base.text import describe
+from course_utils.base.text import describe, message_of
 from course_utils.leaks.births import Birth, Births, Kept
 from course_utils.leaks.calls import Calls
 from course_utils.leaks.findings import GrowthReport
@@ -68,6 +69,7 @@ class watch_growth:
         self._links: dict[int, list[tuple[int, Link]]] = {}
         self._stepped = self.stopped = False
         self._entered = self._running = False
+        self._failure = ""
         self._pid = os.getpid()
         self._last: GrowthReport | None = None
         self._after: tuple[int, Any] | None = None
@@ -95,7 +97,7 @@ class watch_growth:
     def stop(self) -> None:
         """Ends watching before the block does: operations run at their own speed again."""
         if self._running:
-            self.stopped = True
+            self.stopped = not self._failure
             self._leave()
 
     def _leave(self) -> None:
@@ -125,7 +127,11 @@ class watch_growth:
 
     def _begins(self, module: torch.nn.Module, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
-            self._tick(type(module).__name__, args)
+            try:
+                self._tick(type(module).__name__, args)
+            except Exception as error:  # a fault of the watch's own is no reason to end somebody's training
+                self._failure = message_of(error)
+                self.stop()
 
     def _tick(self, name: str, args: tuple = ()) -> None:
         births = self._births
@@ -158,7 +164,11 @@ class watch_growth:
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
-        return build_report(self._births, self._links, self._modules, self.warm_up, self.limit_bytes)
+        report = build_report(self._births, self._links, self._modules, self.warm_up, self.limit_bytes)
+        if self._failure:
+            note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
+            return replace(report, unwatched=(*report.unwatched, note))
+        return report
 
 
 def _sample(kept: Kept) -> list[Birth]:

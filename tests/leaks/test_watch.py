@@ -119,3 +119,13 @@ def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
     )
     assert fields["misconceptions"][key]["name"] == course.name
     assert course.heading in (root / course.notebook).read_text(encoding="utf-8")
+
+
+def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
+    kept: list = []
+    with watch_growth() as growth:
+        leak(10, kept)
+        monkeypatch.setattr(growth._births, "next_call", lambda args: 1 / 0)
+        leak(10, kept)
+    assert len(kept) == 20
+    assert "The watch failed at call 10 and ended there (ZeroDivisionError" in str(growth.report())
