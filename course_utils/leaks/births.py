@@ -178,7 +178,10 @@ class Births:
             birth.kept = False
             birth.in_backward = graph_task() >= 0
             live[key] = birth
-            if op is OLD and (self.every > 1 or birth.in_backward):
+            # Met, and made elsewhere: by another thread or a loader, perhaps all at once. What compiled code made has a
+            # history, or is met after such code ran.
+            made_here = op is not OLD or self.compiled or tensor.grad_fn is not None
+            if not made_here or (op is OLD and (self.every > 1 or birth.in_backward)):
                 birth.call, birth.site, birth.device = BEFORE, NOWHERE, tensor.device
                 return
             number, window = windows[-1]
