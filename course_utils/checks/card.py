@@ -177,9 +177,9 @@ def _verdict(score: Score) -> str:
 def _next_step(score: Score) -> str:
     if score.status == "passed":
         return ""
-    hint = f"`lesson.hint({score.exercise!r})` gives a hint."
+    hint = f"`lesson.hint({score.exercise!r})` gives a hint." if score.lesson else ""  # else a teacher's own exercise
     if score.status == "not attempted":
-        return f"Write your answer, run its cell, then this one again. {hint}"
+        return f"Write your answer, run its cell, then this one again. {hint}".strip()
     steps = [claim.next_step for claim in _in_order(score) if _kind(claim) is _FAILS and claim.next_step]
     return steps[0] if steps else hint
 

@@ -32,6 +32,7 @@ from tests.classroom.stand_in import StandIn
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+HIDDEN = "\n### BEGIN HIDDEN TESTS\nassert snapshot(torch.ones(3)).sum() == 3\n### END HIDDEN TESTS"
 LATIN_1 = os.fsdecode(b"M\xfcller")  # as a zip made on Windows unpacks
 
 
@@ -193,9 +194,14 @@ def test_what_a_front_end_leaves_in_a_source_does_not_matter(course):
 @pytest.mark.parametrize(
     ("id", "change", "rule"),
     [
-        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(points=3), "points"),
+        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(points=-1), "points"),
         ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(grade_id="detach-mean_loss-check"), "grade-id"),
         ("snapshot-check", lambda cell: cell.update(source="print(1)"), "check-call"),
+        ("snapshot-check", lambda cell: cell.update(source=cell.source + HIDDEN), "check-call"),
+        ("snapshot-check", lambda cell: cell.update(source='lesson.check("snapshott", snapshot)'), "exercise"),
+        ("snapshot-check", lambda cell: cell.update(source="!ls\nassert True"), "syntax"),
+        ("snapshot", lambda cell: cell.update(source=cell.source + HIDDEN), "hidden-tests"),
+        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(locked=False), "role"),
         ("snapshot", lambda cell: cell.metadata.nbgrader.update(schema_version=4), "schema"),
         (
             "snapshot",

@@ -7,6 +7,7 @@ Every path and setting comes from nbgrader's own configuration, so that a course
 from __future__ import annotations
 
 import glob
+import json
 import logging
 import os
 import re
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from nbgrader.apps.api import NbGraderAPI
 
 CONFIG = "nbgrader_config.py"
+HIDDEN_TESTS = "hidden_tests"  # metadata of a check cell on its way to whoever grades
 REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
 # What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
 FILTERS = {
@@ -165,6 +167,21 @@ class ClassFolder:
         folder = self.path("submitted", student, assignment)
         topic = assignment.partition("_")[2] or assignment
         return read_submission(folder, student=student, assignment=assignment, mark=f'"{topic}-')
+
+    def to_grade(self, assignment: str) -> str:
+        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
+        text = self.notebook("release", assignment).read_text(encoding="utf-8")
+        with self.gradebook() as gradebook:
+            found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
+            known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
+        notebook, hidden = json.loads(text), False
+        for cell in notebook["cells"]:
+            grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
+            if cell["cell_type"] == "code" and grading.get("grade") and not grading.get("solution"):
+                full = known.get(grading.get("grade_id")) or source
+                if full != source:
+                    cell["metadata"][HIDDEN_TESTS], hidden = full, True
+        return json.dumps(notebook) if hidden else text
 
     def report(self, assignment: str, student: str) -> Path:
         """Where the result of grading it is kept."""

@@ -37,7 +37,7 @@ class _Desk:
 
     def __init__(self, course: ClassFolder, books: Books, assignment: str) -> None:
         self.course, self.books, self.assignment = course, books, assignment
-        self.released = course.notebook("release", assignment).read_text(encoding="utf-8")
+        self.released = course.to_grade(assignment)
         self.rows: dict[str, Row] = {}
 
     def change(self, student: str, **changes: Any) -> None:
