@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from course_utils.classroom.course.folder import ClassFolder
@@ -115,12 +116,31 @@ def _grade(options: argparse.Namespace) -> int:
     crew = Crew(options.scheduler, options.workers, options.sandbox)
     outcomes = grade(course, assignments, crew, students=options.student, again=options.again)
     print("\n\n\n".join(class_table(outcome.assignment, outcome.rows) for outcome in outcomes))
+    _say_what_to_mark(course, assignments)
     if all(outcome.complete for outcome in outcomes):
         return 0
     print(
         "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
     )
     return 1
+
+
+def _settle(course: ClassFolder, assignments: Sequence[str]) -> bool:
+    """Late penalties as marks and deadlines are now; False where one could not be set."""
+    from course_utils.classroom.books.gradebook import settle
+    from course_utils.classroom.course.lock import only_one
+
+    with only_one(course.root):
+        refused = settle(course, assignments)
+    print("".join(f"{line}\n" for line in refused), end="", file=sys.stderr)
+    return not refused
+
+
+def _say_what_to_mark(course: ClassFolder, assignments: Sequence[str]) -> None:
+    from course_utils.classroom.books.marks import still_to_mark
+
+    lines = [line for name in assignments if (line := still_to_mark(course, name))]
+    print("".join(f"\n{line}" for line in lines) + "\n" * bool(lines), end="")
 
 
 def _seeds(options: argparse.Namespace) -> int:
@@ -140,7 +160,7 @@ def _feedback(options: argparse.Namespace) -> int:
     assignments = course.choose(options.assignments)
     if not options.assignments:  # those of which something is graded
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
-    failed = False
+    failed = not _settle(course, assignments)
     for assignment in assignments:
         files = feedback(course, assignment, options.student)
         written = sum(not file.withheld for file in files)
@@ -151,6 +171,7 @@ def _feedback(options: argparse.Namespace) -> int:
             elif file.names:
                 print(f"  {file.student}: look at it first, it names {', '.join(file.names)}")
         failed = failed or written < len(files)
+    _say_what_to_mark(course, assignments)
     return int(failed)
 
 
@@ -158,9 +179,12 @@ def _export(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.export import export
 
     course = ClassFolder(options.course)
-    for path in export(course, course.choose(options.assignments), options.to or course.root / "export"):
+    assignments = course.choose(options.assignments)
+    settled = _settle(course, assignments)
+    for path in export(course, assignments, options.to or course.root / "export"):
         print(f"wrote {path}")
-    return 0
+    _say_what_to_mark(course, assignments)
+    return int(not settled)
 
 
 if __name__ == "__main__":

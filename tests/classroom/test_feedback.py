@@ -308,6 +308,7 @@ def test_outcomes_and_misunderstandings_are_exported(graded, tmp_path):
     assert rows["ada", "snapshot"]["outcome"] == "wrong"
     assert rows["ada", "snapshot"]["misconceptions"] == "detach() makes a copy"
     assert rows["grace", "snapshot"]["earned"] == "1"
+    assert (rows["grace", "written"]["earned"], rows["grace", "written"]["by_hand"]) == ("", "to mark")
     with open(tmp_path / "misunderstood.csv", newline="") as file:
         first = next(csv.DictReader(file))
     assert first == {

@@ -148,11 +148,82 @@ def test_a_mark_that_a_person_gave_outlives_grading_again(course, here):
         gradebook.db.commit()
     grade(course, [DETACH], here)
     assert marks(course, "ada")["written"] == (None, 2.0, False), "nothing changed, so nothing was entered"
-    grade(course, [DETACH], here, again=True)
-    assert marks(course, "ada")["stop_gradient_round"] == (None, 1.5, True)
-    assert marks(course, "ada")["written"] == (None, 2.0, True)
+    outcomes = grade(course, [DETACH], here, again=True)
+    assert marks(course, "ada")["stop_gradient_round"] == (None, 1.5, False), "the answer is the same"
+    assert marks(course, "ada")["written"] == (None, 2.0, False)
+    assert "1.5 by hand" in class_table(DETACH, outcomes[0].rows) and row(outcomes, "ada").remarks == ()
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(DETACH, "ada").score == 4.0
+
+
+def give(course, student, name, score):
+    """Marks an answer as the Formgrader does."""
+    with course.gradebook() as gradebook:
+        found = gradebook.find_grade(f"detach-{name}", DETACH, DETACH, student)
+        found.manual_score, found.needs_manual_grade = score, False
+        gradebook.db.commit()
+
+
+def test_a_mark_is_kept_while_the_answer_is_the_same_and_said_where_it_is_not(course, here):
+    hand_in(course, "ada", DETACH, {"written": "Because."})
+    grade(course, [DETACH], here)
+    give(course, "ada", "written", 2.0)
+    release = course.notebook("release", DETACH)
+    release.write_text(release.read_text().replace("memory", "memmory", 1))  # a typo mended, the other way round
+    here.graded.clear()
+    grade(course, [DETACH], here)
+    assert here.graded and marks(course, "ada")["written"] == (None, 2.0, False)
+    hand_in(course, "ada", DETACH, {"written": "Because.", "snapshot": "x = 1"})
+    grade(course, [DETACH], here)
+    assert marks(course, "ada")["written"] == (None, 2.0, False), "another answer is another answer's business"
+    hand_in(course, "ada", DETACH, {"written": "Because of the graph.", "snapshot": "x = 1"})
+    outcomes = grade(course, [DETACH], here)
+    assert marks(course, "ada")["written"] == (None, 2.0, True)
+    (said,) = row(outcomes, "ada").remarks
+    assert said.startswith("The answer to written is another than the one that got 2 points by hand")
+    for _ in range(2):
+        (line,) = [x for x in class_table(DETACH, outcomes[0].rows).splitlines() if x.startswith("ada")]
+        assert line.endswith("2? by hand") and line.split()[1] == "3+?"
+        outcomes = grade(course, [DETACH], here, again=True)
+    give(course, "ada", "written", 1.0)
+    (line,) = [x for x in class_table(DETACH, grade(course, [DETACH], here)[0].rows).splitlines() if x[:3] == "ada"]
+    assert line.endswith("1 by hand") and line.split()[1] == "2"
+
+
+def test_every_command_says_what_is_still_to_mark(course, here, capsys, monkeypatch):
+    for student in ("ada", "bob"):
+        hand_in(course, student, DETACH, {"written": "Because.", "snapshot": "# outcome: review by hand"})
+    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
+    give_to = ["still to mark: 4 (detach-snapshot-check 2, detach-written 2)"]
+    for command in ("grade", "feedback", "export"):
+        assert main([command, "--course", str(course.root), DETACH]) == 0
+        assert capsys.readouterr().out.endswith(f"\n{DETACH}: {give_to[0]}\n")
+    for student in ("ada", "bob"):
+        give(course, student, "written", 2.0)
+        give(course, student, "snapshot-check", 0.5)
+    assert main(["export", "--course", str(course.root), DETACH]) == 0
+    assert "still to mark" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["grade", "feedback", "export"])
+def test_penalties_follow_marks_and_deadlines_at_every_command(command, course, monkeypatch):
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
+    course = ClassFolder(course.root)
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
+    for student in ("ada", "bob"):
+        answers = {"snapshot": "x", "written": "Because."}
+        hand_in(course, student, DETACH, answers, timestamp="2027-03-01 13:30:00 UTC")
+    grade(course, [DETACH], Here())
+    give(course, "ada", "written", 2.0)
+    with course.gradebook() as gradebook:
+        gradebook.grant_extension(DETACH, "bob", hours=2)
+    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: Here())
+    assert main([command, "--course", str(course.root), DETACH]) == 0
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(DETACH, "ada").late_submission_penalty == 3.0
+        assert not gradebook.find_submission(DETACH, "bob").late_submission_penalty
 
 
 def test_a_gradebook_that_does_not_know_a_graded_cell_is_left_as_it_was(course):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from course_utils.base.files import write_whole
 from course_utils.classroom.books.kept import kept, without_texts
+from course_utils.classroom.books.marks import Mark, marks_of
 from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
 from course_utils.classroom.course import spreadsheet
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
 
+Line = tuple[object, ...]
 SCORES = ("raw_score", "late_submission_penalty", "score", "max_score")
 
 
@@ -30,10 +32,11 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
         for student in course.submitters(assignment)
         if (found := kept(course.report(assignment, student)))
     ]
+    marks = {assignment: marks_of(course, assignment) for assignment in assignments}
     counts = count(reports)
     written = [
         write_whole(target / "grades.csv", spreadsheet.as_csv(_marks(course, assignments))),
-        write_whole(target / "outcomes.csv", spreadsheet.as_csv(_outcomes(reports))),
+        write_whole(target / "outcomes.csv", spreadsheet.as_csv(_outcomes(reports, marks))),
         write_whole(target / "misunderstood.csv", as_csv(counts)),
         write_whole(target / "misunderstood.md", as_markdown(counts)),
     ]
@@ -44,16 +47,24 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
     return written
 
 
-def _outcomes(reports: Iterable[Report]) -> Iterator[tuple[str, ...]]:
-    yield ("assignment", "student", "exercise", "earned", "possible", "outcome", "said", "misconceptions")
+def _outcomes(reports: Iterable[Report], marks: Mapping[str, Mapping[str, Mapping[str, Mark]]]) -> Iterator[Line]:
+    yield ("assignment", "student", "exercise", "earned", "possible", "outcome", "by_hand", "said", "misconceptions")
     for report in reports:
         for result in report.exercises:
-            earned, possible = f"{result.earned:g}", f"{result.possible:g}"
-            head = (report.assignment, report.student, result.exercise, earned, possible, result.outcome)
-            yield (*head, result.said or "", "; ".join(result.misconceptions))
+            mark = marks[report.assignment].get(report.student, {}).get(result.grade_id)
+            score = result.earned if mark is None else mark.score
+            earned = "" if score is None else f"{score:g}"  # what is still to be marked is not 0
+            head = (report.assignment, report.student, result.exercise, earned, f"{result.possible:g}", result.outcome)
+            yield (*head, _by_hand(mark), result.said or "", "; ".join(result.misconceptions))
 
 
-def _marks(course: ClassFolder, assignments: Sequence[str]) -> Iterator[tuple[object, ...]]:
+def _by_hand(mark: Mark | None) -> str:
+    if mark is None or (mark.given is None and not mark.waits):
+        return ""
+    return "to mark" if mark.given is None else "answered anew" if mark.waits else "marked"
+
+
+def _marks(course: ClassFolder, assignments: Sequence[str]) -> Iterator[Line]:
     """The lines that nbgrader's own exporter writes, which quotes nothing."""
     yield (*("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"), *SCORES)
     with course.gradebook() as gradebook:

@@ -10,6 +10,7 @@ from typing import Any
 from course_utils.classroom.books.gradebook import Books
 from course_utils.classroom.books.kept import Kept, keep, kept, key_of, stands, without_texts
 from course_utils.classroom.books.ledger import Unusable
+from course_utils.classroom.books.marks import marks_of
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.course.submissions import Submission
@@ -88,6 +89,9 @@ class _Desk:
         for (assignment, student), error in self.books.refused.items():
             if assignment == self.assignment:
                 self.change(student, reason=f"not in the gradebook: {one_line(error)}")
+        for student, marks in marks_of(self.course, self.assignment).items():
+            if student in self.rows:
+                self.change(student, marks=marks)
 
 
 def grade(

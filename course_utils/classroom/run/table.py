@@ -6,10 +6,11 @@ Data in, text out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from course_utils.base.markup import clean
+from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
 NO_SUBMISSION = "no submission"
@@ -26,6 +27,7 @@ class Row:
             else empty.
         news: whether it was graded now and not before.
         remarks: what the teacher should know beyond the report, one sentence each.
+        marks: what the gradebook holds, by graded cell.
     """
 
     student: str
@@ -33,6 +35,7 @@ class Row:
     reason: str = ""
     news: bool = False
     remarks: tuple[str, ...] = ()
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
 def points(value: float) -> str:
@@ -40,8 +43,10 @@ def points(value: float) -> str:
     return f"{int(value * 100 + 1e-6) / 100:g}"
 
 
-def cell(result: ExerciseResult) -> str:
+def cell(result: ExerciseResult, mark: Mark | None = None) -> str:
     """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
+    if mark is not None and mark.given is not None and mark.score is not None:
+        return f"{points(mark.score)}{'?' if mark.waits else ''} by hand"
     if result.outcome == "passed":
         return f"{points(result.earned)} passed"
     if result.outcome == "review by hand":
@@ -95,9 +100,11 @@ def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     if row.report is None:
         return [student, NO_SUBMISSION if row.reason == NO_SUBMISSION else "not graded"]
     results = {result.exercise: result for result in row.report.exercises}
-    withheld = any(result.outcome == "review by hand" for result in results.values())
-    earned = points(row.report.earned) + ("+?" if withheld else "")
-    return [student, earned, *(cell(results[name]) if name in results else "" for name in exercises)]
+    marks = {name: row.marks.get(result.grade_id) for name, result in results.items()}
+    scores = [mark.score if (mark := marks[name]) else result.earned for name, result in results.items()]
+    withheld = any(mark.waits if mark else results[name].outcome == "review by hand" for name, mark in marks.items())
+    earned = points(sum(score or 0.0 for score in scores)) + ("+?" if withheld else "")
+    return [student, earned, *(cell(results[name], marks[name]) if name in results else "" for name in exercises)]
 
 
 def _joined(line: Sequence[str], widths: Sequence[int]) -> str:
