@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--workers", type=_positive, help="processes on this machine (default: one for every core)")
     grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler, whose workers grade instead")
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
+    grade.add_argument("--verbose", action="store_true", help="list what was put right in files before grading")
     no_sandbox = "run students' code with all your rights; recorded with every result"
     grade.add_argument("--no-sandbox", dest="sandbox", action="store_false", help=no_sandbox)
 
@@ -105,6 +106,7 @@ def _release(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace) -> int:
+    from course_utils.classroom.course.passed_over import passed_over
     from course_utils.classroom.run.command import grade
     from course_utils.classroom.run.schedule import Crew
     from course_utils.classroom.run.table import class_table
@@ -115,7 +117,10 @@ def _grade(options: argparse.Namespace) -> int:
         print(NO_SANDBOX, file=sys.stderr, flush=True)
     crew = Crew(options.scheduler, options.workers, options.sandbox)
     outcomes = grade(course, assignments, crew, students=options.student, again=options.again)
-    print("\n\n\n".join(class_table(outcome.assignment, outcome.rows) for outcome in outcomes))
+    tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
+    print("\n\n\n".join(tables))
+    if not options.student and (passed := passed_over(course)):
+        print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     _say_what_to_mark(course, assignments)
     if all(outcome.complete for outcome in outcomes):
         return 0
@@ -155,8 +160,10 @@ def _seeds(options: argparse.Namespace) -> int:
 
 def _feedback(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.feedback import feedback
+    from course_utils.classroom.course.passed_over import refuse_unknown
 
     course = ClassFolder(options.course)
+    refuse_unknown(course, options.student)
     assignments = course.choose(options.assignments)
     if not options.assignments:  # those of which something is graded
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments

@@ -591,6 +591,78 @@ def test_what_is_no_time_is_told_in_one_line(text, course, here):
         assert gradebook.find_submission(DETACH, "ada").timestamp is None
 
 
+# --------------------------------------------------------------------------------------------- everything is named
+
+
+def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(course, here, capsys, monkeypatch):
+    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
+    with course.gradebook() as gradebook:
+        for student in ("ada", "bob", "cy", "finn"):
+            gradebook.add_student(student)
+    hand_in(course, "ada", DETACH)
+    hand_in(course, "ada", DETACH, {"snapshot": "x"}, name=f"{DETACH} (1).ipynb")
+    hand_in(course, "ann", DETACH)  # who is on no list
+    for place in (
+        "bob/03_Detach/03_detach.ipynb",
+        "cy/03_detach.ipynb",
+        "dee/03_detach/answers/03_detach.ipynb",
+        "eve/03_detach/03_detach.zip",
+        "fay/project/x.txt",
+        "gus.zip",
+        "hal/.DS_Store",
+    ):
+        path = course.root / "submitted" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"{}")
+    assert main(["grade", "--course", str(course.root), DETACH]) == 0
+    printed = capsys.readouterr().out
+    also, passed = (printed.partition(f"\n{title}:\n")[2] for title in ("Also", "Handed in, and passed over"))
+    assert f"  ada: Beside {DETACH}.ipynb lies {DETACH} (1).ipynb, which was not graded; if one" in also
+    assert "  ann: Not on your list of students" in also and "finn" not in also
+    assert passed.split("\n\n")[0].splitlines() == [
+        "  bob/03_Detach: no assignment is called so; rename the folder to 03_detach.",
+        "  cy/03_detach.ipynb: a file beside the assignments' folders; move it to 03_detach/.",
+        "  dee/03_detach/answers: a notebook in a folder within the folder; move it up, to 03_detach/03_detach.ipynb.",
+        "  eve/03_detach/03_detach.zip: an archive is not opened; unpack it, so that 03_detach.ipynb lies in "
+        "03_detach/.",
+        "  fay/project: no assignment is called so; nothing in it is graded.",
+        "  gus.zip: a file where students' folders lie; an archive is not opened; unpack it to STUDENT/ASSIGNMENT/, "
+        "or use nbgrader zip_collect.",
+    ]
+    assert main(["grade", "--course", str(course.root), DETACH]) == 0
+    assert "Not on your list" not in capsys.readouterr().out, "it is said when they are entered"
+
+
+def test_a_class_without_a_list_has_no_strangers(course, here):
+    hand_in(course, "ada", DETACH)
+    grade(course, [DETACH], here)
+    hand_in(course, "bob", DETACH)
+    assert course.strangers() == set()
+    assert row(grade(course, [DETACH], here), "bob").remarks == ()
+
+
+@pytest.mark.parametrize("command", ["grade", "feedback"])
+def test_a_student_whom_nobody_knows_is_refused_with_those_who_are_like_it(command, course, here, capsys):
+    hand_in(course, "ada", DETACH)
+    grade(course, [DETACH], here)
+    assert main([command, "--course", str(course.root), "--student", "adda"]) == 1
+    said = capsys.readouterr().err
+    assert "Nobody is called adda." in said and said.endswith("Try: --student ada\n")
+
+
+def test_what_cannot_be_read_waits_for_a_person_and_the_student_is_told_why(course, here):
+    put(course, "eve", DETACH, b"{")
+    outcomes = grade(course, [DETACH], here)
+    assert set(marks(course, "eve").values()) == {(None, None, True)}
+    with course.gradebook() as gradebook:
+        comments = [comment.comment for comment in gradebook.find_submission(DETACH, "eve").notebooks[0].comments]
+    (said,) = filter(None, comments)
+    assert said.startswith("Your file could not be read. ") and said.endswith("Ask your teacher to look at it.")
+    hand_in(course, "eve", DETACH, {"snapshot": "x"})
+    outcomes = grade(course, [DETACH], here)
+    assert marks(course, "eve")["snapshot"] == (1.0, None, False) and outcomes[0].complete
+
+
 # --------------------------------------------------------------------------------------------------------------- table
 
 
@@ -601,14 +673,17 @@ def test_everybody_is_in_the_table_and_no_nought_stands_alone(course, here):
         hand_in(course, outcome.replace(" ", "-"), DETACH, {"snapshot": f"# outcome: {outcome}"})
     put(course, "broken", DETACH, b"{")
     table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
-    lines = {line.split()[0]: line for line in table.splitlines() if line.strip()}
+    lines = {line.split()[0]: line for line in reversed(table.splitlines()) if line.strip()}
     assert lines["absent"].endswith("no submission")
-    assert lines["broken"].count("0 unreadable") == 6
+    assert lines["broken"].count("? unreadable") == 6
     for outcome in OUTCOMES:
         line = lines[outcome.replace(" ", "-")]
-        assert {"passed": "1 passed", "partial": "0.5 partial", "review by hand": "? by hand"}.get(
-            outcome, f"0 {outcome}"
-        ) in line
+        assert {
+            "passed": "1 passed",
+            "partial": "0.5 partial",
+            "review by hand": "? by hand",
+            "unreadable": "? unreadable",
+        }.get(outcome, f"0 {outcome}") in line
     for line in table.splitlines():
         assert "0" not in re.split(r"\s{2,}", line)[2:], line
     assert f"{DETACH}: 10 graded (10 now, 0 unchanged), 1 without a submission" in table
@@ -618,9 +693,11 @@ def test_everybody_is_in_the_table_and_no_nought_stands_alone(course, here):
 def test_reviews_and_repairs_stand_below_by_name(course, here):
     hand_in(course, "ada", DETACH, {"snapshot": "# look: cell snapshot walks frames"})
     hand_in(course, "bob", DETACH, name="x.ipynb")
-    table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
-    assert "Look at these by hand:\n  ada: cell snapshot walks frames" in table
-    assert f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was graded in its place." in table
+    rows = grade(course, [DETACH], here)[0].rows
+    assert "Look at these by hand:\n  ada: cell snapshot walks frames" in class_table(DETACH, rows)
+    assert "Put right before grading: 1 harmless things, 1 students; --verbose lists them" in class_table(DETACH, rows)
+    said = f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was graded in its place."
+    assert said in class_table(DETACH, rows, verbose=True)
 
 
 def test_notes_are_no_accusation(course):

@@ -176,15 +176,21 @@ def _marks(report: Report, timestamp: str) -> Marks:
     from nbgrader.utils import compute_checksum, determine_grade
 
     scores = {
-        result.grade_id: None if result.outcome == "review by hand" else result.earned for result in report.exercises
+        result.grade_id: None if result.outcome in ("review by hand", "unreadable") else result.earned
+        for result in report.exercises
     }
-    comments = {}
+    comments: dict[str, str | None] = {}
+    unreadable = next((result.text for result in report.exercises if result.outcome == "unreadable"), "")
     for values in json.loads(report.notebook)["cells"]:
         if values["metadata"].get("nbgrader", {}).get("solution"):
             # Attachments and outputs, which may be anything, are left out.
             kept = {"cell_type": values["cell_type"], "metadata": values["metadata"]}
             cell = from_dict({**kept, "source": "".join(values["source"])})
             grading = cell.metadata.nbgrader
+            if unreadable:
+                why = f"Your file could not be read. {unreadable.partition(': ')[2]} Ask your teacher to look at it."
+                comments[grading.grade_id] = None if comments else why
+                continue
             comments[grading.grade_id] = "No response." if grading.get("checksum") == compute_checksum(cell) else None
             if grading.grade_id in scores:  # a written answer: 0 where it is untouched, else a person's to mark
                 scores[grading.grade_id] = determine_grade(cell)[0]

@@ -143,6 +143,20 @@ class ClassFolder:
             enrolled = {student.id for student in gradebook.students}
         return sorted(enrolled.union(self.submitters("*")))
 
+    def strangers(self) -> set[str]:
+        """Who handed something in and is not on the teacher's list of students, where there is one.
+
+        There is one if the gradebook holds somebody's name or address, or somebody who handed in nothing: who hands
+        something in is entered by grading it.
+        """
+        submitters = set(self.submitters("*"))
+        with self.gradebook() as gradebook:
+            known = {
+                student.id: (student.first_name, student.last_name, student.email) for student in gradebook.students
+            }
+        listed = any(name not in submitters or any(about) for name, about in known.items())
+        return submitters - known.keys() if listed else set()
+
     def submitters(self, assignment: str) -> list[str]:
         """The students who handed in this assignment, in order; ``"*"`` stands for any."""
         return [name for name, trouble in self.handed_in(assignment).items() if not trouble]
@@ -165,8 +179,8 @@ class ClassFolder:
     def submission(self, assignment: str, student: str) -> Submission:
         """What a student handed in, as it lies on disk."""
         folder = self.path("submitted", student, assignment)
-        topic = assignment.partition("_")[2] or assignment
-        return read_submission(folder, student=student, assignment=assignment, mark=f'"{topic}-')
+        names = re.findall(r'"grade_id": ("[^"]+")', self.notebook("release", assignment).read_text(encoding="utf-8"))
+        return read_submission(folder, student=student, assignment=assignment, marks=tuple(names))
 
     def to_grade(self, assignment: str) -> str:
         """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
