@@ -60,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
 
     feedback = commands.add_parser("feedback", help="write each student's feedback, and look through it")
     feedback.set_defaults(command=_feedback)
+    feedback.add_argument("--whole", action="store_true", help="print the whole lesson again behind the first page")
+    feedback.add_argument("--to", type=Path, help="also into this folder, a folder an assignment, a file a student")
+    feedback.add_argument("--zip", action="store_true", help="a zip for each student there, in place of single files")
 
     export = commands.add_parser("export", help="write marks, outcomes and misunderstandings as files")
     export.set_defaults(command=_export)
@@ -159,7 +162,7 @@ def _seeds(options: argparse.Namespace) -> int:
 
 
 def _feedback(options: argparse.Namespace) -> int:
-    from course_utils.classroom.books.feedback import feedback
+    from course_utils.classroom.books.feedback import feedback, hand_out
     from course_utils.classroom.course.passed_over import refuse_unknown
 
     course = ClassFolder(options.course)
@@ -169,7 +172,7 @@ def _feedback(options: argparse.Namespace) -> int:
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
     failed = not _settle(course, assignments)
     for assignment in assignments:
-        files = feedback(course, assignment, options.student)
+        files = feedback(course, assignment, options.student, whole=options.whole)
         written = sum(not file.withheld for file in files)
         print(f"{assignment}: {written} feedback files in {course.path('feedback', '*', assignment)}")
         for file in files:
@@ -178,6 +181,9 @@ def _feedback(options: argparse.Namespace) -> int:
             elif file.names:
                 print(f"  {file.student}: look at it first, it names {', '.join(file.names)}")
         failed = failed or written < len(files)
+    if options.to or options.zip:
+        folder = options.to or course.root / "feedback_to_hand_out"
+        print(f"{hand_out(course, assignments, folder, options.zip)} in {folder}")
     _say_what_to_mark(course, assignments)
     return int(failed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,21 +33,40 @@ def marks_in(database: Any, assignment: str, student: str = "") -> dict[str, dic
     Args:
         database: the gradebook's session.
     """
-    from nbgrader.api import Assignment, BaseCell, Grade, SubmittedAssignment, SubmittedNotebook
+    from nbgrader.api import Grade
 
-    columns = SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score, Grade.manual_score, Grade.extra_credit
     found: dict[str, dict[str, Mark]] = {}
-    query = database.query(*columns, Grade.needs_manual_grade).join(BaseCell, Grade.cell_id == BaseCell.id)
-    query = query.join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
-    query = query.join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-    query = query.join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
-    query = query.filter(Assignment.name == assignment)
-    if student:
-        query = query.filter(SubmittedAssignment.student_id == student)
-    for name, cell, automatic, given, extra, waits in query:
+    columns = Grade.auto_score, Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade
+    for name, cell, automatic, given, extra, waits in _rows(database, Grade, columns, assignment, student):
         score = automatic if given is None else given
         found.setdefault(name, {})[cell] = Mark(None if score is None else score + (extra or 0.0), given, waits)
     return found
+
+
+def comments_in(database: Any, assignment: str) -> dict[str, dict[str, str]]:
+    """Student -> cell -> the comment that stands there: a person's, or else the automatic one."""
+    from nbgrader.api import Comment
+
+    found: dict[str, dict[str, str]] = {}
+    columns = Comment.auto_comment, Comment.manual_comment
+    for name, cell, automatic, given in _rows(database, Comment, columns, assignment):
+        if comment := automatic if given is None else given:
+            found.setdefault(name, {})[cell] = comment
+    return found
+
+
+def _rows(database: Any, kind: Any, columns: Iterable[Any], assignment: str, student: str = "") -> Any:
+    """Student, cell and columns of all grades or comments of an assignment, in one query: row by row, nbgrader's own
+    classes ask the database several times for each."""
+    from nbgrader.api import Assignment, BaseCell, SubmittedAssignment, SubmittedNotebook
+
+    query = database.query(SubmittedAssignment.student_id, BaseCell.name, *columns)
+    query = query.select_from(kind).join(BaseCell, kind.cell_id == BaseCell.id)
+    query = query.join(SubmittedNotebook, kind.notebook_id == SubmittedNotebook.id)
+    query = query.join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+    query = query.join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
+    query = query.filter(Assignment.name == assignment)
+    return query.filter(SubmittedAssignment.student_id == student) if student else query
 
 
 def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]:
