@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     export = commands.add_parser("export", help="write marks, outcomes and misunderstandings as files")
     export.set_defaults(command=_export)
     export.add_argument("--to", type=Path, help="a folder (default: export in the course folder)")
+    export.add_argument("--anonymous", action="store_true", help="numbers in place of ids, and no names")
 
     for command in (release, grade, feedback, export):
         command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
@@ -194,7 +195,8 @@ def _export(options: argparse.Namespace) -> int:
     course = ClassFolder(options.course)
     assignments = course.choose(options.assignments)
     settled = _settle(course, assignments)
-    for path in export(course, assignments, options.to or course.root / "export"):
+    target = options.to or course.root / ("export_anonymous" if options.anonymous else "export")
+    for path in export(course, assignments, target, anonymous=options.anonymous):
         print(f"wrote {path}")
     _say_what_to_mark(course, assignments)
     return int(not settled)

@@ -18,6 +18,7 @@ from nbgrader.plugins import CsvExportPlugin
 
 from course_utils.authoring.files import read
 from course_utils.classroom.__main__ import main
+from course_utils.classroom.books.alike import alike
 from course_utils.classroom.books.export import export
 from course_utils.classroom.books.feedback import feedback, places, solution_lines, without_places
 from course_utils.classroom.books.figures import plot_misunderstood
@@ -364,7 +365,8 @@ def test_no_cell_of_an_export_is_a_formula(name, course, tmp_path):
         if path.suffix == ".csv":
             text = path.read_text(encoding="utf-8")
             heading, *rows = csv.reader(io.StringIO(text, newline=""))
-            assert rows and "\r" not in text and {len(row) for row in rows} == {len(heading)}
+            assert (rows or path.stem == "alike") and "\r" not in text
+            assert {len(row) for row in rows} <= {len(heading)}
             for cell in (cell for row in rows for cell in row):
                 assert re.fullmatch(r"-?[\d.]+", cell) or cell.lstrip()[:1] not in tuple("=+-@\uff1d"), cell
     with open(tmp_path / "outcomes.csv", newline="", encoding="utf-8") as file:
@@ -395,13 +397,122 @@ def test_outcomes_and_misunderstandings_are_exported(graded, tmp_path):
     assert "snapshot: 1 of 2 passed; detach() makes a copy (1)." in (tmp_path / f"{DETACH}.txt").read_text()
 
 
+def table(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def marked(course):
+    """Ada wholly marked, with a penalty; bob to be marked; cy without a submission; 05_no_grad by ada alone."""
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
+    course = ClassFolder(course.root)
+    with course.gradebook() as gradebook:
+        gradebook.add_student("ada", first_name="Ada", last_name="Lovelace", email="ada@example.org")
+        gradebook.add_student("cy")
+        gradebook.update_or_create_assignment("05_no_grad", duedate="2027-03-01 12:00:00 UTC")
+    hand_in(course, "ada", DETACH, {"snapshot": "x", "mean_loss": "# outcome: partial", "written": "Because."})
+    hand_in(course, "bob", DETACH, {"snapshot": "# outcome: wrong\n# misconception: one", "written": "Why not."})
+    hand_in(course, "ada", "05_no_grad", timestamp="2027-03-01 13:00:00 UTC")
+    grade(course, [DETACH, "05_no_grad"], Here())
+    with course.gradebook() as gradebook:
+        found = gradebook.find_grade("detach-written", DETACH, DETACH, "ada")
+        found.manual_score, found.needs_manual_grade = 1.5, False
+        gradebook.db.commit()
+    return course
+
+
+def test_there_is_a_row_for_each_student_in_which_nothing_missing_or_unmarked_is_a_nought(marked, tmp_path):
+    export(marked, [DETACH, "05_no_grad"], tmp_path)
+    rows = {row.pop("student"): list(row.values()) for row in table(tmp_path / "students.csv")}
+    assert rows == {
+        "ada": ["Lovelace", "Ada", "ada@example.org", "3.5", "0", "3.5", "24", "0", "0"],
+        "bob": ["", "", "", "to mark", "missing", "0", "24", "1", "1"],
+        "cy": ["", "", "", "missing", "missing", "0", "24", "2", "0"],
+    }
+    rows = table(tmp_path / "moodle.csv")
+    moodle = {row["Username"]: (row["Email address"], row[DETACH], row["05_no_grad"]) for row in rows}
+    assert moodle == {"ada": ("ada@example.org", "3.5", "0"), "bob": ("", "", ""), "cy": ("", "", "")}
+    possible, *canvas = table(tmp_path / "canvas.csv")
+    assert (possible["Student"], possible[DETACH]) == ("Points Possible", "12")
+    assert [(row["Student"], row["SIS Login ID"], row[DETACH]) for row in canvas] == [
+        ("Lovelace, Ada", "ada", "3.5"),
+        ("bob", "bob", ""),
+        ("cy", "cy", ""),
+    ]
+
+
+def test_statistics_say_how_hard_each_exercise_was(marked, tmp_path):
+    export(marked, [DETACH], tmp_path)
+    rows = {row.pop("exercise"): list(row.values())[1:] for row in table(tmp_path / "statistics.csv")}
+    assert rows[""] == ["2", "2", "1", "0", "3.5", "3.5", "12", "0.2917"]
+    assert rows["snapshot"] == ["2", "2", "2", "1", "0.5", "0.5", "1", "0.5"]
+    assert rows["mean_loss"] == ["2", "1", "1", "0", "1", "1", "2", "0.5"]
+    assert rows["written"] == ["2", "2", "1", "0", "1.5", "1.5", "2", "0.75"]
+    assert rows["predicted_edit"] == ["2", "0", "0", "0", "", "", "2", ""]
+
+
+def test_an_anonymous_export_names_nobody(marked, tmp_path, capsys):
+    assert main(["export", "--course", str(marked.root), "--anonymous"]) == 0
+    folder = marked.root / "export_anonymous"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix != ".png"}
+    assert "moodle.csv" not in texts and "canvas.csv" not in texts
+    for name, text in texts.items():
+        for secret in ("ada", "Lovelace", "bob", "example.org", "2027-03-01 13"):
+            assert not re.search(rf"\b{secret}\b", text), (name, secret)
+    numbers = {row["student"] for row in table(folder / "students.csv")}
+    assert numbers == {"student 1", "student 2", "student 3"}
+    assert {row["student"] for row in table(folder / "outcomes.csv")} < numbers
+
+
+LONG = """
+def snapshot(x):
+    held = []
+    for number in range(3):
+        held.append(x.detach().clone() * number)
+    if len(held) > 2 and torch.is_grad_enabled():
+        return sum(held[1:], held[0]) / 3
+    with torch.no_grad():
+        return torch.stack([h + 0 for h in held]).sum(0) / 3
+"""
+OTHER = """
+def snapshot(x):
+    copied = torch.empty_like(x, requires_grad=False)
+    try:
+        copied.copy_(x.data)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+    assert copied.shape == x.shape
+    return {"value": copied}.get("value", None)
+"""
+
+
+def test_pairs_that_are_alike_beyond_the_lesson_are_listed(course, tmp_path):
+    renamed = re.sub("held", "kept", LONG).replace("number", "i").replace("range(3)", "range(4)") + "\n# mine\n"
+    for student, answer in (("ada", LONG), ("bob", renamed), ("cy", OTHER), ("dee", "def snapshot(x):\n    return x")):
+        hand_in(course, student, DETACH, {"snapshot": answer})
+    for student in ("eve", "finn"):
+        hand_in(course, student, DETACH)
+    grade(course, [DETACH], Here())
+    export(course, [DETACH], tmp_path)
+    (pair,) = table(tmp_path / "alike.csv")
+    assert (pair["one"], pair["other"], pair["alike"]) == ("ada", "bob", "100%")
+
+
+def test_what_many_have_found_makes_nobody_alike():
+    pieces = {f"s{number}": frozenset(range(40)) for number in range(100)}
+    assert alike(pieces, frozenset()) == []
+    pair = {"a": frozenset(range(100, 120)), "b": frozenset(range(100, 125))}
+    assert [(found.one, found.other) for found in alike(pieces | pair, frozenset(range(40)))] == [("a", "b")]
+    assert alike(pair, frozenset(range(100, 120))) == []
+
+
 def test_an_assignment_that_nobody_handed_in_has_no_figure(course):
     assert main(["export", "--course", str(course.root), DETACH]) == 0
     assert sorted(path.name for path in (course.root / "export").iterdir()) == [
-        "grades.csv",
-        "misunderstood.csv",
-        "misunderstood.md",
-        "outcomes.csv",
+        *("alike.csv", "canvas.csv", "grades.csv", "misunderstood.csv", "misunderstood.md", "moodle.csv"),
+        *("outcomes.csv", "statistics.csv", "students.csv"),
     ]
 
 

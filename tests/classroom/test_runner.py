@@ -289,6 +289,20 @@ def test_a_check_of_the_teacher_s_own_is_run_as_it_stands(grader):
     assert "said  no" in report.exercises[2].text and report.exercises[2].lost == (("`assert False, 'no'`", 2.0),)
 
 
+def test_an_answer_that_earns_nothing_still_shows_its_misunderstanding(grader):
+    report = grade(grader, Notebook().write(stop_gradient_round="def stop_gradient_round(x):\n    return x.round()"))
+    result = report.exercises[4]
+    assert result.earned == 0 and result.misconceptions
+    assert sum(cost for _, cost in result.lost) == pytest.approx(result.possible)
+
+
+def test_a_timeout_is_not_said_to_have_raised(grader):
+    with impatient(grader):
+        report = grade(grader, Notebook().write(snapshot="def snapshot(x):\n    while True:\n        pass"))
+    result = report.exercises[0]
+    assert result.outcome == "timed out" and "raised" not in result.text and "yet" not in result.text
+
+
 # Plain data.
 
 

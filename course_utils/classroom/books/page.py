@@ -103,10 +103,10 @@ def _why(sheet: Sheet, result: ExerciseResult, score: float | None) -> Html:
         return prose(f"Your teacher marked this answer.{again}")
     if score is not None and score >= result.possible:
         return Html("")
-    lost = [(what, cost) for what, cost in result.lost if cost >= 0.005]
-    if not lost or result.outcome in _SAID:
+    if not result.lost or result.outcome in _SAID:
         return prose(_SAID.get(result.outcome, f"It was {result.outcome}."))
-    items = [element("li", f"{-cost:.2f}".rstrip("0").rstrip(".") + ": ", prose(what, 400)) for what, cost in lost]
+    costs = [f"{-cost:.2f}".rstrip("0").rstrip(".") + ": " if cost >= 0.005 else "" for _, cost in result.lost]
+    items = [element("li", cost, prose(what, 400)) for cost, (what, _) in zip(costs, result.lost, strict=True)]
     return element("ul", *items)
 
 

@@ -154,11 +154,17 @@ def _lost(score: Score) -> Iterable[tuple[str, float]]:
     """What does not hold, with the points that it costs: what is missing, shared out by the claims' weights."""
     failed = [claim for claim in score.claims if not claim.held]
     total = sum(claim.weight for claim in failed)
-    for claim in failed:
-        share = claim.weight / total if total else 1 / len(failed)
-        text = claim.text if claim.judged else f"{claim.text} (not judged, because an earlier claim does not hold)"
-        text += f": {claim.details[-1][1]}" if claim.details and claim.details[-1][0] in ("raised", "stopped") else ""
-        yield text + f" (likely: {claim.misconception})" * bool(claim.misconception), share * (score.possible - score)
+    costs = [(score.possible - score) * (claim.weight / total if total else 1 / len(failed)) for claim in failed]
+    for claim, cost in zip(failed, costs, strict=True):
+        if claim.judged:
+            text = claim.text
+            if claim.details and claim.details[-1][0] in ("raised", "stopped"):
+                text += f": {claim.details[-1][1]}"
+            yield text + f" (likely: {claim.misconception})" * bool(claim.misconception), cost
+    rest = [cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged]
+    if rest:
+        number = "one more claim" if len(rest) == 1 else f"{len(rest)} more claims"
+        yield f"{number}, not judged, because an earlier one does not hold", sum(rest)
 
 
 def _nothing(cell: ReleasedCell, status: Status, *claims: Claim) -> Score:
