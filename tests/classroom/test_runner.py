@@ -296,6 +296,13 @@ def test_an_answer_that_earns_nothing_still_shows_its_misunderstanding(grader):
     assert sum(cost for _, cost in result.lost) == pytest.approx(result.possible)
 
 
+def test_the_lesson_is_there_for_cells_that_use_it(grader):
+    right = solutions()["snapshot"]
+    report = grade(grader, Notebook().write(snapshot=f"lesson.device\n{right}"))
+    assert outcomes(report)["snapshot"] == "passed"
+    assert not [output for output in cells(report)["setup"]["outputs"] if output["output_type"] == "error"]
+
+
 def test_a_timeout_is_not_said_to_have_raised(grader):
     with impatient(grader):
         report = grade(grader, Notebook().write(snapshot="def snapshot(x):\n    while True:\n        pass"))

@@ -77,7 +77,7 @@ class Books:
         names = {result.grade_id: result.exercise for result in report.exercises}
         said = [
             f"The answer to {names[name]} is another than the one that got {marked[name]:g} points by hand; "
-            "mark it again in the Formgrader."
+            "mark it again in the Formgrader, or press Resolve."
             for name in names
             if name in stale
         ]
