@@ -33,21 +33,21 @@ class LessonInfo:
 
 LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", 15, 0),
-    LessonInfo(1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", 50, 10),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", 50, 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 50, 10),
+    LessonInfo(1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", 60, 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", 60, 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 60, 10),
     LessonInfo(
-        4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 55, 10
+        4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 60, 10
     ),
     LessonInfo(
         5,
         "no_grad",
         "no_grad and its relatives",
         "My model is in eval(). Why does validation need as much memory as training?",
-        50,
+        60,
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 55, 10),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 60, 10),
     LessonInfo(
         7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 60, 10
     ),
@@ -56,7 +56,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        55,
+        60,
         10,
     ),
     LessonInfo(
@@ -64,7 +64,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        55,
+        60,
         10,
     ),
     LessonInfo(
@@ -72,7 +72,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        50,
+        60,
         10,
     ),
     LessonInfo(

@@ -17,7 +17,7 @@ from course_utils.checks.exercise import Exercise, Predict, normal_value
 from course_utils.checks.judge import judge
 from course_utils.checks.score import Score
 from course_utils.checks.thoughts import thought, thoughts
-from course_utils.progress.history import attempts, predictions, record, record_hint, record_prediction
+from course_utils.progress.history import Showing, attempts, predictions, record, record_hint, record_prediction
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
 SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
@@ -73,7 +73,15 @@ class Lesson:
         found = self._find(exercise)
         score = judge(found, answer, self.name)
         self._scores[exercise] = score
-        not_stored = record(self.name, exercise, earned=float(score), possible=score.possible, status=score.status)
+        not_stored = record(
+            self.name,
+            exercise,
+            earned=float(score),
+            possible=score.possible,
+            status=score.status,
+            told=[Showing(c.home, c.text, c.misconception, *c.explained) for c in score.claims if c.home],
+            held=[claim.text for claim in score.claims if claim.judged and claim.held],
+        )
         if not_stored:
             score.notes += (not_stored,)
         return score
@@ -133,7 +141,9 @@ class Lesson:
         for exercise in self.exercises.values():
             now = self._scores.get(exercise.name)
             before = stored.get(exercise.name)
-            best = max(float(now) if now is not None else 0.0, before.best if before else 0.0)
+            # What was earned when the exercise was worth more or less is the same share of what it is worth now.
+            earlier = before.best_share * exercise.points if before else 0.0
+            best = max(float(now) if now is not None else 0.0, earlier)
             status = now.status if now is not None else (before.status if before else "not attempted")
             if exercise.points and best >= exercise.points:
                 status = "passed"  # what was earned once stays earned, whatever was tried after it

@@ -4,6 +4,9 @@ Works on a program's text and a question alone, and runs what comes out with cod
 drill blames the wrong line.
 """
 
+import contextlib
+import gc
+import math
 import re
 import threading
 import warnings
@@ -11,6 +14,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import functional as F
 
 
 @dataclass
@@ -192,6 +197,81 @@ def block_at_yield(source, q, p):
     source.put(q.line + 2, indent_of(text) + "with torch.no_grad(): " + text.strip())
 
 
+def right_key(p):
+    return next(question.key for question in p.questions if question.expected)
+
+
+def scaled(source, q, p):
+    """The loss of a part, made so much larger that the wrong divisor becomes the right one."""
+    text = source.text(q.line)
+    source.put(q.line, right_side(text, lambda loss: f"({loss}) / ({right_key(p)}) * ({q.key})"))
+
+
+def even_parts(source, q, p):
+    rows = int(re.search(r"\((\d+)", p.lines[0])[1])
+    chunk = int(re.search(r"split\((\d+)\)", source.text(q.line))[1])
+    source.put(q.line, re.sub(r"split\(\d+\)", f"split({rows // math.ceil(rows / chunk)})", source.text(q.line)))
+
+
+def loop_as_asked(source, q, p):
+    text = p.lines[-1].removeprefix("once = ").replace("IN_DIMS", q.key)
+    source.put(q.line, "loop = " + text.replace("each", p.lines[-2].removeprefix("each = ")))
+
+
+def called_otherwise(source, q, p):
+    """The branch's own result without a call of the branch."""
+    name = q.key[0]
+    swap = {"[0](": "[1](", "[1](": "[0]("}
+    linear = (rf"\b{name}\(([^()]*)\)", rf"F.linear(\1, {name}.weight)")
+    source.put(q.line, changed(source.text(q.line), linear, (r"\[[01]\]\(", lambda match: swap[match[0]])))
+
+
+def called_always(source, q, p):
+    name, x = q.key[0], re.match(r"\w", p.lines[0])[0]
+    source.after(q.line, f"if True: ({name}({x}) * 0).sum().backward()")
+
+
+def cut_branch(source, q, p):
+    name = q.key[0]
+    calls = rf"\b{name}\([^()]*\)", r"\[[^]]*\]\[\d\]\(\w\)"
+    source.put(q.line, changed(source.text(q.line), *((f"({call})", r"\1.detach()") for call in calls)))
+
+
+def call_the_module(source, q, p):
+    """The same line with calls of the net, so that every hook's module is called."""
+    number = re.search(r"(\w)\)+$", source.text(q.line))[1]
+    source.put(q.line, f"result = net({number})")
+
+
+def register_first(source, q, p):
+    text = source.text(q.line)
+    source.drop(q.line)
+    run = next(row[0] for row in source.rows if row[1].startswith("result = "))
+    source.before(run, text)
+
+
+def keep_input(source, q, p):
+    """The operation replaced by one that needs its input."""
+    source.put(q.line, right_side(source.text(q.line), lambda right: f"{q.key} * ({right})"))
+
+
+def keep_nothing(source, q, p):
+    text = source.text(q.line)
+    name = text.split(" = ")[0] if text.split(" = ")[0] != q.key else re.search(r"= .*?\b([a-z])\b(?!\()", text)[1]
+    operand = q.key if name == text.split(" = ")[0] else name
+    source.put(q.line, right_side(text, lambda right: f"{operand} + 1"))
+
+
+def detach_partner(source, q, p):
+    partner = said(q, r"gradient of (`\w`)")[0]
+    source.put(q.line, replace_name(source.text(q.line), partner, f"{partner}.detach()"))
+
+
+def flag_partner(source, q, p):
+    partner = said(q, r"gradient of (`\w`)")[0]
+    source.put(q.line, replace_name(source.text(q.line), partner, f"({partner} * 1).requires_grad_()"))
+
+
 COPY = (
     (r"\.detach\(\)", ".detach().clone()"),
     (r"\.data\b", ".data.clone()"),
@@ -233,7 +313,14 @@ MUTATIONS = {
     "unnoticed": rewrite((r"\.data\b", ".detach()")),
     "unnoticed by numpy": rewrite((r"\.numpy\(\)", "")),
     "not needed": need_victim,
-    "copy": rewrite((r"\.clone\(\)", "")),
+    "copy": rewrite((r"\.clone\(\)", ""), (r"\.flip\(0\)", "[:]"), (r"\[\[0, 1\]\]", "[:2]"), (r"\.double\(\)", "[:]")),
+    "same tensor": append(" * 1"),
+    "rebound": rewrite((r"(\w) = \1 ([*+-])", r"\1 \2=")),
+    "put back": drop_line,
+    "put back, counted": drop_edit,
+    "replaced": drop_edit,
+    "replaced, uncounted": rewrite((r"(\w)\.data = (.*)$", r"\1.detach().copy_(\2)")),
+    "stepped": drop_edit,
     "not in place": rewrite((r"\.(mul|add|neg)\(", r".\1_(")),
     "before": edit_later,
     "shares": rewrite(*COPY),
@@ -270,6 +357,58 @@ MUTATIONS = {
     "layer": lambda source, q, p: source.before(q.line, "layer.requires_grad_(False)"),
     "frozen": drop_line,
     "misspelt": rewrite((r"requires_grad = False", "requires_grad_(False)")),
+    "same weight": through(lambda text: right_side(text, lambda right: f"2 * ({right})")),
+    "other weight": scaled,
+    "uneven": even_parts,
+    "ignored": drop_line,
+    "passes": rewrite((r"range\(2\)", "range(1)")),
+    "taken": append(" + 1"),
+    "taken otherwise": loop_as_asked,
+    "put elsewhere": loop_as_asked,
+    "runs first": called_otherwise,
+    "is not called": called_always,
+    "open gate": cut_branch,
+    "closed gate": cut_branch,
+    "unused result": rewrite((r"= (\[.*\])\[\d\]$", r"= sum(\1)")),
+    "rows of its own": cut_branch,
+    "no rows": cut_branch,
+    "runs on no rows": cut_branch,
+    "run under no_grad": through(other_mode),
+    "detached": rewrite((r"\.detach\(\)", "")),
+    "left over": drop_line,
+    "set to zeros": rewrite(("False", "True")),
+    "set to None": rewrite((r"zero_grad\(\)", "zero_grad(set_to_none=False)")),
+    "None is passed over": rewrite((r"zero_grad\(\)", "zero_grad(set_to_none=False)")),
+    "zeros move nothing": rewrite((r"\)$", ", momentum=0.9)")),
+    "momentum moves on": rewrite((", momentum=0.9", "")),
+    "Adam moves on": rewrite(("Adam", "SGD")),
+    "decay moves on": rewrite((", weight_decay=0.1", "")),
+    "sees what comes out": drop_line,
+    "sees what goes in": drop_line,
+    "removed": drop_line,
+    "registered late": register_first,
+    "not called": call_the_module,
+    "changed": drop_line,
+    "edited afterwards": rewrite((r"inplace=True", "")),
+    "sees the gradient": drop_line,
+    "sees the kept gradient": drop_line,
+    "gradient changed": drop_line,
+    "not on the way": rewrite((r"torch\.autograd\.grad\((.*), \w\)$", r"(\1).backward()")),
+    "no gradient kept": rewrite((r"torch\.autograd\.grad\((.*), \w\)$", r"(\1).backward()")),
+    "leaf is held": through(flagless),
+    "keeps its input": keep_nothing,
+    "keeps its result": lambda source, q, p: (keep_nothing if q.expected else keep_input)(source, q, p),
+    "keeps nothing": keep_input,
+    "keeps a factor": detach_partner,
+    "needs no factor": flag_partner,
+    "handed over": drop_line,
+    "not handed over": rewrite(
+        (r"ctx\.kept = .*", "ctx.kept = value, factor"), (r"(if .*: )?ctx\..*", "ctx.save_for_backward(value, factor)")
+    ),
+    "asked for": rewrite((r"if ", "if not ")),
+    "not asked for": rewrite((r"if ", "if not ")),
+    "on ctx": drop_line,
+    "freed by backward": drop_line,
 }
 
 
@@ -306,11 +445,90 @@ def in_fresh_thread(function):
 
 def observe(source, program, topic, key):
     """The answer to one question by running the source; it may end in an error once the key has been made."""
-    return in_fresh_thread(lambda: (_edit if topic == "edits" else _state)(source, program, topic, key))
+    look = {
+        "edits": _edit,
+        "scale": _scale,
+        "in_dims": _in_dims,
+        "gates": _gate,
+        "hooks": _hook,
+        "functions": _function,
+    }
+    return in_fresh_thread(lambda: look.get(topic, _state)(source, program, topic, key))
+
+
+def _run(source):
+    space = _space()
+    torch.manual_seed(0)
+    exec(compile("\n".join(text for _, text in source.rows), "<mutated>", "exec"), space)
+    return space
+
+
+def _scale(source, program, topic, key):
+    space = _run(Source([(number, text.replace("DIVISOR", key)) for number, text in source.rows]))
+    left = space["model"].weight.grad
+    space["model"].zero_grad()
+    space["whole"].backward()
+    return torch.allclose(left, space["model"].weight.grad, rtol=1e-3, atol=1e-6)
+
+
+def _in_dims(source, program, topic, key):
+    try:
+        space = _run(Source([(number, text.replace("IN_DIMS", key)) for number, text in source.rows]))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return False
+    once, loop = space["once"], space["loop"]
+    return once.shape == loop.shape and bool((once - loop).abs().max() < 1e-4)
+
+
+def _gate(source, program, topic, key):
+    """Counts calls and keeps weights with lines of its own in the program's text."""
+    calls, name, (first, last) = [], key[0], program.edited
+    rows = [text for _, text in source.rows]
+    inserted = [(2, f"{name}.register_forward_hook(lambda *_: calls_.append(1))")]
+    if first:
+        numbers = [row[0] for row in source.rows]
+        inserted += [(numbers.index(first), "calls_.clear()")]
+        inserted += [(numbers.index(last), f"before_ = {name}.weight.detach().clone()")]
+    for index, text in sorted(inserted, reverse=True):
+        rows.insert(index, text)
+    space = _space() | {"calls_": calls}
+    torch.manual_seed(0)
+    with contextlib.suppress(RuntimeError):  # where every way is cut, there is nothing to run backward through
+        exec(compile("\n".join(rows), "<mutated>", "exec"), space)
+    if key.endswith("runs"):
+        return bool(calls)
+    weight = space[name].weight
+    if key.endswith("moves"):
+        return bool((weight != space["before_"]).any())
+    return "none" if weight.grad is None else "values" if bool((weight.grad != 0).any()) else "zeros"
+
+
+def _hook(source, program, topic, key):
+    seen = _run(source)["seen"]
+    return f"{float(seen[key]) + 0.0:g}" if key in seen else "nothing"
+
+
+def _function(source, program, topic, key):
+    """Whether anything holds the tensor's memory once its name and all but the last one are gone."""
+    space = _space()
+    torch.manual_seed(0)
+    last = [re.match(r"(\w) = ", text)[1] for _, text in source.rows if re.match(r"\w = ", text)][-1]
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        with contextlib.suppress(RuntimeError):
+            exec(compile("\n".join(text for _, text in source.rows), "<mutated>", "exec"), space)
+        pointer = StorageWeakRef(space[key].untyped_storage())
+        for name in [name for name, value in space.items() if isinstance(value, torch.Tensor) and name != last]:
+            del space[name]
+        return not pointer.expired()
+    finally:
+        if was:
+            gc.enable()
 
 
 def _space():
-    return {"torch": torch, "nn": nn, "Thread": threading.Thread}
+    return {"torch": torch, "nn": nn, "F": F, "Thread": threading.Thread}
 
 
 def _state(source, program, topic, key):

@@ -477,11 +477,12 @@ def test_the_result_is_a_heading_below_that_of_its_exercise(name, heading):
     assert text.split("\n")[0] == heading
 
 
-def test_a_diagnosis_is_told_once():
-    twice = score(0, "partial", (FAILS, replace(FAILS, text="is not an alias")))
-    for shown in (score_html(twice), score_text(twice)):
-        assert shown.count("detach() makes a copy") == 1 and shown.count("same") == 1
-        assert shown.count("the storage of x") == 2, "what was seen belongs to each claim"
+def test_one_mistake_is_told_once_and_what_fails_with_it_in_one_line():
+    more = [replace(FAILS, text=f"claim {n}", misconception=f"mistake {n}") for n in range(2, 5)]
+    many = score(0, "partial", (FAILS, replace(FAILS, text="is not an alias"), *more))
+    for shown in (score_html(many), score_text(many)):
+        assert shown.count("detach() makes a copy") == 1 and shown.count("mistake 2") == 1
+        assert "mistake 3" not in shown and "Not yet either: is not an alias; claim 3; claim 4." in shown
 
 
 def test_output_and_notes_are_shown_as_they_were():

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from course_utils import Lesson, progress, reset_progress
-from course_utils.progress.history import attempts, predictions
+from course_utils.progress.history import attempts, predictions, record
 
 STORED = Path(__file__).parent / "stored" / "progress_of_the_first_edition.sqlite3"
 
@@ -35,3 +35,12 @@ def test_it_goes_on_from_there(progress_file):
     assert [row.earned for row in lesson.scorecard().rows][:2] == [1.0, 0.0]
     reset_progress("detach")
     assert [attempt.lesson for attempt in attempts()] == ["clinic"]
+
+
+def test_points_of_an_exercise_that_was_worth_more_are_the_same_share_of_what_it_is_worth_now(progress_file):
+    record("clinic", "run_clinic", earned=5, possible=10, status="partial")
+    assert Lesson("clinic").scorecard().rows[1].earned == 3.5
+    record("clinic", "run_clinic", earned=10, possible=10, status="passed")
+    record("clinic", "run_clinic", earned=0, possible=7, status="partial")
+    card = Lesson("clinic").scorecard()
+    assert (card.rows[1].earned, card.rows[1].status, card.possible) == (7.0, "passed", 10.0)

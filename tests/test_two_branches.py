@@ -1,9 +1,11 @@
 """The network of lesson 06: three ways to close a branch, one result."""
 
+import os
+
 import pytest
 import torch
 
-from course_utils.two_branches import CLOSE, TwoBranchNet
+from course_utils.two_branches import CLOSE, TwoBranchNet, in_two_processes, parallel_steps
 
 
 @pytest.fixture
@@ -57,3 +59,25 @@ def test_nothing_is_recorded_when_the_caller_records_nothing(net, images, close)
 def test_an_unknown_way_is_refused_and_the_ways_are_named(net, images):
     with pytest.raises(ValueError, match="multiply, no_grad, skip"):
         net(images, True, "close")
+
+
+@pytest.mark.slow  # starts a process
+def test_two_processes_refuse_a_skipped_branch_at_the_second_step_unless_told_to_look_for_it():
+    before = os.environ.get("GLOO_SOCKET_IFNAME")
+    settings = [((True, True), False), ((True, True), True), ((True, False), True)]
+    (first, error), (skipped, *_), (apart, *_) = in_two_processes(parallel_steps, settings)
+    torch.manual_seed(0)
+    net, images = TwoBranchNet((2, 3)), torch.randn(4, 3, 32, 32)
+    net(images, False).sum().backward()
+    assert (first.sent_bytes, first.error) == (0, "") and error.error.startswith("Expected to have finished reduction")
+    assert skipped.gradient is None
+    assert skipped.sent_bytes == apart.sent_bytes == sum(parameter.nbytes for parameter in net.parameters())
+    torch.testing.assert_close(apart.gradient, net.branch_b[0].weight.grad / 2)  # the average of nothing and this
+    assert os.environ.get("GLOO_SOCKET_IFNAME") == before and not torch.distributed.is_initialized()
+
+
+@pytest.mark.slow
+def test_an_error_here_is_raised_when_the_other_process_has_ended():
+    with pytest.raises(ZeroDivisionError):
+        in_two_processes(divmod, [(1, 0)])
+    assert not torch.distributed.is_initialized()

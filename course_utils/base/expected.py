@@ -55,5 +55,5 @@ def show_warnings() -> Iterator[None]:
 def _sentences(message: object) -> list[str]:
     """The sentences of a message, each on one line, addresses in memory left out: they differ from run to run."""
     text = re.sub(r"0x[0-9a-f]+", "0x…", str(message))
-    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|(?<=[a-z]\.)(?=[A-Z])|\n", text)
+    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|\n", text)
     return [" ".join(part.split()).rstrip(".:") for part in parts if part.strip()] or [""]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from course_utils.base.markup import (
     BLUE,
@@ -20,6 +19,7 @@ from course_utils.base.markup import (
     beside_line,
     clean,
     element,
+    explained_link,
     html_lines,
     mark,
     paragraph,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 # What stands before a claim: the word says it, the sign and its ground say it again.
 _HOLDS, _FAILS, _OPEN = ("✓", "holds", GREEN), ("✗", "does not hold", ORANGE), ("-", "not judged yet", GREY)
+_STORIES = 2  # claims that fail and are told in full; more would bury the first
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _ASK = "Your guess first: write it where the `...` stands, and run the cell again."
 
@@ -114,12 +115,16 @@ class Solution:
 
 def score_html(score: Score) -> str:
     """A checked answer as a card: first what does not hold, with its diagnosis; what holds in one line each."""
-    claims, next_step, told = _in_order(score), _next_step(score), set[object]()
+    (claims, others), next_step = _story(score), _next_step(score)
     # An exercise has an <h3> of its own in a lesson, so its result comes one level below.
     name = element("code", clean(score.exercise, 80))
     blocks = [element("h4", name, f": {_verdict(score)}", style=_HEADING)]
     if claims:
-        items = [_claim_html(claim, told, next_step if claim is claims[0] else "") for claim in claims]
+        items = [_claim_html(claim, next_step if claim is claims[0] else "") for claim in claims]
+        if others:
+            failed = sum(_kind(claim) is _FAILS for claim in claims)
+            style = SMALL + ";margin:0 0 0.7em 1.6em;padding:0;list-style:none"
+            items.insert(failed, element("li", prose(others), style=style))
         style = "list-style:none;margin:0.4em 0 0.6em 0;padding:0"
         blocks.append(element("ul", Html("\n" + "\n".join(items) + "\n"), style=style, role="list"))
     if next_step and not _leads_with_failure(claims):
@@ -132,12 +137,13 @@ def score_html(score: Score) -> str:
 
 def score_text(score: Score) -> str:
     """The same card as plain text of at most 88 columns."""
-    claims, next_step, told = _in_order(score), _next_step(score), set[object]()
+    (claims, others), next_step = _story(score), _next_step(score)
     blocks = [wrap(f"{score.exercise}: {_verdict(score)}")]
     if claims:
-        items = [_claim_text(claim, told, next_step if claim is claims[0] else "") for claim in claims]
+        items = [_claim_text(claim, next_step if claim is claims[0] else "") for claim in claims]
         failed = sum(_kind(claim) is _FAILS for claim in claims)
-        blocks += [*items[:failed], *(["\n".join(items[failed:])] if items[failed:] else [])]
+        blocks += [*items[:failed], *([wrap(others, "    ", "    ")] if others else [])]
+        blocks += ["\n".join(items[failed:])] if items[failed:] else []
     if next_step and not _leads_with_failure(claims):
         blocks.append(wrap(next_step, "  Next: ", "    "))
     if score.output:
@@ -156,6 +162,28 @@ def _kind(claim: Claim) -> tuple[str, str, str]:
 def _in_order(score: Score) -> list[Claim]:
     """The claims as a reader needs them: those that fail, then the others, each group in the exercise's order."""
     return sorted(score.claims, key=lambda claim: _kind(claim) is not _FAILS)
+
+
+def _story(score: Score) -> tuple[list[Claim], str]:
+    """The claims that a card shows, and one quiet sentence on those that fail with them.
+
+    Of what fails, the first claim is shown, which the exercise puts first because others follow from it, and one more
+    that has another story. One mistake is not told three times.
+    """
+    stories: list[str] = []
+    shown: list[Claim] = []
+    others: list[str] = []
+    for claim in _in_order(score):
+        story = claim.misconception or claim.diagnosis or claim.text
+        if _kind(claim) is not _FAILS:
+            shown.append(claim)
+        elif len(stories) < _STORIES and story not in stories:
+            stories.append(story)
+            shown.append(claim)
+        else:
+            others.append(claim.text)
+    more = "; ".join(others)
+    return shown, f"Not yet either: {more}. Mend what stands above, and check again." if others else ""
 
 
 def _leads_with_failure(claims: list[Claim]) -> bool:
@@ -184,19 +212,18 @@ def _next_step(score: Score) -> str:
     return steps[0] if steps else hint
 
 
-def _claim_html(claim: Claim, told: set[object], next_step: str) -> Html:
+def _claim_html(claim: Claim, next_step: str) -> Html:
     sign, word, ground = _kind(claim)
     if _kind(claim) is not _FAILS:
         style = "margin:0.1em 0;padding:0;list-style:none"
         return element("li", mark(sign, ground), f"{word}: ", prose(claim.text), style=style)
     blocks = []
-    if claim.misconception and claim.misconception not in told:
+    if claim.misconception:
         blocks.append(paragraph(f"“{claim.misconception}”", "Likely misconception"))
-    if claim.diagnosis and claim.diagnosis not in told:
+    if claim.diagnosis:
         blocks.append(paragraph(claim.diagnosis))
-    if claim.explained and claim.explained not in told:
-        blocks.append(_explained_html(*claim.explained))
-    told.update((claim.misconception, claim.diagnosis, claim.explained))
+    if claim.explained:
+        blocks.append(element("p", "Explained in ", explained_link(*claim.explained), style=PLAIN))
     if claim.details:
         blocks.append(html_lines(claim.details))
     if next_step:
@@ -208,25 +235,17 @@ def _claim_html(claim: Claim, told: set[object], next_step: str) -> Html:
     return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
 
 
-def _explained_html(notebook: str, heading: str) -> Html:
-    """A link as JupyterLab follows it: to the notebook beside this one, and there to the heading."""
-    target = f"{notebook}.ipynb#{quote(heading.replace('`', '').replace(' ', '-'))}"
-    link = element("a", prose(f"{notebook}, “{heading}”"), href=target)
-    return element("p", "Explained in ", link, style=PLAIN)
-
-
-def _claim_text(claim: Claim, told: set[object], next_step: str) -> str:
+def _claim_text(claim: Claim, next_step: str) -> str:
     sign, word, _ = _kind(claim)
     lines = [wrap(claim.text, f"  {sign} {word}: ", "    ")]
     if _kind(claim) is not _FAILS:
         return lines[0]
-    if claim.misconception and claim.misconception not in told:
+    if claim.misconception:
         lines.append(wrap(f"“{claim.misconception}”", "    Likely misconception: ", "      "))
-    if claim.diagnosis and claim.diagnosis not in told:
+    if claim.diagnosis:
         lines.append(wrap(claim.diagnosis, "    ", "    "))
-    if claim.explained and claim.explained not in told:
+    if claim.explained:
         lines.append(wrap("Explained in {}, “{}”".format(*claim.explained), "    ", "    "))
-    told.update((claim.misconception, claim.diagnosis, claim.explained))
     if claim.details:
         lines.append(text_lines(claim.details, "      "))
     if next_step:

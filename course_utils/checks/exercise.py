@@ -161,17 +161,18 @@ class Predict:
             given = answer.get(key, ...)
             if _is_no_answer(given):
                 raise Missed(your_prediction="none yet")
+            shown = repr(given) if type(given) is str else given  # 'False' in quotes is not False
             try:
                 value = self.normal(given)
             except (TypeError, ValueError) as error:
-                raise Missed(your_prediction=given, expected=str(error)) from None
+                raise Missed(your_prediction=shown, expected=str(error)) from None
             if self.choices and value not in self.choices:
-                raise Missed(your_prediction=given, expected="one of " + ", ".join(map(repr, self.choices)))
+                raise Missed(your_prediction=shown, expected="one of " + ", ".join(map(repr, self.choices)))
             if type(value) is not kind:
-                raise Missed(your_prediction=given, expected=_kind(kind))
+                raise Missed(your_prediction=shown, expected=_kind(kind))
             if value not in accepted:
                 reading = self.readings.get((key, value)) or self.readings.get((key, ...), "")
-                raise Missed(reading, your_prediction=given, the_engine="says something else")
+                raise Missed(reading, your_prediction=shown, found="something else")
 
         return judge_key
 

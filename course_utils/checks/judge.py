@@ -178,6 +178,7 @@ def _claim(exercise: Judged, rule: Rule, outcome: Outcome | None) -> Claim:
         details=((("called", outcome.called),) if outcome.called else ()) + outcome.details,
         weight=rule.weight,
         explained=_place(known),
+        home=known.home if known else "",
     )
 
 
@@ -201,7 +202,8 @@ def _tidy_claim(exercise: Judged, claims: Sequence[Claim], effects: Sequence[str
         key = next((_match(exercise.effects, effect) for effect in effects if _match(exercise.effects, effect)), "")
         known = _known(exercise, key or "side effect")
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
-        return Claim(TIDY, False, known.explanation, known.name, known.next_step, details, explained=_place(known))
+        told = known.explanation, known.name, known.next_step, details
+        return Claim(TIDY, False, *told, explained=_place(known), home=known.home)
     # Leaving everything alone earns nothing for an answer that does nothing useful.
     judged = any(claim.held and claim.weight > 0 for claim in claims)
     return Claim(TIDY, judged, judged=judged)

@@ -23,6 +23,7 @@ class Claim:
         weight: this claim's share of the points, relative to the other claims of its exercise.
         judged: False where an earlier claim had to hold first, so that this one was not looked at.
         explained: where the course explains it, as notebook and heading: ``("03_detach", "A view, not a copy")``.
+        home: the misconception's one place in the course, ``"detach/snapshot/alias"``; empty where it has none.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Claim:
     weight: float = 1.0
     judged: bool = True
     explained: tuple[str, ...] = ()
+    home: str = ""
 
 
 class Score(float):

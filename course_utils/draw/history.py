@@ -45,7 +45,7 @@ ERAS = (
 )
 
 _FILL, _LAPSED = "#BFE1F6", "#F3F1EA"
-_LAST_YEAR = 2024.0
+_LAST_YEAR = 2026.0
 _SIZE, _SMALL = 9.0, 8.5
 _WIDTH, _ROW = 680.0, 34.0  # points
 _RIGHT, _TOP, _BOTTOM = 16.0, 64.0, 40.0  # points beside, above and below the rows

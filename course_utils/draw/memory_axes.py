@@ -46,6 +46,8 @@ CATEGORY_STYLES: dict[str, tuple[str, str]] = {
     "temporary": (GREY, ""),
     "other": (PURPLE, "xxxx"),
 }
+# Of other categories, in their order.
+_MORE_STYLES = ((ORANGE, "////"), (SKY, ""), (GREEN, "\\\\\\\\"), (PURPLE, "xxxx"), (BLUE, "...."), (GREY, "----"))
 # Shades of phases, by the part of the name before its number.
 _KNOWN_SHADES = {"forward": "#E3F1FB", "backward": "#FBE6D6"}
 _MORE_SHADES = ("#EAEAE4", "#E2F3EA", "#F3E6F0", "#FBF6D0")
@@ -106,14 +108,14 @@ def _outermost(timeline: Timeline) -> list[Any]:
 def _areas(ax: Axes, timeline: Timeline, places: Sequence[float], divisor: int) -> list[Any]:
     from matplotlib.patches import Patch
 
-    handles = []
+    handles, more = [], cycle(_MORE_STYLES)
     base = [value / divisor for value in timeline.older]
     if any(timeline.older):
         ax.fill_between(places, base, 0, step="post", facecolor="none", edgecolor=RULE, hatch="||", linewidth=0.5)
         handles.append(Patch(facecolor="none", edgecolor=RULE, hatch="||", label="older than the start, gone"))
     for name, values in timeline.categories.items():
         top = [below + value / divisor for below, value in zip(base, values, strict=True)]
-        fill, hatch = CATEGORY_STYLES.get(name, (GREY, "----"))
+        fill, hatch = CATEGORY_STYLES.get(name) or next(more)
         look: dict[str, Any] = {"facecolor": fill, "edgecolor": "#FFFFFFB0", "hatch": hatch}
         ax.fill_between(places, base, top, step="post", linewidth=0, zorder=2, **look)
         handles.append(Patch(label=name, linewidth=0, **look))

@@ -25,7 +25,7 @@ from course_utils.base.markup import (
     wrap,
 )
 from course_utils.checks.score import Claim, Score
-from course_utils.drills.programs import Question, listed
+from course_utils.drills.asks import call, cell, questions, task
 
 if TYPE_CHECKING:
     from course_utils.drills.drill import Drill
@@ -33,18 +33,13 @@ if TYPE_CHECKING:
 _WRONG = ("✗", "not what happens", ORANGE)
 _UNREADABLE = ("✗", "no answer to the question", ORANGE)
 _ASK = "Answer in a cell of its own:"
-_RIGHT = " (right: the gradient of the loss as it was computed)"
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
-_TASKS = {
-    "flags": "Which tensors require grad when the last line has run?",
-    "leaves": "Which tensors are leaves when the last line has run?",
-    "modes": "What do the calls of `torch.is_grad_enabled()` give, and which tensors require grad, at the end?",
-    "edits": "What does the last line do, and what does the edit change?",
-}
 
 
 class DrillScore(Score):
-    """What a drill's check found: a ``Score`` with one point a key, stored nowhere.
+    """What a drill's check found: a ``Score`` with one point for each key, stored nowhere.
+
+    Nobody grades a drill by its ``repr``, so that is the card as text, wherever no HTML is shown.
 
     Attributes:
         topic: the drill's topic.
@@ -76,8 +71,10 @@ class DrillScore(Score):
         rebuild, parts = super().__reduce__()
         return DrillScore.of, (rebuild(*parts), self.claims, self.topic, self.level, self.seed)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return result_text(self)
+
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
         return result_html(self)
@@ -87,11 +84,12 @@ def drill_html(drill: Drill) -> str:
     """A drill as a card: the program, what is asked, and the cell to answer with."""
     blocks = [
         element("h4", _title(drill), style=_HEADING),
-        paragraph(_task(drill)),
+        *([paragraph(drill.because)] if drill.because else []),
+        paragraph(task(drill)),
         typed(_numbered(drill)),
-        html_lines(_questions(drill)),
+        html_lines(questions(drill)),
         paragraph(_ASK),
-        typed(_cell(drill)),
+        typed(cell(drill)),
     ]
     return beside_line("section", BLUE, blocks)
 
@@ -100,10 +98,11 @@ def drill_text(drill: Drill) -> str:
     """The same as text of at most 88 columns."""
     blocks = [
         _title(drill),
-        wrap(_task(drill), "  ", "  "),
+        *([wrap(drill.because, "  ", "  ")] if drill.because else []),
+        wrap(task(drill), "  ", "  "),
         text_typed(_numbered(drill), "  "),
-        text_lines(_questions(drill), "  "),
-        wrap(_ASK, "  ", "  ") + "\n\n" + textwrap.indent(_cell(drill), "    "),
+        text_lines(questions(drill), "  "),
+        wrap(_ASK, "  ", "  ") + "\n\n" + textwrap.indent(cell(drill), "    "),
     ]
     return "\n\n".join(blocks)
 
@@ -112,62 +111,8 @@ def _title(made: Drill | DrillScore) -> str:
     return f"{made.topic} drill, level {made.level}, seed {clean(made.seed, 40)}"
 
 
-def _task(drill: Drill) -> str:
-    used = {"nn": "nn.", "Thread": "Thread("}
-    names = ["torch", *(name for name, sign in used.items() if sign in drill.code)]
-    verb = "is" if len(names) == 1 else "are"
-    return (
-        f"{_TASKS[drill.topic]} Read the program, do not run it: the check does that. {listed(names)} {verb} imported."
-    )
-
-
 def _numbered(drill: Drill) -> str:
     return "\n".join(f"{number:2}  {line}" for number, line in enumerate(drill.program.lines, 1))
-
-
-def _questions(drill: Drill) -> list[tuple[str, str]]:
-    """What each kind of key asks, and the values to choose from."""
-    kinds: dict[str, list[str]] = {}
-    for question in drill.program.questions:
-        kinds.setdefault(_asks(drill, question), []).append(question.key)
-    return [(", ".join(keys), text) for text, keys in kinds.items()]
-
-
-def _asks(drill: Drill, question: Question) -> str:
-    key, (first, last) = question.key, drill.program.edited
-    if question.choices:
-        return " or ".join(map(repr, question.choices)).replace(" or ", ", ", len(question.choices) - 2) + _RIGHT
-    where = f"in line {first}" if first == last else f"in lines {first} to {last}"
-    if drill.topic == "edits":
-        name, _, what = key.partition(" ")
-        asks = f"does {name} get other values {where}?" if what == "changed" else f"does {name}._version grow {where}?"
-    elif key.endswith(".grad"):
-        asks = "is it a tensor, and not None?"
-    elif drill.topic == "leaves":
-        asks = "is it a leaf?"
-    elif drill.topic == "modes" and len(key) > 1:
-        asks = "what is its value?"
-    else:
-        asks = "does it require grad?"
-    return f"{asks} True or False"
-
-
-def _cell(drill: Drill) -> str:
-    """The cell to answer with: it names the seed, so that it is the same drill tomorrow and on another machine."""
-    # Keys may hold spaces, which are no place to break a line.
-    keys = " ".join(f'"{question.key}": ...,'.replace(" ", "\0") for question in drill.program.questions)
-    lines = textwrap.wrap(keys, 56, break_long_words=False, break_on_hyphens=False)
-    inner = "\n".join(f"    {line}" for line in lines).replace("\0", " ")
-    return f"{_call(drill, drill.seed)}.check({{\n{inner}\n}})"
-
-
-def _call(made: Drill | DrillScore, seed: int | str | None = None, level: int = 0) -> str:
-    parts = [f'"{made.topic}"']
-    if seed is not None:
-        parts.append(f"seed={seed!r}")
-    if (level or made.level) > 1:
-        parts.append(f"level={level or made.level}")
-    return f"drill({', '.join(parts)})"
 
 
 # The result.
@@ -206,10 +151,10 @@ def _verdict(score: DrillScore) -> str:
 def _next_step(score: DrillScore) -> str:
     if score.status == "not attempted":
         return "Put your answers in place of the `...`, and run the cell again."
-    another = f"`{_call(score)}` draws another program"
+    another = f"`{call(score)}` draws another program"
     if score.status != "passed":
         return f"answer again, or go on: {another}."
-    return f"{another}" + (f", `{_call(score, level=score.level + 1)}` a harder one." if score.level < 3 else ".")
+    return f"{another}" + (f", `{call(score, level=score.level + 1)}` a harder one." if score.level < 3 else ".")
 
 
 def _wrong(score: DrillScore) -> list[Claim]:

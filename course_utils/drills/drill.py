@@ -18,28 +18,33 @@ from course_utils.base.text import describe
 from course_utils.checks.exercise import Misconception, Predict, Trial
 from course_utils.checks.judge import Rule, judge
 from course_utils.checks.score import Claim
+from course_utils.drills.due import due
 
 if TYPE_CHECKING:
     from course_utils.drills.card import DrillScore
     from course_utils.drills.programs import Program, Question
 
 LEVELS = (1, 2, 3)
-TOPICS = ("flags", "leaves", "modes", "edits")
+TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
 _FRESH_SEEDS = 1_000_000
 _WRONG = "wrong"
 
 
-def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
-    """A small autograd program to read, and a few questions about it.
+def drill(topic: str | None = None, seed: int | str | None = None, level: int = 1) -> Drill:
+    """A small autograd program to read, and questions about it; without a topic, on what you have yet to clear up.
 
     The program is not run before you answer. The same topic, level and seed give the same program on every machine;
     the answers come from PyTorch.
 
     Args:
         topic: ``"flags"`` (what requires grad), ``"leaves"`` (what is a leaf, whose ``.grad`` is filled), ``"modes"``
-            (where grad mode is on) or ``"edits"`` (what in-place edits do to backward).
+            (where grad mode is on), ``"edits"`` (what in-place edits do to backward), ``"gates"`` (which branches run,
+            None or zeros), ``"hooks"`` (which fires, what it sees), ``"functions"`` (what is kept for backward),
+            ``"scale"`` (which divisor accumulation needs) or ``"in_dims"`` (which ``in_dims`` do a loop's work). None
+            takes what the course remembers of you: a misconception that is still open, else the one that was cleared up
+            longest ago, else any.
         seed: a whole number or a text, for example a student's number. None draws a fresh one and shows it.
-        level: 1 to 3. Level 2 adds views, in-place operations and functions, level 3 nests blocks in each other.
+        level: 1 to 3. Each level has something to think about that the one below it has not.
 
     Returns:
         The drill: shows itself as a card in a notebook and as text elsewhere. Answer with its ``check``.
@@ -52,6 +57,9 @@ def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
         >>> drill("flags", seed=7).seed
         7
     """
+    because = ""
+    if topic is None:
+        topic, because = due(TOPICS)
     if topic not in TOPICS:
         raise ValueError(explain(f"drill({describe(topic)}) was asked for.", "one of " + ", ".join(TOPICS) + "."))
     if level not in LEVELS:
@@ -62,7 +70,7 @@ def drill(topic: str, seed: int | str | None = None, level: int = 1) -> Drill:
     from course_utils.drills.programs import Draw
 
     writer = importlib.import_module(f"course_utils.drills.{topic}")
-    return Drill(topic, level, seed, writer.write(Draw(f"{topic}/{level}/{seed}"), level))
+    return Drill(topic, level, seed, writer.write(Draw(f"{topic}/{level}/{seed}"), level), because)
 
 
 def _seed(seed: Any) -> int | str:
@@ -78,6 +86,18 @@ def _seed(seed: Any) -> int | str:
         ) from None
 
 
+def _as_text(value: Any, choices: Sequence[str]) -> Any:
+    """What an answer with quotes too few or too many stands for, else the answer as it is."""
+    if not choices and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().casefold(), value)
+    if value is None:
+        return "none" if "none" in choices else None
+    if type(value) in (int, float):
+        text = format(value, "g")
+        return text if text in choices else value
+    return value
+
+
 @dataclass(frozen=True, repr=False)
 class Drill:
     """A program to read and what is asked about it.
@@ -87,12 +107,14 @@ class Drill:
         level: 1 to 3.
         seed: what it was made from; the same seed gives it again.
         program: the program itself, as plain data.
+        because: why this topic was drawn, as a sentence; empty where it was asked for.
     """
 
     topic: str
     level: int
     seed: int | str
     program: Program
+    because: str = ""
 
     @property
     def code(self) -> str:
@@ -112,10 +134,11 @@ class Drill:
 
         Args:
             answers: a value for each key, see ``choices``. Truth values of NumPy and torch count, and 1 and 0; texts
-                are compared without regard to case and outer spaces. A missing value is no error, and not right.
+                are compared without regard to case and outer spaces, and quotes may be left out or be too
+                many: a number, None, ``"True"``. A missing value is no error, and not right.
 
         Returns:
-            The score, one point a key: a number, and a card in a notebook. It is stored nowhere.
+            The score, one point for each key: a number, and a card in a notebook. It is stored nowhere.
         """
         from course_utils.drills import run as drill_run
         from course_utils.drills.card import DrillScore
@@ -127,6 +150,7 @@ class Drill:
                 found.update(drill_run.answers(self.topic, self.program))
             return found
 
+        answers = self._read(answers)
         score = judge(_Asked(self, truth), answers, "drill")
         if isinstance(answers, Mapping):
             asked = zip(self.program.questions, score.claims, strict=False)
@@ -134,6 +158,13 @@ class Drill:
         else:
             claims = list(score.claims)
         return DrillScore.of(score, claims, self.topic, self.level, self.seed)
+
+    def _read(self, answers: Any) -> Any:
+        """The answers, a number or None turned into the text that it is to choose from."""
+        if type(answers) is not dict:
+            return answers
+        texts = {question.key: question.choices for question in self.program.questions if question.choices}
+        return {key: _as_text(value, texts.get(key, ())) for key, value in answers.items()}
 
     def _told(self, claim: Claim, question: Question, answers: Mapping[str, Any], found: Mapping[str, Any]) -> Claim:
         """The claim as a learner of a drill is told: a wrong answer with the line that decides it."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from course_utils.drills.programs import Draw, Page, Reason
-from course_utils.drills.run import RIGHT
+from course_utils.drills.programs import RIGHT, Draw, Page, Reason
 
 # What an operation keeps for backward follows from its derivative.
 # https://github.com/pytorch/pytorch/blob/v2.9.0/tools/autograd/derivatives.yaml
@@ -19,7 +18,7 @@ _KEEP_NOTHING = (
 )
 METHODS = ("mul_(2)", "add_(1)", "zero_()", "mul_(0.5)", "add_(0.5)", "mul_(3)")
 # These have a reason of their own for a right gradient, so backward must need the edited tensor.
-_NEED_IT = ("copy", "not in place", "before", "elsewhere", "elsewhere, counted", "undone")
+_NEED_IT = ("copy", "not in place", "before", "elsewhere", "elsewhere, counted", "undone", "rebound")
 
 
 class EditPage(Page):
@@ -31,6 +30,7 @@ class EditPage(Page):
         needed: whether backward needs its values.
         saver: the line of the operation that keeps them, or would.
         why: what that operation keeps, in words.
+        route: the way to edit.
         end: the tensor that the loss is made of.
     """
 
@@ -38,7 +38,7 @@ class EditPage(Page):
         super().__init__(draw)
         self.level = level
         self.size = 4 if level == 3 else draw.choice((3, 4, 5))
-        self.victim, self.end, self.why = "", "", ""
+        self.victim, self.end, self.why, self.route = "", "", "", ""
         self.is_leaf = self.needed = self.squares = False
         self.saver = self.loss = 0
         self.edited = (0, 0)
@@ -69,7 +69,7 @@ class EditPage(Page):
 
     def forward(self, route: str) -> None:
         """Writes everything up to the loss, the loss itself and edits before it apart."""
-        draw = self.draw
+        draw, self.route = self.draw, route
         self.needed = route in _NEED_IT or draw.chance(0.85)
         part = route.startswith("elsewhere")
         kinds = (
@@ -77,12 +77,19 @@ class EditPage(Page):
         )
         if not self.needed:
             kinds = ["sum", "result of input", "input of result"] + ["plain factor"] * (self.level > 1)
+        if route in ("step", "replaced"):
+            # An optimizer has leaves alone; a result that is kept is kept apart from what `.data` is set to.
+            kinds = [kind for kind in kinds if kind in ("input", "factor", "sum", "input of result")]
         kind = draw.choice(kinds)
         # The leaves first, then what is computed from them.
         has_second = kind in ("factor", "plain factor") or (kind == "sum" and draw.chance(0.6))
         first = self.leaf()
         second = self.leaf(flag=kind != "plain factor") if has_second else ""
-        direct = kind in ("input", "factor", "sum", "input of result") and route != "base" and draw.chance(0.35)
+        direct = (
+            kind in ("input", "factor", "sum", "input of result")
+            and route != "base"
+            and draw.chance(1.0 if route == "step" else 0.35)
+        )
         inner = first if direct else self.middle(first)
         self.victim, self.is_leaf = inner, direct
         if kind in ("factor", "sum") and second and draw.chance(0.4):
@@ -124,7 +131,9 @@ class EditPage(Page):
                 pattern, op = draw.choice(_KEEP_NOTHING)
                 self.end = self.apply(pattern, h=inner)
             self.why = f"`{op}` in line {self.saver} needs no values in backward"
-        if kind in ("result", "result of input", "loss") or (kind == "sum" and draw.chance(0.3)):
+        if kind in ("result", "result of input", "loss") or (
+            kind == "sum" and self.route != "step" and draw.chance(0.3)
+        ):
             self.victim, self.is_leaf = self.end, False
         self.squares = kind == "loss"
 
@@ -140,7 +149,8 @@ class EditPage(Page):
 
     def change(self, target: str) -> str:
         """An in-place edit."""
-        forms = [f"{target}.{self.draw.choice(METHODS)}", f"{target} += 1", f"{target} *= 2"]
+        forms = [f"{target}.{self.draw.choice((*METHODS, 'fill_(0.3)', 'sub_(1)', 'div_(8)'))}", f"{target} += 1"]
+        forms.append(f"{target} *= 2")
         return self.draw.choice([*forms, f"{target}[0] = 0.1"] if self.level > 1 else forms)
 
     def edit(self, text: str, rule: str = "edited", guarded: bool | None = None) -> int:
@@ -155,8 +165,8 @@ class EditPage(Page):
         return line
 
     def alias(self, tail: str) -> tuple[str, int]:
-        """What is edited in the victim's place, and the line of the alias: a name of its own, or inline (0)."""
-        if self.level > 1 and self.draw.chance(0.6):
+        """What is edited in the victim's place, and the line of the alias: a new name, or inline (0) at level 1."""
+        if self.level > 1:
             name = self.name()
             return name, self.write(f"{name} = {self.victim}{tail}")
         return self.victim + tail, 0

@@ -5,194 +5,29 @@ Every edit that is not recorded comes after the loss, so that the right gradient
 
 from __future__ import annotations
 
-from course_utils.drills.edit_page import METHODS, EditPage
-from course_utils.drills.programs import Draw, Program, Question, Reason, named
+from course_utils.drills.edit_page import EditPage
+from course_utils.drills.edit_ways import WAYS
+from course_utils.drills.programs import ERROR, RIGHT, WRONG, Draw, Program, Question, named
 from course_utils.drills.rules import explain_answer
-from course_utils.drills.run import ERROR, RIGHT, WRONG
 
 OUTCOMES = (ERROR, WRONG, RIGHT)
 
-# Ways to edit, by level, with their weights.
+# Ways to edit, by level, with their weights. Level 1: the tensor itself. Level 2: through another name for it, or for a
+# part of it. Level 3: two edits, an optimizer's, and those that nobody counts.
 _ROUTES: dict[int, dict[str, float]] = {
     1: {"plain": 4, "no_grad": 2, "data": 4, "copy": 3, "not in place": 3, "before": 1},
-    2: {"plain": 1.5, "view": 2.5, "detach": 2, "data": 4, "copy": 5, "not in place": 2.5, "before": 1, "base": 2},
+    2: {"view": 2, "detach": 1.5, "data": 3.5, "copy": 4, "base": 2, "same": 2, "rebound": 2.5},
     3: {
-        "nested view": 3,
-        "detach": 1.5,
-        "data": 2.5,
+        "nested view": 2,
         "numpy": 2.5,
         "elsewhere": 1.5,
         "elsewhere, counted": 1,
         "undone": 2.5,
-        "copy": 4,
-        "before": 0.5,
+        "put back": 2,
+        "replaced": 3,
+        "step": 2.5,
+        "copy": 2,
     },
-}
-
-
-def _plain(page: EditPage) -> None:
-    recorded = not page.is_leaf and not page.squares and page.draw.chance(0.4)
-    if not recorded:
-        page.write_loss()
-    line = page.edit(page.change(page.victim))
-    if recorded:
-        page.write_loss()
-    _noticed(page, line)
-
-
-def _no_grad(page: EditPage) -> None:
-    page.write_loss()
-    _noticed(page, page.edit(page.change(page.victim), guarded=True))
-
-
-def _noticed(page: EditPage, line: int) -> None:
-    page.answer_backward(ERROR, line, "noticed")
-    page.answer("changed", True, line, "edited")
-    page.answer("counted", True, line, "counted")
-
-
-def _before(page: EditPage) -> None:
-    page.write_loss()
-    line = page.edited[1]
-    page.answer("backward", RIGHT, line, "before")
-    page.answer("changed", True, line, "edited")
-    page.answer("counted", True, line, "counted")
-
-
-def _not_in_place(page: EditPage) -> None:
-    page.write_loss()
-    line = page.edit(f"{page.victim}.{page.draw.choice(METHODS).replace('_(', '(').replace('zero', 'neg')}")
-    for what, value in (("backward", RIGHT), ("changed", False), ("counted", False)):
-        page.answer(what, value, line, "not in place")
-
-
-def _view(page: EditPage) -> None:
-    page.write_loss()
-    tail = page.draw.choice(("[1:]", "[:2]", "[0]"))
-    if page.is_leaf:
-        at = line = page.edit(f"{page.victim}{tail}.{page.draw.choice(METHODS)}")
-    else:
-        line, at = page.through(tail)
-    _shared(page, line, at)
-
-
-def _nested_view(page: EditPage) -> None:
-    page.write_loss()
-    draw = page.draw
-    outer, inner = draw.choice((("[1:]", "[0]"), ("[:3]", "[1:]"), ("[1:]", "[:2]"), (".view(2, 2)", "[0]")))
-    name = page.name()
-    change = f"{name}{inner}.{draw.choice(METHODS)}" if draw.chance(0.6) else f"{name}{inner} = 0.1"
-    if page.is_leaf or draw.chance(0.4):
-        start = len(page.lines) + 1
-        with page.block("with torch.no_grad():"):
-            line = page.write(f"{name} = {page.victim}{outer}")
-            at = page.write(change)
-        page.edited = (start, at)
-    else:
-        line = page.write(f"{name} = {page.victim}{outer}")
-        at = page.edit(change)
-    _shared(page, line, at)
-
-
-def _detach(page: EditPage) -> None:
-    page.write_loss()
-    _shared(page, *page.through(".detach()"))
-
-
-def _shared(page: EditPage, line: int, at: int) -> None:
-    page.answer_backward(ERROR, at, "noticed")
-    page.answer("changed", True, line, "shares")
-    page.answer("counted", True, line, "shares its counter")
-
-
-def _data(page: EditPage) -> None:
-    page.write_loss()
-    line, _ = page.through(".data")
-    page.answer_backward(WRONG, line, "unnoticed")
-    page.answer("changed", True, line, "shares")
-    page.answer("counted", False, line, "own counter")
-
-
-def _numpy(page: EditPage) -> None:
-    page.write_loss()
-    name = page.name()
-    line = page.write(f"{name} = {page.victim}.detach().numpy()")
-    page.edit(f"{name}{page.draw.choice((' *= 2', ' += 1', '[0] = 0.1', '[:] = 0.1', '[1:] *= 3'))}", guarded=False)
-    page.answer_backward(WRONG, line, "unnoticed by numpy")
-    page.answer("changed", True, line, "shares")
-    page.answer("counted", False, line, "no counter")
-
-
-def _copy(page: EditPage) -> None:
-    page.write_loss()
-    tails = [".detach().clone()"] if page.is_leaf else [".clone()", ".clone()", ".detach().clone()"]
-    if page.level > 2:
-        tails += [".detach()[1:].clone()"] if page.is_leaf else ["[1:].clone()", "[:2].clone()"]
-    line, _ = page.through(page.draw.choice(tails))
-    for what, value in (("backward", RIGHT), ("changed", False), ("counted", False)):
-        page.answer(what, value, line, "copy")
-
-
-def _base(page: EditPage) -> None:
-    draw = page.draw
-    tail = draw.choice((".detach()", ".data", "[1:]", ".clone()", ".clone()", ".detach().clone()"))
-    if not page.squares:
-        page.write_loss()
-    name = page.name()
-    line = page.write(f"{name} = {page.victim}{tail}")
-    if page.squares:
-        page.write_loss()
-    at = page.edit(f"{page.victim}.{draw.choice(METHODS)}")
-    _noticed(page, at)
-    copied = tail.endswith("clone()")
-    facts = {"victim": f"`{page.victim}`", "why": "", "edit": str(at)}
-    page.answers.append((f"{name} changed", not copied, Reason(line, "copy" if copied else "shares", facts)))
-
-
-def _elsewhere(page: EditPage) -> None:
-    page.write_loss()
-    change = page.draw.choice((".zero_()", ".mul_(2)", ".add_(1)"))
-    line = page.edit(f"{page.victim}.data[2:]{change}", guarded=False)
-    page.answer("backward", RIGHT, line, "elsewhere")
-    page.answer("changed", True, line, "shares")
-    page.answer("counted", False, line, "own counter")
-
-
-def _elsewhere_counted(page: EditPage) -> None:
-    page.write_loss()
-    change = page.draw.choice((".zero_()", ".mul_(2)", ".add_(1)"))
-    line = page.edit(f"{page.victim}[2:]{change}")
-    page.answer("backward", ERROR, line, "one counter")
-    page.answer("changed", True, line, "shares")
-    page.answer("counted", True, line, "shares its counter")
-
-
-def _undone(page: EditPage) -> None:
-    page.write_loss()
-    there, back = page.draw.choice((("mul_(2)", "div_(2)"), ("mul_(4)", "div_(4)"), ("div_(2)", "mul_(2)")))
-    target, line = page.alias(".data")
-    first = page.edit(f"{target}.{there}", guarded=False)
-    last = page.edit(f"{target}.{back}", guarded=False)
-    page.answer("backward", RIGHT, last, "undone")
-    page.answer("changed", False, last, "undone")
-    page.answer("counted", False, line or first, "own counter")
-
-
-_WAYS = {
-    "plain": _plain,
-    "no_grad": _no_grad,
-    "data": _data,
-    "copy": _copy,
-    "not in place": _not_in_place,
-    "before": _before,
-    "view": _view,
-    "nested view": _nested_view,
-    "detach": _detach,
-    "base": _base,
-    "numpy": _numpy,
-    "elsewhere": _elsewhere,
-    "elsewhere, counted": _elsewhere_counted,
-    "undone": _undone,
 }
 
 
@@ -202,7 +37,7 @@ def write(draw: Draw, level: int) -> Program:
         page = EditPage(draw, level)
         route = draw.weighted(_ROUTES[level])
         page.forward(route)
-        _WAYS[route](page)
+        WAYS[route](page)
         page.write("loss.backward()")
         if page.fits:
             return _finish(page)

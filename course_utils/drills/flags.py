@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from course_utils.drills import blocks, steps
 from course_utils.drills.programs import Draw, Program, Question, named
 from course_utils.drills.rules import explain_answer
 from course_utils.drills.trace import Trace
 
-# Steps that end in a tensor that requires grad, and in one that does not, by level.
+# Steps that end in a tensor that requires grad, and in one that does not, by level. Level 1 has operations and `detach`
+# alone; level 2 everything else that a straight line of code can do; level 3 blocks and layers.
 _UP: dict[int, steps.Steps] = {
-    1: {steps.compute_flagged: 8, steps.create_flagged: 1, steps.create_parameter: 0.5, blocks.raise_flag: 1},
+    1: {steps.compute_flagged: 8, steps.create_flagged: 1},
     2: {
         steps.compute_flagged: 5,
         blocks.write_flagged: 4,
@@ -38,7 +41,7 @@ _INSIDE_OFF: steps.Steps = {
 }
 _INSIDE_ON: steps.Steps = {steps.compute_flagged: 1}
 _DOWN: dict[int, steps.Steps] = {
-    1: {steps.cut: 5, steps.compute_plain: 3, steps.compute_from_positions: 2, steps.create_plain: 1},
+    1: {steps.detach: 3, steps.compute_plain: 5, steps.create_plain: 1},
     2: {
         steps.cut: 4,
         steps.compute_plain: 3,
@@ -58,6 +61,12 @@ _DOWN: dict[int, steps.Steps] = {
         blocks.lower_flag: 1,
     },
 }
+# What a program must have that the level below has not.
+_MARKS = {
+    1: "",
+    2: r"(?m)^\w[.\[]|^\w \+=|Parameter|\.data$|tolist|_like|\.arg|\.(long|int)\(| [<>] \d$|= \w(\[|\.(view|uns|resh))",
+    3: r"(?m)^    |layer",
+}
 _LINES = {1: (5, 6), 2: (7, 8), 3: (9, 11)}
 _MOST_KEYS = 6
 
@@ -72,7 +81,7 @@ def write(draw: Draw, level: int) -> Program:
         goal = draw.choice(_LINES[level])
         while len(trace.lines) < goal:
             steps.take(trace, (_UP if draw.chance(0.5) else _DOWN)[level])
-        if trace.fits and (program := _finish(trace)) is not None:
+        if trace.fits and (program := _finish(trace)) is not None and re.search(_MARKS[level], program.code):
             return program
 
 

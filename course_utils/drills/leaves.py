@@ -76,7 +76,10 @@ def write(draw: Draw, level: int) -> Program:
         while len(trace.lines) < goal:
             steps.take(trace, (_LEAF if draw.chance(0.5) else _RESULT)[level])
         loss, retained = _backward(trace, level) if level > 1 else (None, None)
-        if trace.fits and (program := _finish(trace, level, loss, retained)) is not None:
+        # Level 2 has a backward pass, level 3 a block besides.
+        has_block = any(line.startswith(" ") for line in trace.lines)
+        fits = trace.fits and (level < 3 or has_block)
+        if fits and (program := _finish(trace, level, loss, retained)) is not None:
             return program
 
 

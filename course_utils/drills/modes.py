@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from course_utils.drills.mode_page import OFF, ON, ModePage, ModeTensor, body
@@ -13,6 +14,12 @@ _LINES = {1: (6, 7), 2: (7, 8, 9), 3: (9, 10, 11)}
 _MOST_LINES = {1: 8, 2: 11, 3: 12}
 _MOST_POINTS = {1: 3, 2: 3, 3: 4}
 _MOST_KEYS = {1: 4, 2: 5, 3: 6}
+# What a program must have that the level below has not: functions, layers, edits; then blocks in blocks and the like.
+_MARKS = {
+    1: "",
+    2: r"def |lambda|layer|_\(\w\)|\+=|\[0\] =",
+    3: r"(?m)^        |yield|Thread|^    torch\.set|^    \w = \w(\[|\.view)",
+}
 
 # Motifs. Each writes some lines, or none and returns False.
 
@@ -264,6 +271,7 @@ def write(draw: Draw, level: int) -> Program:
             page.fits
             and len(page.lines) <= _MOST_LINES[level]
             and (program := _finish(page, _MOST_KEYS[level])) is not None
+            and re.search(_MARKS[level], program.code)
         ):
             return program
 

@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 # Without e, f, i, j, l, n and o, which are read as numbers, functions, counters or each other.
 NAMES = "abcdghkmpqrstuvwxyz"
-MOST_LINES, LINE_LENGTH = 12, 60
+MOST_LINES, LINE_LENGTH = 12, 80
+MOST_LINES_WITH_CLASS = 18  # a class has lines that hold nothing to think about
+ERROR, WRONG, RIGHT = "error", "wrong gradient", "right gradient"
 _TOKEN = re.compile(r"@(\d+)@")
 _INDENT = "    "
 
@@ -113,7 +115,8 @@ class Program:
     Attributes:
         lines: its lines.
         questions: what is asked, in the order of the program.
-        edited: (edits) the first and the last line of the edit, counted from 1; zeros elsewhere.
+        edited: (edits) the first and the last line of the edit, counted from 1; (gates) the lines that run the branches
+            and that move them, where not the whole program is asked about; zeros elsewhere.
         loss: (edits) the line that makes the loss, counted from 1; 0 elsewhere.
     """
 
@@ -163,7 +166,8 @@ class Page:
     @property
     def fits(self) -> bool:
         """Whether the program is short enough to be read."""
-        return len(self.lines) <= MOST_LINES and all(len(named(line, NAMES)) <= LINE_LENGTH for line in self.lines)
+        most = MOST_LINES_WITH_CLASS if any(line.startswith("class ") for line in self.lines) else MOST_LINES
+        return len(self.lines) <= most and all(len(named(line, NAMES)) <= LINE_LENGTH for line in self.lines)
 
     def names(self) -> list[str]:
         """The names for all tokens so far, in their order."""

@@ -223,6 +223,15 @@ def cut(trace: Trace) -> bool:
     return True
 
 
+def detach(trace: Trace) -> bool:
+    """``detach`` on a tensor that requires grad."""
+    value = pick(trace, floats(trace, True))
+    if value is None or not trace.recording:
+        return False
+    trace.cut(f"{value.name}.detach()", value, "detach", value.shape, value.kind, True)
+    return True
+
+
 def parameter_of(trace: Trace) -> bool:
     """``nn.Parameter`` of a computed tensor."""
     value = pick(trace, [v for v in floats(trace) if v.kind == "f32"])

@@ -1,4 +1,4 @@
-"""Bytes alive after each step of a loop (``bytes_alive``)."""
+"""Bytes alive after each step of a loop (``bytes_alive``), and the most of them within it (``peak_bytes``)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -34,3 +34,30 @@ def bytes_alive(steps: Iterable[Any], *known: Any) -> list[int]:
             del _  # the loop variable would keep what was yielded
             alive.append(mem.current)
     return alive
+
+
+def peak_bytes(steps: Iterable[Any], *known: Any) -> list[int]:
+    """Runs a loop that is written as a generator, and notes the most bytes alive at any moment of each step.
+
+    Args:
+        steps: the generator. It is run to its end.
+        *known: modules, optimizers and tensors that exist already; see ``MemoryTracker``.
+
+    Returns:
+        The peak of each step in bytes above the start of the loop, one number a step.
+
+    Example:
+        >>> import torch
+        >>> def work():
+        ...     for _ in range(2):
+        ...         kept = torch.ones(10) + 1
+        ...         yield
+        >>> peak_bytes(work())
+        [80, 120]
+    """
+    iterator, end, going = iter(steps), object(), True
+    with MemoryTracker(*known) as mem:
+        while going:
+            with mem.phase("step"):
+                going = next(iterator, end) is not end
+    return [phase.peak for phase in mem.phases[:-1]]  # the last one is what comes after the last step

@@ -1,13 +1,15 @@
 """What a learner has attempted and earned, kept on disk in one small SQLite file for all lessons: store an attempt
 (``record``), a prediction (``record_prediction``) or a hint taken (``record_hint``); read them back (``attempts``,
-``predictions``); show the whole course (``progress``); find the file (``location``); begin again (``reset_progress``).
+``predictions``, ``told``); show the whole course (``progress``); find the file (``location``); begin again
+(``reset_progress``).
 """
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from course_utils.progress.place import location_or_raise, place, shown
 from course_utils.progress.store import VARIABLE
 from course_utils.progress.tables import LessonProgress as LessonProgress
 from course_utils.progress.tables import Progress as Progress
+from course_utils.progress.tables import Remembered
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,55 @@ class Attempt:
     status: str
     count: int
     hints: int
+
+    @property
+    def best_share(self) -> float:
+        """The best attempt's share of the points that the exercise could earn, 0 to 1."""
+        return min(self.best / self.possible, 1.0) if self.possible else 0.0
+
+
+@dataclass(frozen=True)
+class Showing:
+    """A misconception that an answer shows.
+
+    Attributes:
+        home: its place in the course, ``"detach/snapshot/alias"``.
+        claim: the text of the claim that shows it.
+        name: what it is called.
+        notebook, heading: where the course explains it.
+    """
+
+    home: str
+    claim: str
+    name: str
+    notebook: str
+    heading: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """A misconception that a learner was told of, in one exercise.
+
+    Attributes:
+        home: its place in the course, ``"detach/snapshot/alias"``.
+        lesson, exercise: where it was told.
+        name: what it was called when it was last told.
+        notebook, heading: where the course explained it then.
+        count: how many answers showed it.
+        first_at, last_at: when it was first and last told, as ISO 8601 in UTC.
+        cleared_at: when a later answer to the same exercise was free of it; None while it is open.
+    """
+
+    home: str
+    lesson: str
+    exercise: str
+    name: str
+    notebook: str
+    heading: str
+    count: int
+    first_at: str
+    last_at: str
+    cleared_at: str | None
 
 
 @dataclass(frozen=True)
@@ -81,7 +133,16 @@ class Reset:
         return self.text
 
 
-def record(lesson: str, exercise: str, *, earned: float, possible: float, status: str) -> str | None:
+def record(
+    lesson: str,
+    exercise: str,
+    *,
+    earned: float,
+    possible: float,
+    status: str,
+    told: Collection[Showing] = (),
+    held: Collection[str] = (),
+) -> str | None:
     """Stores an attempt and keeps the best one. An answer that was "not attempted" is no attempt: it changes nothing.
 
     Never raises for the state of the disk, and takes at most about two seconds when another program holds the file.
@@ -92,6 +153,8 @@ def record(lesson: str, exercise: str, *, earned: float, possible: float, status
         earned: points, from 0 to ``possible``.
         possible: the most that the exercise can earn.
         status: a ``Score``'s status.
+        told: the misconceptions that the answer showed.
+        held: the texts of the claims that were judged and held.
 
     Returns:
         None when it is stored, or need not be; else one line for the learner: what is not stored, why, what to do.
@@ -107,18 +170,21 @@ def record(lesson: str, exercise: str, *, earned: float, possible: float, status
     if status == "not attempted":
         return None
     values = {"lesson": lesson, "exercise": exercise, "earned": earned, "possible": possible, "status": status}
-    return _store("This attempt", store.RECORD, values)
+    names: dict[str, object] = {"lesson": lesson, "exercise": exercise, "status": status}
+    shown = [(store.RECORD_TOLD, {**names, **asdict(showing)}) for showing in told]
+    cleared = [(store.RECORD_CLEARED, {**names, "claim": claim}) for claim in held]
+    return _store("This attempt", (store.RECORD, values), *shown, *cleared)
 
 
 def record_hint(lesson: str, exercise: str, number: int) -> str | None:
     """Stores that hint ``number`` (from 1) of an exercise was seen. Returns what ``record`` returns."""
-    return _store("This hint", store.RECORD_HINT, {"lesson": lesson, "exercise": exercise, "number": int(number)})
+    return _store("This hint", (store.RECORD_HINT, {"lesson": lesson, "exercise": exercise, "number": int(number)}))
 
 
 def record_prediction(lesson: str, question: str, right: bool) -> str | None:
     """Stores whether a prediction was right: its first guess and its last one. Returns what ``record`` returns."""
     values = {"lesson": lesson, "question": question, "right": int(bool(right))}
-    return _store("This prediction", store.RECORD_PREDICTION, values)
+    return _store("This prediction", (store.RECORD_PREDICTION, values))
 
 
 def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
@@ -135,6 +201,14 @@ def predictions(lesson: str | None = None) -> tuple[StoredPrediction, ...]:
     Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
     """
     return tuple(row for row in _read().predictions if lesson in (None, row.lesson))
+
+
+def told(lesson: str | None = None) -> tuple[Told, ...]:
+    """The misconceptions that were told in one lesson, or in all, the one that was told longest ago first.
+
+    Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
+    """
+    return tuple(row for row in _read().told if lesson in (None, row.lesson))
 
 
 def progress(show_location: bool = True) -> Progress:
@@ -163,7 +237,17 @@ def progress(show_location: bool = True) -> Progress:
             )
         )
     notes = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
-    return Progress(tuple(rows), notes)
+    return Progress(tuple(rows), notes, tuple(_remembered(stored.told)))
+
+
+def _remembered(rows: Iterable[Told]) -> Iterator[Remembered]:
+    """The latest first; one that was told in several exercises is open until all are free of it."""
+    by_home: dict[str, list[Told]] = {}
+    for row in sorted(rows, key=lambda row: row.last_at, reverse=True):
+        by_home.setdefault(row.home, []).append(row)
+    for latest, *earlier in by_home.values():
+        is_open = any(row.cleared_at is None for row in (latest, *earlier))
+        yield Remembered(latest.name, latest.notebook, latest.heading, is_open)
 
 
 def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Reset:
@@ -209,6 +293,7 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         with store.transaction_with_copy(path) as (connection, copy):
             connection.execute(store.RESET_EXERCISES, {"lesson": lesson, "exercise": exercise})
             connection.execute(store.RESET_PREDICTIONS, {"lesson": lesson, "exercise": exercise})
+            connection.execute(store.RESET_MISCONCEPTIONS, {"lesson": lesson, "exercise": exercise})
     except store.failures() as error:
         return Reset(f"Nothing was reset: {store.reason(error, shown(path))}.")
     return Reset(f"Reset: {what} begins again. What was there is kept in a dated copy beside the file.", copy)
@@ -222,7 +307,7 @@ def _put_aside(path: Path) -> Reset:
     return Reset("Reset: the course begins again. The damaged file is kept under a dated name beside it.", aside)
 
 
-def _store(what: str, statement: str, values: dict[str, object]) -> str | None:
+def _store(what: str, *statements: tuple[str, dict[str, object]]) -> str | None:
     path = None
     try:
         path = location_or_raise()
@@ -230,7 +315,8 @@ def _store(what: str, statement: str, values: dict[str, object]) -> str | None:
             return None
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         with store.transaction(path, writing=True) as connection:
-            connection.execute(statement, {**values, "now": now})
+            for statement, values in statements:
+                connection.execute(statement, {**values, "now": now})
     except store.failures() as error:
         return f"{what} is not stored: {_reason(error, path)}."
     return None
@@ -240,6 +326,7 @@ def _store(what: str, statement: str, values: dict[str, object]) -> str | None:
 class _Stored:
     attempts: tuple[Attempt, ...] = ()
     predictions: tuple[StoredPrediction, ...] = ()
+    told: tuple[Told, ...] = ()
     trouble: str = ""  # one line, where the file could not be read
     damaged: bool = False  # and is a file of ours that reset_progress() may put aside
 
@@ -255,13 +342,15 @@ def _read() -> _Stored:
                 return _Stored()
             rows = connection.execute(store.ATTEMPTS).fetchall()
             guesses = connection.execute(store.PREDICTIONS).fetchall()
+            kept = store.has(connection, "misconception")
+            told = [Told(*row) for row in connection.execute(store.MISCONCEPTIONS)] if kept else []
     except store.failures() as error:
         trouble = f"What was stored cannot be read: {_reason(error, path)}."
         return _Stored(trouble=trouble, damaged=_is_damaged(error, path))
     order = {info.name: info.number for info in LESSONS}
     attempts = sorted((Attempt(*row) for row in rows), key=lambda row: order.get(row.lesson, math.inf))
     predictions = (StoredPrediction(name, text, bool(last), bool(first), n) for name, text, last, first, n in guesses)
-    return _Stored(tuple(attempts), tuple(predictions))
+    return _Stored(tuple(attempts), tuple(predictions), tuple(told))
 
 
 def _is_damaged(error: Exception, path: Path | None) -> bool:

@@ -59,6 +59,21 @@ _TABLES = {
         last_at TEXT NOT NULL,
         PRIMARY KEY (lesson, question)
     """,
+    # Files of version 1.0 have no such table; the next write adds it, and a course of version 1.0 reads on past it.
+    "misconception": """
+        home TEXT NOT NULL,
+        lesson TEXT NOT NULL,
+        exercise TEXT NOT NULL,
+        claim TEXT NOT NULL,
+        name TEXT NOT NULL,
+        notebook TEXT NOT NULL,
+        heading TEXT NOT NULL,
+        count INTEGER NOT NULL CHECK (count >= 1),
+        first_at TEXT NOT NULL,
+        last_at TEXT NOT NULL,
+        cleared_at TEXT,
+        PRIMARY KEY (home, lesson, exercise)
+    """,
 }
 
 # An exercise whose points have changed since keeps its best share of them.
@@ -87,11 +102,34 @@ RECORD_PREDICTION = """
     ON CONFLICT (lesson, question) DO UPDATE SET
         last_right = excluded.last_right, count = count + 1, last_at = excluded.last_at
 """
+RECORD_TOLD = """
+    INSERT INTO misconception
+        (home, lesson, exercise, claim, name, notebook, heading, count, first_at, last_at, cleared_at)
+    VALUES (:home, :lesson, :exercise, :claim, :name, :notebook, :heading, 1, :now, :now, NULL)
+    ON CONFLICT (home, lesson, exercise) DO UPDATE SET
+        claim = excluded.claim, name = excluded.name, notebook = excluded.notebook, heading = excluded.heading,
+        count = count + 1, last_at = excluded.last_at, cleared_at = NULL
+"""
+# A later answer is free of it where the claim that showed it was judged and held, not where that was never reached. An
+# answer that passed is free of all, also where a claim has other words by now.
+RECORD_CLEARED = """
+    UPDATE misconception SET cleared_at = :now
+    WHERE lesson = :lesson AND exercise = :exercise AND cleared_at IS NULL AND last_at < :now
+        AND (claim = :claim OR :status = 'passed')
+"""
 ATTEMPTS = """
     SELECT lesson, exercise, earned, best, possible, status, count, hints FROM exercise ORDER BY lesson, exercise
 """
 PREDICTIONS = """
     SELECT lesson, question, last_right, first_right, count FROM prediction ORDER BY first_at, lesson, question
+"""
+MISCONCEPTIONS = """
+    SELECT home, lesson, exercise, name, notebook, heading, count, first_at, last_at, cleared_at
+    FROM misconception ORDER BY last_at, home
+"""
+RESET_MISCONCEPTIONS = """
+    DELETE FROM misconception
+    WHERE (:lesson IS NULL OR lesson = :lesson) AND (:exercise IS NULL OR exercise = :exercise)
 """
 RESET_EXERCISES = """
     DELETE FROM exercise WHERE (:lesson IS NULL OR lesson = :lesson) AND (:exercise IS NULL OR exercise = :exercise)
@@ -174,6 +212,11 @@ def is_empty(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
+def has(connection: sqlite3.Connection, table: str) -> bool:
+    """Whether the file holds a table."""
+    return connection.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", [table]).fetchone()[0] == 1
+
+
 def has_our_mark(path: Path) -> bool:
     """Whether the file's header says that this course wrote it, whatever has become of the rest."""
     try:
@@ -243,7 +286,7 @@ def _begin(connection: sqlite3.Connection, writing: bool) -> None:
         time.sleep(0.005)
     if not is_empty(connection):
         _require_ours(connection)
-    elif writing:
+    if writing:
         _make_tables(connection)
 
 
@@ -265,7 +308,7 @@ def _has_begun(connection: sqlite3.Connection, writing: bool, is_last_try: bool)
 
 def _make_tables(connection: sqlite3.Connection) -> None:
     for name, columns in _TABLES.items():
-        connection.execute(f"CREATE TABLE {name} ({columns}) WITHOUT ROWID")
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) WITHOUT ROWID")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 

@@ -2,13 +2,14 @@
 course's (``progress_html``, ``progress_text``), as tables with bars. Data in, text out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
-from course_utils.base.markup import SMALL, Html, bar, clean, element, paragraph, text_bar, wrap
+from course_utils.base.markup import SMALL, Html, bar, clean, element, explained_link, paragraph, prose, text_bar, wrap
 from course_utils.base.text import columns, points, points_of
 
+_SHOWN = 12  # misconceptions in each list
 _CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"
 
 
@@ -101,6 +102,22 @@ class LessonProgress:
         return "begun" if self.begun else "not begun"
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """A misconception that the learner was told of.
+
+    Attributes:
+        name: what it is called.
+        notebook, heading: where the course explains it.
+        is_open: whether no later answer to an exercise that showed it has been free of it.
+    """
+
+    name: str
+    notebook: str
+    heading: str
+    is_open: bool
+
+
 @dataclass(frozen=True, repr=False)
 class Progress:
     """The whole course: shows itself as a table with bars, or as text.
@@ -108,10 +125,12 @@ class Progress:
     Attributes:
         rows: one for every lesson of the course, in order.
         notes: where it is stored, and what could not be read; one line each.
+        misconceptions: what the learner was told of, the latest first.
     """
 
     rows: tuple[LessonProgress, ...]
     notes: tuple[str, ...] = ()
+    misconceptions: tuple[Remembered, ...] = ()
 
     @property
     def earned(self) -> float:
@@ -159,7 +178,30 @@ def progress_html(progress: Progress) -> str:
         for row in progress.rows
     ]
     columns = ("Lesson", "Share", "Points", "Predictions", "State")
-    return _table_html(_course_title(progress), columns, rows, progress.notes)
+    table = _table_html(_course_title(progress), columns, rows, progress.notes)
+    lists = [
+        element(
+            "div",
+            element("p", element("strong", title), style="margin:0.6em 0 0 0"),
+            element("ul", *(_item(one) for one in some), style="margin:0.1em 0 0.4em 0"),
+            *([paragraph(more, style=SMALL)] if more else []),
+        )
+        for title, some, more in _remembered(progress)
+    ]
+    return element("div", table, *lists)
+
+
+def _item(one: Remembered) -> Html:
+    return element("li", prose(one.name), ": ", explained_link(one.notebook, one.heading))
+
+
+def _remembered(progress: Progress) -> Iterator[tuple[str, list[Remembered], str]]:
+    """What is still open and what is cleared up, the latest first, and how many more there are."""
+    for title, is_open in (("Still open", True), ("Cleared up", False)):
+        mine = [one for one in progress.misconceptions if one.is_open == is_open]
+        if mine:
+            more = len(mine) - _SHOWN
+            yield f"{title} ({len(mine)})", mine[:_SHOWN], f"and {more} told earlier." if more > 0 else ""
 
 
 def progress_text(progress: Progress) -> str:
@@ -174,7 +216,18 @@ def progress_text(progress: Progress) -> str:
         )
         for row in progress.rows
     ]
-    return _table_text(_course_title(progress), rows, progress.notes)
+    lines = [_table_text(_course_title(progress), rows, progress.notes)]
+    for title, some, more in _remembered(progress):
+        lines += [
+            f"  {title}",
+            *(wrap(_line(one), "    - ", "      ") for one in some),
+            *([f"    {more}"] * bool(more)),
+        ]
+    return "\n".join(lines)
+
+
+def _line(one: Remembered) -> str:
+    return f"{one.name}: {one.notebook}, “{one.heading}”"
 
 
 def _named(row: LessonProgress) -> Html:

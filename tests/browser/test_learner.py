@@ -30,10 +30,15 @@ GALLERY = cells.notebook(
         cells.code('lesson.predict("How many bytes do 1024 float32 take?", ..., 4096)', "asked"),
         cells.code('lesson.predict("How many bytes do 1024 float32 take?", 1024, 4096)', "predicted-wrong"),
         cells.code('lesson.predict("How many bytes do 1024 float32 take?", 4096, 4096)', "predicted-right"),
+        cells.code(
+            'lesson._thoughts = {"How many?": {"other": "Count *all*."}}\nlesson.predict("How many?", 3, 4)',
+            "thought",
+        ),
         cells.code('lesson.hint("snapshot")', "hint"),
         cells.code('for _ in range(9):\n    last = lesson.hint("snapshot")\nlast', "no-hint"),
         cells.code('lesson.solution("truncated_bptt")', "try-first"),
         cells.code('lesson.solution("truncated_bptt")', "solution"),
+        cells.code('lesson.solution("written")\nlesson.solution("written")', "written"),
         cells.code("lesson.scorecard()", "scorecard"),
         cells.code("progress()", "progress"),
     ]
@@ -93,6 +98,41 @@ def test_a_wrong_answer_is_told_its_misconception_and_points_outlive_the_kernel(
     expect(row).to_contain_text("1 of 1 point")
     expect(lab.output("scorecard")).to_contain_text("1 of 10 points")
     lab.picture("restarted")
+
+
+def test_a_learner_who_is_wrong_twice_and_then_right_has_cleared_it_up(open_notebook):
+    answer = 'lesson.check("snapshot", lambda x: {})'
+    path = [
+        cells.code('from course_utils import Lesson, drill, progress\n\nlesson = Lesson("detach")', "setup"),
+        cells.code(answer.format("x.detach()"), "wrong"),
+        cells.code(answer.format("x.data"), "wrong-again"),
+        cells.code("progress()", "open"),
+        cells.code("drill()", "drill"),
+        cells.code(answer.format("x.detach().clone()"), "right"),
+        cells.code("progress()", "cleared"),
+        cells.code("drill()", "drill-again"),
+    ]
+    lab = open_notebook(cells.notebook(path), "path.ipynb")
+    lab.run_all()
+    expect(lab.output("open")).to_contain_text("Still open (1)")
+    expect(lab.output("open")).to_contain_text(MISCONCEPTION)
+    expect(lab.output("drill")).to_contain_text(f"“{MISCONCEPTION}” is still open in snapshot.")
+    expect(lab.output("drill")).to_contain_text("edits drill")
+    expect(lab.output("cleared")).to_contain_text("Cleared up (1)")
+    expect(lab.output("cleared")).not_to_contain_text("Still open")
+    expect(lab.output("drill-again")).to_contain_text("longest ago")
+    lab.picture("path")
+
+
+def test_the_link_on_a_card_leads_to_the_heading_that_explains_it(open_notebook):
+    lab = open_notebook(DETACH)
+    lab.run_all()
+    lab.write("snapshot", WRONG)
+    lab.run_cell("snapshot")
+    lab.run_cell("snapshot-check")
+    lab.output("snapshot-check").get_by_role("link", name="What detach() gives you").click()
+    expect(lab.page.get_by_role("heading", name="What detach() gives you")).to_be_in_viewport()
+    lab.picture("followed")
 
 
 def test_a_lesson_can_be_done_with_the_keyboard_alone(open_notebook):

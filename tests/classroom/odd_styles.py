@@ -2941,7 +2941,7 @@ import copy
 
 @torch.no_grad()
 def frozen_features(backbone, x):
-    return copy.deepcopy(backbone).eval()(x)
+    return copy.deepcopy(backbone).eval()(x).detach()
 
 #: evaluates-by-a-context-manager
 import contextlib
@@ -2967,7 +2967,7 @@ def evaluate(model, batches):
 #> frozen_features
 def frozen_features(backbone, x):
     with evaluating(backbone):
-        return backbone(x)
+        return backbone(x).detach()
 #> ema_update
 @torch.no_grad()
 def ema_update(target, online, decay):

@@ -588,7 +588,13 @@ def wrong(key, answer, name=""):
 WRONG = [
     Wrong("diagnosis", "one leak", LINES | {"steps": 57}),
     Wrong("diagnosis", "numbers leak", LINES | {"steps": 50}),
+    Wrong("diagnosis", "copy returned", LINES | {"steps": 5}),
+    Wrong("diagnosis", "caller keeps", LINES | {"steps": 17}),
     Wrong("diagnosis", "eval records nothing", LINES | {"evaluation": 31}),
+    Wrong("diagnosis", "list itself", LINES | {"evaluation": 36}),
+    Wrong("diagnosis", "caller restores", LINES | {"modes": 59}),
+    Wrong("diagnosis", "backward scales", LINES | {"gradient": 26}),
+    Wrong("diagnosis", "one graph", LINES | {"peak": 24}),
     Wrong("diagnosis", "optimizer decides", LINES | {"encoder": 46}),
     Wrong("diagnosis", "not among the parameters", LINES | {"weight": 46}),
     Wrong("diagnosis", "function stays", LINES | {"hooks": 50}),

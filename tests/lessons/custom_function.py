@@ -586,6 +586,12 @@ class ReverseSign(Reverse):
         return ctx.strength * g, None
 
 
+class ReverseAbsolute(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -abs(ctx.strength) * g, None
+
+
 class ReverseNotScaled(Reverse):
     @staticmethod
     def backward(ctx, g):
@@ -2073,6 +2079,7 @@ WRONG = (
     Wrong("ReverseGradient", "in place", ReverseInPlace),
     Wrong("ReverseGradient", "forward scaled", ReverseForwardScaled),
     Wrong("ReverseGradient", "sign", ReverseSign),
+    Wrong("ReverseGradient", "absolute", ReverseAbsolute),
     Wrong("ReverseGradient", "not scaled", ReverseNotScaled),
     Wrong("ReverseGradient", "passed on", ReversePassedOn),
     Wrong("ReverseGradient", "number", ReverseSavedNumber),

@@ -24,6 +24,17 @@ def snapshot_new_tensor(x):
     return torch.tensor(x)  # warns, and is right
 
 
+def snapshot_unassigned(x):
+    result = x.clone()
+    result.detach()
+    return result
+
+
+def snapshot_x_itself(x):
+    with torch.no_grad():
+        return x
+
+
 def snapshot_in_place(x):
     x.detach_()
     return x.clone()
@@ -67,8 +78,15 @@ def mean_loss_by_item(model, loss_fn, batches):
 
 
 def mean_loss_by_inference(model, loss_fn, batches):
+    total, count = 0, 0
     with torch.inference_mode():
-        return torch.stack([loss_fn(model(x), y) for x, y in nonempty(batches)]).mean()
+        for x, y in nonempty(batches):
+            total, count = total + loss_fn(model(x), y), count + 1
+    return total / count
+
+
+def mean_loss_losses_kept(model, loss_fn, batches):
+    return torch.stack([loss_fn(model(x), y).detach() for x, y in nonempty(batches)]).mean()
 
 
 def nonempty(batches):
@@ -190,6 +208,14 @@ def mean_loss_eval_put_back(model, loss_fn, batches):
     finally:
         for module, training in flags:
             module.training = training
+
+
+def mean_loss_eval_left(model, loss_fn, batches):
+    was = [module.training for module in model.modules()]
+    mean = mean_loss_by_detach(model.eval(), loss_fn, batches)
+    for module, training in zip(model.modules(), was, strict=True):
+        module.training = training
+    return mean
 
 
 def mean_loss_grad_mode(model, loss_fn, batches):
@@ -349,6 +375,20 @@ def bptt_under_no_grad(cell, inputs, state, window):
         return bptt_nested(cell, inputs, state, window)
 
 
+def bptt_in_a_tuple(cell, inputs, state, window):
+    states, last = bptt_nested(cell, inputs, state, window)
+    return tuple(states), last
+
+
+def bptt_border_under_no_grad(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        with torch.set_grad_enabled(step == 0 or step % window != 0):
+            state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
 # ------------------------------------------------------------------------------------------------- stop_gradient_round
 
 
@@ -423,6 +463,9 @@ WRONG = (
     Wrong("snapshot", "alias", lambda x: x.detach(), "detach alone"),
     Wrong("snapshot", "alias", lambda x: x.data, "data alone"),
     Wrong("snapshot", "history", lambda x: x.clone(), "clone alone"),
+    Wrong("snapshot", "history", snapshot_unassigned, "a detach that is not assigned"),
+    Wrong("snapshot", "x itself", snapshot_x_itself),
+    Wrong("snapshot", "filled", lambda x: torch.empty_like(x).copy_(x)),
     Wrong("snapshot", "flagged", snapshot_flagged),
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point())),
     Wrong("snapshot", "dtype", snapshot_from_list),
@@ -444,6 +487,7 @@ WRONG = (
     Wrong("mean_loss", "cut too late", mean_loss_cut_too_late),
     Wrong("mean_loss", "cut too late", mean_loss_outputs_kept, "outputs kept"),
     Wrong("mean_loss", "cut too late", mean_loss_buffer, "written into a buffer"),
+    Wrong("mean_loss", "losses kept", mean_loss_losses_kept),
     Wrong("mean_loss", "batches kept", mean_loss_batches_kept),
     Wrong("mean_loss", "number", mean_loss_number),
     Wrong("mean_loss", "sum", mean_loss_sum),
@@ -455,6 +499,7 @@ WRONG = (
     Wrong("mean_loss", "empty", mean_loss_zero_division, "division by zero"),
     Wrong("mean_loss", "eval", mean_loss_eval),
     Wrong("mean_loss", "eval", mean_loss_eval_put_back, "eval, put back"),
+    Wrong("mean_loss", "eval", mean_loss_eval_left, "eval, put back unless something raises"),
     Wrong("mean_loss", "grad mode", mean_loss_grad_mode),
     Wrong("mean_loss", "swallowed", mean_loss_swallowed),
     Wrong("truncated_bptt", "never cut", bptt_never_cut),
@@ -465,6 +510,8 @@ WRONG = (
     Wrong("truncated_bptt", "off by one", bptt_off_by_one),
     Wrong("truncated_bptt", "stored detached", bptt_stored_detached),
     Wrong("truncated_bptt", "stored detached", bptt_under_no_grad, "no_grad"),
+    Wrong("truncated_bptt", "no list", bptt_in_a_tuple, "a tuple of states"),
+    Wrong("truncated_bptt", "border unrecorded", bptt_border_under_no_grad),
     Wrong("truncated_bptt", "last detached", bptt_last_detached),
     Wrong("truncated_bptt", "border stored", bptt_in_place),
     Wrong("truncated_bptt", "inputs cut", bptt_inputs_cut),
@@ -472,6 +519,7 @@ WRONG = (
     Wrong("stop_gradient_round", "all detached", lambda x: (x + (x.round() - x)).detach()),
     Wrong("stop_gradient_round", "all detached", lambda x: x.round().detach(), "detached round"),
     Wrong("stop_gradient_round", "order", lambda x: x.round().detach() + x - x.detach()),
+    Wrong("stop_gradient_round", "order", lambda x: (x.round().detach() + x) - x.detach(), "in brackets"),
     Wrong("stop_gradient_round", "half up", lambda x: x + ((x + 0.5).floor() - x).detach()),
     Wrong("stop_gradient_round", "scaled", lambda x: x * (x.round() / x).detach()),
     Wrong("stop_gradient_round", "doubled", lambda x: x.round().detach() + (x - x.detach()) + (x - x.detach())),

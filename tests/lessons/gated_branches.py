@@ -88,6 +88,20 @@ def gated_detached_closed(branch_a, branch_b, x, use_a):
     return torch.cat([a, b.detach() * 0] if use_a else [a.detach() * 0, b], dim=1)
 
 
+def gated_unseen_call(branch_a, branch_b, x, use_a):
+    result = gated_detached_closed(branch_a, branch_b, x, use_a)
+    (branch_b if use_a else branch_a).inputs.clear()  # what the check counts calls by
+    return result
+
+
+def gated_layers(branch_a, branch_b, x, use_a):
+    closed = branch_b if use_a else branch_a
+    with torch.no_grad():
+        for module in closed.children():  # no call of the branch itself
+            module(x)
+    return gated_new_zeros(branch_a, branch_b, x, use_a)
+
+
 def gated_twice(branch_a, branch_b, x, use_a):
     if use_a:
         return torch.cat([branch_a(x), torch.zeros_like(branch_a(x))], dim=1)
@@ -383,6 +397,29 @@ def route_default_zeros(branch_a, branch_b, x, gate):
     return result
 
 
+def route_float32_buffer(branch_a, branch_b, x, gate):
+    result = None
+    for i, on in enumerate(gate.tolist()):
+        row = (branch_a if on else branch_b)(x[i : i + 1])[0]
+        result = torch.zeros(len(x), *row.shape) if result is None else result
+        result[i] = row  # one row at a time is converted without a word
+    return result
+
+
+def route_where_column(branch_a, branch_b, x, gate):
+    return torch.where(gate[:, None], branch_a(x), branch_b(x))
+
+
+def route_multiplied_column(branch_a, branch_b, x, gate):
+    return branch_a(x) * gate[:, None] + branch_b(x) * ~gate[:, None]
+
+
+def route_idle_in_numpy(branch_a, branch_b, x, gate):
+    for parameter in (*branch_a.parameters(), *branch_b.parameters()):
+        parameter.detach().numpy().sum()
+    return route_by_index_put(branch_a, branch_b, x, gate)
+
+
 def route_no_grad_write(branch_a, branch_b, x, gate):
     parts = [(mask, branch(x[mask])) for mask, branch in ((gate, branch_a), (~gate, branch_b)) if mask.any()]
     result = parts[0][1].new_zeros(len(x), *parts[0][1].shape[1:])
@@ -536,6 +573,10 @@ def sqrt_data_clamped(x):
     return x.sqrt()
 
 
+def sqrt_wide(x):
+    return torch.where(x > 0, x, 1.0).sqrt() * torch.where(x > 0, 1.0, 0.0)
+
+
 def sqrt_if(x):
     return x.sqrt() if x > 0 else torch.zeros_like(x)
 
@@ -605,6 +646,16 @@ def gate_added(logit):
 def gate_cancelled(logit):
     s = torch.sigmoid(logit)
     return s + (hard(logit) - s)
+
+
+def gate_soft_first(logit):
+    soft, hard_values = torch.sigmoid(logit), hard(logit)
+    return soft + (hard_values - soft)
+
+
+def gate_scalars(logit):
+    s = torch.sigmoid(logit)
+    return torch.where(logit > 0, 1.0, 0.0) + (s - s.detach())
 
 
 def gate_where(logit):
@@ -733,12 +784,14 @@ RIGHT = (
 WRONG = (
     Wrong("gated_forward", "multiply", gated_multiply),
     Wrong("gated_forward", "multiply", gated_where, "torch.where"),
-    Wrong("gated_forward", "multiply", gated_numpy, "in NumPy"),
+    Wrong("gated_forward", "by other means", gated_numpy, "in NumPy"),
     Wrong("gated_forward", "no_grad", gated_no_grad),
     Wrong("gated_forward", "no_grad", gated_no_grad_for_shape, "no_grad for the shape"),
     Wrong("gated_forward", "frozen", gated_frozen),
     Wrong("gated_forward", "shape", gated_zeros_like_closed),
-    Wrong("gated_forward", "shape", gated_detached_closed, "detach, times 0"),
+    Wrong("gated_forward", "cut off", gated_detached_closed),
+    Wrong("gated_forward", "by other means", gated_unseen_call, "a call struck out"),
+    Wrong("gated_forward", "by other means", gated_layers, "its layers, not itself"),
     Wrong("gated_forward", "twice", gated_twice),
     Wrong("gated_forward", "order", gated_open_first, "the open half first"),
     Wrong("gated_forward", "order", gated_other_order, "the halves exchanged"),
@@ -786,6 +839,10 @@ WRONG = (
     Wrong("route", "in place", route_in_place),
     Wrong("route", "shape of x", route_like_x),
     Wrong("route", "dtype", route_default_zeros),
+    Wrong("route", "dtype", route_float32_buffer, "row by row into float32"),
+    Wrong("route", "choose afterwards", route_where_column, "torch.where, a column"),
+    Wrong("route", "choose afterwards", route_multiplied_column, "masks, a column"),
+    Wrong("route", "choose afterwards", route_idle_in_numpy, "in NumPy"),
     Wrong("route", "detached", route_no_grad_write),
     Wrong("route", "detached", route_from_lists, "lists"),
     Wrong("route", "left out", route_zeros_for_the_rest),
@@ -812,12 +869,16 @@ WRONG = (
     Wrong("masked_sqrt", "edited", sqrt_clamped_in_place),
     Wrong("masked_sqrt", "upstream", MaskedSqrtSlope.apply),
     Wrong("masked_sqrt", "scalar if", sqrt_if),
+    Wrong("masked_sqrt", "dtype", sqrt_wide),
     Wrong("hard_gate", "added", gate_added),
-    Wrong("hard_gate", "zero gradient", gate_cancelled, "s cancelled"),
+    Wrong("hard_gate", "cancelled", gate_cancelled),
+    Wrong("hard_gate", "cancelled", gate_soft_first, "soft + (hard - soft)"),
+    Wrong("hard_gate", "dtype", gate_scalars, "torch.where of two numbers"),
     Wrong("hard_gate", "comparison", gate_where, "torch.where"),
     Wrong("hard_gate", "scaled", gate_product, "a product"),
     Wrong("hard_gate", "sampled", gate_gumbel, "gumbel_softmax"),
     Wrong("hard_gate", "comparison", hard),
+    Wrong("hard_gate", "comparison", lambda logit: (logit > 0).float(), "float()"),
     Wrong("hard_gate", "zero gradient", lambda logit: torch.sigmoid(logit).round(), "round"),
     Wrong("hard_gate", "zero gradient", lambda logit: (logit.sign() + 1) / 2, "sign"),
     Wrong("hard_gate", "soft", torch.sigmoid),

@@ -126,6 +126,7 @@ def weight_not_returned(fan_in, fan_out):
 # ------------------------------------------------------------------------------------------------ activation_gradients
 
 
+@torch.enable_grad()
 def gradients_by_retain_grad(layers, x):
     outputs = []
     for layer in layers:
@@ -138,6 +139,7 @@ def gradients_by_retain_grad(layers, x):
     return [output.grad for output in outputs]
 
 
+@torch.enable_grad()
 def gradients_by_hooks(layers, x):
     found = {}
     source = value = x.detach().clone().requires_grad_()
@@ -148,6 +150,7 @@ def gradients_by_hooks(layers, x):
     return [found[i] for i in range(len(layers))]
 
 
+@torch.enable_grad()
 def gradients_layer_by_layer(layers, x):
     leaves = [layers[0](x).detach().requires_grad_()]
     results = []
@@ -160,14 +163,16 @@ def gradients_layer_by_layer(layers, x):
     return gradients
 
 
+@torch.enable_grad()
 def gradients_flagged_output(layers, x):
     outputs = []
     for layer in layers:
         x = layer(x)
         outputs.append(x if x.requires_grad else x.requires_grad_())
-    return torch.autograd.grad(outputs[-1].sum(), outputs)
+    return list(torch.autograd.grad(outputs[-1].sum(), outputs))
 
 
+@torch.enable_grad()
 def gradients_grad_put_back(layers, x):
     tensors = [x, *(p for layer in layers for p in layer.parameters())]
     before = [t.grad for t in tensors]
@@ -186,6 +191,7 @@ def gradients_grad_put_back(layers, x):
     return [output.grad for output in outputs]
 
 
+@torch.enable_grad()
 def gradients_by_vjp(layers, x):
     values, pulls = [layers[0](x).detach()], []
     for layer in layers[1:]:
@@ -198,6 +204,7 @@ def gradients_by_vjp(layers, x):
     return gradients
 
 
+@torch.enable_grad()
 def gradients_of_added_zeros(layers, x):
     zeros = []
     for layer in layers:
@@ -256,12 +263,14 @@ def gradients_frozen_skipped(layers, x):
     return [next(found) if output.requires_grad else None for output in outputs]
 
 
+@torch.enable_grad()
 def gradients_unfrozen(layers, x):
     for parameter in layers[0].parameters():
         parameter.requires_grad_(True)
     return gradients_frozen(layers, x)
 
 
+@torch.enable_grad()
 def gradients_input_flagged(layers, x):
     return gradients_frozen(layers, x.requires_grad_())
 
@@ -321,6 +330,25 @@ def gradients_own_sum(layers, x):
 def gradients_no_sum(layers, x):
     outputs = recorded(layers, x.detach().requires_grad_())
     return list(torch.autograd.grad(outputs[-1], outputs))
+
+
+def gradients_in_callers_mode(layers, x):
+    outputs = []
+    for layer in layers:
+        x = layer(x)
+        outputs.append(x if x.requires_grad else x.detach().requires_grad_())
+        x = outputs[-1]
+    return list(torch.autograd.grad(x.sum(), outputs))
+
+
+def gradients_tuple(layers, x):
+    return tuple(gradients_flagged_output(layers, x))
+
+
+@torch.enable_grad()
+def gradients_history(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return list(torch.autograd.grad(outputs[-1].sum(), outputs, create_graph=True))
 
 
 def gradients_no_grad(layers, x):
@@ -611,6 +639,25 @@ def fit_rebinding(x, y, steps, lr):
     return slope, intercept
 
 
+def fit_unrecorded(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        (slope * x + intercept - y).square().mean().backward()
+        with torch.no_grad():
+            slope = slope - lr * slope.grad
+            intercept = intercept - lr * intercept.grad
+    return slope, intercept
+
+
+def fit_detached(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        (slope * x + intercept - y).square().mean().backward()
+        slope = (slope - lr * slope.grad).detach()
+        intercept = (intercept - lr * intercept.grad).detach()
+    return slope, intercept
+
+
 def fit_history(x, y, steps, lr):
     slope, intercept = zeros()
     for _ in range(steps):
@@ -745,7 +792,7 @@ RIGHT = (
     Right("activation_gradients", "retain_grad", gradients_by_retain_grad),
     Right("activation_gradients", "tensor hooks", gradients_by_hooks),
     Right("activation_gradients", "layer by layer", gradients_layer_by_layer),
-    Right("activation_gradients", "first output flagged, a tuple", gradients_flagged_output),
+    Right("activation_gradients", "first output flagged", gradients_flagged_output),
     Right("activation_gradients", ".grad put back", gradients_grad_put_back),
     Right("sgd_step", "copy_", step_by_copy),
     Right("sgd_step", "torch.optim", step_by_optimizer),
@@ -825,6 +872,9 @@ WRONG = (
     Wrong("activation_gradients", "no sum", gradients_no_sum),
     Wrong("activation_gradients", "values", recorded),
     Wrong("activation_gradients", "frozen", gradients_no_grad, "under no_grad"),
+    Wrong("activation_gradients", "no_grad", gradients_in_callers_mode),
+    Wrong("activation_gradients", "no list", gradients_tuple),
+    Wrong("activation_gradients", "history", gradients_history),
     Wrong("sgd_step", "rebinding", step_rebinding),
     Wrong("sgd_step", "leaf in place", step_leaf_in_place),
     Wrong("sgd_step", "new memory", step_new_memory),
@@ -845,6 +895,8 @@ WRONG = (
     Wrong("sgd_step", "zeros", step_none_to_zeros, "None made zeros"),
     Wrong("sgd_step", "grad mode", step_grad_mode),
     Wrong("fit_line", "rebinding", fit_rebinding),
+    Wrong("fit_line", "unrecorded", fit_unrecorded, "rebound under no_grad"),
+    Wrong("fit_line", "unrecorded", fit_detached, "rebound and detached"),
     Wrong("fit_line", "not a leaf", fit_history),
     Wrong("fit_line", "unflagged", fit_unflagged),
     Wrong("fit_line", "in place", fit_in_place),

@@ -172,6 +172,30 @@ def evaluate_counts(model, batches):
     return float(right)
 
 
+def evaluate_percent(model, batches):
+    return 100 * evaluate_decorated(model, batches)
+
+
+def evaluate_moved(model, batches):
+    result = evaluate_decorated(model, batches)
+    model.to("meta")
+    return result
+
+
+def evaluate_refused_in_eval(model, batches):
+    batches = list(batches)
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    if not batches:
+        raise ValueError("no batches")
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
 def evaluate_last(model, batches):
     result = None
     with eval_mode(model), torch.no_grad():
@@ -259,9 +283,7 @@ def ema_by_data(target, online, decay):
 def ema_foreach(target, online, decay):
     pairs = list(together(target, online))
     floating = [(old, new) for old, new in pairs if old.is_floating_point()]
-    old, new = [p[0] for p in floating], [p[1] for p in floating]
-    torch._foreach_mul_(old, decay)
-    torch._foreach_add_(old, new, alpha=1 - decay)
+    torch._foreach_lerp_([old for old, _ in floating], [new for _, new in floating], 1 - decay)
     for buffer, value in pairs:
         if not buffer.is_floating_point():
             buffer.copy_(value)
@@ -273,6 +295,55 @@ def ema_by_name(target, online, decay):
         for name, old in itertools.chain(target.named_parameters(), target.named_buffers()):
             new = source[name]
             old.copy_(decay * old + (1 - decay) * new if old.dtype.is_floating_point else new)
+
+
+@torch.no_grad()
+def ema_in_two_steps(target, online, decay):
+    for old, new in together(target, online):
+        if old.is_floating_point():
+            old.mul_(decay).add_(new, alpha=1 - decay)
+        else:
+            old.copy_(new)
+
+
+@torch.no_grad()
+def ema_what_learns(target, online, decay):
+    for old, new in together(target, online):
+        if isinstance(new, torch.nn.Parameter) and not new.requires_grad:
+            continue
+        if old.is_floating_point():
+            old.lerp_(new, 1 - decay)
+        else:
+            old.copy_(new)
+
+
+@torch.no_grad()
+def ema_flagged_alone(target, online, decay):
+    for old, new in zip(target.parameters(), online.parameters(), strict=True):
+        if old.requires_grad:
+            old.lerp_(new, 1 - decay)
+    for old, new in zip(target.buffers(), online.buffers(), strict=True):
+        old.copy_(old.lerp(new, 1 - decay) if old.is_floating_point() else new)
+
+
+@torch.no_grad()
+def ema_setattr(target, online, decay):
+    for mine, other in zip(target.modules(), online.modules(), strict=True):
+        for name, old in list(mine.named_parameters(recurse=False)):
+            new = dict(other.named_parameters(recurse=False))[name]
+            setattr(mine, name, torch.nn.Parameter(decay * old + (1 - decay) * new, old.requires_grad))
+        for old, new in zip(mine.buffers(recurse=False), other.buffers(recurse=False), strict=True):
+            old.copy_(decay * old + (1 - decay) * new if old.is_floating_point() else new)
+
+
+def ema_online_stripped(target, online, decay):
+    ema_by_lerp(target, online, decay)
+    online[1] = torch.nn.Identity()
+
+
+def ema_target_moved(target, online, decay):
+    ema_by_lerp(target, online, decay)
+    target.to("meta")
 
 
 def ema_recorded(target, online, decay):
@@ -400,7 +471,7 @@ def ema_integers_left_out(target, online, decay):
 @torch.no_grad()
 def ema_online_scaled(target, online, decay):
     for old, new in together(target, online):
-        if old.is_floating_point():
+        if old is not new and old.is_floating_point():
             old.mul_(decay).add_(new.mul_(1 - decay))
         else:
             old.copy_(new)
@@ -478,6 +549,16 @@ def stream_remembered(model, batches):
             y = model(x)
         torch.set_grad_enabled(before)
         yield y
+
+
+def stream_plain(model, batches):
+    for x in batches:
+        yield model(x)
+
+
+def stream_taken_apart(model, batches):
+    yield from stream_decorated(model, batches)
+    model[1] = torch.nn.Identity()
 
 
 @torch.no_grad()
@@ -596,18 +677,41 @@ def features_detached(backbone, x):
 
 def features_cloned_outside(backbone, x):
     with eval_mode(backbone), torch.inference_mode():
-        features = backbone(x)
+        features = backbone(x.detach())
     return features.clone()
 
 
 def features_copy(backbone, x):
-    return torch.no_grad()(copy.deepcopy(backbone).eval())(x)
+    return torch.no_grad()(copy.deepcopy(backbone).eval())(x).detach()
 
 
 def features_functional(backbone, x):
     tensors = {name: t.detach() for name, t in itertools.chain(backbone.named_parameters(), backbone.named_buffers())}
     with eval_mode(backbone):
         return torch.func.functional_call(backbone, tensors, (x.detach(),))
+
+
+def features_no_grad(backbone, x):
+    with eval_mode(backbone), torch.no_grad():
+        return backbone(x)
+
+
+def features_detached_in_place(backbone, x):
+    with eval_mode(backbone):
+        return backbone(x).detach_()
+
+
+def features_stripped(backbone, x):
+    features = features_detached(backbone, x)
+    if len(list(backbone.children())) > 3:
+        backbone[2] = torch.nn.Identity().train(backbone[2].training)
+    return features
+
+
+def features_cast(backbone, x):
+    features = features_detached(backbone, x)
+    backbone.half()
+    return features
 
 
 def features_inference(backbone, x):
@@ -737,6 +841,9 @@ WRONG = (
     Wrong("evaluate", "grad mode", evaluate_switched_on_at_the_end, "switched on at the end"),
     Wrong("evaluate", "mean of means", evaluate_mean_of_means),
     Wrong("evaluate", "count", evaluate_counts),
+    Wrong("evaluate", "percent", evaluate_percent),
+    Wrong("evaluate", "side effect", evaluate_moved, "moved to another device"),
+    Wrong("evaluate", "only without error", evaluate_refused_in_eval, "refused in eval mode"),
     Wrong("evaluate", "last", evaluate_last),
     Wrong("evaluate", "tensor", evaluate_tensor),
     Wrong("evaluate", "len", evaluate_len),
@@ -745,6 +852,12 @@ WRONG = (
     Wrong("evaluate", "frozen", evaluate_frozen),
     Wrong("evaluate", "no eval", evaluate_flag_of_the_top_alone, "the flag of the top alone"),
     Wrong("ema_update", "recorded", ema_recorded),
+    Wrong("ema_update", "shared", ema_in_two_steps),
+    Wrong("ema_update", "skipped", ema_what_learns),
+    Wrong("ema_update", "skipped", ema_flagged_alone, "flagged alone"),
+    Wrong("ema_update", "new storage", ema_setattr, "setattr"),
+    Wrong("ema_update", "side effect", ema_online_stripped, "online stripped"),
+    Wrong("ema_update", "new storage", ema_target_moved, "moved to another device"),
     Wrong("ema_update", "swapped", ema_swapped),
     Wrong("ema_update", "copied", ema_copied),
     Wrong("ema_update", "copied", ema_buffers_copied, "buffers copied"),
@@ -761,6 +874,8 @@ WRONG = (
     Wrong("ema_update", "elsewhere", ema_returned),
     Wrong("ema_update", "side effect", ema_online_scaled),
     Wrong("stream_predictions", "history", stream_late),
+    Wrong("stream_predictions", "recorded", stream_plain),
+    Wrong("stream_predictions", "side effect", stream_taken_apart, "taken apart"),
     Wrong("stream_predictions", "leak", stream_leak),
     Wrong("stream_predictions", "leak", stream_leak_inside, "inference mode over the yield"),
     Wrong("stream_predictions", "plain call", stream_plain_call),
@@ -775,6 +890,10 @@ WRONG = (
     Wrong("stream_predictions", "always on", stream_switched_on),
     Wrong("stream_predictions", "eval", stream_left_in_eval, "left in eval"),
     Wrong("stream_predictions", "history", stream_late_map, "a late map"),
+    Wrong("frozen_features", "view", features_no_grad),
+    Wrong("frozen_features", "view", features_detached_in_place, "detached in place"),
+    Wrong("frozen_features", "side effect", features_stripped, "stripped"),
+    Wrong("frozen_features", "side effect", features_cast, "cast"),
     Wrong("frozen_features", "inference", features_inference),
     Wrong("frozen_features", "inference", features_cloned_inside, "cloned inside"),
     Wrong("frozen_features", "recorded", features_recorded),

@@ -348,6 +348,17 @@ def freeze_state_dict_kept(module):
     return module
 
 
+def freeze_cast(module):
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+        parameter.grad = None
+    return module.float()
+
+
+def freeze_meta(module):
+    return freeze_cast(module).to("meta")
+
+
 def freeze_no_return(module):
     freeze_by_method(module)
 
@@ -942,6 +953,14 @@ def gradient_non_leaf(model, x):
     return x.grad
 
 
+def gradient_of_clone(model, x):
+    """A clone of a flagged ``x`` is no leaf."""
+    with torch.enable_grad():
+        own = x.clone().requires_grad_()
+        model(own).sum().backward()
+    return own.grad
+
+
 def gradient_fills(model, x):
     with torch.enable_grad():
         leaf = x.detach().clone().requires_grad_()
@@ -1115,6 +1134,8 @@ WRONG = (
     Wrong("freeze", "replaced", freeze_buffers, "turned into buffers"),
     Wrong("freeze", "values", freeze_zeroed),
     Wrong("freeze", "buffers", freeze_state_dict_kept),
+    Wrong("freeze", "values", freeze_cast, "cast"),
+    Wrong("freeze", "replaced", freeze_meta, "moved to another device"),
     Wrong("freeze", "no return value", freeze_no_return),
     Wrong("finetune_parameters", "prefix", finetune_prefix),
     Wrong("finetune_parameters", "prefix", finetune_contains, "contains"),
@@ -1167,6 +1188,7 @@ WRONG = (
     Wrong("input_gradient", "accumulated", gradient_fills_x, "fills x.grad"),
     Wrong("input_gradient", "accumulated", gradient_accumulated),
     Wrong("input_gradient", "non-leaf", gradient_non_leaf),
+    Wrong("input_gradient", "non-leaf", gradient_of_clone, "of a clone"),
     Wrong("input_gradient", "fills", gradient_fills),
     Wrong("input_gradient", "clears", gradient_clears),
     Wrong("input_gradient", "flags", gradient_flags),

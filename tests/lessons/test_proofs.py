@@ -104,6 +104,16 @@ def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong
         named = [claim.misconception for claim in score.claims if claim.misconception]
         assert expected in named, str(score)
         assert named[0] == expected, f"named {named} for {wrong.label}"
+        assert_tells_one_story(score)
+
+
+def assert_tells_one_story(score):
+    """At most two crosses and two misconceptions, and no claim that expects what it got."""
+    card = str(score)
+    assert card.count("✗ does not hold") <= 2 and card.count("Likely misconception:") <= 2, card
+    for claim in score.claims:
+        details = dict(claim.details)
+        assert "expected" not in details or details["expected"] != details.get("got"), card
 
 
 @pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)

@@ -111,6 +111,24 @@ def port_decorated(model, batches):
             module.train(modes[name])  # the root first, so that each submodule has the last word
 
 
+def port_flags_lowered(model, batches):
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        model.requires_grad_(False)
+        return port_recorded(model, batches)
+    finally:
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
+def port_flags_all_raised(model, batches):
+    try:
+        model.requires_grad_(False)
+        return port_recorded(model, batches)
+    finally:
+        model.requires_grad_(True)
+
+
 def port_on_a_copy(model, batches):
     twin = copy.deepcopy(model).eval().requires_grad_(False)
     return [twin(x).cpu() for x in batches]
@@ -599,6 +617,14 @@ def bounded_frozen(model, batches):
     return bounded_with_history(model, batches)
 
 
+def bounded_flags_all_raised(model, batches):
+    try:
+        model.requires_grad_(False)
+        return bounded_with_history(model, batches)
+    finally:
+        model.requires_grad_(True)
+
+
 def bounded_grad_mode(model, batches):
     torch.set_grad_enabled(False)
     return bounded_with_history(model, batches)
@@ -618,7 +644,7 @@ RIGHT = (
     Right("port_evaluation", "exit stack", port_exit_stack),
     Right("port_evaluation", "decorated generator", port_by_generator),
     Right("port_evaluation", "inference mode", port_by_inference_mode),
-    Right("port_evaluation", "recorded, then detached", port_by_detach),
+    Right("port_evaluation", "flags lowered and put back one by one", port_flags_lowered),
     Right("port_evaluation", "decorated", port_decorated),
     Right("port_evaluation", "on a copy", port_on_a_copy),
     Right("port_evaluation", "a plain call, put back", port_with_a_plain_call),
@@ -661,6 +687,8 @@ WRONG = (
     Wrong("port_evaluation", "recorded", port_recorded, "eval alone"),
     Wrong("port_evaluation", "recorded", port_bare_no_grad, "a bare no_grad()"),
     Wrong("port_evaluation", "recorded", port_no_grad_for_the_data, "no_grad around the data"),
+    Wrong("port_evaluation", "detached", port_by_detach, "recorded, then detached"),
+    Wrong("port_evaluation", "frozen", port_flags_all_raised, "flags lowered, all raised"),
     Wrong("port_evaluation", "stacked", lambda model, batches: torch.cat(port_by_detach(model, batches))),
     Wrong("port_evaluation", "stacked", lambda model, batches: torch.stack(port_by_detach(model, batches)), "stack"),
     Wrong("port_evaluation", "last", port_last),
@@ -704,6 +732,7 @@ WRONG = (
     Wrong("bounded_evaluation", "only without error", bounded_not_put_back_for_no_batches, "eval after no batches"),
     Wrong("bounded_evaluation", "swallowed", bounded_swallowed),
     Wrong("bounded_evaluation", "frozen", bounded_frozen),
+    Wrong("bounded_evaluation", "frozen", bounded_flags_all_raised, "flags lowered, all raised"),
     Wrong("bounded_evaluation", "grad mode", bounded_grad_mode, "grad mode left off"),
     Wrong("bounded_evaluation", "no return value", lambda model, batches: None or print(model), "no return"),
     Wrong("predicted_growth", "numbers only", GROWTH | {"outputs": 16_000}),

@@ -78,7 +78,7 @@ def _(trial: Trial) -> None:
     expect(moved, "nothing done", expected="the open branch has been trained", got="its weights as they were")
 
 
-@run_clinic.claim("computes what the script computes: the logits, a loss a batch, an accuracy an epoch", weight=0)
+@run_clinic.claim("computes what the script computes: the logits, one loss per batch, one accuracy per epoch", weight=0)
 def _(trial: Trial) -> None:
     for use_a in (True, False):
         patient, epochs = Patient(trial, use_a=use_a), trial.integer(1, 3)
@@ -184,10 +184,11 @@ def _(trial: Trial) -> None:
     moody = any(note.moody for part in ("encoder", "open") for note in chart.testing(part))
     expected = "dropout and batch norm in eval mode"
     expect(not moody, "no eval", expected=expected, got="training mode in the evaluation")
+    # The encoder last: whoever did not freeze it would read here that it belongs in training mode.
     seen = {
-        "encoder": [*(note.modes for note in chart.training("encoder")), training_flags(encoder(result))],
         "open branch": [*(note.modes for note in chart.training()), training_flags(open_branch(result, patient))],
         "closed branch": [*(note.closed_modes for note in chart.training()), training_flags(chart.closed)],
+        "encoder": [*(note.modes for note in chart.training("encoder")), training_flags(encoder(result))],
     }
     for part, (first, *others) in seen.items():
         if part == "open branch":

@@ -27,7 +27,8 @@ def _(trial: Trial) -> None:
 
 def _wrong(incoming: Tensor, strength: float) -> shared.Wrong:
     yield "upstream", torch.full_like(incoming, -strength)
-    yield "sign", strength * incoming
+    # An answer that takes the absolute value has passed the positive strengths, which come first.
+    yield "sign" if strength > 0 else "absolute", strength * incoming
     if strength != 1:  # at which more mistakes are right
         yield "not scaled", -incoming
         yield "passed on", incoming

@@ -1,9 +1,10 @@
 """``mean_loss``: what it claims."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
-from course_utils.base.text import format_bytes
 from course_utils.checks.claims import (
     Later,
     Trial,
@@ -23,8 +24,6 @@ from course_utils.memory import MemoryTracker
 
 mean_loss = exercise(__file__)
 
-# A float a batch in a list of 0-dim tensors is no leak: 16 bytes of growth a batch are left alone.
-_GROWTH_BYTES = 16
 _ROWS = 64
 
 
@@ -68,7 +67,6 @@ def _(trial: Trial) -> None:
     got = trial.tensor(trial.call(model, squared_error, batches, may_change=(model,), show=show))
     expect_training_flags(model, before, "eval")
     expect(same(got, mean), "eval", expected="batch norm in training mode, as given", got="another mode's value")
-    expect_no_history(got, "graphs")
 
 
 @mean_loss.claim("has no history", weight=1)
@@ -85,14 +83,14 @@ def _(trial: Trial) -> None:
         show = f"mean_loss(model, loss_fn, {count} batches)"
         result = trial.tensor(trial.call(model, squared_error, batches, within=tracker, show=show))
         peaks[count] = tracker.peak
-    growth = (peaks[12] - peaks[4]) / 8
-    batch_bytes = _ROWS * (3 + 1) * 8
+    growth = (peaks[12] - peaks[4]) // 8
+    kept = {"losses kept": 2 * 8, "batches kept": _ROWS * (3 + 1) * 8 + 2 * 8}  # the most that each keeps of a batch
     graphs = "graphs" if result.requires_grad else "cut too late"
     expect(
-        growth <= _GROWTH_BYTES,
-        "batches kept" if growth <= batch_bytes + _GROWTH_BYTES else graphs,
+        growth <= 0,
+        next((key for key, most in kept.items() if growth <= most), graphs),
         expected="the same peak for 4 and for 12 batches",
-        got=f"{format_bytes(peaks[4])}, then {format_bytes(peaks[12])}: {format_bytes(round(growth))} more a batch",
+        got=f"{peaks[4]:,} bytes, then {peaks[12]:,}: {growth:,} more for each batch",
     )
 
 
@@ -105,6 +103,8 @@ def _(trial: Trial) -> None:
 
     for empty in ([], iter([])):
         expect_error(ValueError, lambda empty=empty: call(empty, "[]"), "empty")
-    failing = unlucky(_batches(trial, [4]))
-    what = "the error of the batch"
-    expect_error(Unlucky, lambda: call(failing, "batches that raise"), "swallowed", what=what, other="")
+    failing, before = unlucky(_batches(trial, [4])), training_flags(model)
+    what, show = "the error of the batch", "mean_loss(model, loss_fn, batches that raise)"
+    raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
+    expect_error(Unlucky, raising, "swallowed", what=what, other="")
+    expect_training_flags(model, before, "eval")

@@ -33,7 +33,11 @@ def _(trial: Trial) -> None:
 @snapshot.claim("has no history and is not flagged", weight=2)
 def _(trial: Trial) -> None:
     for x in _sources(trial):
-        expect_no_history(trial.tensor(trial.call(x)), "history", "flagged", "grad_fn None, requires_grad False")
+        got = trial.tensor(trial.call(x))
+        itself = got.is_leaf and got.requires_grad and got.data_ptr() == x.data_ptr()
+        expect(not itself, "x itself", expected="a new tensor", got="x itself")
+        filled = got.grad_fn is not None and "Copy" in got.grad_fn.name()
+        expect_no_history(got, "filled" if filled else "history", "flagged", "grad_fn None, requires_grad False")
 
 
 @snapshot.claim("shares no memory with `x`", weight=2)

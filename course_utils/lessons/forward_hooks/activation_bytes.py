@@ -197,8 +197,11 @@ def _(trial: Trial) -> None:
 @activation_bytes.claim("leaves no hooks of its own, also when the forward pass raises, and lets the error through")
 def _(trial: Trial) -> None:
     model = layers(trial)
+    model.act.training = False
+    flags = training_flags(model)
     _sizes(trial, model, trial.randn(4, 3))
     expect_hooks(model, 0, "left on")
+    expect_training_flags(model, flags, "flags")
     for kind, x in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
         model = layers(trial)
         if kind is Unlucky:

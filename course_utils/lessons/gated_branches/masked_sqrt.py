@@ -93,6 +93,13 @@ def _(trial: Trial) -> None:
     _expect_zero(trial, lambda values: values == 0, "zero itself")
 
 
+@masked_sqrt.claim("keeps the dtype of x, also where that has 16 bits", weight=0.5)
+def _(trial: Trial) -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        got = trial.tensor(trial.call(trial.randn(6).to(dtype)))
+        expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
+
+
 @masked_sqrt.claim("leaves no hook on x", weight=0)
 def _(trial: Trial) -> None:
     for values in _numbers(trial):

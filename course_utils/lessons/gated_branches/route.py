@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, same
+from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect, same
 from course_utils.lessons.gated_branches._shared import Branch, branches, expect_gradients, flops, flops_alone
 
 route = exercise(__file__)
@@ -41,9 +41,18 @@ def _cases(trial: Trial, few: bool = False) -> Iterator[tuple[Branch, Branch, Te
         yield a, b, trial.randn(1, x.shape[1], requires_grad=True), torch.tensor([open_a])
 
 
-def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor) -> Tensor:
+def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor, within: Page | None = None) -> Tensor:
     show = f"route(branch_a, branch_b, x of {len(x)} rows, gate with {int(gate.sum())} True)"
-    return trial.tensor(trial.call(a, b, x, gate, show=show))
+    try:
+        return trial.tensor(trial.call(a, b, x, gate, show=show, within=within))
+    except AnswerRaised as raised:
+        # Vectors went well before: a mask with a vector's dimensions chooses, when a branch has run on all rows.
+        on_all = any(len(rows) == len(x) for branch in (a, b) for rows in branch.inputs)
+        unaligned = x.dim() > 2 and "must match the size of tensor" in str(raised.error)
+        if on_all and unaligned and gate.any() and not gate.all():
+            got = f"a branch on all {len(x)} rows, and then: {raised.error}"[:160]
+            raise Missed("choose afterwards", expected="each branch on its own rows", got=got) from None
+        raise
 
 
 def _row_by_row(a: Branch, b: Branch, x: Tensor, gate: Tensor) -> Tensor:
@@ -71,7 +80,7 @@ def _wrong_rows(got: Tensor, a: Branch, b: Branch, x: Tensor, gate: Tensor, expe
     if same(got, _row_by_row(a, b, x, ~gate)):
         return Missed("swapped", expected="branch_a where the gate is True", got="branch_b there")
     if same(got, a.layers(x)) or same(got, b.layers(x)):
-        return Missed("one gate", expected="one decision a row", got="one branch for all rows")
+        return Missed("one gate", expected="one decision per row", got="one branch for all rows")
     wrong = [i for i in range(len(x)) if not same(got[i], expected[i])]
     key, shown = ("", "other values") if got[wrong].any() else ("left out", "zeros")
     return Missed(key, expected="row by row what its own branch returns", got=f"{shown} in row {wrong[0]}")
@@ -101,7 +110,7 @@ def _(trial: Trial) -> None:
                 raise Missed(key, expected=f"{own} rows for {name}", got=f"{count} of {len(x)} rows")
 
 
-@route.claim("costs the FLOPs of one branch a row, forward and backward")
+@route.claim("costs the FLOPs of one branch per row, forward and backward")
 def _(trial: Trial) -> None:
     for a, b, x, gate in _cases(trial, few=True):
         budget = sum(flops_alone(branch, x[rows]) for branch, rows in ((a, gate), (b, ~gate)) if rows.any())
@@ -115,8 +124,21 @@ def _(trial: Trial) -> None:
         for rows in (4, 1):
             a, b, x = branches(trial, "vectors")
             x = trial.randn(rows, x.shape[1], requires_grad=True)
-            _routed(trial, a, b, x, torch.full((rows,), open_a))
             idle = b if open_a else a
+            page = Page.under(idle)
+            _routed(trial, a, b, x, torch.full((rows,), open_a), page)
             if idle.inputs:
                 given = max(len(value) for value in idle.inputs)
                 raise Missed(_needless_call(idle, rows), expected="no call", got=f"a call with {given} rows")
+            expected = "weights that nobody reads where the branch has no rows"
+            expect(not page.was_read, "choose afterwards", expected=expected, got="they are read")
+
+
+@route.claim("keeps the branches' dtype", weight=0.5)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        for gate in ([True, False, True], [True, True, True], [False, False, False]):
+            a, b, x = branches(trial, "vectors")
+            x = trial.randn(3, x.shape[1]).to(dtype)
+            got = _routed(trial, a.to(dtype), b.to(dtype), x, torch.tensor(gate))
+            expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))

@@ -2,12 +2,24 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.base.text import describe
-from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, first_difference, reading, same
+from course_utils.base.text import describe, message_of
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Later,
+    Missed,
+    Trial,
+    exercise,
+    expect,
+    expect_no_history,
+    first_difference,
+    reading,
+    same,
+)
 
 activation_gradients = exercise(__file__)
 
@@ -24,12 +36,15 @@ def _convolution(trial: Trial) -> tuple[list[nn.Module], Tensor]:
     return [trial.fill(layer.double()) for layer in layers], trial.randn(2, 1, side, side)
 
 
-def _gradients(trial: Trial, layers: list[nn.Module], x: Tensor) -> list[Tensor]:
+def _gradients(
+    trial: Trial, layers: list[nn.Module], x: Tensor, within: AbstractContextManager | None = None
+) -> list[Tensor]:
     """What the answer returned; Missed where it is no list of tensors."""
-    show = f"activation_gradients([{', '.join(type(layer).__name__ for layer in layers)}], {describe(x)})"
+    under = " under no_grad()" if within else ""
+    show = f"activation_gradients([{', '.join(type(layer).__name__ for layer in layers)}], {describe(x)}){under}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = trial.call(layers, x, show=show)
+        result = trial.call(layers, x, show=show, within=within)
     for warning in caught:  # on to the card
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     expect(result is not None, "no return value", expected="a list of gradients", got="None")
@@ -42,7 +57,7 @@ def _gradients(trial: Trial, layers: list[nn.Module], x: Tensor) -> list[Tensor]
     else:
         key = "cut" if any(parameter.requires_grad for parameter in layers[0].parameters()) else "frozen"
     expect(not missing, key, expected=f"{len(layers)} tensors", got=f"None at {missing}")
-    return [trial.tensor(item, dtype=x.dtype, what="a list of tensors") for item in result]
+    return [trial.tensor(item, dtype=x.dtype, what="tensors") for item in result]
 
 
 def _same_lists(got: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
@@ -59,18 +74,20 @@ def _mistakes(gradients: Sequence[Tensor], outputs: Sequence[Tensor]) -> Iterato
     yield "mean", [gradient / outputs[-1].numel() for gradient in gradients[1:]]
 
 
-def _judge_gradients(trial: Trial, layers: list[nn.Module], x: Tensor) -> None:
+def _judge_gradients(
+    trial: Trial, layers: list[nn.Module], x: Tensor, within: AbstractContextManager | None = None
+) -> None:
     outputs = [x.detach().requires_grad_()]
     for layer in layers:
         outputs.append(layer(outputs[-1]))
     gradients = torch.autograd.grad(outputs[-1].sum(), outputs)
-    got, expected = _gradients(trial, layers, x), gradients[1:]
+    got, expected = _gradients(trial, layers, x, within), gradients[1:]
     if _same_lists(got, expected):
         return
     weight_shapes = {parameter.shape for layer in layers for parameter in layer.parameters()}
     are_weights = got and all(item.shape in weight_shapes for item in got)
     key = reading(got, _mistakes(gradients, outputs), _same_lists) or ("weights" if are_weights else "")
-    expect(len(got) == len(layers), key, expected=f"{len(layers)} gradients, one a layer", got=f"{len(got)}")
+    expect(len(got) == len(layers), key, expected=f"{len(layers)} gradients, one for each layer", got=f"{len(got)}")
     shapes, wanted = (", ".join(str(tuple(item.shape)) for item in items) for items in (got, expected))
     expect(shapes == wanted, key, expected=f"shapes {wanted}", got=f"shapes {shapes}")
     wrong = [same(*pair) for pair in zip(got, expected, strict=True)].index(False)
@@ -102,9 +119,33 @@ def _(trial: Trial) -> None:
             expect(kept, "cleanup" if cleared else "backward fills", expected=f"{name}.grad as before", got=got)
 
 
-@activation_gradients.claim("works when the first layer is frozen", weight=1)
+@activation_gradients.claim("works when layers are frozen, the first or all", weight=1)
 def _(trial: Trial) -> None:
-    for count in (5, 1):
+    for count, frozen in ((5, 1), (1, 1), (5, 5)):
         layers, x = _perceptron(trial)
-        layers[0].requires_grad_(False)
+        for layer in layers[:frozen]:
+            layer.requires_grad_(False)
         _judge_gradients(trial, layers[:count], x)
+
+
+@activation_gradients.claim("returns a list, without history", weight=0.5)
+def _(trial: Trial) -> None:
+    layers, x = _perceptron(trial)
+    for item in _gradients(trial, layers, x):
+        expect_no_history(item, "history")
+    got = trial.call(layers, x)
+    expect(isinstance(got, list), "no list", expected="a list", got=Later(lambda: type(got).__name__))
+
+
+@activation_gradients.claim("works inside the caller's `no_grad`", weight=1)
+def _(trial: Trial) -> None:
+    for frozen in (False, True):
+        layers, x = _perceptron(trial)
+        layers[0].requires_grad_(not frozen)
+        try:
+            _judge_gradients(trial, layers, x, within=torch.no_grad())
+        except AnswerRaised as raised:
+            raise Missed("no_grad", expected="gradients", raised=message_of(raised.error, 110)) from None
+        except Missed as missed:
+            missed.misconception = "no_grad"  # with grad mode on, the same answer was right
+            raise

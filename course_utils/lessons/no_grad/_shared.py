@@ -1,13 +1,24 @@
 """What several exercises of lesson 05, no_grad, look at."""
 
+import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, Turn, expect, expect_error, expect_training_flags, training_flags
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Trial,
+    Turn,
+    expect,
+    expect_error,
+    expect_training_flags,
+    same,
+    training_flags,
+)
 
 
 def plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
@@ -31,13 +42,65 @@ def in_eval_mode(model: nn.Module, x: Tensor) -> Tensor:
         return copy.deepcopy(model).eval()(x.detach())
 
 
+def _parts(model: nn.Module, tensors: bool) -> dict[tuple[str, ...], Any]:
+    """What a model is made of: classes, submodules, settings such as a momentum, and its tensors where asked for."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, module in model.named_modules():
+        found[name, "class"] = type(module)
+        for key, value in vars(module).items():
+            if key == "training" or key.endswith("_hooks") or (key in ("_parameters", "_buffers") and not tensors):
+                continue
+            entries = value.items() if isinstance(value, dict) else [(key, value)]
+            found |= {(name, str(entry)): part for entry, part in entries}
+    return found
+
+
+@contextlib.contextmanager
+def kept_whole(trial: Trial, models: dict[str, nn.Module], tensors: bool = True) -> Iterator[None]:
+    """Notes what the answer took out of a model, put in or exchanged: values alone would not show it."""
+    before = {name: _parts(model, tensors) for name, model in models.items()}
+    try:
+        yield
+    finally:
+        for name, model in models.items():
+            after, kinds = _parts(model, tensors), (bool, int, float, str)
+            for place in dict.fromkeys((*before[name], *after)):
+                old, new = (parts.get(place, ...) for parts in (before[name], after))
+                if old is not new and not (type(old) is type(new) and type(old) in kinds and old == new):
+                    what = ".".join(filter(None, place))
+                    trial.effects.append(f"took {name} apart: its {what} is new, another one or gone")
+                    break
+
+
+def expect_usable(trial: Trial, model: nn.Module, x: Tensor, expected: Tensor) -> None:
+    """The model that the answer was given still does what it did: it is used again."""
+    called = trial.called
+    again, wanted = (
+        f"the model itself, after {called}",
+        f"{expected.dtype} on {expected.device}, values as before",
+    )
+    try:
+        got = trial.run(lambda: in_eval_mode(model, x), called=again)
+    except AnswerRaised as raised:
+        raise Missed("side effect", expected=wanted, got=type(raised.error).__name__) from None
+    if (got.dtype, got.device) != (expected.dtype, expected.device):
+        raise Missed("side effect", expected=wanted, got=f"{got.dtype} on {got.device}")
+    expect(same(got, expected), "side effect", expected=wanted, got="other values")
+    trial.called = called  # what the caller looks at next is the answer's result
+
+
 def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
-    return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
+    with kept_whole(trial, {"the model": model}):
+        return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
+
+
+def _grad_mode_changes(trial: Trial) -> list[str]:
+    return [effect for effect in trial.effects if "grad mode" in effect]
 
 
 def expect_grad_mode_kept(trial: Trial, key: str) -> None:
-    changes = [effect for effect in trial.effects if "grad mode" in effect]
+    changes = _grad_mode_changes(trial)
     expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
 
 
@@ -50,10 +113,27 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> N
         expect_training_flags(model, before, "left in eval", "one flag")
 
 
-def expect_modes_put_back(trial: Trial, model: nn.Module, data: Any, show: str, kind: type[Exception]) -> None:
-    """Where a call raises, the error goes through, and training flags and grad mode are those of before."""
+def expect_modes_put_back(
+    trial: Trial, model: nn.Module, data: Any, show: str, kind: type[Exception], good: Any, key: str = "swallowed"
+) -> None:
+    """Where a call raises, the error goes through, and training flags and grad mode are those of before.
+
+    Args:
+        data: what makes the call raise.
+        good: data for a call that does not: what such a call leaves changed, too, is another mistake.
+        key: the misconception where nothing is raised.
+    """
     before = training_flags(model)
-    what = "the error of the batch or the model"
-    expect_error(kind, lambda: call(trial, model, data, show), "swallowed", what=what)
-    expect_training_flags(model, before, "only without error")
-    expect_grad_mode_kept(trial, "only without error")
+    what = "the error of the batch or the model" if key == "swallowed" else kind.__name__
+    expect_error(kind, lambda: call(trial, model, data, show), key, what=what)
+    flags, effects, called = training_flags(model), trial.effects, trial.called
+    if flags == before and not _grad_mode_changes(trial):
+        return
+    usual, trial.effects = copy.deepcopy(model), []
+    for module, training in zip(usual.modules(), before, strict=True):
+        module.training = training
+    call(trial, usual, good, show)
+    left, switched, trial.effects, trial.called = training_flags(usual), _grad_mode_changes(trial), effects, called
+    always = "one flag" if any(left) else "left in eval"
+    expect_training_flags(model, before, always if left != before else "only without error")
+    expect_grad_mode_kept(trial, "grad mode" if switched else "only without error")

@@ -6,19 +6,27 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import Missed, Trial, exercise, expect, first_difference, reading, same, training_flags
+from course_utils.lessons.no_grad import _shared
 
 ema_update = exercise(__file__)
 
 _Tensors = dict[str, Tensor]
 
 
-class _Statistics(nn.Module):
-    """A layer with a scalar parameter and buffers of several kinds, one of which is not in the state dict."""
+class _Means(nn.Module):
+    """A layer with a scalar parameter and buffers that can all be averaged."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(3, dtype=torch.float64))
+
+
+class _Statistics(_Means):
+    """A layer with buffers of several kinds, one of which is not in the state dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.register_buffer("mask", torch.zeros(4, dtype=torch.bool))
         self.register_buffer("cache", torch.zeros(2, dtype=torch.float64), persistent=False)
@@ -57,13 +65,17 @@ def _averages(target: nn.Module, online: nn.Module, decay: float) -> _Tensors:
     }
 
 
-def _updated(trial: Trial, target: nn.Module, online: nn.Module, decay: float) -> _Tensors:
-    """The target's tensors after a call of the answer."""
-    flags = training_flags(target)
-    trial.call(target, online, decay, may_change=(target,), show=f"ema_update(target, online, decay={decay:.3f})")
+def _updated(trial: Trial, target: nn.Module, online: nn.Module, decay: float, *more: nn.Module) -> _Tensors:
+    """The target's tensors after a call of the answer, which may change the values of ``more``, too."""
+    flags, names, show = training_flags(target), _tensors(target).keys(), f"ema_update(target, online, {decay:.3f})"
+    with _shared.kept_whole(trial, {"online": online}), _shared.kept_whole(trial, {"target": target}, tensors=False):
+        trial.call(target, online, decay, may_change=(target, *more), show=show)
     if training_flags(target) != flags:
         trial.effects.append("changed the training mode of target")
-    return _tensors(target)
+    found = _tensors(target)
+    there = found.keys() == names and all(tensor.device.type == "cpu" for tensor in found.values())
+    expect(there, "new storage", expected="the tensors that were there, under their names", got="others")
+    return found
 
 
 def _all_same(got: _Tensors, expected: _Tensors) -> bool:
@@ -85,14 +97,38 @@ def _(trial: Trial) -> None:
         target, online = _pair(trial)
         before, expected = copy.deepcopy(_tensors(target)), _averages(target, online, decay)
         readings = {"swapped": _averages(target, online, 1 - decay), "copied": _tensors(online), "elsewhere": before}
+        x = trial.randn(2, 3)
+        online_gives = _shared.in_eval_mode(online, x)
         after = _updated(trial, target, online, decay)
-        expect(after.keys() == expected.keys(), expected="the same parameters as before", got="others")
+        _shared.expect_usable(trial, online, x, online_gives)
         for name, value in expected.items():
             if not same(after[name], value):
-                raise _missed(reading(after, readings, _all_same), name, after[name], value, before[name])
+                key = reading(after, readings, _all_same)
+                key = "skipped" if key == "elsewhere" and _moves_if_flagged(trial) else key
+                raise _missed(key, name, after[name], value, before[name])
 
 
-@ema_update.claim("records nothing and leaves the flags alone", weight=2)
+def _moves_if_flagged(trial: Trial) -> bool:
+    called, (target, online) = trial.called, _pair(trial)
+    target.requires_grad_()
+    before = copy.deepcopy(_tensors(target))
+    after = _updated(trial, target, online, 0.5)
+    trial.called = called
+    return not _all_same(after, before)
+
+
+@ema_update.claim("moves what is frozen, too", weight=1)
+def _(trial: Trial) -> None:
+    target, online = _pair(trial)
+    for frozen in online[0].parameters():
+        frozen.requires_grad_(False)
+    before, expected = copy.deepcopy(_tensors(target)), _averages(target, online, 0.75)
+    for name, got in _updated(trial, target, online, 0.75).items():
+        if not same(got, expected[name]):
+            raise _missed("skipped" if same(got, before[name]) else "", name, got, expected[name], before[name])
+
+
+@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=2)
 def _(trial: Trial) -> None:
     for flagged in ((), (0, 1, 2, 3), (1, 2)):
         target, online = _pair(trial)
@@ -115,7 +151,7 @@ def _(trial: Trial) -> None:
 
 @ema_update.claim("works in place, on the same memory", weight=1)
 def _(trial: Trial) -> None:
-    target, online = _pair(trial, nn.BatchNorm1d(2))
+    target, online = _pair(trial, _Means())
     decay = _decay(trial)
     expected = _averages(target, online, decay)
     old = {name: (tensor, tensor.detach()) for name, tensor in _tensors(target).items()}
@@ -152,17 +188,17 @@ def _(trial: Trial) -> None:
             raise _missed(key, name, got, wanted, before[name])
 
 
-@ema_update.claim("updates what is shared once", weight=1)
+@ema_update.claim("updates what is shared in a model once", weight=1)
 def _(trial: Trial) -> None:
     target, online = _pair(trial)
     for model in (target, online):
         extra = nn.Linear(3, 4, bias=False, dtype=torch.float64)
         extra.weight = model[0].weight
-        norm = nn.BatchNorm1d(2).double()
-        first, second = _Statistics(), _Statistics()
-        first.mean.copy_(trial.randn(3))
+        first, second, layer = _Means(), _Means(), _Means()
+        for means in (first, layer):
+            means.mean.copy_(trial.randn(3))
         second.mean = first.mean
-        model.extend((extra, norm, norm, first, second))
+        model.extend((extra, layer, layer, first, second))
     target.requires_grad_(False)
     decay = _decay(trial)
     expected, twice = _averages(target, online, decay), _averages(target, online, decay**2)
@@ -173,3 +209,18 @@ def _(trial: Trial) -> None:
         expect(right or not same(tensor, twice[name]), "twice", expected=once, got="two updates")
         # Buffers that were left out have a claim of their own.
         expect(right or name not in parameters, expected=once, got="other values")
+
+
+@ema_update.claim("leaves alone what target and online share", weight=1)
+def _(trial: Trial) -> None:
+    target, online = _pair(trial)
+    shared = nn.Sequential(nn.Linear(2, 2), _Means()).double()
+    for tensor in _tensors(shared).values():  # multiples of 1/8, and a decay of 3/4: averaging these rounds nothing
+        tensor.data.copy_(torch.arange(1.0, tensor.numel() + 1).view_as(tensor) / 8)
+    before = copy.deepcopy(_tensors(shared))
+    for model in (target, online):
+        model.append(shared)
+    _updated(trial, target, online, 0.75, online)
+    for name, tensor in _tensors(shared).items():
+        if not same(tensor, before[name]):
+            raise _missed("shared", f"the shared {name}", tensor, before[name], before[name])

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, Unlucky, exercise, expect, expect_error, reading, unlucky
+from course_utils.checks.claims import Missed, Trial, Unlucky, exercise, expect, reading, unlucky
 from course_utils.lessons.no_grad import _shared
 
 evaluate = exercise(__file__)
@@ -40,7 +40,7 @@ def _share(trial: Trial, model: nn.Module, batches: Iterable[tuple[Tensor, Tenso
         raise Missed(expected="a float", got=got) from None
 
 
-@evaluate.claim("is the share of right top-1 answers over all samples, as a float", weight=0, gate=True)
+@evaluate.claim("is the accuracy over all samples, as a float from 0 to 1", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial, trial.integer(3, 6))
     sizes = [trial.integer(1, 2), trial.integer(9, 12), trial.integer(4, 6)]
@@ -48,9 +48,12 @@ def _(trial: Trial) -> None:
     hits, samples = sum(right), sum(sizes)
     shares = [agree / size for agree, size in zip(right, sizes, strict=True)]
     otherwise = [("mean of means", sum(shares) / 3), ("count", hits), ("count", hits / 3)]
-    otherwise += [("count", 100 * hits / samples), ("last", shares[-1])]
+    otherwise += [("percent", 100 * hits / samples), ("last", shares[-1])]
+    x = batches[0][0]
+    before = _shared.in_eval_mode(model, x)
     for given in (batches, iter(batches)):
         got = _share(trial, model, given, "model, 3 batches of different size")
+        _shared.expect_usable(trial, model, x, before)
         if not _near(got, hits / samples):
             expected = f"{hits} of {samples}: {hits / samples:.6f}"
             raise Missed(reading(got, otherwise, _near), expected=expected, got=f"{got:.6f}")
@@ -65,23 +68,19 @@ def _is_recorded(trial: Trial, show: str) -> bool:
     return any(recorded)
 
 
-def _expect_no_graph(recorded: bool) -> None:
+@evaluate.claim("records nothing", weight=3)
+def _(trial: Trial) -> None:
+    recorded = _is_recorded(trial, "model, 2 batches")
     no_graph = "no graph while the model runs"
     expect(not recorded, "recorded", expected=no_graph, got="the model's outputs require grad")
-
-
-@evaluate.claim("records nothing", weight=2)
-def _(trial: Trial) -> None:
-    _expect_no_graph(_is_recorded(trial, "model, 2 batches"))
 
 
 @evaluate.claim("leaves the grad mode as it found it, on or off")
 def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, batches"), (False, "model, batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
-            recorded = _is_recorded(trial, show)
+            _is_recorded(trial, show)
         _shared.expect_grad_mode_kept(trial, "grad mode")
-        _expect_no_graph(recorded)  # leaving the mode alone earns nothing where it had to be switched
 
 
 @evaluate.claim("is computed in eval mode", weight=2, gate=True)
@@ -105,16 +104,18 @@ def _(trial: Trial) -> None:
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
-    for kind, who, training, other in ((Unlucky, "source", True, 1), (RuntimeError, "model", False, 3)):
-        model = _shared.moody_model(trial, training, other)
+    for kind, who, other in ((Unlucky, "source", 1), (RuntimeError, "model", 3)):
+        model = _shared.moody_model(trial, True, other)
         batches, _right = _labelled(trial, model, 4)
         wrong_width = (trial.randn(4, 2), batches[0][1])
         given = unlucky(batches) if kind is Unlucky else [*batches, wrong_width]
-        _shared.expect_modes_put_back(trial, model, given, f"model, batches; the {who} raises", kind)
+        show = f"model, batches; the {who} raises"
+        _shared.expect_modes_put_back(trial, model, given, show, kind, good=batches)
 
 
-@evaluate.claim("raises ValueError for no batches")
+@evaluate.claim("raises ValueError for no batches, with the flags put back")
 def _(trial: Trial) -> None:
-    model = _shared.plain_model(trial)
+    model = _shared.moody_model(trial, True, 1)
+    batches, _right = _labelled(trial, model, 4)
     for empty in ([], iter([])):
-        expect_error(ValueError, lambda empty=empty: _shared.call(trial, model, empty, "model, []"), "empty")
+        _shared.expect_modes_put_back(trial, model, empty, "model, []", ValueError, good=batches, key="empty")

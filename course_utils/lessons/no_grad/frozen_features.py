@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, exercise, expect, expect_no_history, expect_same
+from course_utils.checks.claims import Trial, exercise, expect, expect_no_history, expect_same, same
 from course_utils.lessons.no_grad import _shared
 
 frozen_features = exercise(__file__)
@@ -15,18 +15,22 @@ def _features(trial: Trial, backbone: nn.Module, x: Tensor, show: str = "backbon
 
 @frozen_features.claim("gives the backbone's output for `x`", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    for ending in ((), (nn.Unflatten(1, (2, 3)),)):
-        backbone, x = _shared.plain_model(trial, 6).extend(ending), trial.randn(trial.integer(1, 6), 3)
+    reshaped = _shared.plain_model(trial, 6).extend((nn.Unflatten(1, (2, 3)),))
+    for backbone, dtype in ((reshaped, torch.float64), (_shared.plain_model(trial), torch.float16)):
+        backbone, x = backbone.to(dtype), trial.randn(trial.integer(1, 6), 3, dtype=dtype)
         expected = _shared.in_eval_mode(backbone, x)
-        expect_same(_features(trial, backbone, x), expected, what=f"the backbone's output, {tuple(expected.shape)}")
+        got = _features(trial, backbone, x, f"backbone, {dtype} x")
+        _shared.expect_usable(trial, backbone, x, expected)
+        expect_same(got, expected, what=f"the backbone's output, {tuple(expected.shape)}")
+        expect(got.dtype == dtype, expected=f"{dtype}, as the backbone gives it", got=str(got.dtype))
 
 
-@frozen_features.claim("is not flagged and has no graph into the backbone or `x`", gate=True)
+@frozen_features.claim("does not require grad and has no graph into the backbone or `x`", gate=True)
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone = _shared.plain_model(trial).requires_grad_(not frozen)
         x = trial.randn(4, 3, requires_grad=flagged_x)
-        got = _features(trial, backbone, x, f"{'frozen ' * frozen}backbone, {'flagged ' * flagged_x}x")
+        got = _features(trial, backbone, x, f"{'frozen ' * frozen}backbone, x{' that requires grad' * flagged_x}")
         expect_no_history(got, "x path" if flagged_x else "recorded", "flagged")
 
 
@@ -34,12 +38,12 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for enabled, show in ((True, "backbone, x"), (False, "backbone, x, called inside no_grad")):
         backbone, x = _shared.plain_model(trial), trial.randn(4, 3, requires_grad=True)
+        expected = _shared.in_eval_mode(backbone, x).sum(0).unsqueeze(1).expand(5, 2)
         with torch.set_grad_enabled(enabled):
             features = _features(trial, backbone, x, show)
         expect(not features.is_inference(), "inference", expected="an ordinary tensor", got="an inference tensor")
         weight = trial.randn(5, 2, requires_grad=True)
         (features @ weight).sum().backward()
-        expected = _shared.in_eval_mode(backbone, x).sum(0).unsqueeze(1).expand(5, 2)
         expect_same(weight.grad, expected, what="the head's gradient")
         _shared.expect_grad_mode_kept(trial, "grad mode")
 
@@ -48,18 +52,26 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for training, other in ((False, 1), (True, 1), (True, 2)):
         backbone, x = _shared.moody_model(trial, training, other), trial.randn(5, 3)
-        before = [buffer.clone() for buffer in backbone.buffers()]
+        before = [(buffer, buffer.clone()) for buffer in backbone.buffers()]
         expected = _shared.in_eval_mode(backbone, x)
         got = _features(trial, backbone, x, "backbone in training mode, x")
         expect_same(got, expected, what="the values of eval mode", key="no eval")
-        kept = all(torch.equal(*pair) for pair in zip(backbone.buffers(), before, strict=True))
+        kept = all(same(*pair) for pair in before)
         expect(kept, "no eval", expected="batch norm's statistics as before", got="they have moved")
 
 
 @frozen_features.claim("puts back every submodule's own training flag, also where the backbone raises")
 def _(trial: Trial) -> None:
     _shared.expect_flags_put_back(trial, lambda backbone: _features(trial, backbone, trial.randn(4, 3)))
-    for training, other in ((True, 1), (False, 3)):
-        backbone = _shared.moody_model(trial, training, other)
-        show = "backbone, x of a wrong width"
-        _shared.expect_modes_put_back(trial, backbone, trial.randn(4, 2), show, RuntimeError)
+    for other in (1, 3):
+        backbone, show = _shared.moody_model(trial, True, other), "backbone, x of a wrong width"
+        _shared.expect_modes_put_back(trial, backbone, trial.randn(4, 2), show, RuntimeError, good=trial.randn(4, 3))
+
+
+@frozen_features.claim("does not require grad either where the backbone gives back a view of `x`, or `x` itself")
+def _(trial: Trial) -> None:
+    for backbone in (nn.Flatten(), nn.Identity(), nn.Sequential(nn.Dropout(), nn.Flatten(0))):
+        leaf = trial.randn(4, 3, 2, requires_grad=True)
+        for x in (leaf, leaf * 2):
+            what = f"an output of {type(backbone).__name__} that does not require grad"
+            expect_no_history(_features(trial, backbone, x, "backbone, x that requires grad"), "view", what=what)

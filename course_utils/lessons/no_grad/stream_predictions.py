@@ -27,15 +27,18 @@ stream_predictions = exercise(__file__)
 
 
 def _stream(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str) -> Iterator[Tensor]:
-    result = trial.call(model, batches, show=f"stream_predictions({show})")
+    with _shared.kept_whole(trial, {"the model": model}):
+        result = trial.call(model, batches, show=f"stream_predictions({show})")
     expect(result is not None, "no return value", expected="an iterator of tensors", got="None")
     is_stream = not isinstance(result, Tensor) and hasattr(result, "__iter__")
     expect(is_stream, expected="an iterator of tensors", got=result)
     return iter(result)
 
 
-def _listed(trial: Trial, stream: Iterator[Tensor], show: str) -> list[Any]:
-    return trial.run(lambda: list(stream), called=f"list(stream_predictions({show}))")
+def _listed(trial: Trial, model: nn.Module, stream: Iterator[Tensor], show: str) -> list[Any]:
+    with _shared.kept_whole(trial, {"the model": model}):
+        called = f"list(stream_predictions({show}))"
+        return trial.run(lambda: list(stream), called=called, watch={"model": model})
 
 
 def _close(stream: Any) -> None:
@@ -60,25 +63,38 @@ def _(trial: Trial) -> None:
     expected = [_shared.in_eval_mode(model, x) for x in batches]
     for given, wanted in ((batches, expected), (iter(batches), expected), ([], [])):
         show = f"model, {len(wanted)} batches"
-        items = _listed(trial, _stream(trial, model, given, show), show)
+        items = _listed(trial, model, _stream(trial, model, given, show), show)
+        _shared.expect_usable(trial, model, batches[0], expected[0])
         expect(len(items) == len(wanted), expected=f"{len(wanted)} items", got=f"{len(items)} items")
         for got, output in zip(items, wanted, strict=True):
             expect_same(trial.tensor(got), output, what=f"the model's output, {tuple(output.shape)}, batch by batch")
 
 
+class _Source:
+    """Batches that note in which grad mode they were asked for: a late stream has its mode off at that time alone."""
+
+    def __init__(self, batches: list[Tensor]) -> None:
+        self.batches, self.modes = batches, list[bool]()
+
+    def __iter__(self) -> Iterator[Tensor]:
+        self.modes.append(_grad_mode())
+        return iter(self.batches)
+
+
 @stream_predictions.claim("yields tensors without history", weight=1, gate=True)
 def _(trial: Trial) -> None:
     for made_with, used_with in ((True, True), (False, True), (True, False)):
-        batches = [trial.randn(4, 3) for _ in range(3)]
+        model, source = _shared.plain_model(trial), _Source([trial.randn(4, 3) for _ in range(3)])
         with torch.set_grad_enabled(made_with):
-            stream = _stream(trial, _shared.plain_model(trial), iter(batches), "model, 3 batches")
+            stream = _stream(trial, model, source, "model, 3 batches")
         with torch.set_grad_enabled(used_with):
-            items = _listed(trial, stream, "model, 3 batches")
+            items = _listed(trial, model, stream, "model, 3 batches")
+        key = "recorded" if made_with and used_with and all(source.modes) else "history"
         for item in items:
-            expect_no_history(trial.tensor(item), "history")
+            expect_no_history(trial.tensor(item), key)
 
 
-@stream_predictions.claim("reads one batch a step", weight=1)
+@stream_predictions.claim("reads one batch for each step", weight=1)
 def _(trial: Trial) -> None:
     model, outputs, read = _shared.plain_model(trial), [], []
     model[0].register_forward_hook(lambda *_: outputs.append(1))  # an answer may call model.forward, past its own hooks
@@ -129,7 +145,7 @@ def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:
         torch.set_grad_enabled(True)  # as the claim's thread had it
         return seen
 
-    called = f"stream_predictions(model, batches), grad mode {_mode_words(modes[1:])}"
+    called = f"stream_predictions(model, batches), the caller's mode set to {_mode_words(modes[1:])}"
     return trial.run(drive, called=called, watch={"model": model})
 
 
@@ -141,7 +157,7 @@ def _(trial: Trial) -> None:
         on_is_kept = all(after for after, before in zip(seen, expected, strict=True) if before)
         constant = "always on" if on_is_kept else "leak" if seen[-1] == modes[-1] else "plain call"
         key = constant if len(set(modes)) == 1 else "remembered"
-        wanted = f"on, off after each step: {_mode_words(expected)}"
+        wanted = f"the mode at first, after each item and after the loop: {_mode_words(expected)}"
         expect(seen == expected, key, expected=wanted, got=_mode_words(seen))
 
 
@@ -168,18 +184,23 @@ def _(trial: Trial) -> None:
 
 @stream_predictions.claim("lets errors through, with the caller's mode put back", weight=0.5)
 def _(trial: Trial) -> None:
-    for kind, who in ((Unlucky, "source"), (RuntimeError, "model")):
-        model, batches, seen = _shared.plain_model(trial), [trial.randn(2, 3)], []
-        given = unlucky(batches) if kind is Unlucky else iter([*batches, trial.randn(2, 2), *batches])
+    model, batches, seen = _shared.plain_model(trial), [trial.randn(2, 3)], list[bool]()
 
-        def drive(model: nn.Module = model, given: Iterable = given, seen: list[bool] = seen) -> None:
+    def read(given: Iterable[Tensor], called: str) -> None:
+        def to_the_end() -> None:
             try:
                 for _ in trial.answer(model, given):
                     pass
             finally:
                 seen.append(_grad_mode())
 
-        called = f"stream_predictions(model, batches), the {who} raises"
-        what = "the error of the batch or the model"
-        expect_error(kind, lambda drive=drive, called=called: trial.run(drive, called=called), "swallowed", what=what)
-        expect(seen == [True], "only without error", expected="the caller's mode: on", got="off")
+        trial.run(to_the_end, called=f"stream_predictions(model, {called}")
+
+    read(batches, "batches)")
+    # A mode that is off after every stream has a claim of its own.
+    key = "only without error" if seen.pop() else "plain call"
+    for kind, who in ((Unlucky, "source"), (RuntimeError, "model")):
+        given = unlucky(batches) if kind is Unlucky else iter([*batches, trial.randn(2, 2), *batches])
+        called, what = f"batches), the {who} raises", "the error of the batch or the model"
+        expect_error(kind, lambda given=given, called=called: read(given, called), "swallowed", what=what)
+        expect(seen.pop(), key, expected="the caller's mode: on", got="off")

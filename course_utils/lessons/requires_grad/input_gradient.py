@@ -78,7 +78,8 @@ def _call(trial: Trial, model: nn.Module, x: Tensor, show: str = "", within: Any
         if isinstance(raised.error, Missed):  # of ``within``
             raise raised.error from None
         raise
-    filled = result is not None or x.is_leaf
+    # None for a flagged leaf alone comes from a clone of it: the clone is a result, whose ``.grad`` stays None.
+    filled = result is not None or (x.is_leaf and not (x.requires_grad and _gives_tensor(trial, model, x.detach())))
     expect(filled, "non-leaf", expected=f"a gradient of shape {tuple(x.shape)}", got="None")
     return result
 
@@ -95,7 +96,7 @@ def _gradient_of(trial: Trial, model: nn.Module, x: Tensor, **how: Any) -> Tenso
     expected = _true_gradient(model, x)
     start = x.grad.clone() if x.is_leaf and x.grad is not None else torch.zeros_like(x)
     result = _call(trial, model, x, **how)
-    if result is None and not x.requires_grad and _works_when_flagged(trial, model, x):
+    if result is None and not x.requires_grad and _gives_tensor(trial, model, x.detach().clone().requires_grad_()):
         raise Missed("unflagged", expected=f"a gradient of shape {tuple(x.shape)}", got="None")
     got = trial.tensor(result)
     expect_same(got, expected, _mistakes(model, x.detach(), expected, start), agree=_close)
@@ -114,10 +115,10 @@ def _mistakes(model: nn.Module, x: Tensor, expected: Tensor, start: Tensor) -> I
     yield "eval", _true_gradient(model.eval(), x)  # the last one: nobody looks at the model any more
 
 
-def _works_when_flagged(trial: Trial, model: nn.Module, x: Tensor) -> bool:
+def _gives_tensor(trial: Trial, model: nn.Module, x: Tensor) -> bool:
     aside = Trial(trial.answer, trial.name)  # what it does here is not held against it
     try:
-        return isinstance(_call(aside, model, x.detach().clone().requires_grad_()), Tensor)
+        return isinstance(_call(aside, model, x), Tensor)
     except AnswerRaised:
         return False
 

@@ -21,8 +21,10 @@ from course_utils.checks.claims import (
 
 
 def plain_model(trial: Trial, *after: nn.Module) -> nn.Sequential:
-    """A model that does the same in both modes."""
-    return trial.fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 6), *after).double())
+    """A model that does the same in both modes; one of its parameters is frozen, and stays so."""
+    model = trial.fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 6), *after).double())
+    model[0].bias.requires_grad = False
+    return model
 
 
 def moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
@@ -56,6 +58,14 @@ def moody_cases(trial: Trial) -> Iterator[tuple[nn.Module, list[Tensor], list[Te
 def call(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str = "model, 2 batches") -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
     return trial.call(model, batches, watch_training=False, show=f"{trial.name}({show})")
+
+
+def records(run: Callable[[], object]) -> bool:
+    """Whether a call of the answer has autograd save tensors."""
+    saved: list[int] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda _tensor: saved.append(1), lambda _packed: None):
+        run()
+    return bool(saved)
 
 
 @contextlib.contextmanager

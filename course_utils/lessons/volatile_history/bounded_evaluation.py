@@ -16,7 +16,7 @@ bounded_evaluation = exercise(__file__)
 # Sizes that tell by the growth what is kept. Four hidden layers: recorded, they are alive together, else two at a time.
 _ROWS, _INPUTS, _HIDDEN, _OUTPUTS = 16, 4, 64, 8
 _BATCH_BYTES, _OUTPUT_BYTES = _ROWS * _INPUTS * 8, _ROWS * _OUTPUTS * 8
-# A Python float a batch in a tensor is no leak: 16 bytes of growth a batch are left alone.
+# A Python float per batch in a tensor is no leak: 16 bytes of growth per batch are left alone.
 _GROWTH_BYTES = 16
 
 
@@ -73,11 +73,8 @@ def _reference_peak(trial: Trial, model: nn.Module) -> int:
 
 
 def _records(trial: Trial, model: nn.Module) -> bool:
-    """Whether the answer has autograd save tensors."""
-    saved = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda _tensor: saved.append(1), lambda _packed: None):
-        trial.call(model, _stream(trial, 2), may_change=(model,), show=trial.called)
-    return bool(saved)
+    show = trial.called
+    return _shared.records(lambda: trial.call(model, _stream(trial, 2), may_change=(model,), show=show))
 
 
 @bounded_evaluation.claim("needs no more bytes at its peak for 9 batches than for 3", weight=3)
@@ -95,11 +92,11 @@ def _(trial: Trial) -> None:
         key = "outputs kept"
     else:
         key = "batches kept" if growth >= _BATCH_BYTES else "sums kept"
-    growing = f"{format_bytes(few)}, then {format_bytes(many)}: {format_bytes(round(growth))} more a batch"
+    growing = f"{format_bytes(few)}, then {format_bytes(many)}: {format_bytes(round(growth))} more per batch"
     raise Missed(key, expected="the same peak for 3 and for 9 batches", got=growing)
 
 
-@bounded_evaluation.claim("stays under 1.25 times the peak of one batch under `no_grad`", weight=3)
+@bounded_evaluation.claim("stays under 1.25 times the peak of the largest batch alone under `no_grad`", weight=3)
 def _(trial: Trial) -> None:
     model = _deep_model(trial)
     budget, peak = 1.25 * _reference_peak(trial, model), _peak(trial, model, 3)

@@ -30,7 +30,7 @@ def _expect_grad_mode_kept(trial: Trial, key: str) -> None:
     expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
 
 
-@port_evaluation.claim("returns a list with one output a batch, in their order", weight=0, gate=True)
+@port_evaluation.claim("returns a list with one output per batch, in their order", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
     batches = _shared.draw_batches(trial, trial.integer(2, 3), 7, trial.integer(5, 6), 4)
@@ -45,7 +45,7 @@ def _(trial: Trial) -> None:
     _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
 
 
-@port_evaluation.claim("returns outputs without history, on the CPU")
+@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way")
 def _(trial: Trial) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = [x.to(device) for x in _shared.draw_batches(trial, 3, 5)]
@@ -56,9 +56,12 @@ def _(trial: Trial) -> None:
     for got in outputs:
         expect_no_history(got, "volatile" if warned else "recorded")
         expect(got.device.type == "cpu", expected="an output on the CPU", got=f"one on {got.device}")
+    model, batches = _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5)
+    recorded = _shared.records(lambda: _outputs(trial, model, batches, 2))
+    expect(not recorded, "detached", expected="nothing recorded", got="autograd saved tensors for backward")
 
 
-@port_evaluation.claim("leaves the grad mode as it found it, on or off")
+@port_evaluation.claim("leaves the grad mode as it found it, on or off, with outputs that have no history")
 def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, 2 batches"), (False, "model, 2 batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):

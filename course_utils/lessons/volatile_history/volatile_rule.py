@@ -106,9 +106,9 @@ def _(trial: Trial) -> None:
     _expect_rule(trial, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *drawn)
 
 
-@volatile_rule.claim("gives `(False, False)` for no inputs")
+@volatile_rule.claim("hands on the flags of a single input, and gives `(False, False)` for no inputs")
 def _(trial: Trial) -> None:
-    _expect_rule(trial, [_VOLATILE], [_FLAGGED])  # a constant earns nothing here
+    _expect_rule(trial, [_VOLATILE], [_FLAGGED])
     try:
         got = _answer(trial, [])
     except AnswerRaised as raised:
