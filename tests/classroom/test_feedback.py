@@ -133,7 +133,7 @@ def test_the_first_page_says_what_was_earned_why_points_are_missing_and_what_bec
     shown = body(course, "ada")
     rows = [[cell.get_text() for cell in line.find_all(["th", "td"])] for line in shown.find("table").find_all("tr")]
     assert rows == [
-        ["Exercise", "Points", "Why points are missing"],
+        ["Exercise", "Points", "What does not hold"],
         ["snapshot", "0.5 of 1 point", "-0.5: is partial"],
         ["predicted_edit", "0 of 2 points", "You wrote no answer."],
         ["mean_loss", "0 of 2 points", "-2: is timed out"],

@@ -82,7 +82,7 @@ def _summary(sheet: Sheet) -> Iterator[str]:
     if sheet.penalty:
         lost = points(sheet.penalty, sheet.penalty).partition(" of ")[2]
         yield paragraph(f"{sheet.hours_late:.1f} hours late: {lost} less, in the sum already.", "Late")
-    cells = [element("th", name, scope="col") for name in ("Exercise", "Points", "Why points are missing")]
+    cells = [element("th", name, scope="col") for name in ("Exercise", "Points", "What does not hold")]
     rows = [element("tr", *cells)]
     for result, score in zip(results, scores, strict=True):
         link = element("a", element("code", clean(result.exercise, 80)), href=f"#{result.grade_id}")
