@@ -52,7 +52,7 @@ def judgement(report: GrowthReport, part: Part) -> str:
     if part.rate is None:
         return f"{part.verdict}."
     rate = part.rate
-    text = f"growing by {format_bytes(rate.nbytes)} a call"
+    text = f"growing by {format_bytes(rate.nbytes)} per call"
     if rate.low == rate.high:
         text += f" ({rate.nbytes} bytes, the same in each of {rate.calls} calls)."
     else:
@@ -65,7 +65,7 @@ def judgement(report: GrowthReport, part: Part) -> str:
 
 def sentence(found: Finding) -> str:
     """Who keeps what, in one sentence or two."""
-    holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} a call"
+    holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} per call"
     if holder.kind == "nobody":
         return f"{amount} are kept by something that the search did not find."
     what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
@@ -93,11 +93,11 @@ def rows(found: Finding) -> list[tuple[str, str]]:
         lines.append(("kept by", _holder_words(found)))
     for made in found.made[:_MADE_SHOWN]:
         text = f"{made.site}  {made.site.source}" if made.site.file else "no line of yours"
-        lines.append(("made by", f"{text}  ({format_bytes(made.bytes_per_call)} a call)"))
+        lines.append(("made by", f"{text}  ({format_bytes(made.bytes_per_call)} per call)"))
     if found.graph_bytes:
         lines.append(("graph", f"{format_bytes(found.graph_bytes)} a call of it is held by the recorded graph"))
     for name, nbytes in found.saved[:_SAVED_SHOWN]:
-        lines.append(("saved by", f"{name}  ({format_bytes(nbytes)} a call)"))
+        lines.append(("saved by", f"{name}  ({format_bytes(nbytes)} per call)"))
     course = behind(found)
     if course is not None:
         lines.append(("course", f"“{course.name}”: {course.notebook}, “{course.heading}”"))

@@ -38,7 +38,7 @@ def test_a_script_runs_as_it_is_with_its_arguments_and_its_exit_code(tmp_path):
     script = LEAK.format(calls=20) + "print(sys.argv[1:], __name__)\nsys.exit(7)\n"
     status, out, err = run(tmp_path, script, "--limit", "1MiB", "script.py", "--after", "3")
     assert (status, out) == (7, "['--after', '3'] __main__\n")
-    assert "growing by 256 B a call" in err
+    assert "growing by 256 B per call" in err
     assert "1.0 MiB will be full after " in err
     assert "`kept`, a list of 20, a global, script.py:5" in err
 
@@ -68,7 +68,7 @@ def test_an_interrupt_is_reported_and_ends_the_process_as_python_does(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == -signal.SIGINT
-    assert "== Interrupted" in err and "growing by 256 B a call" in err
+    assert "== Interrupted" in err and "growing by 256 B per call" in err
 
 
 def test_a_report_after_so_many_calls_lets_the_script_go_on_unwatched(tmp_path):
@@ -76,12 +76,12 @@ def test_a_report_after_so_many_calls_lets_the_script_go_on_unwatched(tmp_path):
     status, out, err = run(tmp_path, script, "--after", "25", "script.py")
     assert (status, out) == (0, "60\n")
     assert err.count("==") == 1
-    assert "After 25 calls" in err and "growing by 256 B a call" in err
+    assert "After 25 calls" in err and "growing by 256 B per call" in err
 
 
 def test_one_call_in_three_says_the_same(tmp_path):
     _, _, err = run(tmp_path, LEAK.format(calls=60), "--every", "3", "script.py")
-    assert "growing by 256 B a call" in err and "One call in 3 was watched." in err
+    assert "growing by 256 B per call" in err and "One call in 3 was watched." in err
 
 
 def test_data_loader_workers_and_compiled_code_run_to_the_end(tmp_path):
