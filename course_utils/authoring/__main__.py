@@ -45,9 +45,7 @@ def _build(course: Course, names: list[str]) -> int:
 
 
 def _check(course: Course, names: list[str]) -> int:
-    course.solution_paths(names)  # refuses a name that does not exist
-    wanted = {Path(name).stem for name in names}
-    found = [stale for stale in building.stale(course) if not wanted or stale.path.stem in wanted]
+    found = building.stale(course, names)
     for stale in found:
         print(f"{course.name(stale.path)} {stale.reason}", file=sys.stderr)
     if found:
