@@ -1,8 +1,9 @@
 """When one call for all models pays: how many times faster it is than a loop, as ratios of interleaved runs.
 
-Three tables: model count against width, for one batch that all models see; the gradients of all samples of a batch,
-against a backward pass a sample; and the comparison that PyTorch's tutorial publishes for a GPU (ten perceptrons
+Four tables: model count against width, for one batch that all models see; the gradients of all samples of a batch,
+against a backward pass per sample; and the comparison that PyTorch's tutorial publishes for a GPU (ten perceptrons
 784-128-128-10, a batch of 64 for each model, 2.4 times): https://docs.pytorch.org/tutorials/intermediate/ensembling.html
+And set-up and call apart: after how many calls stacking the weights of small models has paid.
 Run with ``python -m benchmarks.vmap_ensembles``, on a GPU where there is one. The target is what the lesson says: a
 hundred small models gain more than twofold, two do not gain, and per-sample gradients gain more than twofold.
 """
@@ -16,7 +17,15 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from course_utils.ensembles import gain_grid, mlps, times_faster, ways_to_differentiate, ways_to_predict
+from course_utils.ensembles import (
+    all_at_once,
+    gain_grid,
+    milliseconds,
+    mlps,
+    times_faster,
+    ways_to_differentiate,
+    ways_to_predict,
+)
 
 COUNTS, WIDTHS, BATCHES = (2, 10, 30, 100), (8, 32, 128, 256), (16, 64, 256)
 PUBLISHED = 2.4
@@ -53,6 +62,19 @@ def published(device: torch.device, **timing: int) -> list[Row]:
     return [Row(f"10 models 784-128-128-10, {name}", times_faster(ways, **timing)) for name, ways in kinds.items()]
 
 
+def set_up(device: torch.device, **timing: int) -> list[str]:
+    """For ten and a hundred small models, milliseconds of stacking, of the loop and of one call, as rows of a table."""
+    rows = []
+    for count in (10, 100):
+        models, x = mlps(count, 8, 8, 8, 10, device=device), torch.randn(16, 8, device=device)
+        ways = {"set-up": lambda models=models: all_at_once(models)} | dict(ways_to_predict(models, x))
+        took = milliseconds(ways, **timing)
+        gain = took["loop"] - took["vmap"]
+        paid = f"{took['set-up'] / gain:.1f}" if gain > 0 else "never"
+        rows.append(f"| {count} | " + " | ".join(f"{took[name]:.2f}" for name in took) + f" | {paid} |")
+    return rows
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables; returns 1 where what the lesson says did not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -78,6 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for comparison in (*samples, *published(device, **timing)):
         print(f"| {comparison.what} | {comparison.gain:.2f} |")
     print(f"| the tutorial's, as published for a GPU | {PUBLISHED} |")
+
+    print("\n| models, width 8 | set-up, ms | loop, ms | one call, ms | paid after calls |\n|---|---:|---:|---:|---:|")
+    print(*set_up(device, **timing), sep="\n")
 
     held = grid[-1][0] > 2 and grid[0][0] < 1 and samples[1].gain > 2
     print("\nWhat the lesson says held." if held else "\nWhat the lesson says did not hold.")

@@ -72,7 +72,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        50,
+        60,
         10,
     ),
     LessonInfo(

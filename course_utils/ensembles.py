@@ -1,6 +1,6 @@
-"""Many models of one architecture, run one after the other or all at once (``mlps``, ``ways_to_predict``,
-``ways_to_differentiate``), what each way takes (``count_operations``, ``times_faster``, ``gain_grid``), and how models
-learn together (``loss_curve``).
+"""Many models of one architecture, run one after the other or all at once (``mlps``, ``all_at_once``,
+``ways_to_predict``, ``ways_to_differentiate``), and what each way takes (``count_kernels``, ``milliseconds``,
+``times_faster``, ``gain_grid``). How models learn together is in ``course_utils.together``.
 
 Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it.
 """
@@ -8,22 +8,21 @@ Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it.
 import copy
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 # A sample shorter than this says more about the clock than about the work.
 _SAMPLE_SECONDS = 0.002
 _MOST_CALLS = 200
 
-Ways = dict[str, Callable[[], Any]]
+Ways = Mapping[str, Callable[[], Any]]
 
 
 def mlps(count: int, *sizes: int, device: torch.device | str = "cpu") -> list[nn.Sequential]:
@@ -51,7 +50,27 @@ def mlps(count: int, *sizes: int, device: torch.device | str = "cpu") -> list[nn
     return made
 
 
-def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = False, record: bool = False) -> Ways:
+def all_at_once(models: Sequence[nn.Module], *, each: bool = False, **options: Any) -> Callable[[Tensor], Tensor]:
+    """Stacks the models' weights, into new leaves, and returns a function that runs all models on a batch in one call.
+
+    Args:
+        models: of one class, with parameters of the same shapes.
+        each: whether model i sees row i of what the function gets; else all see the whole batch.
+        options: handed on to ``vmap``.
+    """
+    params, buffers = stack_module_state(list(models))
+    base = copy.deepcopy(models[0]).to("meta")
+
+    def one(params: Any, buffers: Any, x: Tensor) -> Tensor:
+        return functional_call(base, (params, buffers), (x,))
+
+    mapped = vmap(one, in_dims=(0, 0, 0 if each else None), **options)
+    return lambda x: mapped(params, buffers, x)
+
+
+def ways_to_predict(
+    models: Sequence[nn.Module], x: Tensor, *, each: bool = False, record: bool = False, **options: Any
+) -> Ways:
     """The predictions of all models, in a loop and in one call.
 
     Args:
@@ -59,18 +78,13 @@ def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = Fals
         x: one batch for all; or, with ``each``, a batch for every model along the first dimension.
         each: whether model i sees ``x[i]``.
         record: whether autograd records, for a backward pass.
+        options: handed on to ``vmap``.
 
     Returns:
         ``{"loop": ..., "vmap": ...}``: functions without arguments that return a new tensor (models, batch, ...). The
         stacked copy of the weights is made here, once, and is not part of either.
     """
-    params, buffers = stack_module_state(list(models))
-    base = copy.deepcopy(models[0])
-
-    def one(params: Any, buffers: Any, x: Tensor) -> Tensor:
-        return functional_call(base, (params, buffers), (x,))
-
-    all_at_once = vmap(one, in_dims=(0, 0, 0 if each else None))
+    stacked = all_at_once(models, each=each, **options)
 
     def loop() -> Tensor:
         with torch.set_grad_enabled(record):
@@ -79,7 +93,7 @@ def ways_to_predict(models: Sequence[nn.Module], x: Tensor, *, each: bool = Fals
 
     def one_call() -> Tensor:
         with torch.set_grad_enabled(record):
-            return all_at_once(params, buffers, x)
+            return stacked(x)
 
     return {"loop": loop, "vmap": one_call}
 
@@ -117,81 +131,40 @@ def ways_to_differentiate(
     return {"loop": loop, "vmap": lambda: in_one_call(detached, x, y)}
 
 
-def loss_curve(
-    models: Sequence[nn.Module],
-    x: Tensor,
-    y: Tensor,
-    *,
-    lr: float,
-    steps: int,
-    together: Callable[[Tensor], Tensor] = torch.sum,
-    one_row_each: bool = False,
-) -> list[float]:
-    """How the first model of an ensemble learns when all are trained by one number, with plain SGD.
-
-    Args:
-        models: of one class, with parameters of the same shapes; they are left as they are.
-        x: inputs, first dimension the batch.
-        y: class labels, one for each row.
-        lr: the length of a step.
-        steps: how many.
-        together: makes one number of the models' losses.
-        one_row_each: map the rows along with the models, as vmap does where nobody says otherwise: model i learns from
-            row i alone. Needs as many rows as models.
-
-    Returns:
-        The first model's mean cross entropy over all rows: before the first step, and after each.
-    """
-    params, buffers = stack_module_state(list(models))
-    base = copy.deepcopy(models[0])
-
-    def loss_of_one(params: Any, buffers: Any, x: Tensor, y: Tensor) -> Tensor:
-        return functional.cross_entropy(functional_call(base, (params, buffers), (x,)), y)
-
-    losses = vmap(loss_of_one, in_dims=(0, 0, None, None))
-    learned = vmap(loss_of_one) if one_row_each else losses
-    curve = []
-    with _one_thread():
-        for step in range(steps + 1):
-            with torch.no_grad():
-                curve.append(losses(params, buffers, x, y)[0].item())
-            if step < steps:
-                gradients = torch.autograd.grad(together(learned(params, buffers, x, y)), list(params.values()))
-                with torch.no_grad():
-                    for parameter, gradient in zip(params.values(), gradients, strict=True):
-                        parameter -= lr * gradient
-    return curve
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    # On a busy machine, waiting for a second thread takes longer than small operations themselves.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Mapping | None = None) -> Any:
-        self.count += 1
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        given, made = (_storages(of) for of in ((args, kwargs), result))
+        only_looks = not func._schema.is_mutable and made <= given
+        self.count += not only_looks and func.overloadpacket is not torch.ops.aten.empty
+        return result
 
 
-def count_operations(function: Callable[[], Any]) -> int:
-    """How many operations of PyTorch a call sends to the device, views among them."""
+def _storages(tree: Any) -> set[int]:
+    return {leaf.untyped_storage()._cdata for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)}
+
+
+def count_kernels(function: Callable[[], Any]) -> int:
+    """How many operations of a call have something to compute: each starts a kernel on the device, or more than one.
+
+    A view is not counted, nor anything else that gives back the memory it was given: the device never hears of it.
+    """
     with _Counter() as counter:
         function()
     return counter.count
 
 
-def times_faster(ways: Mapping[str, Callable[[], Any]], *, rounds: int = 5, threads: int = 1) -> float:
+def milliseconds(ways: Ways, *, rounds: int = 5, threads: int = 1) -> dict[str, float]:
+    """How long one call of each function takes, the median of the rounds; see ``times_faster``."""
+    timed = _timed(ways, rounds, threads)
+    return {name: 1000 * statistics.median(seconds) for name, seconds in timed.items()}
+
+
+def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
     """How many times faster the last way is than the first: above 1 it pays, below 1 it costs.
 
     Both are timed in turns, by ``torch.utils.benchmark.Timer``, which waits for a GPU; the median of the rounds' ratios
@@ -206,26 +179,30 @@ def times_faster(ways: Mapping[str, Callable[[], Any]], *, rounds: int = 5, thre
     Raises:
         ValueError: ``ways`` has not exactly two functions, or ``rounds`` or ``threads`` is below 1.
     """
-    from torch.utils.benchmark import Timer
-
     if len(ways) != 2 or min(rounds, threads) < 1:
         found = f"{len(ways)} ways, rounds={rounds} and threads={threads}"
         raise ValueError(f"times_faster got {found}. Expected: two ways, and at least one round and one thread.")
+    first, last = _timed(ways, rounds, threads).values()
+    return statistics.median(one / other for one, other in zip(first, last, strict=True))
+
+
+def _timed(ways: Ways, rounds: int, threads: int) -> dict[str, list[float]]:
+    from torch.utils.benchmark import Timer
+
     clock: Any = {"timer": time.thread_time} if threads == 1 and _thread_time_can_be_used() else {}
-    timers, calls = [], []
-    for function in ways.values():
+    timers = {}
+    for name, function in ways.items():
         timer = Timer("run()", globals={"run": function}, num_threads=threads, **clock)
         timer.timeit(1)  # what the first call does once
         once = timer.timeit(1).mean
-        timers.append(timer)
-        calls.append(max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9)))))
-    ratios = []
+        timers[name] = timer, max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9))))
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
-        # Each time the other one first: what slows the machine down meets both alike.
-        order = (0, 1) if number % 2 == 0 else (1, 0)
-        seconds = {which: timers[which].timeit(calls[which]).mean for which in order}
-        ratios.append(seconds[0] / seconds[1])
-    return statistics.median(ratios)
+        # Each time the other one first: what slows the machine down meets all alike.
+        for name in list(ways)[:: -1 if number % 2 else 1]:
+            timer, calls = timers[name]
+            seconds[name].append(timer.timeit(calls).mean)
+    return seconds
 
 
 def _thread_time_can_be_used() -> bool:

@@ -17,7 +17,7 @@ from course_utils.checks.exercise import Exercise, Predict, normal_value
 from course_utils.checks.judge import judge
 from course_utils.checks.score import Score
 from course_utils.checks.thoughts import thought, thoughts
-from course_utils.progress.history import attempts, predictions, record, record_hint, record_prediction
+from course_utils.progress.history import Showing, attempts, predictions, record, record_hint, record_prediction
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
 SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
@@ -79,7 +79,7 @@ class Lesson:
             earned=float(score),
             possible=score.possible,
             status=score.status,
-            told={claim.home: claim.text for claim in score.claims if claim.home},
+            told=[Showing(c.home, c.text, c.misconception, *c.explained) for c in score.claims if c.home],
             held=[claim.text for claim in score.claims if claim.judged and claim.held],
         )
         if not_stored:

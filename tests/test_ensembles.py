@@ -10,14 +10,14 @@ from torch.nn import functional as F
 from benchmarks import vmap_ensembles
 from course_utils import ensembles
 from course_utils.ensembles import (
-    count_operations,
+    count_kernels,
     gain_grid,
-    loss_curve,
     mlps,
     times_faster,
     ways_to_differentiate,
     ways_to_predict,
 )
+from course_utils.together import gap_to_alone, loss_curve, train_together
 
 
 @pytest.fixture
@@ -55,6 +55,15 @@ def test_models_with_statistics_of_their_own_are_told_apart():
     assert torch.allclose(loop, one_call, atol=1e-6)
 
 
+def test_chunks_give_the_same_and_what_is_stacked_is_a_copy(models):
+    x, expected = torch.randn(4, 3), torch.stack([model.float()(torch.zeros(4, 3)) for model in models])
+    whole, chunked = ensembles.all_at_once(models), ensembles.all_at_once(models, chunk_size=2)
+    assert torch.allclose(whole(x), chunked(x), atol=1e-6)
+    for model in models:
+        nn.init.zeros_(model[2].weight)
+    assert torch.allclose(whole(torch.zeros(4, 3)), expected, atol=1e-6)
+
+
 def test_both_ways_differentiate_the_same_and_fill_no_grad(models):
     model, x, y = models[0], torch.randn(6, 3, dtype=torch.float64), torch.arange(6) % 2
     loop, one_call = (run() for run in ways_to_differentiate(model, F.cross_entropy, x, y).values())
@@ -76,18 +85,21 @@ def test_no_way_fills_a_gradient(models):
     assert all(parameter.grad is None for model in models for parameter in model.parameters())
 
 
-def test_operations_are_counted_once_each():
+def test_what_computes_is_counted_once_and_a_view_is_not():
     x = torch.ones(3)
-    assert count_operations(lambda: None) == 0
-    assert count_operations(lambda: x + 1) == 1
-    assert count_operations(lambda: (x + 1).view(3, 1).exp()) == 3
+    assert count_kernels(lambda: None) == 0
+    assert count_kernels(lambda: x + 1) == 1
+    assert count_kernels(lambda: (x + 1).view(3, 1).exp()) == 2
+    assert count_kernels(lambda: x.unsqueeze(0).expand(4, 3)[1:].detach()) == 0
+    assert count_kernels(lambda: torch.zeros(3).copy_(x)) == 2
+    assert count_kernels(lambda: torch.empty(3)) == 0
 
 
 def test_a_loop_sends_operations_for_each_model_and_one_call_does_not():
     sent = {}
     for number in (1, 3):
         for name, run in ways_to_predict(mlps(number, 3, 4, 2), torch.randn(5, 3)).items():
-            sent[name, number] = count_operations(run)
+            sent[name, number] = count_kernels(run)
     per_model = (sent["loop", 3] - sent["loop", 1]) / 2
     assert sent["loop", 1] == per_model + 1  # one to stack
     assert sent["vmap", 3] == sent["vmap", 1]
@@ -130,6 +142,39 @@ def test_one_row_each_learns_from_the_first_row_alone(models):
     assert curve[1] == pytest.approx(F.cross_entropy(stepped(x), y).item())
 
 
+def test_one_adam_for_all_trains_each_model_as_its_own_would(models):
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
+    expected = []
+    for model in map(copy.deepcopy, models):
+        adam = torch.optim.Adam(model.parameters(), lr=0.05)
+        for _ in range(6):
+            adam.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            adam.step()
+        expected.append(model(x))
+    train_together(models, x, y, steps=6, lr=0.05)
+    assert all(torch.allclose(model(x), right) for model, right in zip(models, expected, strict=True))
+    assert all(parameter.grad is None for model in models for parameter in model.parameters())
+
+
+def test_copies_stay_alike_where_all_draw_the_same_masks():
+    for randomness, alike in (("same", True), ("different", False)):
+        (model,) = mlps(1, 3, 8, 2)
+        twins = [nn.Sequential(copy.deepcopy(model), nn.Dropout(0.5)) for _ in range(2)]
+        train_together(twins, torch.randn(7, 3), torch.arange(7) % 2, steps=3, randomness=randomness)
+        assert torch.equal(twins[0][0][0].weight, twins[1][0][0].weight) == alike
+
+
+def test_optimizers_that_look_at_single_numbers_keep_the_models_apart(models):
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
+    before = [parameter.clone() for model in models for parameter in model.parameters()]
+    assert gap_to_alone(torch.optim.Adam, models, x, y, lr=0.01) < 1e-9
+    assert gap_to_alone(torch.optim.LBFGS, models, x, y, lr=0.1) > 1e-3
+    after = [parameter for model in models for parameter in model.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
+    assert all(parameter.grad is None for parameter in after)
+
+
 def test_the_ratio_is_the_first_over_the_second(monkeypatch):
     class Timer:
         def __init__(self, stmt, globals, num_threads, timer=None):
@@ -141,6 +186,12 @@ def test_the_ratio_is_the_first_over_the_second(monkeypatch):
 
     monkeypatch.setattr("torch.utils.benchmark.Timer", Timer)
     assert times_faster({"slow": lambda: 6.0, "fast": lambda: 2.0}) == 3.0
+
+
+def test_times_are_medians_in_milliseconds(monkeypatch):
+    taken = iter([1.0, 2.0, 5.0])
+    monkeypatch.setattr(ensembles, "_timed", lambda ways, *_: {name: list(taken) for name in ways})
+    assert ensembles.milliseconds({"one": lambda: None}) == {"one": 2000.0}
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,15 @@ import torch
 
 from course_utils import Lesson, drill, progress, reset_progress
 from course_utils.progress import store
-from course_utils.progress.history import attempts, record, told
+from course_utils.progress.history import Showing, attempts, record, told
 from course_utils.progress.tables import Remembered
 
 STORED = Path(__file__).parent / "stored" / "progress_of_the_first_edition.sqlite3"
 ALIAS = "detach/snapshot/alias"
+
+
+def showing(home, claim):
+    return Showing(home, claim, "detach() makes a copy", "03_detach", "A heading")
 
 
 def told_by_home():
@@ -49,7 +53,7 @@ def test_an_answer_in_which_the_claim_was_never_reached_clears_nothing(progress_
 
 
 def test_what_passes_clears_all_of_its_exercise_whatever_the_claim_is_called_now(progress_file):
-    claim = {"told": {ALIAS: "in other words"}, "held": ()}
+    claim = {"told": [showing(ALIAS, "in other words")], "held": ()}
     record("detach", "snapshot", earned=0, possible=1, status="partial", **claim)
     record("detach", "mean_loss", earned=0, possible=1, status="partial", **claim)
     record("detach", "snapshot", earned=1, possible=1, status="passed", held=["shares no memory with x"])
@@ -74,18 +78,6 @@ def test_a_long_list_says_how_many_more_there_are():
     assert "Still open (15)" in shown and "mistake 11" in shown and "mistake 12" not in shown and "and 3 told" in shown
 
 
-def test_what_the_course_no_longer_has_is_kept_and_not_shown(progress_file):
-    record(
-        "detach",
-        "snapshot",
-        earned=0,
-        possible=1,
-        status="partial",
-        told={"detach/snapshot/gone": "a", "no/no/no": "b"},
-    )
-    assert len(told()) == 2 and progress().misconceptions == ()
-
-
 def test_reset_clears_it_too(progress_file):
     lesson = Lesson("detach")
     lesson.check("snapshot", lambda x: x.detach())
@@ -105,7 +97,7 @@ def test_a_file_of_the_first_edition_gets_the_table_with_its_next_attempt(progre
 
 @pytest.mark.parametrize("status", ["not attempted"])
 def test_no_attempt_stores_nothing(progress_file, status):
-    assert record("detach", "snapshot", earned=0, possible=1, status=status, told={ALIAS: "x"}) is None
+    assert record("detach", "snapshot", earned=0, possible=1, status=status, told=[showing(ALIAS, "x")]) is None
     assert told() == ()
 
 

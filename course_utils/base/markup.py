@@ -7,6 +7,7 @@ shown (``clean``), escaped elements (``element``), prose (``prose``, ``paragraph
 import re
 import textwrap
 from collections.abc import Iterable
+from urllib.parse import quote
 
 # NOTE [Styles that survive]
 # A card is seen in four places: JupyterLab with a trusted notebook, JupyterLab with one that is not (a copy from a
@@ -105,6 +106,13 @@ def paragraph(text: str, label: str = "", style: str = PLAIN) -> Html:
     """A paragraph of ``prose``, after a label in bold where there is one."""
     head = (element("strong", label + ":"), " ") if label else ()
     return element("p", *head, prose(text), style=style)
+
+
+def explained_link(notebook: str, heading: str) -> Html:
+    """A link as JupyterLab follows it: to the notebook beside this one, and there to the heading."""
+    # The characters that JavaScript's encodeURIComponent leaves alone, too: JupyterLab compares with what that gives.
+    fragment = quote(heading.replace("`", "").replace(" ", "-"), safe="!~*'()")
+    return element("a", prose(f"{notebook}, “{heading}”"), href=f"{notebook}.ipynb#{fragment}")
 
 
 def typed(text: str) -> Html:

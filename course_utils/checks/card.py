@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from course_utils.base.markup import (
     BLUE,
@@ -20,6 +19,7 @@ from course_utils.base.markup import (
     beside_line,
     clean,
     element,
+    explained_link,
     html_lines,
     mark,
     paragraph,
@@ -233,13 +233,6 @@ def _claim_html(claim: Claim, next_step: str) -> Html:
     if blocks:
         inner.append(element("div", *blocks, style="margin:0 0 0 1.6em"))
     return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
-
-
-def explained_link(notebook: str, heading: str) -> Html:
-    """A link as JupyterLab follows it: to the notebook beside this one, and there to the heading."""
-    # The characters that JavaScript's encodeURIComponent leaves alone, too: JupyterLab compares with what that gives.
-    fragment = quote(heading.replace("`", "").replace(" ", "-"), safe="!~*'()")
-    return element("a", prose(f"{notebook}, “{heading}”"), href=f"{notebook}.ipynb#{fragment}")
 
 
 def _claim_text(claim: Claim, next_step: str) -> str:

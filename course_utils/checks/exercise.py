@@ -172,7 +172,7 @@ class Predict:
                 raise Missed(your_prediction=shown, expected=_kind(kind))
             if value not in accepted:
                 reading = self.readings.get((key, value)) or self.readings.get((key, ...), "")
-                raise Missed(reading, your_prediction=shown, the_engine="says something else")
+                raise Missed(reading, your_prediction=shown, found="something else")
 
         return judge_key
 

@@ -65,14 +65,6 @@ def read(path: Path) -> dict[str, Any]:
     return values
 
 
-def at_home(home: str) -> Misconception | None:
-    """The misconception of a home, ``"detach/snapshot/alias"``; None where there is none of that name any more."""
-    lesson, _, rest = home.partition("/")
-    exercise, _, key = rest.partition("/")
-    path = LESSONS / lesson / f"{exercise}.toml"
-    return read(path)["misconceptions"].get(key) if path.is_file() else None
-
-
 def _made(path: Path, key: str, fields: Mapping[str, Any]) -> Misconception:
     lesson, exercise = path.parent.name, path.stem
     if "same_as" in fields:

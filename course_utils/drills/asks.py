@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 TASKS = {
     "flags": "Which tensors require grad when the last line has run?",
     "leaves": "Which tensors are leaves when the last line has run?",
-    "modes": "What do the calls of `torch.is_grad_enabled()` give, and which tensors require grad, at the end?",
+    "modes": "What does each call of `torch.is_grad_enabled()` give? Which tensors require grad when all has run?",
     "edits": "What does the last line do, and what does the edit change?",
     "gates": "Which branches run, and what does that leave in their gradients?",
     "hooks": "What has each hook noted in `seen` when the last line has run?",
-    "functions": "All names but the last tensor's are deleted. Whose bytes are still held?",
+    "functions": "In the end all names are deleted but that of the result. Whose bytes does the graph still hold?",
     "scale": "Which divisors leave the gradient of `whole` in `model.weight.grad`? Each key is put in the place of "
     "`DIVISOR`, and the program begins from its first line.",
     "in_dims": "Which `in_dims` make `once` equal to `loop`? Each key is put in the place of `IN_DIMS`. One that "
@@ -63,7 +63,8 @@ def _bare(drill: Drill, question: Question) -> str:
     name, _, what = key.partition(" ")
     if drill.topic == "edits":
         where = f"in line {first}" if first == last else f"in lines {first} to {last}"
-        asks = {"changed": f"does {name} get other values {where}?", "counted": f"does {name}._version grow {where}?"}
+        changed = f"does {name} hold other values after line {last} than before line {first}?"
+        asks = {"changed": changed, "counted": f"does {name}._version grow {where}?"}
         return asks.get(what, "")
     if key.endswith(".grad"):
         return "what is in it?" if question.choices else "is it a tensor, and not None?"
@@ -74,7 +75,7 @@ def _bare(drill: Drill, question: Question) -> str:
         return "what is its value?"
     return {
         "leaves": "is it a leaf?",
-        "hooks": "the number that is noted under it?",
+        "hooks": "which number is noted under it?",
         "functions": "still held?",
         "scale": "right divisor?",
         "in_dims": "equal to the loop?",

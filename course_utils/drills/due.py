@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Sequence
 
-from course_utils.checks.misconceptions import at_home
 from course_utils.progress.history import Told, told
 
 # The drill that practises what a lesson's misconceptions are about.
@@ -29,21 +28,16 @@ def due(topics: Sequence[str]) -> tuple[str, str]:
     Args:
         topics: those that can be drawn from where nothing is remembered.
     """
-    rows = [row for row in told() if _lesson(row) in _TOPICS and at_home(row.home) is not None]
+    rows = [row for row in told() if _lesson(row) in _TOPICS]
     is_open = [row for row in rows if row.cleared_at is None]
     if is_open:
         row = secrets.choice(is_open)
-        return _TOPICS[_lesson(row)], f"“{_name(row)}” is still open in `{row.exercise}`."
+        return _TOPICS[_lesson(row)], f"“{row.name}” is still open in `{row.exercise}`."
     if rows:
         row = min(rows, key=lambda row: row.cleared_at or "")
-        return _TOPICS[_lesson(row)], f"You cleared up “{_name(row)}” longest ago."
+        return _TOPICS[_lesson(row)], f"You cleared up “{row.name}” longest ago."
     return secrets.choice(topics), ""
 
 
 def _lesson(row: Told) -> str:
     return row.home.partition("/")[0]
-
-
-def _name(row: Told) -> str:
-    known = at_home(row.home)
-    return known.name if known else ""

@@ -161,7 +161,7 @@ RULES = {
     "needs no factor": "`*` in line {line} would need {source} for the gradient of {partner} alone, which requires "
     "none",
     "handed over": "{function} hands {source} to `save_for_backward`, whatever its backward will do with it",
-    "not handed over": "{function} saves nothing of {source}. What it has computed with it is no matter",
+    "not handed over": "{function} saves nothing of {source}. What it has computed with it does not matter",
     "asked for": "{function} saves {source}, since its input {index} requires grad",
     "not asked for": "{function} saves {source} only where its input {index} requires grad, and that does not",
     "on ctx": "An attribute of `ctx` stays as long as the node does, and backward does not free it",

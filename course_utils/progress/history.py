@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from course_utils.base.errors import explain
 from course_utils.catalogue import LESSONS, find
-from course_utils.checks.misconceptions import at_home
 from course_utils.progress import store
 from course_utils.progress.place import location as location
 from course_utils.progress.place import location_or_raise, place, shown
@@ -56,12 +55,32 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Showing:
+    """A misconception that an answer shows.
+
+    Attributes:
+        home: its place in the course, ``"detach/snapshot/alias"``.
+        claim: the text of the claim that shows it.
+        name: what it is called.
+        notebook, heading: where the course explains it.
+    """
+
+    home: str
+    claim: str
+    name: str
+    notebook: str
+    heading: str
+
+
+@dataclass(frozen=True)
 class Told:
     """A misconception that a learner was told of, in one exercise.
 
     Attributes:
         home: its place in the course, ``"detach/snapshot/alias"``.
         lesson, exercise: where it was told.
+        name: what it was called when it was last told.
+        notebook, heading: where the course explained it then.
         count: how many answers showed it.
         first_at, last_at: when it was first and last told, as ISO 8601 in UTC.
         cleared_at: when a later answer to the same exercise was free of it; None while it is open.
@@ -70,6 +89,9 @@ class Told:
     home: str
     lesson: str
     exercise: str
+    name: str
+    notebook: str
+    heading: str
     count: int
     first_at: str
     last_at: str
@@ -118,7 +140,7 @@ def record(
     earned: float,
     possible: float,
     status: str,
-    told: Mapping[str, str] | None = None,
+    told: Collection[Showing] = (),
     held: Collection[str] = (),
 ) -> str | None:
     """Stores an attempt and keeps the best one. An answer that was "not attempted" is no attempt: it changes nothing.
@@ -131,7 +153,7 @@ def record(
         earned: points, from 0 to ``possible``.
         possible: the most that the exercise can earn.
         status: a ``Score``'s status.
-        told: the homes of the misconceptions that the answer showed, each with the text of the claim that showed it.
+        told: the misconceptions that the answer showed.
         held: the texts of the claims that were judged and held.
 
     Returns:
@@ -149,7 +171,7 @@ def record(
         return None
     values = {"lesson": lesson, "exercise": exercise, "earned": earned, "possible": possible, "status": status}
     names: dict[str, object] = {"lesson": lesson, "exercise": exercise, "status": status}
-    shown = [(store.RECORD_TOLD, {**names, "home": home, "claim": claim}) for home, claim in (told or {}).items()]
+    shown = [(store.RECORD_TOLD, {**names, **asdict(showing)}) for showing in told]
     cleared = [(store.RECORD_CLEARED, {**names, "claim": claim}) for claim in held]
     return _store("This attempt", (store.RECORD, values), *shown, *cleared)
 
@@ -219,17 +241,13 @@ def progress(show_location: bool = True) -> Progress:
 
 
 def _remembered(rows: Iterable[Told]) -> Iterator[Remembered]:
-    """Those that the course still has, the latest first; one that was told in several exercises is open until all are
-    free of it."""
+    """The latest first; one that was told in several exercises is open until all are free of it."""
     by_home: dict[str, list[Told]] = {}
     for row in sorted(rows, key=lambda row: row.last_at, reverse=True):
         by_home.setdefault(row.home, []).append(row)
-    for home, mine in by_home.items():
-        known = at_home(home)
-        if known is not None and known.explained:
-            lesson, heading = known.explained
-            is_open = any(row.cleared_at is None for row in mine)
-            yield Remembered(known.name, find(lesson).notebook, heading, is_open)
+    for latest, *earlier in by_home.values():
+        is_open = any(row.cleared_at is None for row in (latest, *earlier))
+        yield Remembered(latest.name, latest.notebook, latest.heading, is_open)
 
 
 def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Reset:

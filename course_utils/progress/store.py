@@ -65,6 +65,9 @@ _TABLES = {
         lesson TEXT NOT NULL,
         exercise TEXT NOT NULL,
         claim TEXT NOT NULL,
+        name TEXT NOT NULL,
+        notebook TEXT NOT NULL,
+        heading TEXT NOT NULL,
         count INTEGER NOT NULL CHECK (count >= 1),
         first_at TEXT NOT NULL,
         last_at TEXT NOT NULL,
@@ -100,10 +103,12 @@ RECORD_PREDICTION = """
         last_right = excluded.last_right, count = count + 1, last_at = excluded.last_at
 """
 RECORD_TOLD = """
-    INSERT INTO misconception (home, lesson, exercise, claim, count, first_at, last_at, cleared_at)
-    VALUES (:home, :lesson, :exercise, :claim, 1, :now, :now, NULL)
+    INSERT INTO misconception
+        (home, lesson, exercise, claim, name, notebook, heading, count, first_at, last_at, cleared_at)
+    VALUES (:home, :lesson, :exercise, :claim, :name, :notebook, :heading, 1, :now, :now, NULL)
     ON CONFLICT (home, lesson, exercise) DO UPDATE SET
-        claim = excluded.claim, count = count + 1, last_at = excluded.last_at, cleared_at = NULL
+        claim = excluded.claim, name = excluded.name, notebook = excluded.notebook, heading = excluded.heading,
+        count = count + 1, last_at = excluded.last_at, cleared_at = NULL
 """
 # A later answer is free of it where the claim that showed it was judged and held, not where that was never reached. An
 # answer that passed is free of all, also where a claim has other words by now.
@@ -119,7 +124,8 @@ PREDICTIONS = """
     SELECT lesson, question, last_right, first_right, count FROM prediction ORDER BY first_at, lesson, question
 """
 MISCONCEPTIONS = """
-    SELECT home, lesson, exercise, count, first_at, last_at, cleared_at FROM misconception ORDER BY last_at, home
+    SELECT home, lesson, exercise, name, notebook, heading, count, first_at, last_at, cleared_at
+    FROM misconception ORDER BY last_at, home
 """
 RESET_MISCONCEPTIONS = """
     DELETE FROM misconception

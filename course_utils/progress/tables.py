@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
-from course_utils.base.markup import SMALL, Html, bar, clean, element, paragraph, prose, text_bar, wrap
+from course_utils.base.markup import SMALL, Html, bar, clean, element, explained_link, paragraph, prose, text_bar, wrap
 from course_utils.base.text import columns, points, points_of
-from course_utils.checks.card import explained_link
 
 _SHOWN = 12  # misconceptions in each list
 _CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"

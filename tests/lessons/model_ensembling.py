@@ -11,43 +11,68 @@ from tests.lessons.answers import Right, Wrong
 # ------------------------------------------------------------------------------------------------------ predictions
 
 
+def own_state(models):
+    """Parameters and buffers of all models, stacked; the parameters are connected to the models' own."""
+    params = {k: torch.stack([m.get_parameter(k) for m in models]) for k, _ in models[0].named_parameters()}
+    buffers = {k: torch.stack([m.get_buffer(k) for m in models]) for k, _ in models[0].named_buffers()}
+    return params, buffers
+
+
 def stateless(models, **options):
     base = copy.deepcopy(models[0]).to("meta")
     return lambda params, buffers, x: functional_call(base, (params, buffers), (x,), **options)
 
 
 def predict_on_meta(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, None))(params, buffers, x)
 
 
 def predict_on_the_first(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(lambda p, b: functional_call(models[0], p | b, x))(params, buffers)
 
 
 def predict_stacked_by_hand(models, x):
     named = [dict(model.named_parameters()) | dict(model.named_buffers()) for model in models]
-    state = {name: torch.stack([row[name].detach() for row in named]) for name in named[0]}
+    state = {name: torch.stack([row[name] for row in named]) for name in named[0]}
     base = copy.deepcopy(models[0])
-    with torch.no_grad():
-        return vmap(lambda state, x: functional_call(base, state, (x,), strict=True), in_dims=(0, None))(state, x)
+    return vmap(lambda state, x: functional_call(base, state, (x,), strict=True), in_dims=(0, None))(state, x)
 
 
 def predict_expanded(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     xs = x.unsqueeze(0).expand(len(models), *x.shape)
-    return vmap(stateless(models))(params, buffers, xs).detach()
+    return vmap(stateless(models))(params, buffers, xs)
 
 
 def predict_out_dims_and_back(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, None), out_dims=1)(params, buffers, x).transpose(0, 1)
+
+
+def predict_from_new_leaves(models, x):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models), (0, 0, None))(params, buffers, x)
+
+
+def predict_detached(models, x):
+    return predict_on_meta(models, x).detach()
+
+
+def predict_in_single_precision(models, x):
+    return predict_on_meta(models, x).float()
+
+
+def predict_and_lose_the_first(models, x):
+    params, buffers = own_state(models)
+    base = models[0].to("meta")
+    return vmap(lambda p, b: functional_call(base, (p, b), (x,)))(params, buffers)
 
 
 @torch.inference_mode()
 def predict_in_inference_mode(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, None), randomness="different")(params, buffers, x)
 
 
@@ -62,12 +87,12 @@ def predict_loop_functional(models, x):
 
 
 def predict_chunks(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, None), chunk_size=2)(params, buffers, x)
 
 
 def predict_first_model(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(lambda p, b: models[0](x).clone(), randomness="same")(params, buffers)
 
 
@@ -84,7 +109,7 @@ def predict_mean_of_probabilities(models, x):
 
 
 def predict_batch_first(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, None), out_dims=1)(params, buffers, x)
 
 
@@ -101,24 +126,24 @@ def predict_labels(models, x):
 
 
 def predict_default_in_dims(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models))(params, buffers, x)
 
 
 def predict_without_buffers(models, x):
-    params, _ = stack_module_state(models)
+    params, _ = own_state(models)
     base = copy.deepcopy(models[0])
     return vmap(lambda p, x: functional_call(base, p, (x,)), (0, None))(params, x)
 
 
 def predict_without_buffers_on_meta(models, x):
-    params, _ = stack_module_state(models)
+    params, _ = own_state(models)
     base = copy.deepcopy(models[0]).to("meta")
     return vmap(lambda p, x: functional_call(base, p, (x,)), (0, None))(params, x)
 
 
 def predict_shared_buffers(models, x):
-    params, _ = stack_module_state(models)
+    params, _ = own_state(models)
     return vmap(stateless(models), (0, None, None))(params, dict(models[0].named_buffers()), x)
 
 
@@ -136,10 +161,16 @@ def predict_in_eval(models, x):
 
 
 def predict_in_train(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     base = copy.deepcopy(models[0]).train()
     call = vmap(lambda p, b, x: functional_call(base, (p, b), (x,)), (0, 0, None))
     return call(params, buffers, x)
+
+
+def predict_in_eval_mode_on_a_copy(models, x):
+    params, buffers = own_state(models)
+    base = copy.deepcopy(models[0]).eval()
+    return vmap(lambda p, b: functional_call(base, (p, b), (x,)))(params, buffers)
 
 
 def predict_and_backward(models, x):
@@ -154,24 +185,24 @@ def predict_over_modules(models, x):
 
 
 def predict_mean_weights(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     mean = {name: value.mean(0) for name, value in params.items()}
     return functional_call(models[0], (mean, {name: value[0] for name, value in buffers.items()}), (x,))
 
 
 def predict_mean_buffers(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     mean = {name: value.double().mean(0).to(value.dtype) for name, value in buffers.items()}
     return vmap(stateless(models), (0, None, None))(params, mean, x)
 
 
 def predict_whole_buffers(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, None, None))(params, buffers, x)
 
 
 def predict_nested(models, x):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     call = stateless(models)
     row = vmap(lambda p, b, row: call(p, b, row.unsqueeze(0)).squeeze(0), (None, None, 0))
     return vmap(row, (0, 0, None))(params, buffers, x)
@@ -185,13 +216,13 @@ def predict_list(models, x):
 
 
 def each_default(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     xs = xs if isinstance(xs, torch.Tensor) else torch.stack(xs)
     return vmap(stateless(models))(params, buffers, xs)
 
 
 def each_by_index(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     xs = torch.stack(list(xs))
     state = {**params, **buffers}
     base = copy.deepcopy(models[0])
@@ -199,15 +230,14 @@ def each_by_index(models, xs):
 
 
 def each_state_in_one_tuple(models, xs):
-    state = stack_module_state(models)
+    state = own_state(models)
     batches = torch.cat([x.unsqueeze(0) for x in xs])
     return vmap(lambda state, x: functional_call(models[0], state, (x,)), ((0, 0), 0))(state, batches)
 
 
 def each_moved(models, xs):
-    params, buffers = stack_module_state(models)
-    with torch.no_grad():
-        return vmap(stateless(models), (0, 0, 1))(params, buffers, torch.stack([*xs], dim=1))
+    params, buffers = own_state(models)
+    return vmap(stateless(models), (0, 0, 1))(params, buffers, torch.stack([*xs], dim=1))
 
 
 def each_loop(models, xs):
@@ -215,13 +245,13 @@ def each_loop(models, xs):
 
 
 def each_all_on_all(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     xs = torch.stack(list(xs))
     return vmap(stateless(models), (0, 0, None))(params, buffers, xs)
 
 
 def each_first_batch(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, None))(params, buffers, xs[0])
 
 
@@ -230,12 +260,12 @@ def each_first_model(models, xs):
 
 
 def each_no_list(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models))(params, buffers, xs)
 
 
 def each_list_by_rows(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     call = stateless(models)
     return vmap(lambda p, b, xs: call(p, b, torch.stack(xs) if isinstance(xs, list) else xs))(params, buffers, xs)
 
@@ -256,12 +286,12 @@ def each_list_in_place(models, xs):
 def each_by_size(models, xs):
     xs = torch.stack(list(xs))
     dim = max(d for d in range(2) if xs.shape[d] == len(models))
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, dim))(params, buffers, xs)
 
 
 def each_wrong_dim(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, 1))(params, buffers, torch.stack(list(xs)))
 
 
@@ -270,14 +300,38 @@ def each_over_modules(models, xs):
 
 
 def each_concatenated(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     return vmap(stateless(models), (0, 0, None))(params, buffers, torch.cat(list(xs)))
 
 
 def each_diagonal(models, xs):
-    params, buffers = stack_module_state(models)
+    params, buffers = own_state(models)
     everything = vmap(stateless(models), (0, 0, None))(params, buffers, torch.stack(list(xs)))
     return torch.stack([everything[i, i] for i in range(len(models))])
+
+
+def each_diagonal_of_rows(models, xs):
+    """Every model on the rows of all batches, of which its own are then picked out."""
+    params, buffers = own_state(models)
+    everything = vmap(stateless(models), (0, 0, None))(params, buffers, torch.cat(list(xs)))
+    apart = everything.unflatten(1, (len(models), -1))
+    return torch.stack([apart[i, i] for i in range(len(models))])
+
+
+def each_from_new_leaves(models, xs):
+    params, buffers = stack_module_state(models)
+    return vmap(stateless(models))(params, buffers, torch.stack(list(xs)))
+
+
+@torch.no_grad()
+def each_without_history(models, xs):
+    return each_default(models, xs)
+
+
+def each_and_lose_the_first(models, xs):
+    params, buffers = own_state(models)
+    base = models[0].to("meta")
+    return vmap(lambda p, b, x: functional_call(base, (p, b), (x,)))(params, buffers, torch.stack(list(xs)))
 
 
 def each_averaged(models, xs):
@@ -293,7 +347,7 @@ def each_probabilities(models, xs):
 
 
 def each_without_buffers(models, xs):
-    params, _ = stack_module_state(models)
+    params, _ = own_state(models)
     base = copy.deepcopy(models[0])
     return vmap(lambda p, x: functional_call(base, p, (x,)))(params, torch.stack(list(xs)))
 
@@ -338,7 +392,31 @@ def samples_with_a_dimension_in_front(model, loss_fn, x, y):
         return loss_fn(functional_call(model, params, (x,)), y)
 
     each = vmap(grad(loss), in_dims=(None, 0, 0))
-    return each(dict(model.named_parameters()), x.unsqueeze(1), y.unsqueeze(1))
+    return each(detached(model), x.unsqueeze(1), y.unsqueeze(1))
+
+
+def samples_with_history(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x[None],)), y[None])
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(dict(model.named_parameters()), x, y)
+
+
+def samples_and_lose_the_model(model, loss_fn, x, y):
+    weights, buffers = detached(model), dict(model.named_buffers())
+    base = model.to("meta")
+
+    def loss(params, x, y):
+        return loss_fn(functional_call(base, (params, buffers), (x[None],)), y[None])
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(weights, x, y)
+
+
+def samples_target_alone(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x[None],)), y)
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
 
 
 def samples_by_jacrev(model, loss_fn, x, y):
@@ -547,6 +625,17 @@ def train_by_flat_loss(models, x, y, lr, steps):
             for value, gradient in zip(params.values(), gradients, strict=True):
                 value -= lr * gradient
     return {name: value.detach().clone() for name, value in params.items()}
+
+
+def train_and_lose_the_first(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    base = models[0].to("meta")
+    step = vmap(grad(lambda p, b: F.cross_entropy(functional_call(base, (p, b), (x,)), y)))
+    for _ in range(steps):
+        gradients = step(params, buffers)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
 
 
 def train_with_value(models, x, y, lr, steps):
@@ -840,7 +929,6 @@ RIGHT = [
     Right("ensemble_predict", "stacked by hand", predict_stacked_by_hand),
     Right("ensemble_predict", "x expanded", predict_expanded),
     Right("ensemble_predict", "out_dims and back", predict_out_dims_and_back),
-    Right("ensemble_predict", "inference mode", predict_in_inference_mode),
     Right("ensemble_predict", "rows mapped, too", predict_nested),
     Right("ensemble_predict_each", "default in_dims", each_default),
     Right("ensemble_predict_each", "one dict of state", each_by_index),
@@ -880,12 +968,18 @@ WRONG = [
     Wrong(P, "state dict", predict_by_state_dict),
     Wrong(P, "modes", predict_in_eval),
     Wrong(P, "modes", predict_in_train, "in train mode"),
+    Wrong(P, "modes", predict_in_eval_mode_on_a_copy, "in eval mode, on a copy"),
     Wrong(P, "filled", predict_and_backward),
     Wrong(P, "models mapped", predict_over_modules),
     Wrong(P, "averaged", predict_mean_weights, "mean of weights"),
     Wrong(P, "buffers", predict_mean_buffers, "mean of buffers"),
     Wrong(P, "whole", predict_whole_buffers),
     Wrong(P, "not a tensor", predict_list),
+    Wrong(P, "new leaves", predict_from_new_leaves),
+    Wrong(P, "cut", predict_detached),
+    Wrong(P, "cut", predict_in_inference_mode, "inference mode"),
+    Wrong(P, "cast", predict_in_single_precision),
+    Wrong(P, "moved", predict_and_lose_the_first),
     Wrong(E, "models mapped", each_over_modules),
     Wrong(E, "all on all", each_concatenated, "batches concatenated"),
     Wrong(E, "all on all", each_diagonal, "all on all, then the diagonal"),
@@ -906,6 +1000,10 @@ WRONG = [
     Wrong(E, "state dict", each_by_state_dict),
     Wrong(E, "modes", each_in_eval),
     Wrong(E, "filled", each_and_zero_grad),
+    Wrong(E, "all on all", each_diagonal_of_rows, "all rows, then its own"),
+    Wrong(E, "new leaves", each_from_new_leaves),
+    Wrong(E, "cut", each_without_history),
+    Wrong(E, "moved", each_and_lose_the_first),
     Wrong(G, "loop", samples_loop),
     Wrong(G, "summed", samples_mean_gradient),
     Wrong(G, "summed", samples_mean_gradient_expanded, "the mean, expanded"),
@@ -924,6 +1022,9 @@ WRONG = [
     Wrong(G, "filled", samples_one_backward_each),
     Wrong(G, "modes", samples_in_eval),
     Wrong(G, "buffers", samples_without_buffers),
+    Wrong(G, "history", samples_with_history),
+    Wrong(G, "moved", samples_and_lose_the_model),
+    Wrong(G, "unbatched", samples_target_alone, "the target alone"),
     Wrong(T, "loop", train_loop),
     Wrong(T, "mean over models", train_mean),
     Wrong(T, "mean over models", train_flat_mean, "cross_entropy over all rows"),
@@ -959,4 +1060,5 @@ WRONG = [
     Wrong(T, "train mode", train_in_train_mode),
     Wrong(T, "modes", train_given_in_train_mode),
     Wrong(T, "filled", train_filled),
+    Wrong(T, "moved", train_and_lose_the_first),
 ]

@@ -6,30 +6,44 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import Missed, Trial, expect, expect_same, first_difference, reading, same
+from course_utils.checks.claims import Later, Missed, Trial, expect, first_difference, reading, same
 
 Named = Mapping[str, Tensor]
+
+
+class _Numbers(TorchDispatchMode):
+    """How many numbers an operation gives back. Under vmap this sees the tensors with all their dimensions."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Mapping | None = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.count = max(self.count, result.numel())  # autograd looks at a result once more
+        return result
 
 
 class _CountedTanh(nn.Module):
     """Stands once in an architecture, so that each of its forward passes is counted, however it is called."""
 
     def forward(self, x: Tensor) -> Tensor:
-        self.count()
-        return x.tanh()
+        with _Numbers() as numbers:
+            result = x.tanh()
+        self.count(numbers.count)
+        return result
 
 
 class _Shift(nn.Module):
-    """Adds a buffer that is not in the state dict."""
+    """Adds a buffer that is not in the state dict; in eval mode it takes it away."""
 
     def __init__(self, columns: int) -> None:
         super().__init__()
         self.register_buffer("shift", torch.zeros(columns), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.shift
+        return x + self.shift if self.training else x - self.shift
 
 
 def plain(columns: int, classes: int) -> nn.Sequential:
@@ -49,13 +63,16 @@ class Ensemble:
     """Models of one architecture whose parameters, buffers and gradients differ; every other one has a ``.grad``.
 
     Attributes:
+        given: the parameters of each model that the answer's last call got.
         passed: how many forward passes the answer's last call ran.
+        numbers: how many numbers one layer, that of ``tanh``, gave back in all of them.
     """
 
     def __init__(self, trial: Trial, count: int, architecture: nn.Sequential) -> None:
-        self.trial, self.passed, passes = trial, 0, list[int]()
+        self.trial, self.passed, self.numbers, passes = trial, 0, 0, list[int]()
+        self.given: list[list[nn.Parameter]] = []
         (counted,) = (layer for layer in architecture if isinstance(layer, _CountedTanh))
-        counted.count = lambda: passes.append(1)  # a deep copy of a model has this very function
+        counted.count = lambda numbers: passes.append(numbers)  # a deep copy of a model has this very function
         self._passes = passes
         self.models = [trial.fill(copy.deepcopy(architecture).double()) for _ in range(count)]
         for number, model in enumerate(self.models):
@@ -66,10 +83,21 @@ class Ensemble:
                 parameter.grad = trial.randn(*parameter.shape)
 
     def call(self, *arguments: Any, show: str = "") -> Any:
-        """Calls the answer as ``trial.call`` does, and counts forward passes."""
+        """Calls the answer as ``trial.call`` does, counts forward passes, and notes models that lost their tensors."""
         self._passes.clear()
-        result = self.trial.call(*arguments, show=show)
-        self.passed = len(self._passes)
+        first = arguments[0]
+        named = {f"models[{i}]": one for i, one in enumerate(first)} if isinstance(first, list) else {"model": first}
+        before = {name: _tensors(model) for name, model in named.items()}
+        self.given = [list(model.parameters()) for model in named.values()]
+        try:
+            result = self.trial.call(*arguments, show=show)
+        finally:
+            for name, model in named.items():
+                old, new = before[name], _tensors(model)
+                if any(new.get(key, tensor) is not tensor for key, tensor in old.items()):
+                    device = next(iter(new.values())).device
+                    self.trial.effects.append(f"put other tensors into {name}, on the device {device}")
+        self.passed, self.numbers = len(self._passes), sum(self._passes)
         return result
 
     def call_with_models(self, *arguments: Any, what: str = "models") -> Any:
@@ -102,6 +130,25 @@ class Ensemble:
         told = f"forward passes of the architecture: {expected}"
         expect(self.passed == expected, key, expected=told, got=str(self.passed))
 
+    def expect_rows(self, rows: int) -> None:
+        """No more rows went through the architecture in the answer's last call than these."""
+        seen = self.numbers / self.models[0][0].out_features
+        told = f"rows through the architecture, of all models: {rows}"
+        expect(seen <= rows, "all on all", expected=told, got=Later(lambda: f"{seen:g}"))
+
+    def expect_connected(self, result: Tensor, xs: Sequence[Tensor]) -> None:
+        """The result of the answer's last call leads to the models' own parameters, as that of a loop does."""
+        expected = "a result that is connected to the parameters of the models, as the loop's is"
+        expect(result.requires_grad, "cut", expected=expected, got="a result without history")
+        upstream = self.trial.randn(*result.shape)
+        for number, (mine, wanted) in enumerate(zip(self.models, self.given, strict=True)):
+            got = torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)
+            told = f"a history that does not reach models[{number}]"
+            expect(all(one is not None for one in got), "new leaves", expected=expected, got=told)
+            right = torch.autograd.grad(mine(xs[number]), list(mine.parameters()), upstream[number])
+            agree = all(same(one, other) for one, other in zip(got, right, strict=True))
+            expect(agree, expected="the gradients that the loop's result gives", got=f"others for models[{number}]")
+
     def expect_predictions(self, result: Any, xs: Sequence[Tensor], key: str = "") -> None:
         """The result is every model's output for its batch; ``key`` names what else explains another one."""
         expected = self.outputs(xs)
@@ -113,9 +160,17 @@ class Ensemble:
         if not same(got, expected):
             ones = [self.outputs(xs, self.with_state_of_first(parameters=True, buffers=also)) for also in (True, False)]
             key = reading(got, (("first model", one) for one in ones if count > 1)) or key
-            wrong = ", ".join(str(i) for i in range(count) if not same(got[i], expected[i]))
-            told = f"other values for model {wrong}"
+            told = _differing(got, expected)
             raise Missed(key or _prediction_key(got, expected), expected="each model's own outputs", got=told)
+
+
+def _differing(got: Tensor, expected: Tensor) -> str:
+    wrong = ", ".join(str(i) for i in range(len(expected)) if not same(got[i], expected[i]))
+    return f"other values for model {wrong}"
+
+
+def _tensors(model: nn.Module) -> Named:
+    return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
 def _prediction_key(got: Tensor, expected: Tensor) -> str:
@@ -156,11 +211,29 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
         got = trial.tensor(ensemble.call_with_models(x, what=what))
         if what == "models":
             otherwise = {"state dict": ensemble.with_state_of_first(parameters=False, buffers=True)}
+            otherwise["modes"] = [copy.deepcopy(model).eval() for model in ensemble.models]
         else:
             otherwise = {"modes": [copy.deepcopy(model).train() for model in ensemble.models]}
         readings = {key: ensemble.outputs(xs, models) for key, models in otherwise.items()}
-        told = "the outputs with each model's own buffers"
-        expect_same(got, ensemble.outputs(xs), readings, what=told, key="buffers")
+        expected = ensemble.outputs(xs)
+        if not same(got, expected):
+            got_told = _differing(got, expected) if got.shape == expected.shape else f"shape {tuple(got.shape)}"
+            told = "the outputs with each model's own buffers"
+            raise Missed(reading(got, readings) or "buffers", expected=told, got=got_told)
+
+
+def expect_connected(trial: Trial, *, each: bool) -> None:
+    """The gradient of the answer's result reaches every model's own parameters.
+
+    Args:
+        trial: calls the answer.
+        each: whether each model has a batch of its own.
+    """
+    count, columns = trial.integer(2, 4), trial.integer(2, 5)
+    ensemble = Ensemble(trial, count, plain(columns, apart(trial, 2, 6, count)))
+    x = trial.randn(count, 5, columns) if each else trial.randn(5, columns)
+    result = trial.tensor(ensemble.call_with_models(x))
+    ensemble.expect_connected(result, list(x) if each else [x] * count)
 
 
 def stacked(rows: Sequence[Named]) -> dict[str, Tensor]:
@@ -191,7 +264,9 @@ def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], n
     for name, right in expected.items():
         if not same(result[name], right):
             place, right_number, number = first_difference(result[name], right)
-            raise Missed(key_of(result), expected=f"{name}: {right_number:.6g}{place}", got=f"{number:.6g}{place}")
+            digits = 6 if f"{right_number:.6g}" != f"{number:.6g}" else 15
+            told = f"{name}: {right_number:.{digits}g}{place}"
+            raise Missed(key_of(result), expected=told, got=f"{number:.{digits}g}{place}")
 
 
 def apart(trial: Trial, low: int, high: int, *others: int) -> int:

@@ -3,10 +3,18 @@
 The check compares with a loop over the models, and counts how often the architecture's forward runs.
 """
 
+import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Trial, exercise, same
-from course_utils.lessons.model_ensembling._shared import Ensemble, apart, expect_own_buffers, for_images, plain
+from course_utils.checks.claims import Trial, exercise, expect, same
+from course_utils.lessons.model_ensembling._shared import (
+    Ensemble,
+    apart,
+    expect_connected,
+    expect_own_buffers,
+    for_images,
+    plain,
+)
 
 ensemble_predict = exercise(__file__)
 
@@ -52,3 +60,19 @@ def _(trial: Trial) -> None:
     ensemble = Ensemble(trial, count, for_images(apart(trial, 2, 6, count)))
     x = trial.randn(trial.integer(5, 7), 2, 4, 4)
     ensemble.expect_predictions(ensemble.call_with_models(x, what="conv nets"), [x] * count)
+
+
+@ensemble_predict.claim("gives the dtype that the models give", weight=0.5)
+def _(trial: Trial) -> None:
+    columns = trial.integer(2, 5)
+    for dtype in (torch.float32, torch.float64):
+        ensemble = Ensemble(trial, 3, plain(columns, 2))
+        for model in ensemble.models:
+            model.to(dtype)
+        got = trial.tensor(ensemble.call_with_models(trial.randn(4, columns, dtype=dtype))).dtype
+        expect(got == dtype, "cast", expected=f"{dtype}", got=f"{got}")
+
+
+@ensemble_predict.claim("is connected to the models' own parameters, as the loop's result is", weight=1.5)
+def _(trial: Trial) -> None:
+    expect_connected(trial, each=False)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from course_utils.base.text import message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, reading
-from course_utils.lessons.model_ensembling._shared import Ensemble, apart, expect_own_buffers, plain
+from course_utils.lessons.model_ensembling._shared import Ensemble, apart, expect_connected, expect_own_buffers, plain
 
 ensemble_predict_each = exercise(__file__)
 
@@ -46,6 +46,14 @@ def _(trial: Trial) -> None:
     ensemble.expect_passes()
 
 
+@ensemble_predict_each.claim("runs no model on another model's batch", weight=1.5)
+def _(trial: Trial) -> None:
+    columns, count, batch = trial.integer(2, 5), trial.integer(3, 6), trial.integer(2, 5)
+    ensemble = Ensemble(trial, count, plain(columns, 3))
+    ensemble.call_with_models(trial.randn(count, batch, columns))
+    ensemble.expect_rows(count * batch)
+
+
 @ensemble_predict_each.claim("is right where there are as many models as rows", weight=1)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
@@ -74,3 +82,8 @@ def _(trial: Trial) -> None:
 @ensemble_predict_each.claim("uses each model's own buffers", weight=1.5)
 def _(trial: Trial) -> None:
     expect_own_buffers(trial, each=True)
+
+
+@ensemble_predict_each.claim("is connected to the models' own parameters, as the loop's result is", weight=1.5)
+def _(trial: Trial) -> None:
+    expect_connected(trial, each=True)

@@ -1,6 +1,6 @@
 """``per_sample_gradients``: the gradient of each sample's own loss, by parameter name, in one forward pass.
 
-The check compares with one backward pass a sample, and looks at what ``loss_fn`` is asked.
+The check compares with one backward pass per sample, and looks at what ``loss_fn`` is asked.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_utils.base.text import describe, message_of
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history
 from course_utils.lessons.model_ensembling import _shared as shared
 
 per_sample_gradients = exercise(__file__)
@@ -103,3 +103,12 @@ def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(3, 5), 0, shared.normed)
     case.expect(case.call())
     case.ensemble.expect_passes()
+
+
+@per_sample_gradients.claim("gives tensors without history", weight=1)
+def _(trial: Trial) -> None:
+    case = _classified(trial, trial.integer(3, 5), 1)
+    result = case.call()
+    case.expect(result)
+    for name, value in result.items():
+        expect_no_history(value, "history", what=f"no history for {name}")

@@ -147,7 +147,7 @@ def _(trial: Trial) -> None:
     _Case(trial, steps=1).expect()
 
 
-@train_ensemble.claim("runs the architecture's forward once a step", weight=2, gate=True)
+@train_ensemble.claim("runs the architecture's forward once per step", weight=2, gate=True)
 def _(trial: Trial) -> None:
     case = _Case(trial, trial.integer(2, 4), batch=6)
     case.call()
