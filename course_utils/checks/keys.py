@@ -74,10 +74,10 @@ def _named(tree: ast.AST) -> Iterator[str]:
         ):
             yield from _keys(node.value)
         elif isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Tuple | ast.List):
-            names = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-            place = next((i for i, name in enumerate(names) if isinstance(name, ast.Name) and name.id == "key"), None)
-            for row in node.iter.elts if place is not None else ():
-                yield from _keys(row.elts[place] if isinstance(row, ast.Tuple) and place < len(row.elts) else row)
+            for row in node.iter.elts:
+                for name, value in zip(_parts(node.target), _parts(row), strict=False):
+                    if isinstance(name, ast.Name) and name.id == "key":
+                        yield from _keys(value)
 
 
 def _keys(value: ast.expr | None) -> Iterator[str]:
@@ -96,6 +96,10 @@ def _keys(value: ast.expr | None) -> Iterator[str]:
             for pair in pairs:
                 if isinstance(pair, ast.Tuple) and pair.elts:
                     yield from _keys(pair.elts[0])
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    return value.elts if isinstance(value, ast.Tuple) else [value]
 
 
 def _near(keys: Iterable[str], texts: Iterable[str]) -> str:
