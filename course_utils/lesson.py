@@ -148,7 +148,9 @@ class Lesson:
             if exercise.points and best >= exercise.points:
                 status = "passed"  # what was earned once stays earned, whatever was tried after it
             rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
-        answered = {prediction.question: prediction.right for prediction in predictions(self.name)}
+        # Questions that the lesson asks no longer are stored, and not counted.
+        stored_guesses = {row.question: row.right for row in predictions(self.name)}
+        answered = {question: right for question, right in stored_guesses.items() if question in self._thoughts}
         answered |= self._predictions
         by_hand = ("The written question is worth 2 points more, by hand.",) if self.info.points else ()
         return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), by_hand + self._notes)

@@ -208,8 +208,8 @@ def _next_step(score: Score) -> str:
     hint = f"`lesson.hint({score.exercise!r})` gives a hint."
     if score.status == "not attempted":
         return f"Write your answer, run its cell, then this one again. {hint}"
-    steps = [claim.next_step for claim in _in_order(score) if _kind(claim) is _FAILS and claim.next_step]
-    return steps[0] if steps else hint
+    first = next((claim for claim in score.claims if _kind(claim) is _FAILS), None)
+    return first.next_step if first and first.next_step else hint
 
 
 def _claim_html(claim: Claim, next_step: str) -> Html:

@@ -937,6 +937,12 @@ def times_mask(output, channels):
     return output * mask.view(1, -1, *[1] * (output.dim() - 2))
 
 
+def times_image_mask(output, channels):
+    mask = torch.ones(output.shape[1], dtype=output.dtype)
+    mask[channels] = 0
+    return output * mask.view(1, -1, 1, 1)
+
+
 def times_zero(output, channels):
     output = output.clone()
     output[:, channels] *= 0
@@ -1234,6 +1240,13 @@ def cam_retained(model, layer, x, class_index):
     return cam_of(kept[1], kept[0].grad)
 
 
+def cam_of_a_clone_aside(model, layer, x, class_index):
+    kept = []
+    with model.get_submodule(layer).register_forward_hook(lambda m, a, o: kept.append(o.clone().requires_grad_())):
+        logits = model(x)
+    return cam_of(kept[0], torch.autograd.grad(logits[:, class_index].sum(), kept[0])[0]).detach()
+
+
 def cam_full_hook(model, layer, x, class_index):
     seen = {}
     module = model.get_submodule(layer)
@@ -1423,7 +1436,7 @@ WRONG = (
     Wrong("activation_bytes", "alone", bytes_of_submodules),
     Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
-    Wrong("activation_bytes", "flags", bytes_train_at_the_end, "train() at the end"),
+    Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end"),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),
     Wrong("ablate", "dim", ablate_hook(first_index)),
     Wrong("ablate", "dim", ablate_hook(last_index), "the last dimension"),
@@ -1432,6 +1445,7 @@ WRONG = (
     Wrong("ablate", "inverted", ablate_hook(inverted)),
     Wrong("ablate", "weights", ablate_weights),
     Wrong("ablate", "once", ablate_once),
+    Wrong("ablate", "image", ablate_hook(times_image_mask)),
     Wrong("ablate", "times zero", ablate_hook(times_mask)),
     Wrong("ablate", "times zero", ablate_hook(times_zero), "times zero in place"),
     Wrong("ablate", "times zero", ablate_hook(minus_itself), "minus itself"),
@@ -1472,6 +1486,7 @@ WRONG = (
     Wrong("grad_cam", "in place", cam_in_place),
     Wrong("grad_cam", "in place", cam_activation_overwritten, "activation overwritten"),
     Wrong("grad_cam", "in place", cam_retained, "retain_grad"),
+    Wrong("grad_cam", "aside", cam_of_a_clone_aside),
     Wrong("grad_cam", "full hook", cam_full_hook),
     Wrong("grad_cam", "fills", cam_backward),
     Wrong("grad_cam", "fills", cam_backward_and_zero, "backward and zero_grad"),

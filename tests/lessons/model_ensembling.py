@@ -816,6 +816,21 @@ def train_backward_inside(models, x, y, lr, steps):
     return params
 
 
+def train_connected(models, x, y, lr, steps):
+    params = {k: torch.stack([m.get_parameter(k) for m in models]) for k, _ in models[0].named_parameters()}
+    optimizer = torch.optim.SGD(params.values(), lr=lr)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        losses(params, stack_module_state(models)[1], x, y).sum().backward()
+        optimizer.step()
+    return params
+
+
+def train_many_losses(models, x, y, lr, steps):
+    return train_by_optimizer(models, x, y, lr, steps, reduce=lambda losses: losses)
+
+
 def train_default_in_dims(models, x, y, lr, steps):
     params, buffers = stack_module_state(models)
     params = {name: value.detach() for name, value in params.items()}
@@ -1054,6 +1069,8 @@ WRONG = [
     Wrong(T, "softmax", train_on_probabilities),
     Wrong(T, "written back", train_written_back),
     Wrong(T, "backward inside", train_backward_inside),
+    Wrong(T, "connected", train_connected),
+    Wrong(T, "many losses", train_many_losses),
     Wrong(T, "in_dims", train_default_in_dims),
     Wrong(T, "in_dims", train_where_sizes_agree, "a copy where sizes differ"),
     Wrong(T, "buffers", train_without_buffers),

@@ -184,10 +184,11 @@ def _(trial: Trial) -> None:
     moody = any(note.moody for part in ("encoder", "open") for note in chart.testing(part))
     expected = "dropout and batch norm in eval mode"
     expect(not moody, "no eval", expected=expected, got="training mode in the evaluation")
+    # The encoder last: whoever did not freeze it would read here that it belongs in training mode.
     seen = {
-        "encoder": [*(note.modes for note in chart.training("encoder")), training_flags(encoder(result))],
         "open branch": [*(note.modes for note in chart.training()), training_flags(open_branch(result, patient))],
         "closed branch": [*(note.closed_modes for note in chart.training()), training_flags(chart.closed)],
+        "encoder": [*(note.modes for note in chart.training("encoder")), training_flags(encoder(result))],
     }
     for part, (first, *others) in seen.items():
         if part == "open branch":

@@ -88,7 +88,7 @@ def _(trial: Trial) -> None:
         expect(kept, "weights", expected="the module's weights as before", got="other weights")
         for x, result, unchanged in zip(xs, results, ("not returned", "once"), strict=True):
             y, got = plain(x).detach(), trial.tensor(result)
-            key = "dropped" if got.shape[1:2] == (len(others),) else ""
+            key = "image" if got.dim() > y.dim() else "dropped" if got.shape[1:2] == (len(others),) else ""
             expect(got.shape == y.shape, key, expected=f"shape {tuple(y.shape)}", got=f"shape {tuple(got.shape)}")
             if same(got, _zeroed(y, listed)):
                 expect(got.dtype == y.dtype, "dtype", expected=str(y.dtype), got=str(got.dtype))

@@ -188,7 +188,7 @@ def _(trial: Trial) -> None:
         model.head.register_forward_hook(lambda *_: seen.append(1))
         model.encoder[0].register_forward_pre_hook(lambda *_: seen.append(1))
         _sizes(trial, model, trial.randn(4, 3), f"model in {'training' if training else 'eval'} mode, x")
-        expect_training_flags(model, flags, "flags")
+        expect_training_flags(model, flags, "flags", "one flag")
         seen.clear()
         model(trial.randn(4, 3))
         expect(len(seen) == 2, "cleared others", expected="2 hooks of others called", got=str(len(seen)))
@@ -201,7 +201,7 @@ def _(trial: Trial) -> None:
     flags = training_flags(model)
     _sizes(trial, model, trial.randn(4, 3))
     expect_hooks(model, 0, "left on")
-    expect_training_flags(model, flags, "flags")
+    expect_training_flags(model, flags, "flags", "one flag")
     for kind, x in ((RuntimeError, trial.randn(4, 2)), (Unlucky, trial.randn(4, 3))):
         model = layers(trial)
         if kind is Unlucky:

@@ -114,7 +114,8 @@ def _(trial: Trial) -> None:
         max_norm = 0.5 * float(gradient.norm()) if without else _FAR
         case.call(max_norm, "model with old gradients")
         stale = [("stale", _clipped(gradient + added, max_norm)) for added in (old, old * ~case.own)]
-        case.expect_step(_clipped(gradient, max_norm), stale)
+        # A wrong clip shows here, too, and keeps the name it has in its own claim.
+        case.expect_step(_clipped(gradient, max_norm), [*stale, *_clipped_otherwise(case, max_norm)])
 
 
 @accumulated_step.claim("works for frozen and shared weights, in the modes that the model is in", weight=1)

@@ -119,13 +119,13 @@ def _(trial: Trial) -> None:
         model = _model(trial, tied)
         model.scale.requires_grad_(False)  # frozen before, its gradient forgotten
         model.encoder[0].bias.grad = model.decoder.hidden.bias.grad = None
-        chosen = set(model.get_submodule(name).parameters())
+        chosen = {parameter: key for key, parameter in model.get_submodule(name).named_parameters(prefix=name)}
         before = _gradients(model)
         _judge_flags(trial, model, name)
         for (key, parameter), was in zip(model.named_parameters(), before, strict=True):
             now = parameter.grad
-            if parameter in chosen:
-                expect(_same_gradient(now, was), "cleared", expected=f"{key}.grad as it was", got=now)
+            if parameter in chosen:  # a shared weight goes by its name in the submodule
+                expect(_same_gradient(now, was), "cleared", expected=f"{chosen[parameter]}.grad as it was", got=now)
             elif now is not None:
                 raise Missed("stale", expected=f"{key}.grad None", got="a gradient" if now.any() else "zeros")
 
