@@ -69,3 +69,14 @@ def test_a_text_file_that_is_wrong_is_named(tmp_path, text):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"task\.toml: misconception 'a'"):
         read(path)
+
+
+def test_an_exercise_explains_itself_under_a_heading_of_its_number_points_and_minutes(tmp_path):
+    path = tmp_path / "detach" / "task.toml"
+    path.parent.mkdir()
+    told = '[misconceptions.a]\nname = "x"\nexplained = "exercise"\nexplanation = "x"\nnext_step = "x"'
+    path.write_text(f"number = 7\npoints = 1\nminutes = 4\n{told}", encoding="utf-8")
+    assert read(path)["misconceptions"]["a"].explained == ("detach", "Exercise 3.7 · task · 1 point, 4 minutes")
+    path.write_text(f"points = 1\nminutes = 4\n{told}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"task\.toml lacks number, points or minutes"):
+        read(path)
