@@ -2,6 +2,10 @@
 VENV ?= .venv
 PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.11 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"
+# What belongs to one lesson. Its answers are judged and its files looked at, whatever the other finds.
+BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb),$(error There is no lesson "$(LESSON)". Say it without its number: LESSON=detach))
+CODE = course_utils/lessons/$(LESSON) tests/lessons/$(LESSON).py
+TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOOKS)
 .DEFAULT_GOAL := help
 .PHONY: help lab fresh check test nightly lint lessons bench sweep assignments environment tools
 
@@ -11,10 +15,10 @@ lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterL
 	@$(RUN) -m course_utils.workspace lab $(ARGS)
 fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
 	@$(RUN) -m course_utils.workspace fresh "$(LESSON)"
-check: tools  ## while you work, 90 s: style, types, quick tests; 20 s for one lesson: make check LESSON=detach
-	@$(if $(LESSON),$(RUN) -m course_utils.authoring lint $(LESSON) && $(RUN) -m pytest --tier check -k $(LESSON) \
-		tests/lessons notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb, \
-		$(MAKE) --no-print-directory lint && $(RUN) -m pytest --tier check tests) $(ARGS)
+check: tools  ## while you work, 90 s: style, types, quick tests; 25 s for one lesson: make check LESSON=detach
+	@$(if $(LESSON),$(RUN) -m pytest --tier check -k $(LESSON) $(TESTS) $(ARGS); answers=$$?; $(RUN) -m ruff check -q \
+		$(CODE) && $(RUN) -m ruff format --check $(CODE) && $(RUN) -m ruff check -q $(BOOKS) && exit $$answers, \
+		$(MAKE) --no-print-directory lint && $(RUN) -m pytest --tier check tests $(ARGS))
 test: lint  ## before a push, 6 min: everything CI runs: lint, package, notebooks, browser
 	@$(RUN) -m pytest $(ARGS)
 nightly: lint  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps

@@ -22,6 +22,7 @@ def load(tmp_path, source, **more):
         'key = "one" or "two"',
         'expect_same(got, right, otherwise={"one": 1, "two": 2})',
         'expect_same(got, right, otherwise=[("one", 1), ("two", 2)])',
+        'for value, key in ((1, "one"), (2, "two")): expect(good, key)',
     ],
 )
 def test_keys_that_the_text_file_has_are_fine(tmp_path, source):
@@ -35,6 +36,8 @@ def test_keys_that_the_text_file_has_are_fine(tmp_path, source):
         'expect(good, "three")',
         'key = "one" if early else "three"',
         'expect(x, key="three")',
+        'for key, value in (("one", 1), ("three", 2)): expect(good, key)',
+        '[expect(good, key) for key in ("one", "three")]',
     ],
 )
 def test_a_key_that_it_lacks_is_named(tmp_path, source):
@@ -46,6 +49,18 @@ def test_a_misconception_that_nothing_names_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"Nothing in .*task\.py names 'two'"):
         load(tmp_path, 'Missed("one")')
     assert load(tmp_path, 'Missed("one")', raises=[("part", "two")])
+
+
+@pytest.mark.parametrize(
+    ("source", "near"),
+    [
+        ('Missed("one"); Missed("twoo"); Missed("two")', r"'twoo', which .* Near it: 'two'"),
+        ('Missed("one"); name = "twoo"', r"Nothing .* names 'two': .* Near it: 'twoo'"),
+    ],
+)
+def test_what_a_misspelt_key_was_meant_to_be_is_said(tmp_path, source, near):
+    with pytest.raises(ValueError, match=near):
+        load(tmp_path, source)
 
 
 def test_an_error_that_shows_no_misconception_of_the_exercise_is_named(tmp_path):

@@ -23,10 +23,12 @@ def row(lesson: LessonInfo) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def test_lesson_table_is_the_catalogue() -> None:
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_lesson_table_is_the_catalogue(lesson: LessonInfo) -> None:
     shown = [line for line in README.splitlines() if re.match(r"\| \d\d \|", line)]
-    rows = [row(lesson) for lesson in LESSONS]
-    assert shown == rows, "README's table should read:\n" + "\n".join(rows)
+    assert len(shown) == len(LESSONS)
+    if shown[lesson.number] != row(lesson):
+        pytest.fail(f"README's table should say of this lesson:\n{row(lesson)}", pytrace=False)
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
@@ -63,4 +65,4 @@ def test_first_screen_has_the_sentence_and_the_two_commands() -> None:
 
 
 def test_contributing_is_short_enough_to_be_read() -> None:
-    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 80
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 90

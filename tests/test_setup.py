@@ -187,6 +187,12 @@ def test_a_missing_python_is_told_by_make() -> None:
     assert "No Python was found. Install Python 3.11 or newer" in result.stderr
 
 
+def test_a_lesson_that_is_not_there_is_told_by_make() -> None:
+    result = make("--dry-run", "check", "LESSON=03_detach")
+    assert result.returncode != 0
+    assert 'There is no lesson "03_detach". Say it without its number: LESSON=detach' in result.stderr
+
+
 def lint_workflow(path: Path) -> subprocess.CompletedProcess:
     actionlint = shutil.which("actionlint", path=str(Path(sys.executable).parent))
     assert actionlint is not None, "actionlint is missing: pip install -c constraints.txt -e .[dev]"

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,8 @@ except ImportError:  # Windows: there, two installations at the same time are no
 
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = "course-environment.json"
+# Of the hundreds of lines that pip prints, those that say what a reader waits for: downloads of 10 MB and more.
+LARGE = re.compile(r"Downloading (?:\S*/)?(\w+)-\S* \((\d{2,}(?:\.\d+)? MB|\S+ GB)\)")
 
 FULL_DISK = """\
 The disk is full. {space}
@@ -142,12 +145,18 @@ def failure(log: Path) -> str:
 
 
 def install(venv: Path, extras: list[str], log: Path) -> bool:
-    """Runs pip in the environment; says whether it finished."""
+    """Runs pip in the environment, shows its errors and its large downloads, and says whether it finished."""
     target = f".[{','.join(extras)}]" if extras else "."
     command = [python_of(venv), "-m", "pip", "install", "--log", log, "--constraint", "constraints.txt"]
     # A user's pip settings are honoured, but for those that ask questions or cannot work in a virtual environment.
     environment = os.environ | {"PIP_NO_INPUT": "1", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    return subprocess.run([*command, "--editable", target], cwd=ROOT, env=environment).returncode == 0
+    with subprocess.Popen(
+        [*command, "--editable", target], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, errors="replace"
+    ) as pip:
+        for line in pip.stdout or ():
+            if large := LARGE.search(line):
+                say(f"  fetching {large[1]}, {large[2]}")
+    return pip.returncode == 0
 
 
 def prepare(venv: Path, extras: list[str]) -> int:

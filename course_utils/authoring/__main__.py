@@ -1,4 +1,4 @@
-"""The authors' command: ``python -m course_utils.authoring build|check|lint|run``."""
+"""The authors' command: ``python -m course_utils.authoring build|check|lint|run|card``."""
 
 import argparse
 import sys
@@ -32,6 +32,11 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
         command.add_argument("names", nargs="*", metavar="notebook", help="such as 03_detach (default: all)")
+    text = "show the card of a right or wrong answer in tests/lessons, such as: card detach mean_loss last"
+    command = commands.add_parser("card", help=text, description=text)
+    command.set_defaults(command=_card)
+    for name in ("lesson", "exercise", "label"):
+        command.add_argument("names", action="append", metavar=name)
     return parser
 
 
@@ -45,9 +50,7 @@ def _build(course: Course, names: list[str]) -> int:
 
 
 def _check(course: Course, names: list[str]) -> int:
-    course.solution_paths(names)  # refuses a name that does not exist
-    wanted = {Path(name).stem for name in names}
-    found = [stale for stale in building.stale(course) if not wanted or stale.path.stem in wanted]
+    found = building.stale(course, names)
     for stale in found:
         print(f"{course.name(stale.path)} {stale.reason}", file=sys.stderr)
     if found:
@@ -62,6 +65,13 @@ def _lint(course: Course, names: list[str]) -> int:
     if problems:
         print(lint.report(problems), file=sys.stderr)
     return 1 if problems else 0
+
+
+def _card(course: Course, names: list[str]) -> int:
+    from course_utils.authoring.entered import card
+
+    print(card(course.root, *names))
+    return 0
 
 
 def _run(course: Course, names: list[str]) -> int:

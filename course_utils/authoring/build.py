@@ -108,22 +108,27 @@ def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]
     return changed
 
 
-def stale(course: Course) -> list[Stale]:
+def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Stale]:
     """The learner notebooks that ``build`` would change, and those that have no solution.
+
+    Args:
+        course: the course.
+        names: only these notebooks (``03_detach`` or ``detach``); all where it is empty.
 
     Raises:
         ValueError: as ``build``.
     """
     found = []
-    solutions = course.solution_paths()
+    solutions = course.solution_paths(names)
     for path in solutions:
         learner = course.learners / path.name
         if not learner.exists():
             found.append(Stale(learner, "does not exist yet"))
         elif _current(learner) != _text_of(course, path):
             found.append(Stale(learner, f"differs from what {course.name(path)} gives"))
-    names = {path.name for path in solutions}
-    found += [Stale(path, "has no solution notebook") for path in course.learner_paths() if path.name not in names]
+    if not names:
+        solved = {path.name for path in solutions}
+        found += [Stale(path, "has no solution notebook") for path in course.learner_paths() if path.name not in solved]
     return found
 
 

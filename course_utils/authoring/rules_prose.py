@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from course_utils.authoring.cells import CHECK_SUFFIX
 from course_utils.authoring.problems import Cell, Page, Problem
 from course_utils.catalogue import LESSONS
 
@@ -78,6 +79,22 @@ def written_question(page: Page) -> Iterator[Problem]:
                 yield page.problem("written", f"The written question lacks: {part}", "add it.", where)
 
 
+def exercise_headings(page: Page) -> Iterator[Problem]:
+    """Above each exercise stands its heading: its number, counted from 1, its name, and the points of its check."""
+    lesson = next((lesson.number for lesson in LESSONS if lesson.name == page.topic), None)
+    checks = [cell for cell in page.cells if cell.is_check] if lesson is not None else []
+    for number, check in enumerate(checks, start=1):
+        exercise = check.grade_id.removeprefix(f"{page.topic}-").removesuffix(CHECK_SUFFIX)
+        costs = f"{check.points:g} point{'' if check.points == 1 else 's'}, " if check.points else ""
+        wanted = f"### Exercise {lesson}.{number} · {exercise} · {costs}"
+        text = [cell for cell in page.cells[: check.number] if cell.kind == "markdown"][-1:]
+        found = [line for cell in text for line in cell.source.splitlines() if line.startswith("### Exercise")]
+        if not any(line.startswith(wanted) for line in found):
+            what = f"The heading of {exercise} is {(found or ['missing'])[-1]!r}."
+            mend = f"begin it with {wanted!r}, or mend the points in {exercise}.toml and in the check cell's metadata."
+            yield page.problem("heading", what, mend, *text)
+
+
 def length(page: Page) -> Iterator[Problem]:
     """A lesson is short enough for an hour."""
     if len(page.cells) > MAX_CELLS:
@@ -85,4 +102,4 @@ def length(page: Page) -> Iterator[Problem]:
         yield page.problem("length", what, "join cells, or take out what is not needed.")
 
 
-RULES = (links, last_words, predictions, written_question, length)
+RULES = (links, last_words, predictions, written_question, exercise_headings, length)

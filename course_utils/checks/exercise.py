@@ -1,7 +1,7 @@
 """How an author describes an exercise: ``exercise`` (write or repair something), ``predict`` (fill in a dict).
 
-Its prose stands in a text file beside the module, ``mean_loss.toml`` beside ``mean_loss.py``: points, hints, the
-misconceptions that the check recognises, and which errors and side effects show one.
+Its prose stands in a text file beside the module, ``mean_loss.toml`` beside ``mean_loss.py``: its number in the lesson,
+points, minutes, hints, the misconceptions that the check recognises, and which errors and side effects show one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ import torch
 
 from course_utils.base.text import describe
 from course_utils.checks.judge import Rule, is_blank
-from course_utils.checks.misconceptions import Misconception, read
+from course_utils.checks.misconceptions import Misconception, heading, read
 from course_utils.checks.missed import Missed
 from course_utils.checks.plain import plain
 from course_utils.checks.score import Claim, Score
@@ -35,6 +35,7 @@ class Exercise:
         raises: (part of "Type: message", key) for errors that show a misconception, first match wins.
         effects: (part of a side effect's text, key) for changes that show a misconception, first match wins.
         watches_side_effects: whether a last claim says that the answer changed nothing else.
+        heading: the exercise's heading in the lesson's notebook; see ``misconceptions.heading``.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Exercise:
     raises: Sequence[tuple[str, str]] = ()
     effects: Sequence[tuple[str, str]] = ()
     watches_side_effects: bool = True
+    heading: str = ""
     _rules: list[Rule] = field(default_factory=list, repr=False)
 
     def claim(
@@ -110,6 +112,7 @@ class Predict:
         readings: which misconception a wrong value shows: (key, wrong value) or (key, ...) for any wrong value.
         normal: brings a value into the form that is compared; see ``normal_value``.
         choices: the values that can be chosen from, where the contract lists them.
+        heading: the exercise's heading in the lesson's notebook; see ``misconceptions.heading``.
     """
 
     name: str
@@ -124,6 +127,7 @@ class Predict:
     raises: Sequence[tuple[str, str]] = ()
     effects: Sequence[tuple[str, str]] = ()
     watches_side_effects: bool = False
+    heading: str = ""
 
     def rules(self, answer: Any) -> Sequence[Rule]:
         if type(answer) is not dict:
@@ -224,11 +228,13 @@ def predict(
 
 def _read(file: str, needed: set[str], more: set[str]) -> dict[str, Any]:
     path = Path(file).with_suffix(".toml")
-    fields = read(path)
+    fields, needed = read(path), needed | {"number", "minutes"}
     if not needed <= fields.keys() <= needed | more:
         wrong = ", ".join(sorted((needed - fields.keys()) | (fields.keys() - needed - more)))
         raise ValueError(f"{path} lacks these fields, or has too many: {wrong}.")
-    return fields
+    return {"heading": heading(path, fields)} | {
+        name: value for name, value in fields.items() if name not in ("number", "minutes")
+    }
 
 
 def _plain(value: Any) -> Any:

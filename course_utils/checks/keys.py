@@ -1,7 +1,8 @@
 """Holds an exercise's module and its text file against each other (``agreed``)."""
 
 import ast
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,13 +39,17 @@ def agreed(file: str, *exercises: _Any) -> tuple[_Any, ...]:
         tree = _tree(path)
         known = set(exercise.misconceptions)
         if unknown := set(_named(tree)) - known - set(GENERAL) - {""}:
-            raise ValueError(f"{path} names {_listed(unknown)}, which {path.stem}.toml does not have.")
+            said = f"{path} names {_listed(unknown)}, which {path.stem}.toml does not have."
+            raise ValueError(said + _near(unknown, known))
         readings = exercise.readings.values() if isinstance(exercise, Predict) else ()
         by_text = {key for _, key in (*exercise.raises, *exercise.effects)} | set(readings)
         if unknown := by_text - known - set(GENERAL):
-            raise ValueError(f"{path.stem}.toml names {_listed(unknown)}, which is none of its misconceptions.")
-        if unnamed := known - by_text - shared - set(_texts(tree)):
-            raise ValueError(f"Nothing in {path} names {_listed(unnamed)}: take it out of {path.stem}.toml, or use it.")
+            said = f"{path.stem}.toml names {_listed(unknown)}, which is none of its misconceptions."
+            raise ValueError(said + _near(unknown, known))
+        texts = shared | set(_texts(tree))
+        if unnamed := known - by_text - texts:
+            said = f"Nothing in {path} names {_listed(unnamed)}: use it in a claim, or take it out of {path.stem}.toml."
+            raise ValueError(said + _near(unnamed, texts - known))
     return exercises
 
 
@@ -57,8 +62,8 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 
 def _named(tree: ast.AST) -> Iterator[str]:
-    """The keys in ``Missed("key")``, ``expect(holds, "key")``, ``key="key"``, ``otherwise={"key": ...}`` and
-    ``key = "key" if ... else ...``.
+    """The keys in ``Missed("key")``, ``expect(holds, "key")``, ``key="key"``, ``otherwise={"key": ...}``,
+    ``key = "key" if ... else ...`` and ``for key, ... in (("key", ...), ...)``.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PLACES:
@@ -68,6 +73,11 @@ def _named(tree: ast.AST) -> Iterator[str]:
             isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "key"
         ):
             yield from _keys(node.value)
+        elif isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Tuple | ast.List):
+            for row in node.iter.elts:
+                for name, value in zip(_parts(node.target), _parts(row), strict=False):
+                    if isinstance(name, ast.Name) and name.id == "key":
+                        yield from _keys(value)
 
 
 def _keys(value: ast.expr | None) -> Iterator[str]:
@@ -86,6 +96,15 @@ def _keys(value: ast.expr | None) -> Iterator[str]:
             for pair in pairs:
                 if isinstance(pair, ast.Tuple) and pair.elts:
                     yield from _keys(pair.elts[0])
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    return value.elts if isinstance(value, ast.Tuple) else [value]
+
+
+def _near(keys: Iterable[str], texts: Iterable[str]) -> str:
+    near = {match for key in keys for match in difflib.get_close_matches(key, list(texts), cutoff=0.75)}
+    return f" Did you misspell it? Near it: {_listed(near)}." if near else ""
 
 
 def _listed(keys: set[str]) -> str:

@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from course_utils import catalogue
+
 LESSONS = Path(__file__).resolve().parents[1] / "lessons"
+THE_EXERCISE = "exercise"  # as the place of an explanation: the exercise's own heading
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ GENERAL = {
 def read(path: Path) -> dict[str, Any]:
     """An exercise's text file, its misconceptions made.
 
-    A misconception that has its home in another exercise says ``same_as = "lesson/exercise/key"``, and may have a
+    A misconception is ``explained`` under a heading of the lesson, under one of another lesson
+    (``["leaf_tensors", "How to change a leaf"]``), or by the exercise's own contract (``"exercise"``: its ``heading``).
+    One that has its home in another exercise says ``same_as = "lesson/exercise/key"``, and may have a
     ``next_step`` of its own.
 
     Raises:
@@ -60,12 +65,29 @@ def read(path: Path) -> dict[str, Any]:
     values = tomllib.loads(path.read_text(encoding="utf-8"))
     values["hints"] = [_line(hint) for hint in values.get("hints", ())]
     values["misconceptions"] = {
-        key: _made(path, key, fields) for key, fields in values.get("misconceptions", {}).items()
+        key: _made(path, key, fields, values) for key, fields in values.get("misconceptions", {}).items()
     }
     return values
 
 
-def _made(path: Path, key: str, fields: Mapping[str, Any]) -> Misconception:
+def heading(path: Path, values: Mapping[str, Any]) -> str:
+    """The heading of an exercise in its notebook: ``"Exercise 3.3 · mean_loss · 2 points, 8 minutes"``.
+
+    Args:
+        path: the exercise's text file.
+        values: what stands in it; here ``number``, ``points`` and ``minutes``.
+
+    Raises:
+        ValueError: one of them is missing; the message names the file.
+    """
+    if not {"number", "points", "minutes"} <= values.keys():
+        raise ValueError(f"{path} lacks number, points or minutes, of which the exercise's heading is made.")
+    lesson, points, minutes = catalogue.find(path.parent.name), values["points"], f"{values['minutes']} minutes"
+    costs = f"{points} point{'' if points == 1 else 's'}, {minutes}" if points else f"{minutes}, no points"
+    return f"Exercise {lesson.number}.{values['number']} · {path.stem} · {costs}"
+
+
+def _made(path: Path, key: str, fields: Mapping[str, Any], values: Mapping[str, Any]) -> Misconception:
     lesson, exercise = path.parent.name, path.stem
     if "same_as" in fields:
         found = _home(path, key, fields["same_as"])
@@ -73,6 +95,7 @@ def _made(path: Path, key: str, fields: Mapping[str, Any]) -> Misconception:
         return replace(found, next_step=_line(fields.get("next_step", found.next_step)))
     _require(path, key, fields, {"name", "explanation", "next_step", "explained"}, set())
     explained = fields["explained"]
+    explained = heading(path, values) if explained == THE_EXERCISE else explained
     place = (lesson, explained) if isinstance(explained, str) else tuple(explained)
     name, explanation, next_step = (_line(fields[field]) for field in ("name", "explanation", "next_step"))
     return Misconception(name, explanation, next_step, place, f"{lesson}/{exercise}/{key}")
@@ -82,12 +105,11 @@ def _home(path: Path, key: str, same_as: str) -> Misconception:
     lesson, _, rest = same_as.partition("/")
     exercise, _, its_key = rest.partition("/")
     other = LESSONS / lesson / f"{exercise}.toml"
-    fields = (
-        tomllib.loads(other.read_text(encoding="utf-8"))["misconceptions"].get(its_key) if other.is_file() else None
-    )
+    values = tomllib.loads(other.read_text(encoding="utf-8")) if other.is_file() else {"misconceptions": {}}
+    fields = values["misconceptions"].get(its_key)
     if fields is None or "same_as" in fields:
         raise ValueError(f"{path}: misconception {key!r} is the same as {same_as!r}, which is no misconception's home.")
-    return _made(other, its_key, fields)
+    return _made(other, its_key, fields, values)
 
 
 def _require(path: Path, key: str, fields: Mapping[str, Any], needed: set[str], more: set[str]) -> None:

@@ -58,8 +58,10 @@ def solution():
             cells.code('print("4 batches, 16 bytes each")', "case"),
             cells.code("%time draw()", "timing", tags=["nbval-ignore-output"]),
             cells.code("draw()", "figure"),
+            cells.markdown("### Exercise 3.1 · snapshot · 4 points, 3 minutes\n\nKeep the values.", "snapshot-text"),
             cells.answer(SNAPSHOT, "detach", "snapshot"),
             cells.check("detach", "snapshot", 4),
+            cells.markdown("So much for that.\n\n### Exercise 3.2 · predicted_edit · 6 points, 5 minutes", "edit-text"),
             cells.answer(PREDICTED, "detach", "predicted_edit"),
             cells.check("detach", "predicted_edit", 6),
             cells.markdown(QUESTION, "question"),
@@ -79,9 +81,10 @@ def solution():
 
 
 @pytest.fixture
-def course(tmp_path, solution) -> Course:
+def course(tmp_path, solution, monkeypatch) -> Course:
     """A course folder with the repository's own nbgrader settings and the one solution notebook."""
     folder = tmp_path / "course"
+    monkeypatch.setattr("course_utils.authoring.lint.LESSONS_FOLDER", folder)  # without predictions.toml
     (folder / "notebooks" / "solutions").mkdir(parents=True)
     shutil.copy(REPOSITORY / "nbgrader_config.py", folder)
     cells.write(solution, folder / "notebooks" / "solutions" / "03_detach.ipynb")

@@ -119,6 +119,13 @@ CELL_CASES = {
         source("### Written question · 2 points by hand, why?"),
     ),
     "a model answer without a scheme": ("written", "written", source("Because.")),
+    "a heading with other points": (
+        "heading",
+        "edit-text",
+        source("### Exercise 3.2 · predicted_edit · 5 points, 5 minutes"),
+    ),
+    "a number given twice": ("heading", "edit-text", source("### Exercise 3.1 · predicted_edit · 6 points, 5 minutes")),
+    "no heading": ("heading", "snapshot-text", source("Keep the values.")),
     "unknown line magic": ("magic", "case", source("%tiem draw()")),
     "unknown magic inside an assignment": ("magic", "case", source("x = %tiem draw()")),
     "unknown cell magic": ("magic", "case", source("%%timeti\ndraw()")),
@@ -166,7 +173,7 @@ NOTEBOOK_CASES = {
     "something between answer and check": (
         "answer-without-check",
         "snapshot",
-        lambda nb: nb.cells.insert(6, cells.markdown("Now check it.", "between")),
+        lambda nb: nb.cells.insert(7, cells.markdown("Now check it.", "between")),
     ),
     "check without an answer": ("check-without-answer", "snapshot-check", lambda nb: drop(nb, "snapshot")),
     "duplicate cell id": ("cell-id", "title", lambda nb: nb.cells.append(cells.markdown("x", "title"))),
@@ -394,4 +401,4 @@ def test_a_prediction_and_what_is_said_to_wrong_guesses_belong_together(tmp_path
 def test_a_lesson_has_at_most_65_cells(tmp_path, solution):
     solution.cells[1:1] = [cells.markdown("More.", f"more-{number}") for number in range(60)]
     path = cells.write(solution, tmp_path / "03_detach.ipynb")
-    assert "The lesson has 72 cells" in report(lint_solution(path, questions=frozenset(), exercises=EXERCISES))
+    assert "The lesson has 74 cells" in report(lint_solution(path, questions=frozenset(), exercises=EXERCISES))

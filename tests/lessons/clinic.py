@@ -608,11 +608,17 @@ WRONG = [
     wrong("attribute", script(*FAULTS), "the script as it came"),
     wrong("statistics", variant(freeze=lambda model: model.encoder.requires_grad_(False))),
     wrong("non-leaf", script("transposed")),
-    wrong("non-leaf", variant(make=of(network(()), lambda: torch.randn(10, 128, requires_grad=True).double().float()))),
+    wrong(
+        "non-leaf",
+        variant(make=of(network(()), lambda: torch.randn(10, 128, requires_grad=True).double().float())),
+        "a leaf that was cast",
+    ),
     wrong("unflagged", variant(end=frozen_at_the_end)),
     wrong("unflagged", variant(make=of(network(()), lambda: torch.randn(10, 128) / 12)), "a plain tensor"),
     wrong(
-        "non-leaf", variant(make=of(network(()), lambda: nn.Parameter(torch.randn(128, 10)).T), optimize=all_weights)
+        "non-leaf",
+        variant(make=of(network(()), lambda: nn.Parameter(torch.randn(128, 10)).T), optimize=all_weights),
+        "a Parameter that was transposed",
     ),
     wrong("old graph", variant(make=of(network(()), lambda: nn.Parameter(torch.randn(10, 128)) / 12))),
     wrong("recorded edit", variant(train=training(by_hand))),

@@ -1,18 +1,20 @@
 """A misconception belongs to the course: it has one name, one home, and a place where a lesson explains it."""
 
+import difflib
 from collections import Counter
 
 import nbformat
 import pytest
 
-from course_utils.catalogue import LESSONS, find
+from course_utils.catalogue import find
 from course_utils.checks.misconceptions import read
-from course_utils.lesson import SOLUTIONS, Lesson
+from course_utils.lesson import SOLUTIONS
+from tests.lessons.loaded import LOADED
 
 HOMES = {
     misconception.home: misconception
-    for info in LESSONS
-    for exercise in Lesson(info.name).exercises.values()
+    for lesson in LOADED.values()
+    for exercise in lesson.exercises.values()
     for misconception in exercise.misconceptions.values()
 }
 
@@ -20,19 +22,35 @@ HOMES = {
 def headings(lesson):
     notebook = nbformat.read(SOLUTIONS / f"{find(lesson).notebook}.ipynb", as_version=4)
     lines = [line for cell in notebook.cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
-    return {line.lstrip("#").strip() for line in lines if line.startswith("#")}
+    return [line.lstrip("#").strip() for line in lines if line.startswith("#")]
 
 
 def test_no_two_have_the_same_name():
     named = Counter(misconception.name for misconception in HOMES.values())
-    assert [name for name, count in named.items() if count > 1] == []
+    twice = {home: misconception.name for home, misconception in HOMES.items() if named[misconception.name] > 1}
+    assert not twice, f"one name in two homes: let one say same_as, or name what differs: {twice}"
 
 
 @pytest.mark.parametrize("lesson", sorted({misconception.explained[0] for misconception in HOMES.values()}))
 def test_each_is_explained_under_a_heading_that_exists(lesson):
     explained = {m.home: m.explained[1] for m in HOMES.values() if m.explained[0] == lesson}
     there = headings(lesson)
-    assert {home: heading for home, heading in explained.items() if heading not in there} == {}
+    gone = {home: heading for home, heading in explained.items() if heading not in there}
+    near = {heading: difflib.get_close_matches(heading, there, 1, 0) for heading in gone.values()}
+    lines = (f'{home.rpartition("/")[0]}.toml: "{heading}" -> "{near[heading][0]}"' for home, heading in gone.items())
+    if gone:
+        pytest.fail(f"These are no headings of lesson {lesson}:\n" + "\n".join(sorted(set(lines))), pytrace=False)
+
+
+@pytest.mark.parametrize("lesson", LOADED)
+def test_the_exercises_have_the_headings_that_their_text_files_give(lesson):
+    given = [exercise.heading for exercise in LOADED[lesson].exercises.values()]
+    there = [heading for heading in headings(lesson) if heading.startswith("Exercise ")]
+    told = "number, points and minutes stand in the exercise's text file and in its heading"
+    assert there == given, f"{told}: the notebook has {there}, the text files {given}"
+    places = [heading.split()[1] for heading in given]
+    number = find(lesson).number
+    assert places == [f"{number}.{place}" for place in range(1, len(given) + 1)], "exercises are numbered in order"
 
 
 BROKEN = {
@@ -50,4 +68,15 @@ def test_a_text_file_that_is_wrong_is_named(tmp_path, text):
     path = tmp_path / "task.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"task\.toml: misconception 'a'"):
+        read(path)
+
+
+def test_an_exercise_explains_itself_under_a_heading_of_its_number_points_and_minutes(tmp_path):
+    path = tmp_path / "detach" / "task.toml"
+    path.parent.mkdir()
+    told = '[misconceptions.a]\nname = "x"\nexplained = "exercise"\nexplanation = "x"\nnext_step = "x"'
+    path.write_text(f"number = 7\npoints = 1\nminutes = 4\n{told}", encoding="utf-8")
+    assert read(path)["misconceptions"]["a"].explained == ("detach", "Exercise 3.7 · task · 1 point, 4 minutes")
+    path.write_text(f"points = 1\nminutes = 4\n{told}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"task\.toml lacks number, points or minutes"):
         read(path)

@@ -4,8 +4,10 @@ A lesson is covered the moment it is in the catalogue: its answers stand in ``te
 solutions come from its solution notebook.
 """
 
+import ast
 import importlib
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +20,10 @@ from course_utils.catalogue import LESSONS
 from course_utils.checks.exercise import Predict
 from course_utils.checks.judge import GENERAL, is_blank
 from course_utils.lesson import SOLUTIONS
+from tests.lessons.loaded import LOADED
 
 GRADED = [info for info in LESSONS if info.points]
-EXERCISES = [(info.name, name) for info in LESSONS for name in Lesson(info.name).exercises]
+EXERCISES = [(name, exercise) for name, lesson in LOADED.items() for exercise in lesson.exercises]
 
 
 def answers(lesson):
@@ -41,6 +44,17 @@ def rounds(request):
     """How often an answer is judged, with fresh inputs each time. The clinic draws its own a dozen times a check."""
     nightly = request.config.getoption("--tier") == "nightly"
     return range(20 if nightly and request.node.callspec.params["lesson"] != "clinic" else 1)
+
+
+def refuse(entry, what):
+    """Tells the author of an entry in plain words, without a traceback through the tests."""
+    pytest.fail(f"{type(entry).__name__} answer {entry.label!r} to {entry.exercise}: {what}", pytrace=False)
+
+
+def exercise_of(lesson, entry):
+    if entry.exercise not in LOADED[lesson].exercises:
+        refuse(entry, f"lesson {lesson} has no such exercise, but {', '.join(LOADED[lesson].exercises)}.")
+    return LOADED[lesson].exercises[entry.exercise]
 
 
 @cache
@@ -88,23 +102,45 @@ def test_the_stub_is_not_attempted(lesson, exercise):
 
 @pytest.mark.parametrize(("lesson", "right"), entered("RIGHT"))
 def test_a_right_answer_passes_however_it_is_written(lesson, right, rounds):
+    exercise_of(lesson, right)
     for _ in rounds:
         score = Lesson(lesson).check(right.exercise, right.answer)
-        assert score.status == "passed", str(score)
+        if score.status != "passed":
+            refuse(right, f"it is refused. The card:\n\n{score}")
 
 
 @pytest.mark.parametrize(("lesson", "wrong"), entered("WRONG"))
 def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong, rounds):
-    known = GENERAL | Lesson(lesson).exercises[wrong.exercise].misconceptions
-    assert wrong.misconception in known, f"{wrong.exercise}.toml has {', '.join(known)}, and no {wrong.misconception!r}"
-    expected = known[wrong.misconception].name
+    known = GENERAL | exercise_of(lesson, wrong).misconceptions
+    if wrong.misconception not in known:
+        refuse(wrong, f"{wrong.exercise}.toml has no key {wrong.misconception!r}, but {', '.join(map(repr, known))}.")
+    keys = {misconception.name: key for key, misconception in known.items()}
     for _ in rounds:
         score = Lesson(lesson).check(wrong.exercise, wrong.answer)
-        assert score.status != "passed" and score < max(score.possible, 0.01)
-        named = [claim.misconception for claim in score.claims if claim.misconception]
-        assert expected in named, str(score)
-        assert named[0] == expected, f"named {named} for {wrong.label}"
+        if score.status == "passed":
+            refuse(wrong, "it passes every claim: it is right. Move it to RIGHT, or add a claim that tells it apart.")
+        assert score < max(score.possible, 0.01)
+        named = [keys[claim.misconception] for claim in score.claims if claim.misconception]
+        if named[:1] != [wrong.misconception]:
+            said = f"names {', then '.join(map(repr, named))}" if named else "names no misconception"
+            refuse(wrong, f"you entered the key {wrong.misconception!r}; the check {said}. The card:\n\n{score}")
         assert_tells_one_story(score)
+
+
+@pytest.mark.parametrize("lesson", LOADED)
+def test_no_label_and_no_answer_is_entered_twice(lesson):
+    module = answers(lesson)
+    labels = Counter(f"{type(row).__name__} {row.exercise}: {row.label}" for row in (*module.RIGHT, *module.WRONG))
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    lists = (node.value.elts for node in tree.body if isinstance(getattr(node, "value", 0), ast.Tuple | ast.List))
+    written = Counter(
+        f"{ast.unparse(call.args[0])}: {ast.unparse(call.args[2])}"
+        for rows in lists
+        for call in rows
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("Right", "Wrong")
+    )
+    twice = [text for text, count in (labels + written).items() if count > 1]
+    assert not twice, 'entered twice; drop one, or give it a label of its own: Wrong(..., name="...")'
 
 
 def assert_tells_one_story(score):
@@ -120,7 +156,7 @@ def assert_tells_one_story(score):
 def test_every_named_misconception_is_shown_by_a_wrong_answer(lesson, exercise):
     named = set(Lesson(lesson).exercises[exercise].misconceptions)
     shown = {wrong.misconception for wrong in answers(lesson).WRONG if wrong.exercise == exercise}
-    assert named <= shown
+    assert not named - shown, f"no Wrong({exercise!r}, ...) shows {', '.join(map(repr, sorted(named - shown)))}"
     if lesson != "start_here":
         assert len(named) >= 5
 

@@ -65,6 +65,21 @@ def run(folder: Path, *extras: str) -> int:
     return environment.main(["--venv", str(folder), *(part for extra in extras for part in ("--extra", extra))])
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("  Downloading torch-2.13.0-cp312-cp312-manylinux_2_28_x86_64.whl (899.7 MB)", ("torch", "899.7 MB")),
+        ("  Downloading https://example.org/whl/torch-2.13.0%2Bcpu-cp312.whl (1.2 GB)", ("torch", "1.2 GB")),
+        ("  Downloading attrs-25.3.0-py3-none-any.whl (63 kB)", None),
+        ("  Downloading mypy-1.15.0-cp312.whl (9.9 MB)", None),
+        ("Collecting torch>=2.13", None),
+    ],
+)
+def test_of_pip_s_words_large_downloads_are_told(line: str, told: tuple[str, str] | None) -> None:
+    found = environment.LARGE.search(line)
+    assert (found.groups() if found else None) == told
+
+
 def test_second_run_does_and_says_nothing(venv: Path, pip: Pip, capsys) -> None:
     capsys.readouterr()
     assert run(venv) == 0

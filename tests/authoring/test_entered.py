@@ -1,0 +1,25 @@
+"""The card of an answer in ``tests/lessons``, by its label."""
+
+import pytest
+
+from course_utils.authoring.__main__ import main
+
+
+def test_the_card_of_a_wrong_answer_is_shown_and_not_stored(capsys, progress_file):
+    assert main(["card", "start_here", "double", "square"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("double: ") and "Likely misconception" in said
+    assert not progress_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "there"),
+    [
+        (("start_here", "double", "squared"), "'sum', 'torch.mul', 'square'"),
+        (("start_here", "twice", "square"), "no exercise 'twice'"),
+        (("start", "double", "square"), "no lesson called 'start'"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_is(capsys, named, there):
+    assert main(["card", *named]) == 1
+    assert there in capsys.readouterr().err
