@@ -12,7 +12,7 @@ import torch
 from course_utils import catalogue
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
-from course_utils.checks.card import Hint, Prediction, Solution
+from course_utils.checks.asides import Hint, Prediction, Solution
 from course_utils.checks.exercise import Exercise, Predict, normal_value
 from course_utils.checks.judge import judge
 from course_utils.checks.score import Score

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from course_utils.base.markup import MUTED, TEXT_WIDTH
-from course_utils.checks.card import (
+from course_utils.checks.asides import (
     Hint,
     Prediction,
     Solution,
@@ -15,11 +15,10 @@ from course_utils.checks.card import (
     hint_text,
     prediction_html,
     prediction_text,
-    score_html,
-    score_text,
     solution_html,
     solution_text,
 )
+from course_utils.checks.card import score_html, score_text
 from course_utils.checks.score import Claim, Score
 from course_utils.progress.tables import (
     LessonProgress,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.progress import store
+from course_utils.progress import statements, store
 from course_utils.progress.history import attempts, record
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ import os, resource, signal, sys, types
 package = types.ModuleType("course_utils")
 package.__path__ = [{str(ROOT / "course_utils")!r}]
 sys.modules["course_utils"] = package
-from course_utils.progress import store
+from course_utils.progress import statements, store
 from course_utils.progress.history import attempts, progress, record, reset_progress
 import sqlite3
 def attempt(exercise, earned=1):
@@ -112,7 +112,8 @@ from pathlib import Path
 with store.transaction(Path(os.environ[store.VARIABLE]), writing=True) as connection:
     connection.execute("PRAGMA cache_size = 1")  # so that pages reach the file before the COMMIT
     for i in range(500):
-        connection.execute(store.RECORD_PREDICTION, dict(lesson="detach", question=f"{i}" * 50, right=1, now="now"))
+        values = dict(lesson="detach", question=f"{i}" * 50, right=1, now="now")
+        connection.execute(statements.RECORD_PREDICTION, values)
     os.kill(os.getpid(), signal.SIGKILL)
 """
     run_until_killed(code, progress_file)
@@ -141,7 +142,7 @@ def test_a_kill_in_the_middle_of_a_reset_keeps_every_row(progress_file):
     code = """
 from pathlib import Path
 with store.transaction_with_copy(Path(os.environ[store.VARIABLE])) as (connection, copy):
-    connection.execute(store.RESET_EXERCISES, dict(lesson=None, exercise=None))
+    connection.execute(statements.RESET_EXERCISES, dict(lesson=None, exercise=None))
     os.kill(os.getpid(), signal.SIGKILL)
 """
     run_until_killed(code, progress_file)
@@ -153,7 +154,7 @@ with store.transaction_with_copy(Path(os.environ[store.VARIABLE])) as (connectio
 def test_a_reset_that_raises_takes_back_copy_and_change_together(progress_file):
     record("detach", "a", earned=1, possible=2, status="partial")
     with pytest.raises(KeyboardInterrupt), store.transaction_with_copy(progress_file) as (connection, copy):
-        connection.execute(store.RESET_EXERCISES, {"lesson": None, "exercise": None})
+        connection.execute(statements.RESET_EXERCISES, {"lesson": None, "exercise": None})
         assert copy.exists()
         raise KeyboardInterrupt
     assert count_of() == 1 and not copy.exists()

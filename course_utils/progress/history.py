@@ -15,106 +15,17 @@ from pathlib import Path
 
 from course_utils.base.errors import explain
 from course_utils.catalogue import LESSONS, find
-from course_utils.progress import store
+from course_utils.progress import statements, store
 from course_utils.progress.place import location as location
 from course_utils.progress.place import location_or_raise, place, shown
+from course_utils.progress.rows import Attempt as Attempt
+from course_utils.progress.rows import Showing as Showing
+from course_utils.progress.rows import StoredPrediction as StoredPrediction
+from course_utils.progress.rows import Told as Told
 from course_utils.progress.store import VARIABLE
 from course_utils.progress.tables import LessonProgress as LessonProgress
 from course_utils.progress.tables import Progress as Progress
 from course_utils.progress.tables import Remembered
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """What is stored about one exercise.
-
-    Attributes:
-        lesson: the lesson's name.
-        exercise: the exercise's name.
-        earned: points of the last attempt.
-        best: points of the best attempt.
-        possible: points it can earn; 0 until it is attempted.
-        status: a ``Score``'s status, of the last attempt; "not attempted" where only hints were taken.
-        count: how often it was attempted.
-        hints: how many of its hints have been seen.
-    """
-
-    lesson: str
-    exercise: str
-    earned: float
-    best: float
-    possible: float
-    status: str
-    count: int
-    hints: int
-
-    @property
-    def best_share(self) -> float:
-        """The best attempt's share of the points that the exercise could earn, 0 to 1."""
-        return min(self.best / self.possible, 1.0) if self.possible else 0.0
-
-
-@dataclass(frozen=True)
-class Showing:
-    """A misconception that an answer shows.
-
-    Attributes:
-        home: its place in the course, ``"detach/snapshot/alias"``.
-        claim: the text of the claim that shows it.
-        name: what it is called.
-        notebook, heading: where the course explains it.
-    """
-
-    home: str
-    claim: str
-    name: str
-    notebook: str
-    heading: str
-
-
-@dataclass(frozen=True)
-class Told:
-    """A misconception that a learner was told of, in one exercise.
-
-    Attributes:
-        home: its place in the course, ``"detach/snapshot/alias"``.
-        lesson, exercise: where it was told.
-        name: what it was called when it was last told.
-        notebook, heading: where the course explained it then.
-        count: how many answers showed it.
-        first_at, last_at: when it was first and last told, as ISO 8601 in UTC.
-        cleared_at: when a later answer to the same exercise was free of it; None while it is open.
-    """
-
-    home: str
-    lesson: str
-    exercise: str
-    name: str
-    notebook: str
-    heading: str
-    count: int
-    first_at: str
-    last_at: str
-    cleared_at: str | None
-
-
-@dataclass(frozen=True)
-class StoredPrediction:
-    """What is stored about one prediction.
-
-    Attributes:
-        lesson: the lesson's name.
-        question: what was asked.
-        right: whether the last guess was right.
-        first_right: whether the first guess was.
-        count: how often a guess was made.
-    """
-
-    lesson: str
-    question: str
-    right: bool
-    first_right: bool
-    count: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,20 +82,22 @@ def record(
         return None
     values = {"lesson": lesson, "exercise": exercise, "earned": earned, "possible": possible, "status": status}
     names: dict[str, object] = {"lesson": lesson, "exercise": exercise, "status": status}
-    shown = [(store.RECORD_TOLD, {**names, **asdict(showing)}) for showing in told]
-    cleared = [(store.RECORD_CLEARED, {**names, "claim": claim}) for claim in held]
-    return _store("This attempt", (store.RECORD, values), *shown, *cleared)
+    shown = [(statements.RECORD_TOLD, {**names, **asdict(showing)}) for showing in told]
+    cleared = [(statements.RECORD_CLEARED, {**names, "claim": claim}) for claim in held]
+    return _store("This attempt", (statements.RECORD, values), *shown, *cleared)
 
 
 def record_hint(lesson: str, exercise: str, number: int) -> str | None:
     """Stores that hint ``number`` (from 1) of an exercise was seen. Returns what ``record`` returns."""
-    return _store("This hint", (store.RECORD_HINT, {"lesson": lesson, "exercise": exercise, "number": int(number)}))
+    return _store(
+        "This hint", (statements.RECORD_HINT, {"lesson": lesson, "exercise": exercise, "number": int(number)})
+    )
 
 
 def record_prediction(lesson: str, question: str, right: bool) -> str | None:
     """Stores whether a prediction was right: its first guess and its last one. Returns what ``record`` returns."""
     values = {"lesson": lesson, "question": question, "right": int(bool(right))}
-    return _store("This prediction", (store.RECORD_PREDICTION, values))
+    return _store("This prediction", (statements.RECORD_PREDICTION, values))
 
 
 def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
@@ -291,9 +204,9 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         return Reset(f"Nothing to reset: nothing is stored for {what}.")
     try:
         with store.transaction_with_copy(path) as (connection, copy):
-            connection.execute(store.RESET_EXERCISES, {"lesson": lesson, "exercise": exercise})
-            connection.execute(store.RESET_PREDICTIONS, {"lesson": lesson, "exercise": exercise})
-            connection.execute(store.RESET_MISCONCEPTIONS, {"lesson": lesson, "exercise": exercise})
+            connection.execute(statements.RESET_EXERCISES, {"lesson": lesson, "exercise": exercise})
+            connection.execute(statements.RESET_PREDICTIONS, {"lesson": lesson, "exercise": exercise})
+            connection.execute(statements.RESET_MISCONCEPTIONS, {"lesson": lesson, "exercise": exercise})
     except store.failures() as error:
         return Reset(f"Nothing was reset: {store.reason(error, shown(path))}.")
     return Reset(f"Reset: {what} begins again. What was there is kept in a dated copy beside the file.", copy)
@@ -307,7 +220,7 @@ def _put_aside(path: Path) -> Reset:
     return Reset("Reset: the course begins again. The damaged file is kept under a dated name beside it.", aside)
 
 
-def _store(what: str, *statements: tuple[str, dict[str, object]]) -> str | None:
+def _store(what: str, *changes: tuple[str, dict[str, object]]) -> str | None:
     path = None
     try:
         path = location_or_raise()
@@ -315,7 +228,7 @@ def _store(what: str, *statements: tuple[str, dict[str, object]]) -> str | None:
             return None
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         with store.transaction(path, writing=True) as connection:
-            for statement, values in statements:
+            for statement, values in changes:
                 connection.execute(statement, {**values, "now": now})
     except store.failures() as error:
         return f"{what} is not stored: {_reason(error, path)}."
@@ -340,10 +253,10 @@ def _read() -> _Stored:
         with store.transaction(path, writing=False) as connection:
             if store.is_empty(connection):
                 return _Stored()
-            rows = connection.execute(store.ATTEMPTS).fetchall()
-            guesses = connection.execute(store.PREDICTIONS).fetchall()
+            rows = connection.execute(statements.ATTEMPTS).fetchall()
+            guesses = connection.execute(statements.PREDICTIONS).fetchall()
             kept = store.has(connection, "misconception")
-            told = [Told(*row) for row in connection.execute(store.MISCONCEPTIONS)] if kept else []
+            told = [Told(*row) for row in connection.execute(statements.MISCONCEPTIONS)] if kept else []
     except store.failures() as error:
         trouble = f"What was stored cannot be read: {_reason(error, path)}."
         return _Stored(trouble=trouble, damaged=_is_damaged(error, path))

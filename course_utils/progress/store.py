@@ -1,6 +1,6 @@
-"""The SQLite file under ``progress``: its tables and every statement on them, one transaction (``transaction``), the
-same with a dated copy made first (``transaction_with_copy``), the file put aside as it is (``put_aside``), what can go
-wrong (``failures``) and how to say it (``reason``).
+"""The SQLite file under ``progress``: one transaction (``transaction``), the same with a dated copy made first
+(``transaction_with_copy``), the file put aside as it is (``put_aside``), what can go wrong (``failures``) and how to say
+it (``reason``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from course_utils.progress.statements import TABLES
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,108 +37,6 @@ APPLICATION_ID = int.from_bytes(b"AgCt", "big")
 # - A file that cannot be used is left alone and not moved aside: it may lie in a folder that is still syncing, or be
 #   another program's file, named by mistake; what looks damaged now may be whole in a minute. The learner is told in
 #   one line, and `reset_progress()`, which they have to ask for, keeps it under another name.
-_TABLES = {
-    "exercise": """
-        lesson TEXT NOT NULL,
-        exercise TEXT NOT NULL,
-        status TEXT NOT NULL CHECK (status IN ('passed', 'partial', 'not attempted', 'error')),
-        earned REAL NOT NULL CHECK (earned BETWEEN 0 AND possible),
-        best REAL NOT NULL CHECK (best BETWEEN 0 AND possible),
-        possible REAL NOT NULL,
-        count INTEGER NOT NULL CHECK (count >= 0),
-        hints INTEGER NOT NULL CHECK (hints >= 0),
-        first_at TEXT NOT NULL,
-        last_at TEXT NOT NULL,
-        PRIMARY KEY (lesson, exercise)
-    """,
-    "prediction": """
-        lesson TEXT NOT NULL,
-        question TEXT NOT NULL,
-        first_right INTEGER NOT NULL CHECK (first_right IN (0, 1)),
-        last_right INTEGER NOT NULL CHECK (last_right IN (0, 1)),
-        count INTEGER NOT NULL CHECK (count >= 1),
-        first_at TEXT NOT NULL,
-        last_at TEXT NOT NULL,
-        PRIMARY KEY (lesson, question)
-    """,
-    # Files of version 1.0 have no such table; the next write adds it, and a course of version 1.0 reads on past it.
-    "misconception": """
-        home TEXT NOT NULL,
-        lesson TEXT NOT NULL,
-        exercise TEXT NOT NULL,
-        claim TEXT NOT NULL,
-        name TEXT NOT NULL,
-        notebook TEXT NOT NULL,
-        heading TEXT NOT NULL,
-        count INTEGER NOT NULL CHECK (count >= 1),
-        first_at TEXT NOT NULL,
-        last_at TEXT NOT NULL,
-        cleared_at TEXT,
-        PRIMARY KEY (home, lesson, exercise)
-    """,
-}
-
-# An exercise whose points have changed since keeps its best share of them.
-RECORD = """
-    INSERT INTO exercise (lesson, exercise, status, earned, best, possible, count, hints, first_at, last_at)
-    VALUES (:lesson, :exercise, :status, :earned, :earned, :possible, 1, 0, :now, :now)
-    ON CONFLICT (lesson, exercise) DO UPDATE SET
-        status = excluded.status,
-        earned = excluded.earned,
-        best = max(excluded.earned, CASE
-            WHEN possible = excluded.possible THEN best
-            WHEN possible > 0 THEN min(best * excluded.possible / possible, excluded.possible)
-            ELSE 0 END),
-        possible = excluded.possible,
-        count = count + 1,
-        last_at = excluded.last_at
-"""
-RECORD_HINT = """
-    INSERT INTO exercise (lesson, exercise, status, earned, best, possible, count, hints, first_at, last_at)
-    VALUES (:lesson, :exercise, 'not attempted', 0, 0, 0, 0, :number, :now, :now)
-    ON CONFLICT (lesson, exercise) DO UPDATE SET hints = max(hints, excluded.hints)
-"""
-RECORD_PREDICTION = """
-    INSERT INTO prediction (lesson, question, first_right, last_right, count, first_at, last_at)
-    VALUES (:lesson, :question, :right, :right, 1, :now, :now)
-    ON CONFLICT (lesson, question) DO UPDATE SET
-        last_right = excluded.last_right, count = count + 1, last_at = excluded.last_at
-"""
-RECORD_TOLD = """
-    INSERT INTO misconception
-        (home, lesson, exercise, claim, name, notebook, heading, count, first_at, last_at, cleared_at)
-    VALUES (:home, :lesson, :exercise, :claim, :name, :notebook, :heading, 1, :now, :now, NULL)
-    ON CONFLICT (home, lesson, exercise) DO UPDATE SET
-        claim = excluded.claim, name = excluded.name, notebook = excluded.notebook, heading = excluded.heading,
-        count = count + 1, last_at = excluded.last_at, cleared_at = NULL
-"""
-# A later answer is free of it where the claim that showed it was judged and held, not where that was never reached. An
-# answer that passed is free of all, also where a claim has other words by now.
-RECORD_CLEARED = """
-    UPDATE misconception SET cleared_at = :now
-    WHERE lesson = :lesson AND exercise = :exercise AND cleared_at IS NULL AND last_at < :now
-        AND (claim = :claim OR :status = 'passed')
-"""
-ATTEMPTS = """
-    SELECT lesson, exercise, earned, best, possible, status, count, hints FROM exercise ORDER BY lesson, exercise
-"""
-PREDICTIONS = """
-    SELECT lesson, question, last_right, first_right, count FROM prediction ORDER BY first_at, lesson, question
-"""
-MISCONCEPTIONS = """
-    SELECT home, lesson, exercise, name, notebook, heading, count, first_at, last_at, cleared_at
-    FROM misconception ORDER BY last_at, home
-"""
-RESET_MISCONCEPTIONS = """
-    DELETE FROM misconception
-    WHERE (:lesson IS NULL OR lesson = :lesson) AND (:exercise IS NULL OR exercise = :exercise)
-"""
-RESET_EXERCISES = """
-    DELETE FROM exercise WHERE (:lesson IS NULL OR lesson = :lesson) AND (:exercise IS NULL OR exercise = :exercise)
-"""
-RESET_PREDICTIONS = """
-    DELETE FROM prediction WHERE (:lesson IS NULL OR lesson = :lesson) AND :exercise IS NULL
-"""
 
 
 class Unusable(Exception):
@@ -172,7 +72,7 @@ def transaction_with_copy(path: Path) -> Iterator[tuple[sqlite3.Connection, Path
         copy = _dated(path, "before-reset")
         try:
             with transaction(copy, writing=True) as copied:
-                for table in _TABLES:
+                for table in TABLES:
                     rows = connection.execute(f"SELECT * FROM {table}").fetchall()
                     if rows:
                         copied.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
@@ -307,7 +207,7 @@ def _has_begun(connection: sqlite3.Connection, writing: bool, is_last_try: bool)
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    for name, columns in _TABLES.items():
+    for name, columns in TABLES.items():
         connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) WITHOUT ROWID")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
