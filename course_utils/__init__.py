@@ -29,15 +29,18 @@ if TYPE_CHECKING:
     from course_utils.draw.panels import plot_panels
     from course_utils.draw.trade import plot_trade
     from course_utils.drills import drill
+    from course_utils.leaks import GrowthReport, watch_growth
+    from course_utils.leaks.magics import load_ipython_extension
     from course_utils.memory.caching_allocator import caching_allocator_model
-    from course_utils.memory.tools.magics import load_ipython_extension
 
 # Loaded when first asked for: not every notebook draws or drills, and every check pays for the import.
 _LATER = {
+    "GrowthReport": "leaks",
+    "watch_growth": "leaks",
     "ClinicResult": "clinic",
     "caching_allocator_model": "memory.caching_allocator",
     "drill": "drills",
-    "load_ipython_extension": "memory.tools.magics",
+    "load_ipython_extension": "leaks.magics",
     "plot_bars": "draw",
     "plot_graph": "draw",
     "plot_heat_map": "draw.heat_map",
@@ -53,6 +56,7 @@ __all__ = [
     "Claim",
     "ClinicResult",
     "GraphMemory",
+    "GrowthReport",
     "Lesson",
     "LineMemory",
     "MemoryEvent",
@@ -87,6 +91,7 @@ __all__ = [
     "reset_progress",
     "show_warnings",
     "soft_histogram",
+    "watch_growth",
 ]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_utils.memory.tools.magics import load_ipython_extension
+from course_utils import load_ipython_extension
 
 
 @pytest.fixture
@@ -69,3 +69,15 @@ def test_error_in_the_cell_is_the_cells_error(shell, capsys):
     assert "peak              3.9 KiB after aten::exp" in out
     result, _ = run(shell, capsys, "%%memory\ny = (")
     assert isinstance(result.error_in_exec or result.error_before_exec, SyntaxError)
+
+
+def test_growth_names_what_a_cell_keeps(shell, capsys):
+    cell = """%%memory --growth
+model, kept = torch.nn.Linear(8, 8), []
+for _ in range(20):
+    kept.append(model(torch.ones(4, 8)))
+"""
+    _, out = run(shell, capsys, cell)
+    assert "growing by 256 B a call" in out
+    assert "`kept.append(model(torch.ones(4, 8)))`" in out
+    assert "`kept`, a list of 20, a global" in out

@@ -205,9 +205,9 @@ def _verdict(score: Score) -> str:
 def _next_step(score: Score) -> str:
     if score.status == "passed":
         return ""
-    hint = f"`lesson.hint({score.exercise!r})` gives a hint."
+    hint = f"`lesson.hint({score.exercise!r})` gives a hint." if score.lesson else ""  # else a teacher's own exercise
     if score.status == "not attempted":
-        return f"Write your answer, run its cell, then this one again. {hint}"
+        return f"Write your answer, run its cell, then this one again. {hint}".strip()
     first = next((claim for claim in score.claims if _kind(claim) is _FAILS), None)
     return first.next_step if first and first.next_step else hint
 

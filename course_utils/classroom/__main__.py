@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from course_utils.classroom.course.folder import ClassFolder
@@ -53,15 +54,20 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--workers", type=_positive, help="processes on this machine (default: one for every core)")
     grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler, whose workers grade instead")
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
+    grade.add_argument("--verbose", action="store_true", help="list what was put right in files before grading")
     no_sandbox = "run students' code with all your rights; recorded with every result"
     grade.add_argument("--no-sandbox", dest="sandbox", action="store_false", help=no_sandbox)
 
     feedback = commands.add_parser("feedback", help="write each student's feedback, and look through it")
     feedback.set_defaults(command=_feedback)
+    feedback.add_argument("--whole", action="store_true", help="print the whole lesson again behind the first page")
+    feedback.add_argument("--to", type=Path, help="also into this folder, a folder an assignment, a file a student")
+    feedback.add_argument("--zip", action="store_true", help="a zip for each student there, in place of single files")
 
     export = commands.add_parser("export", help="write marks, outcomes and misunderstandings as files")
     export.set_defaults(command=_export)
     export.add_argument("--to", type=Path, help="a folder (default: export in the course folder)")
+    export.add_argument("--anonymous", action="store_true", help="numbers in place of ids, and no names")
 
     for command in (release, grade, feedback, export):
         command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
@@ -104,6 +110,7 @@ def _release(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace) -> int:
+    from course_utils.classroom.course.passed_over import passed_over
     from course_utils.classroom.run.command import grade
     from course_utils.classroom.run.schedule import Crew
     from course_utils.classroom.run.table import class_table
@@ -114,13 +121,35 @@ def _grade(options: argparse.Namespace) -> int:
         print(NO_SANDBOX, file=sys.stderr, flush=True)
     crew = Crew(options.scheduler, options.workers, options.sandbox)
     outcomes = grade(course, assignments, crew, students=options.student, again=options.again)
-    print("\n\n\n".join(class_table(outcome.assignment, outcome.rows) for outcome in outcomes))
+    tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
+    print("\n\n\n".join(tables))
+    if not options.student and (passed := passed_over(course)):
+        print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
+    _say_what_to_mark(course, assignments)
     if all(outcome.complete for outcome in outcomes):
         return 0
     print(
         "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
     )
     return 1
+
+
+def _settle(course: ClassFolder, assignments: Sequence[str]) -> bool:
+    """Late penalties as marks and deadlines are now; False where one could not be set."""
+    from course_utils.classroom.books.gradebook import settle
+    from course_utils.classroom.course.lock import only_one
+
+    with only_one(course.root):
+        refused = settle(course, assignments)
+    print("".join(f"{line}\n" for line in refused), end="", file=sys.stderr)
+    return not refused
+
+
+def _say_what_to_mark(course: ClassFolder, assignments: Sequence[str]) -> None:
+    from course_utils.classroom.books.marks import still_to_mark
+
+    lines = [line for name in assignments if (line := still_to_mark(course, name))]
+    print("".join(f"\n{line}" for line in lines) + "\n" * bool(lines), end="")
 
 
 def _seeds(options: argparse.Namespace) -> int:
@@ -134,15 +163,17 @@ def _seeds(options: argparse.Namespace) -> int:
 
 
 def _feedback(options: argparse.Namespace) -> int:
-    from course_utils.classroom.books.feedback import feedback
+    from course_utils.classroom.books.feedback import feedback, hand_out
+    from course_utils.classroom.course.passed_over import refuse_unknown
 
     course = ClassFolder(options.course)
+    refuse_unknown(course, options.student)
     assignments = course.choose(options.assignments)
     if not options.assignments:  # those of which something is graded
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
-    failed = False
+    failed = not _settle(course, assignments)
     for assignment in assignments:
-        files = feedback(course, assignment, options.student)
+        files = feedback(course, assignment, options.student, whole=options.whole)
         written = sum(not file.withheld for file in files)
         print(f"{assignment}: {written} feedback files in {course.path('feedback', '*', assignment)}")
         for file in files:
@@ -151,6 +182,10 @@ def _feedback(options: argparse.Namespace) -> int:
             elif file.names:
                 print(f"  {file.student}: look at it first, it names {', '.join(file.names)}")
         failed = failed or written < len(files)
+    if options.to or options.zip:
+        folder = options.to or course.root / "feedback_to_hand_out"
+        print(f"{hand_out(course, assignments, folder, options.zip)} in {folder}")
+    _say_what_to_mark(course, assignments)
     return int(failed)
 
 
@@ -158,9 +193,13 @@ def _export(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.export import export
 
     course = ClassFolder(options.course)
-    for path in export(course, course.choose(options.assignments), options.to or course.root / "export"):
+    assignments = course.choose(options.assignments)
+    settled = _settle(course, assignments)
+    target = options.to or course.root / ("export_anonymous" if options.anonymous else "export")
+    for path in export(course, assignments, target, anonymous=options.anonymous):
         print(f"wrote {path}")
-    return 0
+    _say_what_to_mark(course, assignments)
+    return int(not settled)
 
 
 if __name__ == "__main__":

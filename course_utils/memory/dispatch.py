@@ -1,10 +1,12 @@
-"""The live engine: a dispatch mode that logs what each operation made (``DispatchRecorder``)."""
+"""The live engine: a dispatch mode that watches what each operation made (``OperationWatch``) or logs it
+(``DispatchRecorder``).
+"""
 
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import MethodType
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
@@ -20,7 +22,43 @@ _PLAIN, _TENSOR, _SEQUENCE = range(3)
 _RESIZING = {"aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_", "aten::resize_as_sparse_"}
 
 
-class DispatchRecorder(AllocationLog, TorchDispatchMode):
+class OperationWatch(TorchDispatchMode):
+    """A dispatch mode that tells of each storage that operations make or meet. ``DispatchRecorder`` logs them.
+
+    Args:
+        handle: what ``handler`` returns.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # The default wraps __torch_dispatch__ in torch._dynamo.disable: it imports the compiler (seconds) on the
+        # first operation and costs 0.7 us on each. What becomes of compiled code is for each watch to say.
+        return False
+
+    def __init__(self, handle: Callable) -> None:
+        super().__init__()
+        self._handle = handle
+
+    def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+        return self._handle(self, func, types, args, kwargs)
+
+    def __enter__(self) -> Self:
+        # An attribute of the instance, which is a cycle until __exit__, saves the frame that a method of the class
+        # calling self._handle would cost; PyTorch insists that it is bound to the mode.
+        vars(self)["__torch_dispatch__"] = MethodType(self._handle, self)
+        # Not super().__enter__: that also sets process-wide flags, which a tracker abandoned in another thread would
+        # leave set for ever. The stack of modes is the thread's own.
+        torch._C._push_on_torch_dispatch_stack(self)
+        return self
+
+    def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
+        _take_off_stack(self)
+        del vars(self)["__torch_dispatch__"]
+
+
+class DispatchRecorder(AllocationLog, OperationWatch):
     """Logs births and deaths of storages on every device, for ``MemoryTracker``.
 
     Limits: memory that PyTorch takes without dispatching an operation is not seen: scratch inside a kernel, Python
@@ -29,14 +67,7 @@ class DispatchRecorder(AllocationLog, TorchDispatchMode):
     be higher than that of the program alone.
     """
 
-    supports_higher_order_operators = True
     live = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # The default wraps __torch_dispatch__ in torch._dynamo.disable: it imports the compiler (seconds) on the
-        # first operation and costs 0.7 us on each. Compiled code never gets here: it is refused (compile_guard).
-        return False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -48,30 +79,20 @@ class DispatchRecorder(AllocationLog, TorchDispatchMode):
         raise NotImplementedError(COMPILED_CODE_MESSAGE)
 
     def __init__(self) -> None:
-        super().__init__()
-        self._handle = _handler(self._add, self._meet, self._size, self._live)
+        AllocationLog.__init__(self)
+        OperationWatch.__init__(self, handler(self._add, self._meet, self._size, self._live))
 
-    def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
-        return self._handle(self, func, types, args, kwargs)
-
-    def __enter__(self) -> "DispatchRecorder":
-        # An attribute of the instance, which is a cycle until __exit__, saves the frame that a method of the class
-        # calling self._handle would cost; PyTorch insists that it is bound to the mode.
-        vars(self)["__torch_dispatch__"] = MethodType(self._handle, self)
-        # Not super().__enter__: that also sets process-wide flags, which a tracker abandoned in another thread would
-        # leave set for ever. The stack of modes is the thread's own.
+    def __enter__(self) -> Self:
         self._guard = refuse_compiled_code(_compiled_code_found)
         self._guard.__enter__()
-        torch._C._push_on_torch_dispatch_stack(self)
-        return self
+        return super().__enter__()
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
-        _take_off_stack(self)
+        super().__exit__(exc_type, exc, traceback)
         self._guard.__exit__(None, None, None)
-        del vars(self)["__torch_dispatch__"]
 
 
-def _take_off_stack(recorder: DispatchRecorder) -> None:
+def _take_off_stack(recorder: OperationWatch) -> None:
     """Removes a mode from this thread's stack, also where modes were not left in the reverse order of their entering.
 
     Raises:
@@ -98,8 +119,16 @@ def _compiled_code_found() -> bool:
     return any(isinstance(mode, DispatchRecorder) for mode in _get_current_dispatch_mode_stack())
 
 
-def _handler(add: Callable, meet: Callable, size: Callable, live: dict[int, weakref.ref]) -> Callable:
-    """The mode's handler, as a closure over the log's writers: this is what every operation pays for."""
+def handler(add: Callable, meet: Callable, size: Callable, live: dict[int, weakref.ref]) -> Callable:
+    """What an ``OperationWatch`` does on each operation, as a closure: this is what every operation pays for.
+
+    Args:
+        add: called with a storage that ``live`` does not have, a tensor on it, and the operation that made it, or
+            ``OLD`` where an operation was given it.
+        meet: called in place of ``add`` with a tensor that has no storage of its own, and the same.
+        size: called with a storage that may have another size than before, and its reference.
+        live: the known storages' references, by the storage's ``id``.
+    """
     plans: dict[Any, int] = {}
     kinds: dict[type, int] = {torch.Tensor: _TENSOR, torch.nn.Parameter: _TENSOR, list: _SEQUENCE, tuple: _SEQUENCE}
     known, plan_of, kind_of = live.get, plans.get, kinds.get

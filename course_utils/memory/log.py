@@ -40,7 +40,6 @@ class AllocationLog:
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.lock = threading.RLock()
         self.start_ns = perf_counter_ns()
         self.places: dict[str, set[int]] = {}

@@ -111,7 +111,10 @@ def _result(grading, topic, answer, stub, *, unreadable):
     names = tuple(re.findall(r"# misconception: (.*)", answer))
     said = f"{possible:g} of {possible:g} points" if outcome == "review by hand" else None
     html = f"<p>{text}</p>"
-    return ExerciseResult(grading["grade_id"], exercise, earned, possible, outcome, said, names, text, html, 0.0)
+    by_hand = bool(grading.get("solution"))
+    lost = ((f"is {outcome}", possible - earned),) if earned < possible else ()
+    values = grading["grade_id"], exercise, earned, possible, outcome, said, names, text, html, 0.0, by_hand, lost
+    return ExerciseResult(*values)
 
 
 def _shown(result):

@@ -33,6 +33,7 @@ from tests.classroom.stand_in import StandIn
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+HIDDEN = "\n### BEGIN HIDDEN TESTS\nassert snapshot(torch.ones(3)).sum() == 3\n### END HIDDEN TESTS"
 LATIN_1 = os.fsdecode(b"M\xfcller")  # as a zip made on Windows unpacks
 
 
@@ -196,9 +197,14 @@ def test_what_a_front_end_leaves_in_a_source_does_not_matter(course):
 @pytest.mark.parametrize(
     ("id", "change", "rule"),
     [
-        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(points=3), "points"),
+        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(points=-1), "points"),
         ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(grade_id="detach-mean_loss-check"), "grade-id"),
         ("snapshot-check", lambda cell: cell.update(source="print(1)"), "check-call"),
+        ("snapshot-check", lambda cell: cell.update(source=cell.source + HIDDEN), "check-call"),
+        ("snapshot-check", lambda cell: cell.update(source='lesson.check("snapshott", snapshot)'), "exercise"),
+        ("snapshot-check", lambda cell: cell.update(source="!ls\nassert True"), "syntax"),
+        ("snapshot", lambda cell: cell.update(source=cell.source + HIDDEN), "hidden-tests"),
+        ("snapshot-check", lambda cell: cell.metadata.nbgrader.update(locked=False), "role"),
         ("snapshot", lambda cell: cell.metadata.nbgrader.update(schema_version=4), "schema"),
         (
             "snapshot",
@@ -406,7 +412,7 @@ def test_a_link_in_place_of_the_timestamp_is_not_followed(course, tmp_path):
 def test_a_file_beyond_all_measure_is_not_read_whole(tmp_path):
     with open(tmp_path / "03_detach.ipynb", "wb") as file:
         file.truncate(READ_BYTES * 3)  # a sparse file: takes no room
-    found = read_submission(tmp_path, student="ada", assignment="03_detach", mark='"detach-')
+    found = read_submission(tmp_path, student="ada", assignment="03_detach", marks=('"detach-snapshot"',))
     assert len(found.content) == READ_BYTES + 1
 
 

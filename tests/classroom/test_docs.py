@@ -13,7 +13,7 @@ import pytest
 from course_utils.classroom.__main__ import _parser
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import OUTCOMES
-from tests.classroom.handed_in import Notebook
+from tests.classroom.handed_in import FROZEN, Notebook
 from tests.classroom.the_class import ANSWER, STUDENTS
 
 pytestmark = pytest.mark.slow
@@ -54,11 +54,13 @@ def followed(tmp_path_factory):
     fill(folder)
     checkout = folder / "autograd-control"
     checkout.mkdir()
-    for name in ("course_utils", "notebooks", "nbgrader_config.py"):
-        (checkout / name).symlink_to(ROOT / name)
+    # A checkout of its own, with the lessons as they once were: what is handed in was made from those.
+    shutil.copytree(ROOT / "course_utils", checkout / "course_utils", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(FROZEN / "notebooks", checkout / "notebooks")
+    shutil.copyfile(ROOT / "nbgrader_config.py", checkout / "nbgrader_config.py")
     environment = os.environ | {
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(checkout),
         "COLUMNS": "80",
     }
     script, printed = ["set -e"], {}

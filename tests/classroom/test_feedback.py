@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import zipfile
 
 import matplotlib.pyplot as plt
 import pytest
@@ -17,6 +18,7 @@ from nbgrader.plugins import CsvExportPlugin
 
 from course_utils.authoring.files import read
 from course_utils.classroom.__main__ import main
+from course_utils.classroom.books.alike import alike
 from course_utils.classroom.books.export import export
 from course_utils.classroom.books.feedback import feedback, places, solution_lines, without_places
 from course_utils.classroom.books.figures import plot_misunderstood
@@ -37,10 +39,10 @@ def page(course, student):
 
 
 def show(course, student, text):
-    """Puts a text into the output of a student's first check, as if the student's code had shown it."""
+    """Puts a text into the output of a student's first answer, as if the student's code had shown it."""
     path = course.notebook("autograded", DETACH, student)
     notebook = json.loads(path.read_text())
-    (cell,) = [cell for cell in notebook["cells"] if cell["id"] == "snapshot-check"]
+    (cell,) = [cell for cell in notebook["cells"] if cell["id"] == "snapshot"]
     cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": text})
     path.chmod(0o644)
     path.write_text(json.dumps(notebook))
@@ -61,8 +63,8 @@ def test_feedback_shows_answers_cards_and_points(graded):
     assert [(file.student, file.withheld, file.names) for file in files] == [("ada", "", ()), ("grace", "", ())]
     shown = html.unescape(re.sub(r"<[^<>]*>", "", page(graded, "ada")))
     assert "my_own_idea" in shown and "snapshot: 0 of 1 points, wrong" in shown
-    assert "Score: 0.0 / 12.0" in shown
-    assert "Score: 10.0 / 12.0" in html.unescape(re.sub(r"<[^<>]*>", "", page(graded, "grace")))
+    assert "Together: 0 of 12 points; 1 answer is still to be marked." in shown
+    assert "Together: 10 of 12 points" in html.unescape(re.sub(r"<[^<>]*>", "", page(graded, "grace")))
 
 
 def test_own_words_are_no_leak_and_no_solution_is_shown_to_others(graded):
@@ -82,7 +84,7 @@ def test_feedback_that_shows_a_solution_is_withheld(graded):
     line = max((line for line in solution_lines(source) if line not in release), key=len)
     show(graded, "ada", f"found it:\n    {line}\n")
     ada, grace = feedback(graded, DETACH)
-    assert ada.withheld == f"it shows a line of the solution: {line}" and not ada.path.exists()
+    assert ada.withheld == f"it shows a line of the solution, or of a hidden test: {line}" and not ada.path.exists()
     assert not grace.withheld and grace.path.exists()
 
 
@@ -118,8 +120,77 @@ def test_feedback_is_written_anew_with_marks_that_people_gave(graded):
         gradebook.find_comment("detach-written", DETACH, DETACH, "ada").manual_comment = "Say which tensors."
         gradebook.db.commit()
     feedback(graded, DETACH, ["ada"])
-    assert "Score: 1.5 / 12.0" in html.unescape(re.sub(r"<[^<>]*>", "", page(graded, "ada")))
+    shown = body(graded, "ada").get_text()
+    assert "Together: 1.5 of 12 points." in shown and "Your teacher gave 1.5 of 2 points." in shown
     assert "Say which tensors." in page(graded, "ada")
+
+
+def test_the_first_page_says_what_was_earned_why_points_are_missing_and_what_became_of_the_file(course):
+    answers = {"snapshot": "# outcome: partial", "mean_loss": "# outcome: timed out", "written": "Because."}
+    hand_in(course, "ada", DETACH, answers, name="mine.ipynb")
+    grade(course, [DETACH], Here())
+    feedback(course, DETACH)
+    shown = body(course, "ada")
+    rows = [[cell.get_text() for cell in line.find_all(["th", "td"])] for line in shown.find("table").find_all("tr")]
+    assert rows == [
+        ["Exercise", "Points", "What does not hold"],
+        ["snapshot", "0.5 of 1 point", "-0.5: is partial"],
+        ["predicted_edit", "0 of 2 points", "You wrote no answer."],
+        ["mean_loss", "0 of 2 points", "-2: is timed out"],
+        ["truncated_bptt", "0 of 3 points", "You wrote no answer."],
+        ["stop_gradient_round", "0 of 2 points", "You wrote no answer."],
+        ["written", "to be marked", "Your teacher looks at this answer; its points are not in the sum yet."],
+    ]
+    assert shown.find("h2").get_text() == "What happened to your file"
+    assert shown.find("h2").find_next("li").get_text().startswith("There is no 03_detach.ipynb; mine.ipynb was graded")
+    lesson = json.loads(course.notebook("release", DETACH).read_text())["cells"][2]["source"]
+    text = "".join(lesson).split("\n")[0].strip("# ")
+    assert text not in shown.get_text(), "the lesson is not printed again"
+    feedback(course, DETACH, whole=True)
+    whole = body(course, "ada")
+    assert whole.find("table").find("tr").get_text().startswith("Exercise") and text in whole.get_text()
+
+
+def test_a_comment_that_quotes_the_model_answer_goes_out(graded):
+    release = " ".join(cell.source for cell in read(graded.notebook("release", DETACH)).cells)
+    source = read(graded.notebook("source", DETACH))
+    line = max((line for line in solution_lines(source) if line not in release and "`" not in line), key=len)
+    with graded.gradebook() as gradebook:
+        gradebook.find_comment("detach-written", DETACH, DETACH, "ada").manual_comment = f"Rather:\n\n    {line}\n"
+        gradebook.db.commit()
+    ada, _ = feedback(graded, DETACH)
+    assert not ada.withheld and line in body(graded, "ada").get_text()
+
+
+def test_lateness_is_said_with_what_it_costs(course):
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
+    course = ClassFolder(course.root)
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
+    hand_in(course, "ada", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 13:30:00 UTC")
+    grade(course, [DETACH], Here())
+    feedback(course, DETACH)
+    shown = body(course, "ada").get_text()
+    assert "Together: 0 of 12 points." in shown and "Late: 1.5 hours late: 1 point less" in shown
+
+
+def test_pages_go_into_a_folder_or_into_a_zip_for_each_student(graded, tmp_path, capsys):
+    assert main(["feedback", "--course", str(graded.root), "--to", str(tmp_path / "folder")]) == 0
+    assert f"2 files in {tmp_path / 'folder'}" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "folder" / DETACH).iterdir()) == ["ada.html", "grace.html"]
+    assert main(["feedback", "--course", str(graded.root), "--zip"]) == 0
+    with zipfile.ZipFile(graded.root / "feedback_to_hand_out" / "ada.zip") as file:
+        assert file.namelist() == [f"{DETACH}.html"] and b"my_own_idea" in file.read(f"{DETACH}.html")
+
+
+def test_many_pages_are_written_by_several_processes_and_are_the_same(graded, monkeypatch):
+    alone = {file.student: page(graded, file.student) for file in feedback(graded, DETACH)}
+    monkeypatch.setattr("course_utils.classroom.books.feedback.WORTH_A_PROCESS", 1)
+    monkeypatch.setattr("course_utils.classroom.books.feedback.os.cpu_count", lambda: 2)
+    files = feedback(graded, DETACH)
+    assert [(file.student, file.withheld) for file in files] == [("ada", ""), ("grace", "")]
+    assert {file.student: page(graded, file.student) for file in files} == alone
 
 
 def test_without_a_grade_there_is_no_feedback(course, capsys):
@@ -181,7 +252,7 @@ def test_markdown_cards_and_tables_look_as_before(graded):
     rewrite(
         graded, "ada", lambda cells, order: cells["snapshot-check"]["outputs"][0]["data"].update({"text/html": card})
     )
-    feedback(graded, DETACH)
+    feedback(graded, DETACH, whole=True)
     shown = str(body(graded, "ada"))
     for part in (
         "<blockquote>\n<p><em>quoted</em> <code>a &lt; b</code> $a &lt; b$</p>\n</blockquote>",
@@ -238,10 +309,10 @@ def test_a_page_that_nbgrader_cannot_write_costs_the_others_nothing(graded, caps
     old.parent.mkdir(parents=True)
     old.write_text("of another day")
     ada, grace = feedback(graded, DETACH)
-    assert ada.withheld.startswith("nbgrader could not write it: ") and not old.exists()
+    assert ada.withheld == f"{DETACH}.ipynb in autograded/ is no notebook; grade it again." and not old.exists()
     assert not grace.withheld and grace.path.exists()
     assert main(["feedback", "--course", str(graded.root), DETACH]) == 1
-    assert "ada: withheld, because nbgrader could not write it: " in capsys.readouterr().out
+    assert f"ada: withheld, because {DETACH}.ipynb in autograded/ is no notebook" in capsys.readouterr().out
 
 
 def test_every_name_gets_its_page(course):
@@ -255,7 +326,8 @@ def test_every_name_gets_its_page(course):
         assert all(file.path.exists() and not file.withheld for file in files)
     hand_in(course, "a[b]", DETACH)
     grade(course, [DETACH], Here())
-    files = {file.student: file.withheld for file in feedback(course, DETACH)}
+    assert not [file.withheld for file in feedback(course, DETACH) if file.withheld]
+    files = {file.student: file.withheld for file in feedback(course, DETACH, whole=True)}
     assert files.pop("a[b]").startswith("nbgrader could not write it: ")
     assert files == dict.fromkeys(names, "")
 
@@ -293,7 +365,8 @@ def test_no_cell_of_an_export_is_a_formula(name, course, tmp_path):
         if path.suffix == ".csv":
             text = path.read_text(encoding="utf-8")
             heading, *rows = csv.reader(io.StringIO(text, newline=""))
-            assert rows and "\r" not in text and {len(row) for row in rows} == {len(heading)}
+            assert (rows or path.stem == "alike") and "\r" not in text
+            assert {len(row) for row in rows} <= {len(heading)}
             for cell in (cell for row in rows for cell in row):
                 assert re.fullmatch(r"-?[\d.]+", cell) or cell.lstrip()[:1] not in tuple("=+-@\uff1d"), cell
     with open(tmp_path / "outcomes.csv", newline="", encoding="utf-8") as file:
@@ -308,6 +381,7 @@ def test_outcomes_and_misunderstandings_are_exported(graded, tmp_path):
     assert rows["ada", "snapshot"]["outcome"] == "wrong"
     assert rows["ada", "snapshot"]["misconceptions"] == "detach() makes a copy"
     assert rows["grace", "snapshot"]["earned"] == "1"
+    assert (rows["grace", "written"]["earned"], rows["grace", "written"]["by_hand"]) == ("", "to mark")
     with open(tmp_path / "misunderstood.csv", newline="") as file:
         first = next(csv.DictReader(file))
     assert first == {
@@ -323,13 +397,122 @@ def test_outcomes_and_misunderstandings_are_exported(graded, tmp_path):
     assert "snapshot: 1 of 2 passed; detach() makes a copy (1)." in (tmp_path / f"{DETACH}.txt").read_text()
 
 
+def table(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def marked(course):
+    """Ada wholly marked, with a penalty; bob to be marked; cy without a submission; 05_no_grad by ada alone."""
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
+    course = ClassFolder(course.root)
+    with course.gradebook() as gradebook:
+        gradebook.add_student("ada", first_name="Ada", last_name="Lovelace", email="ada@example.org")
+        gradebook.add_student("cy")
+        gradebook.update_or_create_assignment("05_no_grad", duedate="2027-03-01 12:00:00 UTC")
+    hand_in(course, "ada", DETACH, {"snapshot": "x", "mean_loss": "# outcome: partial", "written": "Because."})
+    hand_in(course, "bob", DETACH, {"snapshot": "# outcome: wrong\n# misconception: one", "written": "Why not."})
+    hand_in(course, "ada", "05_no_grad", timestamp="2027-03-01 13:00:00 UTC")
+    grade(course, [DETACH, "05_no_grad"], Here())
+    with course.gradebook() as gradebook:
+        found = gradebook.find_grade("detach-written", DETACH, DETACH, "ada")
+        found.manual_score, found.needs_manual_grade = 1.5, False
+        gradebook.db.commit()
+    return course
+
+
+def test_there_is_a_row_for_each_student_in_which_nothing_missing_or_unmarked_is_a_nought(marked, tmp_path):
+    export(marked, [DETACH, "05_no_grad"], tmp_path)
+    rows = {row.pop("student"): list(row.values()) for row in table(tmp_path / "students.csv")}
+    assert rows == {
+        "ada": ["Lovelace", "Ada", "ada@example.org", "3.5", "0", "3.5", "24", "0", "0"],
+        "bob": ["", "", "", "to mark", "missing", "0", "24", "1", "1"],
+        "cy": ["", "", "", "missing", "missing", "0", "24", "2", "0"],
+    }
+    rows = table(tmp_path / "moodle.csv")
+    moodle = {row["Username"]: (row["Email address"], row[DETACH], row["05_no_grad"]) for row in rows}
+    assert moodle == {"ada": ("ada@example.org", "3.5", "0"), "bob": ("", "", ""), "cy": ("", "", "")}
+    possible, *canvas = table(tmp_path / "canvas.csv")
+    assert (possible["Student"], possible[DETACH]) == ("Points Possible", "12")
+    assert [(row["Student"], row["SIS Login ID"], row[DETACH]) for row in canvas] == [
+        ("Lovelace, Ada", "ada", "3.5"),
+        ("bob", "bob", ""),
+        ("cy", "cy", ""),
+    ]
+
+
+def test_statistics_say_how_hard_each_exercise_was(marked, tmp_path):
+    export(marked, [DETACH], tmp_path)
+    rows = {row.pop("exercise"): list(row.values())[1:] for row in table(tmp_path / "statistics.csv")}
+    assert rows[""] == ["2", "2", "1", "0", "3.5", "3.5", "12", "0.2917"]
+    assert rows["snapshot"] == ["2", "2", "2", "1", "0.5", "0.5", "1", "0.5"]
+    assert rows["mean_loss"] == ["2", "1", "1", "0", "1", "1", "2", "0.5"]
+    assert rows["written"] == ["2", "2", "1", "0", "1.5", "1.5", "2", "0.75"]
+    assert rows["predicted_edit"] == ["2", "0", "0", "0", "", "", "2", ""]
+
+
+def test_an_anonymous_export_names_nobody(marked, tmp_path, capsys):
+    assert main(["export", "--course", str(marked.root), "--anonymous"]) == 0
+    folder = marked.root / "export_anonymous"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix != ".png"}
+    assert "moodle.csv" not in texts and "canvas.csv" not in texts
+    for name, text in texts.items():
+        for secret in ("ada", "Lovelace", "bob", "example.org", "2027-03-01 13"):
+            assert not re.search(rf"\b{secret}\b", text), (name, secret)
+    numbers = {row["student"] for row in table(folder / "students.csv")}
+    assert numbers == {"student 1", "student 2", "student 3"}
+    assert {row["student"] for row in table(folder / "outcomes.csv")} < numbers
+
+
+LONG = """
+def snapshot(x):
+    held = []
+    for number in range(3):
+        held.append(x.detach().clone() * number)
+    if len(held) > 2 and torch.is_grad_enabled():
+        return sum(held[1:], held[0]) / 3
+    with torch.no_grad():
+        return torch.stack([h + 0 for h in held]).sum(0) / 3
+"""
+OTHER = """
+def snapshot(x):
+    copied = torch.empty_like(x, requires_grad=False)
+    try:
+        copied.copy_(x.data)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+    assert copied.shape == x.shape
+    return {"value": copied}.get("value", None)
+"""
+
+
+def test_pairs_that_are_alike_beyond_the_lesson_are_listed(course, tmp_path):
+    renamed = re.sub("held", "kept", LONG).replace("number", "i").replace("range(3)", "range(4)") + "\n# mine\n"
+    for student, answer in (("ada", LONG), ("bob", renamed), ("cy", OTHER), ("dee", "def snapshot(x):\n    return x")):
+        hand_in(course, student, DETACH, {"snapshot": answer})
+    for student in ("eve", "finn"):
+        hand_in(course, student, DETACH)
+    grade(course, [DETACH], Here())
+    export(course, [DETACH], tmp_path)
+    (pair,) = table(tmp_path / "alike.csv")
+    assert (pair["one"], pair["other"], pair["alike"]) == ("ada", "bob", "100%")
+
+
+def test_what_many_have_found_makes_nobody_alike():
+    pieces = {f"s{number}": frozenset(range(40)) for number in range(100)}
+    assert alike(pieces, frozenset()) == []
+    pair = {"a": frozenset(range(100, 120)), "b": frozenset(range(100, 125))}
+    assert [(found.one, found.other) for found in alike(pieces | pair, frozenset(range(40)))] == [("a", "b")]
+    assert alike(pair, frozenset(range(100, 120))) == []
+
+
 def test_an_assignment_that_nobody_handed_in_has_no_figure(course):
     assert main(["export", "--course", str(course.root), DETACH]) == 0
     assert sorted(path.name for path in (course.root / "export").iterdir()) == [
-        "grades.csv",
-        "misunderstood.csv",
-        "misunderstood.md",
-        "outcomes.csv",
+        *("alike.csv", "canvas.csv", "grades.csv", "misunderstood.csv", "misunderstood.md", "moodle.csv"),
+        *("outcomes.csv", "statistics.csv", "students.csv"),
     ]
 
 

@@ -148,11 +148,82 @@ def test_a_mark_that_a_person_gave_outlives_grading_again(course, here):
         gradebook.db.commit()
     grade(course, [DETACH], here)
     assert marks(course, "ada")["written"] == (None, 2.0, False), "nothing changed, so nothing was entered"
-    grade(course, [DETACH], here, again=True)
-    assert marks(course, "ada")["stop_gradient_round"] == (None, 1.5, True)
-    assert marks(course, "ada")["written"] == (None, 2.0, True)
+    outcomes = grade(course, [DETACH], here, again=True)
+    assert marks(course, "ada")["stop_gradient_round"] == (None, 1.5, False), "the answer is the same"
+    assert marks(course, "ada")["written"] == (None, 2.0, False)
+    assert "1.5 by hand" in class_table(DETACH, outcomes[0].rows) and row(outcomes, "ada").remarks == ()
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(DETACH, "ada").score == 4.0
+
+
+def give(course, student, name, score):
+    """Marks an answer as the Formgrader does."""
+    with course.gradebook() as gradebook:
+        found = gradebook.find_grade(f"detach-{name}", DETACH, DETACH, student)
+        found.manual_score, found.needs_manual_grade = score, False
+        gradebook.db.commit()
+
+
+def test_a_mark_is_kept_while_the_answer_is_the_same_and_said_where_it_is_not(course, here):
+    hand_in(course, "ada", DETACH, {"written": "Because."})
+    grade(course, [DETACH], here)
+    give(course, "ada", "written", 2.0)
+    release = course.notebook("release", DETACH)
+    release.write_text(release.read_text().replace("memory", "memmory", 1))  # a typo mended, the other way round
+    here.graded.clear()
+    grade(course, [DETACH], here)
+    assert here.graded and marks(course, "ada")["written"] == (None, 2.0, False)
+    hand_in(course, "ada", DETACH, {"written": "Because.", "snapshot": "x = 1"})
+    grade(course, [DETACH], here)
+    assert marks(course, "ada")["written"] == (None, 2.0, False), "another answer is another answer's business"
+    hand_in(course, "ada", DETACH, {"written": "Because of the graph.", "snapshot": "x = 1"})
+    outcomes = grade(course, [DETACH], here)
+    assert marks(course, "ada")["written"] == (None, 2.0, True)
+    (said,) = row(outcomes, "ada").remarks
+    assert said.startswith("The answer to written is another than the one that got 2 points by hand")
+    for _ in range(2):
+        (line,) = [x for x in class_table(DETACH, outcomes[0].rows).splitlines() if x.startswith("ada")]
+        assert line.endswith("2? by hand") and line.split()[1] == "3+?"
+        outcomes = grade(course, [DETACH], here, again=True)
+    give(course, "ada", "written", 1.0)
+    (line,) = [x for x in class_table(DETACH, grade(course, [DETACH], here)[0].rows).splitlines() if x[:3] == "ada"]
+    assert line.endswith("1 by hand") and line.split()[1] == "2"
+
+
+def test_every_command_says_what_is_still_to_mark(course, here, capsys, monkeypatch):
+    for student in ("ada", "bob"):
+        hand_in(course, student, DETACH, {"written": "Because.", "snapshot": "# outcome: review by hand"})
+    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
+    give_to = ["still to mark: 4 (detach-snapshot-check 2, detach-written 2)"]
+    for command in ("grade", "feedback", "export"):
+        assert main([command, "--course", str(course.root), DETACH]) == 0
+        assert capsys.readouterr().out.endswith(f"\n{DETACH}: {give_to[0]}\n")
+    for student in ("ada", "bob"):
+        give(course, student, "written", 2.0)
+        give(course, student, "snapshot-check", 0.5)
+    assert main(["export", "--course", str(course.root), DETACH]) == 0
+    assert "still to mark" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["grade", "feedback", "export"])
+def test_penalties_follow_marks_and_deadlines_at_every_command(command, course, monkeypatch):
+    with open(course.root / "nbgrader_config.py", "a") as settings:
+        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
+    course = ClassFolder(course.root)
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
+    for student in ("ada", "bob"):
+        answers = {"snapshot": "x", "written": "Because."}
+        hand_in(course, student, DETACH, answers, timestamp="2027-03-01 13:30:00 UTC")
+    grade(course, [DETACH], Here())
+    give(course, "ada", "written", 2.0)
+    with course.gradebook() as gradebook:
+        gradebook.grant_extension(DETACH, "bob", hours=2)
+    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: Here())
+    assert main([command, "--course", str(course.root), DETACH]) == 0
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(DETACH, "ada").late_submission_penalty == 3.0
+        assert not gradebook.find_submission(DETACH, "bob").late_submission_penalty
 
 
 def test_a_gradebook_that_does_not_know_a_graded_cell_is_left_as_it_was(course):
@@ -520,6 +591,78 @@ def test_what_is_no_time_is_told_in_one_line(text, course, here):
         assert gradebook.find_submission(DETACH, "ada").timestamp is None
 
 
+# --------------------------------------------------------------------------------------------- everything is named
+
+
+def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(course, here, capsys, monkeypatch):
+    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
+    with course.gradebook() as gradebook:
+        for student in ("ada", "bob", "cy", "finn"):
+            gradebook.add_student(student)
+    hand_in(course, "ada", DETACH)
+    hand_in(course, "ada", DETACH, {"snapshot": "x"}, name=f"{DETACH} (1).ipynb")
+    hand_in(course, "ann", DETACH)  # who is on no list
+    for place in (
+        "bob/03_Detach/03_detach.ipynb",
+        "cy/03_detach.ipynb",
+        "dee/03_detach/answers/03_detach.ipynb",
+        "eve/03_detach/03_detach.zip",
+        "fay/project/x.txt",
+        "gus.zip",
+        "hal/.DS_Store",
+    ):
+        path = course.root / "submitted" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"{}")
+    assert main(["grade", "--course", str(course.root), DETACH]) == 0
+    printed = capsys.readouterr().out
+    also, passed = (printed.partition(f"\n{title}:\n")[2] for title in ("Also", "Handed in, and passed over"))
+    assert f"  ada: Beside {DETACH}.ipynb lies {DETACH} (1).ipynb, which was not graded; if one" in also
+    assert "  ann: Not on your list of students" in also and "finn" not in also
+    assert passed.split("\n\n")[0].splitlines() == [
+        "  bob/03_Detach: no assignment is called so; rename the folder to 03_detach.",
+        "  cy/03_detach.ipynb: a file beside the assignments' folders; move it to 03_detach/.",
+        "  dee/03_detach/answers: a notebook in a folder within the folder; move it up, to 03_detach/03_detach.ipynb.",
+        "  eve/03_detach/03_detach.zip: an archive is not opened; unpack it, so that 03_detach.ipynb lies in "
+        "03_detach/.",
+        "  fay/project: no assignment is called so; nothing in it is graded.",
+        "  gus.zip: a file where students' folders lie; an archive is not opened; unpack it to STUDENT/ASSIGNMENT/, "
+        "or use nbgrader zip_collect.",
+    ]
+    assert main(["grade", "--course", str(course.root), DETACH]) == 0
+    assert "Not on your list" not in capsys.readouterr().out, "it is said when they are entered"
+
+
+def test_a_class_without_a_list_has_no_strangers(course, here):
+    hand_in(course, "ada", DETACH)
+    grade(course, [DETACH], here)
+    hand_in(course, "bob", DETACH)
+    assert course.strangers() == set()
+    assert row(grade(course, [DETACH], here), "bob").remarks == ()
+
+
+@pytest.mark.parametrize("command", ["grade", "feedback"])
+def test_a_student_whom_nobody_knows_is_refused_with_those_who_are_like_it(command, course, here, capsys):
+    hand_in(course, "ada", DETACH)
+    grade(course, [DETACH], here)
+    assert main([command, "--course", str(course.root), "--student", "adda"]) == 1
+    said = capsys.readouterr().err
+    assert "Nobody is called adda." in said and said.endswith("Try: --student ada\n")
+
+
+def test_what_cannot_be_read_waits_for_a_person_and_the_student_is_told_why(course, here):
+    put(course, "eve", DETACH, b"{")
+    outcomes = grade(course, [DETACH], here)
+    assert set(marks(course, "eve").values()) == {(None, None, True)}
+    with course.gradebook() as gradebook:
+        comments = [comment.comment for comment in gradebook.find_submission(DETACH, "eve").notebooks[0].comments]
+    (said,) = filter(None, comments)
+    assert said.startswith("Your file could not be read. ") and said.endswith("Ask your teacher to look at it.")
+    hand_in(course, "eve", DETACH, {"snapshot": "x"})
+    outcomes = grade(course, [DETACH], here)
+    assert marks(course, "eve")["snapshot"] == (1.0, None, False) and outcomes[0].complete
+
+
 # --------------------------------------------------------------------------------------------------------------- table
 
 
@@ -530,14 +673,17 @@ def test_everybody_is_in_the_table_and_no_nought_stands_alone(course, here):
         hand_in(course, outcome.replace(" ", "-"), DETACH, {"snapshot": f"# outcome: {outcome}"})
     put(course, "broken", DETACH, b"{")
     table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
-    lines = {line.split()[0]: line for line in table.splitlines() if line.strip()}
+    lines = {line.split()[0]: line for line in reversed(table.splitlines()) if line.strip()}
     assert lines["absent"].endswith("no submission")
-    assert lines["broken"].count("0 unreadable") == 6
+    assert lines["broken"].count("? unreadable") == 6
     for outcome in OUTCOMES:
         line = lines[outcome.replace(" ", "-")]
-        assert {"passed": "1 passed", "partial": "0.5 partial", "review by hand": "? by hand"}.get(
-            outcome, f"0 {outcome}"
-        ) in line
+        assert {
+            "passed": "1 passed",
+            "partial": "0.5 partial",
+            "review by hand": "? by hand",
+            "unreadable": "? unreadable",
+        }.get(outcome, f"0 {outcome}") in line
     for line in table.splitlines():
         assert "0" not in re.split(r"\s{2,}", line)[2:], line
     assert f"{DETACH}: 10 graded (10 now, 0 unchanged), 1 without a submission" in table
@@ -547,9 +693,11 @@ def test_everybody_is_in_the_table_and_no_nought_stands_alone(course, here):
 def test_reviews_and_repairs_stand_below_by_name(course, here):
     hand_in(course, "ada", DETACH, {"snapshot": "# look: cell snapshot walks frames"})
     hand_in(course, "bob", DETACH, name="x.ipynb")
-    table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
-    assert "Look at these by hand:\n  ada: cell snapshot walks frames" in table
-    assert f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was graded in its place." in table
+    rows = grade(course, [DETACH], here)[0].rows
+    assert "Look at these by hand:\n  ada: cell snapshot walks frames" in class_table(DETACH, rows)
+    assert "Put right before grading: 1 harmless things, 1 students; --verbose lists them" in class_table(DETACH, rows)
+    said = f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was graded in its place."
+    assert said in class_table(DETACH, rows, verbose=True)
 
 
 def test_notes_are_no_accusation(course):

@@ -42,6 +42,11 @@ def order(result):
     return [cell["id"] for cell in result.notebook["cells"]]
 
 
+def test_the_notebook_of_another_assignment_is_called_that():
+    with pytest.raises(Unreadable, match="This is the notebook of another assignment, whose cells are called 'no_grad"):
+        rebuild(read_released(released()), Notebook("05_no_grad").solve().bytes(), LARGEST_BYTES)
+
+
 def test_an_untouched_notebook_comes_back_as_it_was_released():
     result = rebuilt(released().encode())
     assert json.dumps(result.notebook) == json.dumps(json.loads(released()) | {"cells": result.notebook["cells"]})

@@ -1,13 +1,18 @@
-"""Feedback for students: nbgrader's HTML of the graded notebooks, looked through before it goes out (``feedback``)."""
+"""Feedback for students, a page each, looked through before it goes out (``feedback``)."""
 
 from __future__ import annotations
 
 import html
+import io
+import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -15,12 +20,16 @@ from nbformat import NotebookNode
 from course_utils.authoring.files import read
 from course_utils.authoring.rules_outputs import visible_text
 from course_utils.base.files import write_whole
+from course_utils.classroom.books.kept import kept
+from course_utils.classroom.books.marks import comments_in, marks_in
+from course_utils.classroom.books.page import Sheet, page, summary
 from course_utils.classroom.course.create import CHECKOUT
-from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.course.folder import HIDDEN_TESTS, ClassFolder
 from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.course.release import last_words
 
 TELLTALE = 12  # characters without blanks; shorter lines of a solution, such as "returnx", give nothing away
+WORTH_A_PROCESS = 200  # pages that take as long as starting one more process
 
 
 @dataclass(frozen=True)
@@ -38,12 +47,21 @@ class Feedback:
     names: tuple[str, ...] = ()
 
 
-def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ()) -> list[Feedback]:
+def feedback(
+    course: ClassFolder, assignment: str, students: Sequence[str] = (), *, whole: bool = False
+) -> list[Feedback]:
     """Writes ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html`` anew for everybody who was graded.
 
     Each file is then looked through. Places on the teacher's machine are taken out of tracebacks. A file that holds a
-    line of a solution, which the student did not write and was not given, is deleted and named. One that nbgrader could
-    not write is named, too. Where ``students`` are named, it is for them alone.
+    line of a solution or of a hidden test, which neither its student nor its teacher wrote into it and which was not
+    given, is deleted and named. One that could not be written is named, too.
+
+    Args:
+        course: the course folder.
+        assignment: a released one.
+        students: for them alone; for everybody where it is empty.
+        whole: whether the whole lesson is printed again, by nbgrader itself, behind the first page. It takes some
+            twenty times as long.
 
     Raises:
         ValueError: nothing of the assignment is graded yet.
@@ -60,35 +78,131 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
             )
         for student in graded:
             _page(course, assignment, student).unlink(missing_ok=True)  # what lies there afterwards is new
-        for pattern in map(_pattern, graded) if students else ["*"]:
-            course.api.generate_feedback(assignment, pattern)
-        given = _squeezed(" ".join(cell.source for cell in read(course.notebook("release", assignment)).cells))
-        solution = solution_lines(read(course.notebook("source", assignment)))
-        secrets = {_squeezed(line): line for line in solution if _squeezed(line) not in given}
+        if whole:
+            for pattern in map(_pattern, graded) if students else ["*"]:
+                course.api.generate_feedback(assignment, pattern)
+        released = read(course.notebook("release", assignment))
+        given = _squeezed(" ".join(cell.source for cell in released.cells))
+        secret = [*solution_lines(read(course.notebook("source", assignment))), *_hidden_lines(course, assignment)]
+        secrets = {_squeezed(line): line for line in secret if _squeezed(line) not in given}
         names = [name for name in course.students() if _squeezed(name) not in given]
-        return [_look_through(course, assignment, student, secrets, names) for student in graded]
+        shown = places(course)
+        jobs = [
+            _Job(student, _page(course, assignment, student), sheet, whole, secrets, names, shown)
+            for student, sheet in _sheets(course, assignment, graded)
+        ]
+        workers = min(os.cpu_count() or 1, len(jobs) // WORTH_A_PROCESS)
+        if workers < 2:
+            written = [_write(job) for job in jobs]
+        else:
+            with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+                written = list(pool.map(_write, jobs, chunksize=max(1, WORTH_A_PROCESS // 8)))
+        # Once more, for its own log alone.
+        return [_told(course, assignment, file) if not file.path.is_file() else file for file in written]
 
 
-def _look_through(
-    course: ClassFolder, assignment: str, student: str, secrets: dict[str, str], names: Iterable[str]
-) -> Feedback:
-    path = _page(course, assignment, student)
-    if not path.is_file():  # once more, for its own log alone
-        result = course.api.generate_feedback(assignment, _pattern(student))
-        if not result["success"]:
-            return Feedback(student, path, f"nbgrader could not write it: {last_words(result)}")
-    text = path.read_text(encoding="utf-8")
-    clean = without_places(text, places(course))
-    if clean != text:
-        write_whole(path, clean)
-    own = " ".join(cell.source for cell in read(course.notebook("autograded", assignment, student)).cells)
-    shown = _squeezed(re.sub(r"<[^<>]*>", "", re.sub(r"<(style|script)\b.*?</\1>", "", clean, flags=re.DOTALL)))
-    for squeezed, line in secrets.items():
-        if squeezed in shown and squeezed not in _squeezed(own):
-            path.unlink()
-            return Feedback(student, path, f"it shows a line of the solution: {line}")
-    words = set(re.findall(r"[\w.@-]+", visible_text(clean))) - set(re.findall(r"[\w.@-]+", own))
-    return Feedback(student, path, names=tuple(name for name in names if name != student and name in words))
+@dataclass(frozen=True)
+class _Job:
+    """One page to write: everything that it is made of, and what must not stand in it."""
+
+    student: str
+    path: Path
+    sheet: Sheet | str
+    whole: bool
+    secrets: Mapping[str, str]
+    names: Sequence[str]
+    places: Mapping[str, str]
+
+
+def _sheets(course: ClassFolder, assignment: str, students: Sequence[str]) -> Iterator[tuple[str, Sheet | str]]:
+    """Each student with what the page is made of; or with why there is none."""
+    with course.gradebook() as gradebook:
+        marks, comments = marks_in(gradebook.db, assignment), comments_in(gradebook.db, assignment)
+        late = {
+            found.student_id: (found.late_submission_penalty or 0.0, found.total_seconds_late / 3600)
+            for found in gradebook.assignment_submissions(assignment)
+        }
+    for student in students:
+        result = kept(course.report(assignment, student))
+        notebook = course.notebook("autograded", assignment, student).read_text(encoding="utf-8")
+        try:
+            json.loads(notebook)["cells"]
+        except (ValueError, KeyError, TypeError):
+            yield student, f"{assignment}.ipynb in autograded/ is no notebook; grade it again."
+            continue
+        if result is None:
+            yield student, "it was not graded by this command, which keeps what a page is made of; grade it here."
+            continue
+        report = replace(result.report, notebook=notebook)
+        yield student, Sheet(report, marks.get(student, {}), comments.get(student, {}), *late.get(student, (0.0, 0.0)))
+
+
+def _write(job: _Job) -> Feedback:
+    """Writes a page, or what is to stand before nbgrader's, and looks it through."""
+    if isinstance(job.sheet, str):
+        job.path.unlink(missing_ok=True)
+        return Feedback(job.student, job.path, job.sheet)
+    if not job.whole:
+        text = page(job.sheet)
+    elif job.path.is_file():
+        before, body, after = job.path.read_text(encoding="utf-8").partition("<body>")
+        text = f'{before}{body}<div class="container">{summary(job.sheet)}</div>{after}'
+    else:
+        return Feedback(job.student, job.path)
+    text = without_places(text, job.places)
+    own = " ".join("".join(cell["source"]) for cell in json.loads(job.sheet.report.notebook)["cells"])
+    own += " ".join(job.sheet.comments.values())
+    shown = _squeezed(re.sub(r"<[^<>]*>", "", re.sub(r"<(style|script)\b.*?</\1>", "", text, flags=re.DOTALL)))
+    squeezed_own = _squeezed(own)
+    for squeezed, line in job.secrets.items():
+        if squeezed in shown and squeezed not in squeezed_own:
+            job.path.unlink(missing_ok=True)
+            return Feedback(job.student, job.path, f"it shows a line of the solution, or of a hidden test: {line}")
+    job.path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(job.path, text)
+    words = set(re.findall(r"[\w.@-]+", visible_text(text))) - set(re.findall(r"[\w.@-]+", own))
+    return Feedback(
+        job.student, job.path, names=tuple(name for name in job.names if name != job.student and name in words)
+    )
+
+
+def _told(course: ClassFolder, assignment: str, file: Feedback) -> Feedback:
+    if file.withheld:
+        return file
+    result = course.api.generate_feedback(assignment, _pattern(file.student))
+    why = last_words(result) if not result["success"] else "it wrote none."
+    file.path.unlink(missing_ok=True)
+    return Feedback(file.student, file.path, f"nbgrader could not write it: {why}")
+
+
+def _hidden_lines(course: ClassFolder, assignment: str) -> Iterator[str]:
+    for cell in json.loads(course.to_grade(assignment))["cells"]:
+        for line in cell["metadata"].get(HIDDEN_TESTS, "").splitlines():
+            if len(_squeezed(line)) >= TELLTALE and "HIDDEN TESTS" not in line:
+                yield line.strip()
+
+
+def hand_out(course: ClassFolder, assignments: Sequence[str], folder: Path, as_zips: bool) -> str:
+    """Copies the pages that are there into a folder: ``ASSIGNMENT/STUDENT.html``, or one ``STUDENT.zip`` with a page an
+    assignment. Returns what it wrote, in words."""
+    pages: dict[str, dict[str, Path]] = {}
+    for assignment in assignments:
+        for student in course.submitters(assignment):
+            if (path := _page(course, assignment, student)).is_file():
+                pages.setdefault(student, {})[assignment] = path
+    for student, found in pages.items():
+        if as_zips:
+            content = io.BytesIO()
+            with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+                for assignment, path in found.items():
+                    file.write(path, f"{assignment}.html")
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / f"{student}.zip", content.getvalue())
+            continue
+        for assignment, path in found.items():
+            (folder / assignment).mkdir(parents=True, exist_ok=True)
+            write_whole(folder / assignment / f"{student}.html", path.read_bytes())
+    return f"{len(pages)} zips" if as_zips else f"{sum(map(len, pages.values()))} files"
 
 
 def _page(course: ClassFolder, assignment: str, student: str) -> Path:
@@ -127,7 +241,7 @@ def places(course: ClassFolder) -> dict[str, str]:
     return {place: found[place] for place in sorted(found, key=len, reverse=True) if len(place) > 1}
 
 
-def without_places(text: str, names: dict[str, str]) -> str:
+def without_places(text: str, names: Mapping[str, str]) -> str:
     """The HTML with every such place, as a whole part of a path, replaced by its name."""
     for place, name in names.items():
         for form in {place, html.escape(place)}:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 from nbformat import NotebookNode, from_dict
 
 from course_utils.classroom.books.ledger import Ledger, Marks, Unusable, notebook_of
+from course_utils.classroom.books.marks import answers, marks_in
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
 
@@ -62,16 +65,42 @@ class Books:
             OSError: the notebook cannot be written.
         """
         marks = _marks(report, timestamp)
-        self._ledger.enter(marks)
         notebook = self.course.notebook("autograded", report.assignment, report.student)
+        found = marks_in(self._ledger.gradebook.db, report.assignment, report.student)
+        marked = {name: mark.given for name, mark in found.get(report.student, {}).items() if mark.given is not None}
+        stale = self._answered_anew(notebook, report) & marked.keys()
+        self._ledger.enter(replace(marks, changed=stale))
+        if stale:
+            self._ledger.commit()  # before what was marked is written over
         notebook.parent.mkdir(parents=True, exist_ok=True)
         self._write(notebook, report.notebook)
+        names = {result.grade_id: result.exercise for result in report.exercises}
+        said = [
+            f"The answer to {names[name]} is another than the one that got {marked[name]:g} points by hand; "
+            "mark it again in the Formgrader, or press Resolve."
+            for name in names
+            if name in stale
+        ]
         if marks.timestamp:
             self._write(notebook.with_name("timestamp.txt"), timestamp + "\n")
-            return ()
+            return tuple(said)
         notebook.with_name("timestamp.txt").unlink(missing_ok=True)
         strange = f"timestamp.txt does not hold a time but {timestamp[:40]!r}; nobody knows whether it was late."
-        return (strange,) if timestamp else ()
+        return (*said, strange) if timestamp else tuple(said)
+
+    def _answered_anew(self, notebook: Path, report: Report) -> frozenset[str]:
+        try:
+            before = answers(notebook.read_text(encoding="utf-8"))
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ):  # none was there, or nbgrader's own is broken
+            return frozenset()
+        now = answers(report.notebook)
+        return frozenset(name for name, text in now.items() if before.get(name, text) != text)
 
     def holds(self, report: Report, timestamp: str) -> bool:
         """Whether all that ``enter`` would write is there, and what it wrote was committed."""
@@ -133,19 +162,35 @@ class Books:
         os.replace(part, path)
 
 
+def settle(course: ClassFolder, assignments: Iterable[str]) -> list[str]:
+    """Sets late penalties anew, as marks and deadlines are now. Returns what the gradebook refused, a line each."""
+    with Books(course) as books:
+        for assignment in assignments:
+            books.apply_penalties(assignment)
+    return [
+        f"{assignment}: {student}: no late penalty: {error}" for (assignment, student), error in books.refused.items()
+    ]
+
+
 def _marks(report: Report, timestamp: str) -> Marks:
     from nbgrader.utils import compute_checksum, determine_grade
 
     scores = {
-        result.grade_id: None if result.outcome == "review by hand" else result.earned for result in report.exercises
+        result.grade_id: None if result.outcome in ("review by hand", "unreadable") else result.earned
+        for result in report.exercises
     }
-    comments = {}
+    comments: dict[str, str | None] = {}
+    unreadable = next((result.text for result in report.exercises if result.outcome == "unreadable"), "")
     for values in json.loads(report.notebook)["cells"]:
         if values["metadata"].get("nbgrader", {}).get("solution"):
             # Attachments and outputs, which may be anything, are left out.
             kept = {"cell_type": values["cell_type"], "metadata": values["metadata"]}
             cell = from_dict({**kept, "source": "".join(values["source"])})
             grading = cell.metadata.nbgrader
+            if unreadable:
+                why = f"Your file could not be read. {unreadable.partition(': ')[2]} Ask your teacher to look at it."
+                comments[grading.grade_id] = None if comments else why
+                continue
             comments[grading.grade_id] = "No response." if grading.get("checksum") == compute_checksum(cell) else None
             if grading.grade_id in scores:  # a written answer: 0 where it is untouched, else a person's to mark
                 scores[grading.grade_id] = determine_grade(cell)[0]

@@ -35,6 +35,7 @@ class Marks:
         timestamp: when it was handed in, in UTC; None where that is not known.
         scores: graded cell -> automatic score; None where a person has to give one.
         comments: solution cell -> automatic comment, None for none.
+        changed: the graded cells whose answer is another than the one that lay there to be marked.
     """
 
     student: str
@@ -42,6 +43,7 @@ class Marks:
     timestamp: datetime | None
     scores: Mapping[str, float | None]
     comments: Mapping[str, str | None]
+    changed: frozenset[str] = frozenset()
 
 
 class Unusable(ValueError):
@@ -165,8 +167,10 @@ class Ledger:
         for grade in notebook.grades:
             if grade.name in marks.scores:
                 grade.auto_score = marks.scores[grade.name]
-                # As nbgrader has it: a mark that a person gave stays, and asks to be looked at again.
-                grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
+                if grade.manual_score is None:
+                    grade.needs_manual_grade = grade.auto_score is None
+                elif grade.name in marks.changed:  # the mark stays, and asks to be looked at again
+                    grade.needs_manual_grade = True
         for comment in notebook.comments:
             if comment.name in marks.comments:
                 comment.auto_comment = marks.comments[comment.name]

@@ -43,7 +43,7 @@ def count(reports: Iterable[Report]) -> list[ExerciseCounts]:
     found: dict[tuple[str, str], list[ExerciseResult]] = {}
     for report in reports:
         for result in report.exercises:
-            if result.grade_id.endswith("-check"):
+            if not result.by_hand:
                 found.setdefault((report.assignment, result.exercise), []).append(result)
     return [_counts(assignment, exercise, results) for (assignment, exercise), results in found.items()]
 

@@ -55,7 +55,7 @@ class _Renderer(IPythonRenderer):
 
 
 @pass_context
-def markdown(context: Context, source: str) -> str:
+def markdown(context: Context | dict[str, Any], source: str) -> str:
     """Jinja's filter ``markdown2html``: as nbconvert's own, with only the HTML that shows something."""
     cell = context.get("cell", {})
     if cell and cell.metadata.get(AS_IT_IS) and source == cell.source:

@@ -7,6 +7,7 @@ Every path and setting comes from nbgrader's own configuration, so that a course
 from __future__ import annotations
 
 import glob
+import json
 import logging
 import os
 import re
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from nbgrader.apps.api import NbGraderAPI
 
 CONFIG = "nbgrader_config.py"
+HIDDEN_TESTS = "hidden_tests"  # metadata of a check cell on its way to whoever grades
 REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
 # What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
 FILTERS = {
@@ -141,6 +143,20 @@ class ClassFolder:
             enrolled = {student.id for student in gradebook.students}
         return sorted(enrolled.union(self.submitters("*")))
 
+    def strangers(self) -> set[str]:
+        """Who handed something in and is not on the teacher's list of students, where there is one.
+
+        There is one if the gradebook holds somebody's name or address, or somebody who handed in nothing: who hands
+        something in is entered by grading it.
+        """
+        submitters = set(self.submitters("*"))
+        with self.gradebook() as gradebook:
+            known = {
+                student.id: (student.first_name, student.last_name, student.email) for student in gradebook.students
+            }
+        listed = any(name not in submitters or any(about) for name, about in known.items())
+        return submitters - known.keys() if listed else set()
+
     def submitters(self, assignment: str) -> list[str]:
         """The students who handed in this assignment, in order; ``"*"`` stands for any."""
         return [name for name, trouble in self.handed_in(assignment).items() if not trouble]
@@ -163,8 +179,23 @@ class ClassFolder:
     def submission(self, assignment: str, student: str) -> Submission:
         """What a student handed in, as it lies on disk."""
         folder = self.path("submitted", student, assignment)
-        topic = assignment.partition("_")[2] or assignment
-        return read_submission(folder, student=student, assignment=assignment, mark=f'"{topic}-')
+        names = re.findall(r'"grade_id": ("[^"]+")', self.notebook("release", assignment).read_text(encoding="utf-8"))
+        return read_submission(folder, student=student, assignment=assignment, marks=tuple(names))
+
+    def to_grade(self, assignment: str) -> str:
+        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
+        text = self.notebook("release", assignment).read_text(encoding="utf-8")
+        with self.gradebook() as gradebook:
+            found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
+            known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
+        notebook, hidden = json.loads(text), False
+        for cell in notebook["cells"]:
+            grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
+            if cell["cell_type"] == "code" and grading.get("grade") and not grading.get("solution"):
+                full = known.get(grading.get("grade_id")) or source
+                if full != source:
+                    cell["metadata"][HIDDEN_TESTS], hidden = full, True
+        return json.dumps(notebook) if hidden else text
 
     def report(self, assignment: str, student: str) -> Path:
         """Where the result of grading it is kept."""

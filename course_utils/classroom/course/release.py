@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 from course_utils.authoring.build import learner_text
 from course_utils.authoring.files import read, topic_of
-from course_utils.authoring.lint import exercises_of, lint_learner, lint_solution, report
-from course_utils.authoring.problems import Problem
+from course_utils.authoring.lint import lint_learner, report
+from course_utils.authoring.problems import Page, Problem
 from course_utils.base.errors import explain
-from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import CONFIG, ClassFolder
-
-# What a front end leaves in a file, and stored outputs: nothing of it reaches a release or a grade.
-HARMLESS = {"alternative-text", "check-output", "error", "format", "metadata", "not-comparable", "not-executed"}
-HARMLESS |= {"size", "stderr"}
+from course_utils.classroom.course.rules import RULES
 
 
 @dataclass(frozen=True)
@@ -42,15 +38,8 @@ def release(course: ClassFolder, assignment: str) -> Released:
             refuses; the message lists what to mend. Then no new release is written.
     """
     source, target = course.notebook("source", assignment), course.notebook("release", assignment)
-    automatic = {lesson.notebook: lesson.points for lesson in LESSONS}.get(source.stem, 10)
-    problems = lint_solution(
-        source,
-        name=f"source/{assignment}/{source.name}",
-        points=automatic,
-        written_points=2 if automatic else 0,
-        exercises=exercises_of(topic_of(source)),
-    )
-    _refuse(assignment, [problem for problem in problems if problem.rule not in HARMLESS])
+    page = Page(f"source/{assignment}/{source.name}", topic_of(source), read(source))
+    _refuse(assignment, [problem for rule in RULES for problem in rule(page)])
     result = course.api.generate_assignment(assignment)
     if not result["success"]:
         raise ValueError(

@@ -26,6 +26,7 @@ class Submission:
     Attributes:
         content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
         remarks: what was odd about the file, one sentence each, for the teacher.
+        left: other notebooks beside it that may be meant, one sentence each.
         timestamp: how ``timestamp.txt``, which nbgrader's collect writes, begins; empty where there is none.
     """
 
@@ -34,6 +35,7 @@ class Submission:
     content: bytes | None
     remarks: tuple[str, ...] = ()
     timestamp: str = ""
+    left: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -43,20 +45,21 @@ class Submission:
         return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -> Submission:
+def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple[str, ...]) -> Submission:
     """Reads the notebook in a submitted folder, also where the student renamed it.
 
     Args:
         folder: such as ``submitted/ada/03_detach``.
         assignment: what the notebook should be called.
-        mark: a text that every notebook of this assignment holds; tells a renamed one from another.
+        marks: texts of which every notebook of this assignment holds one; they tell a renamed one from another.
 
     Raises:
         OSError: this machine cannot read it, which is no fault of the student's.
     """
     remarks: list[str] = []
+    left: list[str] = []
     content: bytes | None = None
-    if name := _choose(folder, f"{assignment}.ipynb", mark.encode(), remarks):
+    if name := _choose(folder, f"{assignment}.ipynb", [mark.encode() for mark in marks], remarks, left):
         try:
             content = _read(folder / name)
         except ValueError as error:
@@ -66,14 +69,20 @@ def read_submission(folder: Path, *, student: str, assignment: str, mark: str) -
         timestamp = _read(folder / "timestamp.txt", TIMESTAMP_BYTES).decode("utf-8-sig", "replace").strip()
     except (FileNotFoundError, ValueError):  # none there, or one that the student put a link in place of
         timestamp = ""
-    return Submission(student, assignment, content, tuple(remarks), timestamp)
+    return Submission(student, assignment, content, tuple(remarks), timestamp, tuple(left))
 
 
-def _choose(folder: Path, expected: str, mark: bytes, remarks: list[str]) -> str | None:
+def _choose(folder: Path, expected: str, marks: list[bytes], remarks: list[str], left: list[str]) -> str | None:
     found = sorted(name for name in os.listdir(folder) if name.lower().endswith(".ipynb"))
-    if expected in found:
+    if found == [expected]:
         return expected
-    likely = [name for name in found if mark in _peek(folder / name)] or found
+    likely = [name for name in found if any(mark in content for content in [_peek(folder / name)] for mark in marks)]
+    if expected in found:
+        others = ", ".join(clean(name, 120) for name in likely if name != expected)
+        advice = f"if one of them is meant, let it take the place of {expected} and grade again."
+        left += [f"Beside {expected} lies {others}, which was not graded; {advice}"] if others else []
+        return expected
+    likely = likely or found
     if not likely:
         return None
     newest = max(likely, key=lambda name: ((folder / name).lstat().st_mtime, name))

@@ -13,6 +13,7 @@ from typing import Any
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
+from course_utils.classroom.judging.own_checks import own_check, separate
 from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import clean_outputs
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step
@@ -74,7 +75,7 @@ class Director:
             if cell is not None and cell.role == "by hand":
                 by_hand = Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
                 self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else by_hand
-            elif cell is not None and cell.role == "check" and cell.exercise and not self._rebuilt.own_code:
+            elif cell is not None and cell.role == "check" and cell.answer and not self._rebuilt.own_code:
                 self._verdicts[cell.id] = outcomes.not_attempted(cell)
 
     # Running everything, in the notebook's order.
@@ -170,7 +171,8 @@ class Director:
                 "lesson": cell.lesson,
                 "exercise": cell.exercise,
                 "expression": cell.expression,
-                "source": cell.source,
+                "source": cell.full,
+                "separate": separate(cell),
                 "repeat": repeat,
                 "setup": self._setup,
                 "seconds": self._limits.check_seconds,
@@ -193,8 +195,14 @@ class Director:
                 return outcomes.unjudged(why[:500])
             case {"error": [str(kind), str(said)]}:
                 return self._without_answer(cell, [kind, said])
-        verdict = outcomes.judged(cell, result) if cell.exercise else outcomes.own_check(cell, result)
-        return verdict or outcomes.unjudged("its check gave a result that no check gives")
+        verdict = outcomes.judged(cell, result) if cell.exercise else own_check(cell, result)
+        if verdict is None:
+            return outcomes.unjudged("its check gave a result that no check gives")
+        answer = self._by_id.get(cell.answer)
+        if not cell.exercise and not verdict.earned and answer is not None and answer.index in self._errors:
+            return outcomes.raised(cell, self._errors[answer.index])
+        made = answer is None or not answer.is_stub or answer.code.defines & self._needs.from_added
+        return verdict if cell.exercise or verdict.earned or made else outcomes.not_attempted(cell)
 
     def _without_answer(self, cell: ReleasedCell, error: list[str]) -> Verdict:
         """There is no answer to judge: says what became of its cell."""

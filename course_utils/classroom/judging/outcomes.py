@@ -5,7 +5,6 @@ Everything that a student's process sends is checked here before it is used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -72,22 +71,9 @@ def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
         outcome = "raised" if status == "error" else "wrong"
     points = cell.points * earned / possible if possible else 0.0
     errors = [value for claim in claims if not claim.held for label, value in claim.details if label == "raised"]
-    score = Score(earned, lesson=cell.lesson, exercise=cell.name, **told)
-    return Verdict(round(points, 6), outcome, score, undefined=next(filter(None, map(_name_in, errors)), ""))
-
-
-def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
-    """The result of a teacher's own check cell; None where it is not what such a check sends."""
-    match result:
-        case {"raised": [str(kind), str(said)]}:
-            return Verdict(0.0, "wrong", text=f"The check said: {kind}: {said}", undefined=_name_in(f"{kind}: {said}"))
-        case {"raised": None, "value": float(value)} if math.isfinite(value):
-            earned = min(max(value, 0.0), cell.points)
-            outcome: Outcome = "passed" if earned == cell.points else "partial" if earned else "wrong"
-            return Verdict(earned, outcome, text=f"The check gave {earned:g} of {cell.points:g} points.")
-        case {"raised": None}:
-            return Verdict(cell.points, "passed", text="The check raised nothing.")
-    return None
+    told["possible"] = cell.points  # which a teacher may have changed
+    score = Score(round(points, 6), lesson=cell.lesson, exercise=cell.name, **told)
+    return Verdict(round(points, 6), outcome, score, undefined=next(filter(None, map(name_in, errors)), ""))
 
 
 def not_attempted(cell: ReleasedCell) -> Verdict:
@@ -100,7 +86,7 @@ def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell 
     """The answer's own cell raised, or there is no answer to judge."""
     message = f"{error[0]}: {error[1]}".rstrip(": ")
     claim = Claim(what, False, details=(("raised", message),))
-    return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=_name_in(message))
+    return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=name_in(message))
 
 
 def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
@@ -108,7 +94,7 @@ def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
     if not ended.outcome:
         return unjudged(str(ended))
     claim = Claim("comes to an end by itself", False, details=(("stopped", str(ended)),))
-    return Verdict(0.0, "timed out" if ended.outcome == "timed out" else "killed", _nothing(cell, "error", claim))
+    return Verdict(0.0, "timed out" if ended.outcome == "timed out" else "killed", _nothing(cell, "partial", claim))
 
 
 def unjudged(why: str) -> Verdict:
@@ -149,10 +135,36 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         outcome=outcome,
         said=said,
         misconceptions=tuple(dict.fromkeys(filter(None, failed))),
-        text=str(score) if score is not None else f"{cell.name}: {text}",
-        html=score._repr_html_() if score is not None else f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>",
+        text=_final(str(score)) if score is not None else f"{cell.name}: {text}",
+        html=_final(score._repr_html_())
+        if score is not None
+        else f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>",
         wall_seconds=round(verdict.seconds, 4),
+        by_hand=cell.role == "by hand",
+        lost=() if outcome == "review by hand" or score is None else tuple(_lost(score)),
     )
+
+
+def _final(card: str) -> str:
+    """The card as the last word on an answer: nothing on it is still to come."""
+    return card.replace("not judged yet", "not judged").replace("not attempted yet", "not attempted")
+
+
+def _lost(score: Score) -> Iterable[tuple[str, float]]:
+    """What does not hold, with the points that it costs: what is missing, shared out by the claims' weights."""
+    failed = [claim for claim in score.claims if not claim.held]
+    total = sum(claim.weight for claim in failed)
+    costs = [(score.possible - score) * (claim.weight / total if total else 1 / len(failed)) for claim in failed]
+    for claim, cost in zip(failed, costs, strict=True):
+        if claim.judged:
+            text = claim.text
+            if claim.details and claim.details[-1][0] in ("raised", "stopped"):
+                text += f": {claim.details[-1][1]}"
+            yield text + f" (likely: {claim.misconception})" * bool(claim.misconception), cost
+    rest = [cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged]
+    if rest:
+        number = "one more claim" if len(rest) == 1 else f"{len(rest)} more claims"
+        yield f"{number}, not judged, because an earlier one does not hold", sum(rest)
 
 
 def _nothing(cell: ReleasedCell, status: Status, *claims: Claim) -> Score:
@@ -160,7 +172,7 @@ def _nothing(cell: ReleasedCell, status: Status, *claims: Claim) -> Score:
     return Score(0.0, lesson=cell.lesson, exercise=cell.name, possible=cell.points, status=status, claims=claims)
 
 
-def _name_in(message: str) -> str:
+def name_in(message: str) -> str:
     """The name that a NameError is about."""
     if not message.startswith(("NameError: name '", "UnboundLocalError: name '")):
         return ""

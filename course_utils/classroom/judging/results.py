@@ -31,6 +31,8 @@ class ExerciseResult:
         text: the card as plain text.
         html: the card as HTML.
         wall_seconds: what judging took.
+        by_hand: whether a person grades it, whatever was written.
+        lost: why points are missing, with how many: they add up to what is missing.
     """
 
     grade_id: str
@@ -43,6 +45,8 @@ class ExerciseResult:
     text: str
     html: str
     wall_seconds: float
+    by_hand: bool = False
+    lost: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,11 +113,13 @@ def made(kind: Any, value: Any, name: str) -> Any:
 
     Raises:
         ValueError: it is nothing of the kind.
-        KeyError: a data class's field is missing.
+        KeyError: a data class's field is missing, and has no default.
     """
     parts = get_args(kind)
     if is_dataclass(kind) and isinstance(value, dict):
-        fields = {field: made(hint, value[field], field) for field, hint in get_type_hints(kind).items()}
+        hints = get_type_hints(kind)
+        known = [field for field in hints if field in value or not hasattr(kind, field)]  # a default is an attribute
+        fields = {field: made(hints[field], value[field], field) for field in known}
         return kind(**fields)  # type: ignore[operator]  # a class, not one of its instances
     if get_origin(kind) is tuple and isinstance(value, list):
         kinds = parts[:1] * len(value) if parts[-1] is ... else parts

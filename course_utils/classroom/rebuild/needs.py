@@ -14,6 +14,7 @@ class Needs:
     Attributes:
         from_experiments: names that the lesson's experiments define.
         from_student: names that answers and added cells define.
+        from_added: names that added cells define.
         used_by_answers: names that answers look up outside themselves.
     """
 
@@ -21,6 +22,7 @@ class Needs:
         self._steps = [step for step in steps if step.is_code]
         self.from_experiments = self._defined("experiment")
         self.from_student = self._defined("answer", "added")
+        self.from_added = self._defined("added")
         self._from_setup = self._defined("set-up")
         self._helpers: dict[str, list[Step]] = defaultdict(list)  # by the names that they define
         for step in self._steps:
@@ -33,10 +35,15 @@ class Needs:
         return frozenset(name for step in self._steps if step.role in roles for name in step.code.defines)
 
     def experiments(self) -> tuple[str, str] | None:
-        """The first answer that uses a name which only an experiment defines: (its label, the name)."""
+        """The first answer, or check of a teacher's own, that uses a name which only an experiment defines.
+
+        Returns:
+            Its label and the name.
+        """
         missing = self.from_experiments - self._defined("set-up", "answer", "by hand", "added")
         for answer in self._steps:
-            if answer.role == "answer" and not answer.blank:
+            own_check = answer.role == "check" and answer.released is not None and not answer.released.exercise
+            if own_check or (answer.role == "answer" and not answer.blank):
                 leans = {name for step in (answer, *self.helpers(answer)) for name in step.code.uses}
                 if leans & missing:
                     return answer.label, min(leans & missing)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course_utils.classroom.rebuild.answers import ELSEWHERE, Answer, HandedIn, find_answer, name_of, same
-from course_utils.classroom.rebuild.reading import SubmittedCell, read_cells
+from course_utils.classroom.rebuild.reading import SubmittedCell, Unreadable, read_cells
 from course_utils.classroom.rebuild.released import Released, ReleasedCell
 from course_utils.classroom.rebuild.source import Code
 
@@ -99,6 +99,11 @@ def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> 
         Unreadable: it is no notebook; see ``reading``.
     """
     cells, repairs = read_cells(submitted, largest_bytes)
+    names = {cell.grade_id for cell in cells} - {""}
+    if names and names.isdisjoint(cell.grade_id for cell in released.cells):
+        raise Unreadable(
+            f"This is the notebook of another assignment, whose cells are called {min(names)!r:.80} and so on."
+        )
     found = _match(released, cells)
     handed_in = HandedIn(released, cells, found, repairs)
     answers = {cell.id: find_answer(cell, handed_in) for cell in released.cells if cell.role in ("answer", "by hand")}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from course_utils.base.errors import explain
+from course_utils.classroom.course.folder import HIDDEN_TESTS
 from course_utils.classroom.rebuild.source import Code, called_on_lesson, lessons_made, read_code
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
@@ -23,6 +24,7 @@ class ReleasedCell:
         role: ``"set-up"`` is locked code, ``"by hand"`` is graded by a person, ``"experiment"`` is all other code.
         grade_id: nbgrader's name for it; empty where it has none.
         points: what it can earn.
+        full: of a check cell, its text with the hidden tests that the release left out.
         lesson: of a check cell, the lesson's name; empty where the check is a teacher's own.
         exercise: of a check cell, the exercise's name; of others empty.
         expression: of a check cell, the answer as an expression.
@@ -44,6 +46,7 @@ class ReleasedCell:
     answer: str = ""
     names: frozenset[str] = frozenset()
     is_task: bool = False
+    full: str = ""
     code: Code = field(default_factory=Code)
 
     @property
@@ -117,7 +120,8 @@ def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
     grade_id = str(grading.get("grade_id", ""))
     name = item.get("id") or grade_id or f"cell-{position + 1}"
     points, code = float(grading.get("points", 0) or 0), read_code(source) if kind == "code" else Code()
-    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, code=code)
+    full = str(item.get("metadata", {}).pop(HIDDEN_TESTS, source))  # no notebook that is graded holds them
+    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, full=full, code=code)
 
 
 def _pair(cells: list[ReleasedCell]) -> None:
@@ -130,14 +134,14 @@ def _pair(cells: list[ReleasedCell]) -> None:
         if cell.role == "answer":
             before.append(cell)
         if cell.role == "check":
-            call = called_on_lesson(cell.source)
+            call = called_on_lesson(cell.full)
             if call and call[0] in lessons:
                 cell.lesson, cell.exercise, cell.expression = lessons[call[0]], call[1], call[2]
             # The answer cell that defines what the check looks at; where none does, the one before it.
-            names = frozenset({cell.expression} if cell.expression else ())
+            names = frozenset({cell.expression}) if cell.expression else read_code(cell.full).uses
             answer = next((a for a in reversed(before) if names & a.code.defines), before[-1] if before else None)
             if answer is not None:
                 cell.answer = answer.id
-                answer.names |= names or answer.code.defines
+                answer.names |= names if cell.expression else answer.code.defines
     for answer in before:
         answer.names = answer.names or answer.code.defines

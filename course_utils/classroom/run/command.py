@@ -10,13 +10,20 @@ from typing import Any
 from course_utils.classroom.books.gradebook import Books
 from course_utils.classroom.books.kept import Kept, keep, kept, key_of, stands, without_texts
 from course_utils.classroom.books.ledger import Unusable
+from course_utils.classroom.books.marks import marks_of
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
+from course_utils.classroom.course.passed_over import refuse_unknown
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
 from course_utils.classroom.run.schedule import Crew, NotGraded, one_line
 from course_utils.classroom.run.table import NO_SUBMISSION, Row
 from course_utils.classroom.run.tally import Tally
+
+STRANGER = (
+    "Not on your list of students, and entered in the gradebook all the same. Where it is somebody's other name, "
+    "rename the folder, and: nbgrader db student remove."
+)
 
 
 @dataclass
@@ -37,7 +44,7 @@ class _Desk:
 
     def __init__(self, course: ClassFolder, books: Books, assignment: str) -> None:
         self.course, self.books, self.assignment = course, books, assignment
-        self.released = course.notebook("release", assignment).read_text(encoding="utf-8")
+        self.released = course.to_grade(assignment)
         self.rows: dict[str, Row] = {}
 
     def change(self, student: str, **changes: Any) -> None:
@@ -62,9 +69,9 @@ class _Desk:
             return False
         if before.report.sandbox == "none" and sandbox:
             return False
-        self.change(student, report=without_texts(before.report))
+        self.change(student, report=without_texts(before.report), remarks=submission.left)
         if not self.books.holds(before.report, submission.timestamp):
-            self.change(student, remarks=self.books.enter(before.report, submission.timestamp))
+            self._enter(before.report, submission)
         return True
 
     def take(self, submission: Submission, result: Report) -> None:
@@ -72,13 +79,17 @@ class _Desk:
         student = submission.student
         report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
         report = replace(report, repairs=(*submission.remarks, *report.repairs))
-        self.change(student, report=without_texts(report), news=True, reason="")
+        self.change(student, report=without_texts(report), news=True, reason="", remarks=submission.left)
         try:
             key = key_of(submission, self.released)
             keep(self.course.report(self.assignment, student), Kept(key, submission.timestamp, report))
         except OSError as error:
             self.change(student, reason=f"the result was not kept, and is made again: {one_line(error)}")
-        self.change(student, remarks=self.books.enter(report, submission.timestamp))
+        self._enter(report, submission)
+
+    def _enter(self, report: Report, submission: Submission) -> None:
+        said = self.books.enter(report, submission.timestamp)
+        self.change(submission.student, remarks=(*submission.left, *said))
 
     def finish(self) -> None:
         """Applies late penalties, and notes what the gradebook did not take."""
@@ -88,6 +99,9 @@ class _Desk:
         for (assignment, student), error in self.books.refused.items():
             if assignment == self.assignment:
                 self.change(student, reason=f"not in the gradebook: {one_line(error)}")
+        for student, marks in marks_of(self.course, self.assignment).items():
+            if student in self.rows:
+                self.change(student, marks=marks)
 
 
 def grade(
@@ -105,8 +119,11 @@ def grade(
         again: whether to grade what has not changed, too.
 
     Raises:
-        ValueError: another command works in the folder, the crew cannot grade, or the gradebook cannot be written.
+        ValueError: one of ``students`` is unknown, another command works in the folder,
+            the crew cannot grade, or the gradebook cannot be written.
     """
+    refuse_unknown(course, list(students))
+    strangers = course.strangers()
     with only_one(course.root), Books(course) as books:
         desks = [_Desk(course, books, name) for name in assignments]
         waiting: list[tuple[_Desk, str]] = []
@@ -124,6 +141,9 @@ def grade(
             _grade_all(waiting, crew)
         for desk in desks:
             desk.finish()
+            for student in strangers & desk.rows.keys():
+                remarks = (*desk.rows[student].remarks, STRANGER)
+                desk.change(student, remarks=remarks)
         missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
         return [Outcome(desk.assignment, [row for _, row in sorted((missing | desk.rows).items())]) for desk in desks]
 

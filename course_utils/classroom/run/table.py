@@ -6,13 +6,15 @@ Data in, text out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from course_utils.base.markup import clean
+from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
 NO_SUBMISSION = "no submission"
+WAIT = ("review by hand", "unreadable")  # outcomes of which a person decides
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
@@ -26,6 +28,7 @@ class Row:
             else empty.
         news: whether it was graded now and not before.
         remarks: what the teacher should know beyond the report, one sentence each.
+        marks: what the gradebook holds, by graded cell.
     """
 
     student: str
@@ -33,6 +36,7 @@ class Row:
     reason: str = ""
     news: bool = False
     remarks: tuple[str, ...] = ()
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
 def points(value: float) -> str:
@@ -40,18 +44,23 @@ def points(value: float) -> str:
     return f"{int(value * 100 + 1e-6) / 100:g}"
 
 
-def cell(result: ExerciseResult) -> str:
+def cell(result: ExerciseResult, mark: Mark | None = None) -> str:
     """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
+    if mark is not None and mark.given is not None and mark.score is not None:
+        return f"{points(mark.score)}{'?' if mark.waits else ''} by hand"
     if result.outcome == "passed":
         return f"{points(result.earned)} passed"
-    if result.outcome == "review by hand":
-        return "? by hand"
+    if result.outcome in WAIT:
+        return "? by hand" if result.outcome == "review by hand" else f"? {result.outcome}"
     return f"{points(result.earned)} {result.outcome}"
 
 
-def class_table(assignment: str, rows: Sequence[Row]) -> str:
+def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> str:
     """The whole class in one assignment, as text: a line for each row with points and outcome for each exercise, how
     often each outcome came, and below whatever a person has to look at, by name.
+
+    Args:
+        verbose: whether to list what was put right before grading, which is harmless and else only counted.
     """
     if all(row.reason == NO_SUBMISSION for row in rows):
         return f"{assignment}: nobody of {len(rows)} handed it in"
@@ -71,7 +80,18 @@ def class_table(assignment: str, rows: Sequence[Row]) -> str:
     if counts:
         text += ["", "Outcomes: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if name in counts)]
     text += _paragraph("Look at these by hand", ((row, said) for row, report in graded for said in report.reviews))
-    text += _paragraph("Put right before grading", ((row, said) for row, report in graded for said in report.repairs))
+    unread = [row.student for row, report in graded if any(r.outcome == "unreadable" for r in report.exercises)]
+    title = "Could not be read; ask for the file again, or mark it by hand"
+    text += _paragraph(title, ((row, "".join(report.repairs[-1:])) for row, report in graded if row.student in unread))
+    repairs = [(row, said) for row, report in graded if row.student not in unread for said in report.repairs]
+    if verbose:
+        text += _paragraph("Put right before grading", repairs)
+    elif repairs:
+        students = len({row.student for row, _ in repairs})
+        text += [
+            "",
+            f"Put right before grading: {len(repairs)} harmless things, {students} students; --verbose lists them",
+        ]
     text += _paragraph("Not in a sandbox", ((row, "") for row, report in graded if report.sandbox == "none"))
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
@@ -95,9 +115,11 @@ def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     if row.report is None:
         return [student, NO_SUBMISSION if row.reason == NO_SUBMISSION else "not graded"]
     results = {result.exercise: result for result in row.report.exercises}
-    withheld = any(result.outcome == "review by hand" for result in results.values())
-    earned = points(row.report.earned) + ("+?" if withheld else "")
-    return [student, earned, *(cell(results[name]) if name in results else "" for name in exercises)]
+    marks = {name: row.marks.get(result.grade_id) for name, result in results.items()}
+    scores = [mark.score if (mark := marks[name]) else result.earned for name, result in results.items()]
+    withheld = any(mark.waits if mark else results[name].outcome in WAIT for name, mark in marks.items())
+    earned = points(sum(score or 0.0 for score in scores)) + ("+?" if withheld else "")
+    return [student, earned, *(cell(results[name], marks[name]) if name in results else "" for name in exercises)]
 
 
 def _joined(line: Sequence[str], widths: Sequence[int]) -> str:

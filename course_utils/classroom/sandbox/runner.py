@@ -212,24 +212,34 @@ def _lesson_check(
 
 
 def _own_check(request: dict[str, Any], shell: Shell) -> dict[str, Any]:
-    """A teacher's own check cell: passed if it raises nothing; a last value that is a float is partial credit.
+    """A teacher's own check cell: passed if nothing in it fails; a last value that is a number is partial credit.
 
     It sees the student's names, but modules, classes and functions of the set-up cell as that cell makes them, and it
-    is run by Python itself: a shell could have been taught to run something else.
+    is run by Python itself, statement by statement: a shell could have been taught to run something else. It ends with
+    the first that fails and does not stand, by its line, among those that are tested ``separate``ly.
     """
     space = shell.user_ns | _made_by(request["setup"], shell) | {"__builtins__": builtins}
-    tree = ast.parse(request["source"])
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    failed: list[list[Any]] = []
     value: Any = None
-    raised = None
     with shell.collecting(Outputs(_TEXT)):
-        try:
-            exec(compile(tree, "<check>", "exec"), space)
-            if last is not None:
-                value = eval(compile(ast.Expression(last.value), "<check>", "eval"), space)
-        except BaseException as error:
-            raised = [type(error).__name__, _short(error)]
-    return {"raised": raised, "value": float(value) if type(value) in (int, float) else None}
+        for statement in ast.parse(request["source"]).body:
+            try:
+                value = _run(statement, space)
+                if value is False:
+                    raise AssertionError("it is False")
+            except BaseException as error:
+                failed.append([statement.lineno, type(error).__name__, _short(error)])
+                if statement.lineno not in request["separate"]:
+                    break
+    return {"failed": failed, "value": float(value) if type(value) in (int, float) else None}
+
+
+def _run(statement: ast.stmt, space: dict[str, Any]) -> Any:
+    """Runs a statement. Returns what it gives where it is an expression, else None."""
+    if isinstance(statement, ast.Expr):
+        return eval(compile(ast.Expression(statement.value), "<check>", "eval"), space)
+    exec(compile(ast.Module([statement], []), "<check>", "exec"), space)
+    return None
 
 
 def _made_by(setup: str, shell: Shell) -> dict[str, Any]:

@@ -187,6 +187,7 @@ def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
         raise Missed(found="it is judged when your teacher grades")
 
     module = types.ModuleType(lesson.__name__)
+    module.__file__ = lesson.__file__  # beside it lie the words that ``Lesson`` reads
     # What a notebook imports from a lesson are its functions, ``agreed`` aside.
     tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"agreed"}
     exercises = [Exercise(exercise.name, exercise.points, exercise.hints, {}) for exercise in lesson.EXERCISES]

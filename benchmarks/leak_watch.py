@@ -1,0 +1,84 @@
+"""What watching for leaks costs: the time of a training step under ``watch_growth``, as a ratio of interleaved runs,
+and whether a script of 2,000 calls slows down as it goes.
+
+The step is that of ``memory_overhead``: 5 ms without a watch. A ratio is taken within a round, and its median over the
+rounds is printed. Times are of the processor, for the one thread that does all the work. Run with
+``python -m benchmarks.leak_watch``.
+"""
+
+import argparse
+import contextlib
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.memory_overhead import STEPS, Training, of_duration
+from course_utils import watch_growth
+
+TARGET = 1.3
+WAYS: dict[str, Callable[[], Any]] = {
+    "bare": contextlib.nullcontext,
+    "every call": watch_growth,
+    "every 10th call": lambda: watch_growth(every=10),
+}
+
+
+def ratios(training: Training, rounds: int, steps: int) -> dict[str, float]:
+    """The median ratio of a step to a bare one, for each way of watching."""
+    taken: dict[str, list[float]] = {way: [] for way in WAYS}
+    for _ in range(rounds):
+        for way, enter in WAYS.items():
+            gc.collect()
+            with enter():
+                training.plain_step()
+                begun = time.thread_time_ns()
+                for _ in range(steps):
+                    training.plain_step()
+                taken[way].append((time.thread_time_ns() - begun) / steps)
+    return {
+        way: statistics.median(a / b for a, b in zip(times, taken["bare"], strict=True)) for way, times in taken.items()
+    }
+
+
+def slowdown(training: Training, calls: int, leaks: bool) -> float:
+    """The time of the last fifth of a long loop's steps over that of its second fifth, searches included."""
+    kept, times = [], []
+    with watch_growth():
+        for _ in range(calls):
+            begun = time.thread_time_ns()
+            training.plain_step()
+            if leaks:
+                kept.append(training.model(training.x[:1]))
+            times.append(time.thread_time_ns() - begun)
+    fifth = calls // 5
+    return statistics.fmean(times[-fifth:]) / statistics.fmean(times[fifth : 2 * fifth])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=2000)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, CPU, one thread, {options.rounds} rounds")
+    training = of_duration(*STEPS["5 ms"])
+    measured = ratios(training, options.rounds, steps=20)
+    for way, ratio in measured.items():
+        print(f"{way:18}{ratio:6.2f}x")
+    small = of_duration(*STEPS["0.8 ms"])
+    last = {leaks: slowdown(small, options.calls, leaks) for leaks in (False, True)}
+    print(
+        f"last fifth of {options.calls} calls over the second fifth: {last[False]:.2f}x; with a leak {last[True]:.2f}x"
+    )
+    missed = measured["every call"] > TARGET
+    print(f"target {TARGET}x for every call: {'missed' if missed else 'reached'}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

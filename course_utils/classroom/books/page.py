@@ -1,0 +1,182 @@
+"""A student's feedback as one HTML page (``page``): first what each exercise earned, why points are missing and what
+happened to the file; then, exercise by exercise, what was written, its card, and the teacher's comments.
+
+Data in, text out. Whatever a student wrote is shown and does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from pygments import highlight  # type: ignore[import-untyped]  # it brings no types
+from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  # nor does this part
+from pygments.lexers import PythonLexer  # type: ignore[import-untyped]  # nor this
+
+from course_utils.base.markup import Html, clean, element, paragraph, prose, typed
+from course_utils.base.text import points
+from course_utils.classroom.books.marks import Mark
+from course_utils.classroom.books.shown import LONGEST_MARKED_UP, LONGEST_SHOWN, SHOWN, markdown
+from course_utils.classroom.judging.results import ExerciseResult, Report
+
+_STYLE = """
+body { font-family: sans-serif; line-height: 1.5; max-width: 60em; margin: 1.5em auto; padding: 0 1em; }
+table { border-collapse: collapse; } th, td { text-align: left; vertical-align: top; padding: 0.3em 1em 0.3em 0; }
+tr { border-bottom: 1px solid #aaa; } td ul { margin: 0; padding-left: 1.1em; } pre { overflow-wrap: anywhere; }
+.highlight pre { white-space: pre-wrap; padding: 0.5em; border: 1px solid #ccc; } img { max-width: 100%; }
+.comment { border-left: 3px solid #2f6fad; padding-left: 0.8em; } h3 { margin-top: 2em; }
+"""
+_SAID = {
+    "not attempted": "You wrote no answer.",
+    "review by hand": "Your teacher looks at this answer; its points are not in the sum yet.",
+    "unreadable": "Your file could not be read; your teacher looks at it.",
+}
+_MOST_REMARKS = 40  # of what happened to the file
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What a page is made of.
+
+    Attributes:
+        marks: what the gradebook holds, by graded cell.
+        comments: by the cell that they stand at.
+        penalty: points that lateness costs.
+        hours_late: of the submission.
+    """
+
+    report: Report
+    marks: Mapping[str, Mark]
+    comments: Mapping[str, str]
+    penalty: float = 0.0
+    hours_late: float = 0.0
+
+
+def page(sheet: Sheet) -> str:
+    """The page, whole, with nothing to load from elsewhere."""
+    title = f"{sheet.report.assignment}: feedback"
+    head = element("title", title) + element("style", Html(_STYLE + _colours()))
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">' + head
+    body = [element("h1", title), *_summary(sheet), *_file(sheet.report), *_exercises(sheet)]
+    whole = element("body", Html("\n" + "\n".join(body) + "\n"))
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n{whole}\n</html>\n'
+
+
+def summary(sheet: Sheet) -> str:
+    """The first part alone, to stand before the whole lesson."""
+    return "\n".join([*_summary(sheet), *_file(sheet.report)])
+
+
+def _summary(sheet: Sheet) -> Iterator[str]:
+    results = sheet.report.exercises
+    scores = [_score(sheet, result) for result in results]
+    earned, waiting = max(sum(score or 0.0 for score in scores) - sheet.penalty, 0.0), scores.count(None)
+    said = points(earned, sheet.report.possible)
+    said += f"; {waiting} {'answer is' if waiting == 1 else 'answers are'} still to be marked." if waiting else "."
+    yield paragraph(said, "Together")
+    if sheet.penalty:
+        lost = points(sheet.penalty, sheet.penalty).partition(" of ")[2]
+        yield paragraph(f"{sheet.hours_late:.1f} hours late: {lost} less, in the sum already.", "Late")
+    cells = [element("th", name, scope="col") for name in ("Exercise", "Points", "What does not hold")]
+    rows = [element("tr", *cells)]
+    for result, score in zip(results, scores, strict=True):
+        link = element("a", element("code", clean(result.exercise, 80)), href=f"#{result.grade_id}")
+        shown = "to be marked" if score is None else points(score, result.possible)
+        rows.append(element("tr", element("td", link), element("td", shown), element("td", _why(sheet, result, score))))
+    yield element("table", Html("\n".join(rows)))
+
+
+def _score(sheet: Sheet, result: ExerciseResult) -> float | None:
+    mark = sheet.marks.get(result.grade_id)
+    return mark.score if mark else result.earned
+
+
+def _why(sheet: Sheet, result: ExerciseResult, score: float | None) -> Html:
+    mark = sheet.marks.get(result.grade_id)
+    if mark is not None and mark.given is not None:
+        again = " Your answer is another than the one that was marked; your teacher looks at it." if mark.waits else ""
+        return prose(f"Your teacher marked this answer.{again}")
+    if score is not None and score >= result.possible:
+        return Html("")
+    if not result.lost or result.outcome in _SAID:
+        return prose(_SAID.get(result.outcome, f"It was {result.outcome}."))
+    costs = [f"{-cost:.2f}".rstrip("0").rstrip(".") + ": " if cost >= 0.005 else "" for _, cost in result.lost]
+    items = [element("li", cost, prose(what, 400)) for cost, (what, _) in zip(costs, result.lost, strict=True)]
+    return element("ul", *items)
+
+
+def _file(report: Report) -> Iterator[str]:
+    said = [*report.repairs, *report.notes]
+    if said:
+        yield element("h2", "What happened to your file")
+        more = [f"... and {len(said) - _MOST_REMARKS} more"] if len(said) > _MOST_REMARKS else []
+        yield element("ul", *(element("li", prose(text, 400)) for text in [*said[:_MOST_REMARKS], *more]))
+
+
+def _exercises(sheet: Sheet) -> Iterator[str]:
+    results = {result.grade_id: result for result in sheet.report.exercises}
+    waiting: list[NotebookNode] = []
+    room = [SHOWN]
+    yield element("h2", "Your answers")
+    for cell in nbformat.v4.to_notebook(json.loads(sheet.report.notebook)).cells:
+        grading = cell.metadata.get("nbgrader", {})
+        if grading.get("solution") or cell.get("id", "").startswith("added-"):
+            waiting.append(cell)
+        if grading.get("grade_id") not in results:
+            continue
+        result = results[grading["grade_id"]]
+        yield element("h3", element("code", clean(result.exercise, 80)), id=result.grade_id)
+        for written in waiting:
+            yield from _cell(written, room)
+            comment = sheet.comments.get(written.metadata.get("nbgrader", {}).get("grade_id", ""))
+            if comment:
+                text = Html(_marked_up(comment, NotebookNode(metadata=NotebookNode())))
+                yield element("div", element("strong", "Comment:"), text, **{"class": "comment"})
+        mark = sheet.marks.get(result.grade_id)
+        if mark is not None and mark.given is not None and mark.score is not None:
+            yield paragraph(f"Your teacher gave {points(mark.score, result.possible)}.")
+        if not result.by_hand:
+            yield result.html
+        waiting = []
+
+
+def _cell(cell: NotebookNode, room: list[int]) -> Iterator[str]:
+    source = _cut(cell.source, room)
+    if cell.cell_type == "markdown":
+        yield _marked_up(source, cell)
+    elif source:
+        coloured = cell.cell_type == "code" and len(source) <= LONGEST_MARKED_UP
+        yield highlight(source, PythonLexer(), HtmlFormatter()) if coloured else typed(source)
+    for output in cell.get("outputs", []):
+        yield from _output(output, room)
+
+
+def _output(output: NotebookNode, room: list[int]) -> Iterator[str]:
+    data: Mapping[str, Any] = output.get("data", {})
+    picture = next((kind for kind in ("image/png", "image/jpeg") if kind in data), "")
+    text = output.get("text") or data.get("text/plain", "") or "\n".join(output.get("traceback", []))
+    if picture and len(data[picture]) <= room[0]:
+        room[0] -= len(data[picture])
+        yield f'<img alt="what the cell drew" src="data:{picture};base64,{"".join(data[picture].split())}">'
+    elif shown := _cut(text, room):
+        yield typed(shown)
+
+
+def _cut(text: str, room: list[int]) -> str:
+    shown = text[: max(0, min(LONGEST_SHOWN, room[0]))].encode("utf-8", "replace").decode()
+    room[0] -= len(shown)
+    return shown if len(shown) == len(text) else f"{shown}\n... and {len(text) - len(shown):,} more characters"
+
+
+def _marked_up(text: str, cell: NotebookNode) -> str:
+    return markdown({"cell": cell}, text) if len(text) <= LONGEST_MARKED_UP else typed(text)
+
+
+@cache
+def _colours() -> str:
+    return str(HtmlFormatter().get_style_defs(".highlight"))

@@ -1,0 +1,138 @@
+"""A class's points as rows of CSV: for people, for Moodle's and Canvas's imports, and as statistics (``Totals``).
+
+Nobody's points are made up: what was not handed in, and what is still to be marked, is empty and never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+
+from course_utils.classroom.books.marks import marks_in
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.judging.results import Report
+
+Line = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Person:
+    """A student as the gradebook knows them."""
+
+    id: str
+    last_name: str
+    first_name: str
+    email: str
+
+
+class Totals:
+    """What the gradebook holds of assignments.
+
+    Attributes:
+        people: everybody in the gradebook, in order.
+        possible: by assignment, what it can earn.
+        marks: by assignment and student, the marks of graded cells.
+    """
+
+    def __init__(self, course: ClassFolder, assignments: Sequence[str]) -> None:
+        with course.gradebook() as gradebook:
+            self.people = [
+                Person(student.id, student.last_name or "", student.first_name or "", student.email or "")
+                for student in sorted(gradebook.students, key=lambda student: str(student.id))
+            ]
+            found = {item.name: item for item in gradebook.assignments if item.name in assignments}
+            self.possible = {name: found[name].max_score for name in assignments if name in found}
+            self.marks = {name: marks_in(gradebook.db, name) for name in assignments}
+            self._penalties = {
+                name: {item.student_id: item.late_submission_penalty or 0.0 for item in found[name].submissions}
+                for name in self.possible
+            }
+
+    def score(self, assignment: str, student: str) -> float | str:
+        """The points, late penalty taken off; or ``"missing"``, or ``"to mark"`` while a mark is."""
+        marks = self.marks[assignment].get(student)
+        if not marks:
+            return "missing"
+        scores = [mark.score for mark in marks.values() if mark.score is not None]
+        if any(mark.waits for mark in marks.values()) or len(scores) < len(marks):
+            return "to mark"
+        return max(0.0, sum(scores) - self._penalties[assignment].get(student, 0.0))
+
+    def students(self, called: Callable[[str], str]) -> Iterator[Line]:
+        """A row for each student: points or what is in their way for each assignment, and the sum of the points."""
+        names = list(self.possible)
+        yield ("student", "last_name", "first_name", "email", *names, "total", "possible", "missing", "to_mark")
+        for person in self.people:
+            scores = [self.score(name, person.id) for name in names]
+            total = _short(sum(score for score in scores if isinstance(score, float)))
+            about = (person.last_name, person.first_name, person.email) if called(person.id) == person.id else ("",) * 3
+            shown = [_short(score) if isinstance(score, float) else score for score in scores]
+            counts = scores.count("missing"), scores.count("to mark")
+            yield (called(person.id), *about, *shown, total, _short(sum(self.possible.values())), *counts)
+
+    def moodle(self) -> Iterator[Line]:
+        """For Moodle: Grades, Import, CSV file. An empty cell leaves a grade as it is."""
+        yield ("Username", "ID number", "Email address", *self.possible)
+        for person in self.people:
+            yield (person.id, person.id, person.email, *self._numbers(person))
+
+    def canvas(self) -> Iterator[Line]:
+        """For Canvas: Gradebook, Import. An empty cell leaves a grade as it is."""
+        yield ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *self.possible)
+        yield ("Points Possible", "", "", "", "", *map(_short, self.possible.values()))
+        for person in self.people:
+            name = ", ".join(filter(None, (person.last_name, person.first_name))) or person.id
+            yield (name, "", person.id, person.id, "", *self._numbers(person))
+
+    def _numbers(self, person: Person) -> list[str]:
+        scores = [self.score(name, person.id) for name in self.possible]
+        return [_short(score) if isinstance(score, float) else "" for score in scores]
+
+    def statistics(self, reports: Iterable[Report]) -> Iterator[Line]:
+        """A row for each assignment and, below it, for each exercise; the share says how hard it was: 1 is easy.
+
+        Who did not attempt an exercise is not in its mean; what is still to be marked is in none.
+        """
+        yield (
+            "assignment",
+            "exercise",
+            "handed_in",
+            "attempted",
+            "marked",
+            "passed",
+            "mean",
+            "median",
+            "possible",
+            "share",
+        )
+        by_assignment: dict[str, list[Report]] = {}
+        for report in reports:
+            by_assignment.setdefault(report.assignment, []).append(report)
+        for name, found in by_assignment.items():
+            scores = [score for report in found if isinstance(score := self.score(name, report.student), float)]
+            full = sum(score >= self.possible[name] for score in scores)
+            yield (name, "", len(found), len(found), len(scores), full, *_middle(scores, self.possible[name]))
+            for first in found[0].exercises:
+                tried = [report.student for report in found if _attempted(report, first.grade_id)]
+                given = [self.marks[name].get(student, {}).get(first.grade_id) for student in tried]
+                scores = [mark.score for mark in given if mark is not None and mark.score is not None]
+                full, middle = sum(score >= first.possible for score in scores), _middle(scores, first.possible)
+                yield (name, first.exercise, len(found), len(tried), len(scores), full, *middle)
+
+
+def _attempted(report: Report, grade_id: str) -> bool:
+    outcomes = [result.outcome for result in report.exercises if result.grade_id == grade_id]
+    return bool(outcomes) and outcomes[0] not in ("not attempted", "unreadable")
+
+
+def _middle(scores: Sequence[float], possible: float) -> tuple[str, ...]:
+    """Mean, median, what was possible, and the mean's share of it; empty where there are no scores."""
+    if not scores:
+        return "", "", _short(possible), ""
+    share = _short(mean(scores) / possible) if possible else ""
+    return _short(mean(scores)), _short(median(scores)), _short(possible), share
+
+
+def _short(value: float) -> str:
+    return f"{round(value, 4):g}"

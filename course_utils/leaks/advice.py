@@ -1,0 +1,170 @@
+"""What to write instead, and which misunderstanding of the course is behind a leak (``advice``, ``behind``)."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from course_utils.catalogue import find
+from course_utils.leaks.holders import CACHE_OF
+from course_utils.leaks.keeping import parsed
+
+if TYPE_CHECKING:
+    from course_utils.leaks.findings import Finding
+
+_LESSONS = Path(__file__).resolve().parents[1] / "lessons"
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A misunderstanding of the course, and where the course explains it.
+
+    Attributes:
+        name: as a learner would say it.
+        notebook: the lesson's file, ``notebooks/03_detach.ipynb``.
+        heading: the heading in it.
+        key: its home in the course, ``detach/mean_loss/graphs``.
+    """
+
+    name: str
+    notebook: str
+    heading: str
+    key: str
+
+
+def misconception_key(found: Finding) -> str:
+    """The home of the misunderstanding that a finding points to; "" where the course has none for it."""
+    holder, graph = found.holder, found.graph_bytes > 0 or found.history
+    if holder.kind in ("nobody", "chain") or found.error:
+        return ""
+    if holder.kind == "cycle" and not holder.name.startswith("ctx."):
+        return ""
+    if holder.kind == "cycle":
+        return "clinic/run_clinic/cycle"
+    if holder.hook or holder.scope == "variable" or _in_a_hook(found):
+        return "forward_hooks/capture/graph" if graph else "forward_hooks/capture/lists"
+    if graph and holder.kind == "variable":
+        return "detach/mean_loss/graphs" if found.scalar else "detach/truncated_bptt/never cut"
+    if graph and found.scalar:
+        return "clinic/run_clinic/log keeps graph"
+    if graph:
+        return "no_grad/evaluate/recorded" if not found.training else "volatile_history/predicted_growth/last only"
+    return "clinic/run_clinic/outputs kept" if holder.kind in ("container", "building") else ""
+
+
+def _in_a_hook(found: Finding) -> bool:
+    """Whether the line that keeps stands in a function with the arguments of a forward hook."""
+    function = _function_at(found)
+    if function is None:
+        return False
+    names = [argument.arg for argument in function.args.args if argument.arg != "self"]
+    return len(names) == 3 and names[0] in ("module", "m", "mod", "layer", "_module", "_", "net", "self_")
+
+
+def _function_at(found: Finding) -> ast.FunctionDef | None:
+    tree = parsed(found.line.file) if found.line is not None else None
+    if tree is None or found.line is None:
+        return None
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.lineno <= found.line.line <= (node.end_lineno or node.lineno)
+    ]
+    return max(around, key=lambda node: node.lineno, default=None)
+
+
+def behind(found: Finding) -> Behind | None:
+    """The misunderstanding behind a finding, as the course has it; None where it has none."""
+    key = misconception_key(found)
+    if not key:
+        return None
+    lesson, exercise, name = key.split("/", 2)
+    # Not by course_utils.checks: what judges is loaded anew for a student's code, and nothing else may hold on to it.
+    text = (_LESSONS / lesson / f"{exercise}.toml").read_text(encoding="utf-8")
+    known = tomllib.loads(text)["misconceptions"][name]
+    explained = known["explained"]
+    lesson, heading = (lesson, explained) if isinstance(explained, str) else explained
+    return Behind(known["name"], f"notebooks/{find(lesson).notebook}.ipynb", heading, key)
+
+
+def advice(found: Finding) -> str:
+    """What to write instead, in one or two sentences."""
+    holder, graph = found.holder, found.graph_bytes > 0 or found.history
+    if holder.kind == "nobody":
+        return "Look at what the lines below hand to: a library, a C extension, another thread."
+    if holder.kind == "building":
+        return "Work through the outputs one by one, and keep a number of each."
+    if holder.kind == "cycle" and not holder.name.startswith("ctx."):
+        return (
+            "Let one of the objects refer to the other by `weakref.ref`, or set the attribute to None when you are"
+            " done."
+        )
+    if holder.kind == "cycle":
+        return (
+            "Hand outputs and inputs to `ctx.save_for_backward`; an attribute of `ctx` that is the function's own"
+            " output closes a circle."
+        )
+    if found.error:
+        return (
+            "An exception keeps the variables of every function that it came through. Keep its text, `str(error)`, or"
+            " clear it with `traceback.clear_frames(error.__traceback__)`."
+        )
+    if holder.kind == "chain":
+        return f"Each `{holder.container}` leads to the one before. Let the older ones go, or keep numbers in them."
+    if not graph:
+        return _keep_less(found)
+    better = _rewritten(found) if found.direct else ""
+    instead = f"Write `{better}`" if better else _cut(found)
+    if not found.training:
+        return f"{instead}, or run the loop under `torch.no_grad()`."
+    return f"{instead}."
+
+
+def _keep_less(found: Finding) -> str:
+    if found.holder.name.startswith(CACHE_OF):
+        return "Give the cache a `maxsize`, or take it away."
+    if found.holder.kind == "container":
+        return (
+            "Keep what you need of each, such as a number, or let old ones go:"
+            f" `collections.deque(maxlen=...)` in place of the {found.holder.container}."
+        )
+    return "Keep what you need of it, or let the old one go."
+
+
+def _cut(found: Finding) -> str:
+    if found.scalar:
+        return "Keep the number: `.item()`"
+    if found.holder.kind == "variable":
+        return f"Cut the history between calls: `{found.holder.name} = {found.holder.name}.detach()`"
+    return "Keep `.detach()` of it, which lets the graph go (the tensor itself stays as long as its holder)"
+
+
+def _rewritten(found: Finding) -> str:
+    """The line that keeps, with the stored value cut off from its graph; "" where it is not one plain value."""
+    if found.line is None:
+        return ""
+    try:
+        tree = ast.parse(found.line.source)
+    except SyntaxError:
+        return ""
+    (statement,) = tree.body if len(tree.body) == 1 else (None,)
+    method = "item" if found.scalar else "detach"
+    value: ast.expr | None = None
+    if isinstance(statement, ast.AugAssign):
+        value = statement.value
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
+        value = statement.value.args[-1]
+    elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
+        value = statement.value.right
+    elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+        value = statement.value
+    if not isinstance(value, (ast.Name, ast.Attribute)):
+        return ""
+    plain = ast.unparse(value)
+    cut = f"{plain}.{method}()"
+    source = found.line.source
+    at = source.rfind(plain)
+    return source[:at] + cut + source[at + len(plain) :] if at >= 0 else ""

@@ -1,0 +1,299 @@
+"""Which storages outlive the call that they were made in, and the user's line that made each (``Births``)."""
+
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_utils.graph.references import live_objects
+from course_utils.graph.storages import storages_of
+from course_utils.leaks.user_code import NOWHERE, Site, functions_running, user_site
+from course_utils.memory.dispatch import OperationWatch, handler
+from course_utils.memory.ledger import OLD
+
+YOUNG = 3
+"""A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
+call's until they are bound anew, and the batch of a call is made before it begins."""
+
+_JOIN = torch.ops.aten.cat.default
+
+BEFORE = -1
+"""The call of storages that are older than the watch."""
+
+
+class Birth(weakref.ref):
+    """A storage, referred to weakly, and where it came from.
+
+    Attributes:
+        key: the storage's ``id``.
+        nbytes: its size.
+        call: the call during or after which it was made; ``BEFORE`` for one older than the watch.
+        site: the user's line that made it.
+        device: where it lies.
+        in_backward: it was made by a backward pass.
+        kept: it has outlived its calls.
+    """
+
+    __slots__ = ("call", "device", "in_backward", "kept", "key", "nbytes", "site")
+
+    key: int
+    nbytes: int
+    call: int
+    site: Site
+    device: torch.device
+    in_backward: bool
+    kept: bool
+
+
+class Kept:
+    """What is kept of the storages that one line makes on one device.
+
+    Attributes:
+        site: the line.
+        births: living kept storages by the call that made them, and by the ``id`` of their birth.
+        alive: their bytes by the same.
+        total: their bytes in all.
+        history: (call, total) whenever a call began with another total; thinned out when it grows long.
+        lost: (call of the birth, bytes) of what died since the last call began, but not in a backward pass.
+        given_back: for each time that most was given back, the number of calls whose storages were alive together
+            before, and whether a backward pass freed them.
+        next_search: the number of calls with living storages at which it is time to look for the holder.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.births: dict[int, dict[int, Birth]] = {}
+        self.alive: dict[int, int] = {}
+        self.total = 0
+        self.history: list[tuple[int, int]] = []
+        self.lost: list[tuple[int, int]] = []
+        self.peak = self.peak_calls = 0
+        self.given_back: list[tuple[int, bool]] = []
+        self.next_search = 6
+        self.freed_by_backward = False
+
+    def add(self, birth: Birth) -> None:
+        """Counts a storage that has become old."""
+        birth.kept = True
+        self.births.setdefault(birth.call, {})[id(birth)] = birth
+        self.alive[birth.call] = self.alive.get(birth.call, 0) + birth.nbytes
+        self.total += birth.nbytes
+        if len(self.alive) > self.peak_calls:
+            self.peak_calls = len(self.alive)
+
+    def remove(self, birth: Birth, in_backward: bool) -> None:
+        """Counts the death of one."""
+        group = self.births.get(birth.call)
+        if group is None or group.pop(id(birth), None) is None:
+            return
+        self.alive[birth.call] -= birth.nbytes
+        self.total -= birth.nbytes
+        self.freed_by_backward = in_backward
+        if not in_backward:
+            self.lost.append((birth.call, birth.nbytes))
+        if not group:
+            self.births.pop(birth.call, None)
+            self.alive.pop(birth.call, None)
+
+    def note(self, call: int) -> None:
+        """Notes the total as a call begins, and whether most of it was given back since the last one."""
+        if not self.alive or len(self.alive) * 3 < self.peak_calls:
+            if self.peak_calls >= 3:
+                self.given_back.append((self.peak_calls, self.freed_by_backward))
+                del self.given_back[:-16]
+            self.peak_calls = len(self.alive)
+        self.lost.clear()
+        if not self.history or self.history[-1][1] != self.total:
+            self.history.append((call, self.total))
+            if len(self.history) > 1024:
+                del self.history[1:-256:2]
+
+    def total_at(self, call: int) -> int:
+        """The bytes kept when a call began."""
+        total = 0
+        for when, value in self.history:
+            if when > call:
+                break
+            total = value
+        return total
+
+
+class Births:
+    """Watches this thread's operations, and what becomes of the storages that they make.
+
+    Args:
+        every: how many calls there are to one that is watched.
+
+    Attributes:
+        call: the number of the call that is running or was the last.
+        trained: for each call, whether a backward pass followed that used what it made.
+        sampled: for each call, whether it was watched.
+        kept: what is kept, by line and device.
+        compiled: compiled code ran.
+        joined: bytes of what a line joined by ``torch.cat``, floating-point tensors alone, by line and call.
+        callers: names of the functions that were running when a call began, once something has been joined.
+    """
+
+    def __init__(self, every: int = 1) -> None:
+        self.every = every
+        self.call = 0
+        self.trained = bytearray(1)
+        self.sampled = bytearray(b"\1")
+        self.kept: dict[tuple[Site, torch.device], Kept] = {}
+        self.compiled = False
+        self.joined: dict[Site, dict[int, int]] = {}
+        self.callers: set[str] = set()
+        self._live: dict[int, Any] = {}
+        self._windows: deque[tuple[int, list[Birth]]] = deque([(0, [])])
+        self._add, meet, size = self._writers()
+        self._mode = _BirthWatch(handler(self._add, meet, size, self._live), self)
+        self._on = False
+
+    def _writers(self) -> tuple[Callable, Callable, Callable]:
+        live, windows, trained, joined = self._live, self._windows, self.trained, self.joined
+        graph_task, frame_of = torch._C._current_graph_task_id, sys._getframe
+
+        def died(birth: Birth) -> None:
+            if live.get(birth.key) is birth:
+                del live[birth.key]
+            in_backward = graph_task() >= 0
+            if birth.call < 0:
+                return
+            if in_backward and not birth.in_backward:
+                trained[birth.call] = 1
+            if birth.kept:
+                kept = self.kept.get((birth.site, birth.device))
+                if kept is not None:
+                    kept.remove(birth, in_backward)
+
+        def add(storage: torch.UntypedStorage, tensor: torch.Tensor, op: Any) -> None:
+            if not storage.resizable() or tensor._is_zerotensor():
+                return  # memory of NumPy, of a mapped file or of another process
+            birth = Birth(storage, died)
+            key = birth.key = id(storage)
+            birth.nbytes = storage.nbytes()
+            birth.kept = False
+            birth.in_backward = graph_task() >= 0
+            live[key] = birth
+            # Met, and made elsewhere: by another thread or a loader, perhaps all at once. What compiled code made has a
+            # history, or is met after such code ran.
+            made_here = op is not OLD or self.compiled or tensor.grad_fn is not None
+            if not made_here or (op is OLD and (self.every > 1 or birth.in_backward)):
+                birth.call, birth.site, birth.device = BEFORE, NOWHERE, tensor.device
+                return
+            number, window = windows[-1]
+            birth.call, birth.device = number, tensor.device
+            birth.site = user_site(frame_of(1))
+            if birth.in_backward:
+                trained[number] = 1
+            window.append(birth)
+            if op is _JOIN and not birth.in_backward and tensor.is_floating_point():
+                sizes = joined.setdefault(birth.site, {})
+                sizes[number] = birth.nbytes
+                if len(sizes) > 1024:
+                    del sizes[next(iter(sizes))]
+
+        def meet(tensor: torch.Tensor, op: Any) -> None:
+            for storage in storages_of(tensor):
+                reference = live.get(id(storage))
+                if reference is None or reference() is not storage:
+                    add(storage, tensor, op)
+
+        def size(storage: torch.UntypedStorage, birth: Birth) -> None:
+            birth.nbytes = storage.nbytes()
+
+        return add, meet, size
+
+    def start(self) -> None:
+        """Begins to watch. Every tensor that has a Python object counts as older."""
+        for tensor in live_objects()[0]:
+            for storage in storages_of(tensor):
+                if storage.resizable():
+                    birth = Birth(storage, _forget(self._live))
+                    birth.key, birth.call, birth.kept, birth.nbytes = id(storage), BEFORE, False, storage.nbytes()
+                    self._live[birth.key] = birth
+        self._mode.__enter__()
+        self._on = True
+
+    def stop(self) -> None:
+        """Ends watching, in the thread that began it. What has been counted stays; deaths go on being counted."""
+        if self._on:
+            self._mode.__exit__(None, None, None)
+            self._on = False
+
+    def next_call(self, args: tuple = ()) -> None:
+        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on.
+
+        Args:
+            args: what the model is called with. It belongs to this call, and so does what was made after it.
+        """
+        self.call += 1
+        self.trained.append(0)
+        # On from the call before: the batch of a call is made before it begins.
+        self._switch((self.call + 1) % self.every <= 1)
+        self.sampled.append(self._on and self.call % self.every == 0)
+        while self._windows and self._windows[0][0] <= self.call - YOUNG:
+            _, window = self._windows.popleft()
+            for birth in window:
+                if birth() is not None and birth.nbytes and not birth.kept:
+                    self._kept_by(birth).add(birth)
+        for kept in list(self.kept.values()):
+            kept.note(self.call)
+        self._windows.append((self.call, self._made_for(args)))
+        if self.joined:
+            self.callers.update(functions_running(sys._getframe(1)))
+
+    def _made_for(self, args: tuple) -> list[Birth]:
+        """Takes the call's own batch, and what was made after it, out of the last call's births."""
+        window = self._windows[-1][1] if self._windows else []
+        given = {id(storage) for arg in args if type(arg) is torch.Tensor for storage in storages_of(arg)}
+        first = next((place for place, birth in enumerate(window) if birth.key in given and birth() is not None), None)
+        if first is None or any(birth.in_backward for birth in window[first:]):
+            return []
+        batch = window[first:]
+        del window[first:]
+        for birth in batch:
+            birth.call = self.call
+        return batch
+
+    def alive_bytes(self) -> int:
+        """Bytes of all storages that live and are known."""
+        return sum(birth.nbytes for birth in list(self._live.values()))
+
+    def _kept_by(self, birth: Birth) -> Kept:
+        key = (birth.site, birth.device)
+        found = self.kept.get(key)
+        if found is None:
+            found = self.kept[key] = Kept(birth.site)
+        return found
+
+    def _switch(self, on: bool) -> None:
+        modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+        if on and not self._on and not modes:  # below a mode of the user's own, leaving theirs would take ours away
+            self._mode.__enter__()
+            self._on = True
+        elif not on and self._on and modes and modes[-1] is self._mode:
+            self.stop()
+
+
+class _BirthWatch(OperationWatch):
+    def __init__(self, handle: Callable, births: Births) -> None:
+        super().__init__(handle)
+        self._births = weakref.ref(births)
+
+    def ignore_compile_internals(self) -> bool:  # type: ignore[override]  # an instance is what is asked
+        births = self._births()
+        if births is not None:
+            births.compiled = True
+        return True
+
+
+def _forget(live: dict[int, Any]) -> Callable[[Birth], None]:
+    def died(birth: Birth) -> None:
+        if live.get(birth.key) is birth:
+            del live[birth.key]
+
+    return died

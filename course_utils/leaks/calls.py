@@ -1,0 +1,65 @@
+"""When a call of the user's model begins (``Calls``)."""
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+
+class Calls:
+    """Tells each time that an outermost module with parameters is called, in the thread that began to watch.
+
+    Where a loop calls several modules in turn, such as an encoder and a decoder, one round of them is one call: it
+    begins when a module is called that was called already since the last one began. Recomputation during a backward
+    pass is no call, and neither is a module without parameters, such as a loss.
+
+    Args:
+        begins: called as a call begins, with the module and its positional arguments.
+    """
+
+    def __init__(self, begins: Callable[[torch.nn.Module, tuple], None]) -> None:
+        self._begins = begins
+        self._thread = threading.get_ident()
+        self._depth = 0
+        self._round: set[int] = set()
+        self._has_parameters: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
+        self._handles: list[Any] = []
+
+    def start(self) -> None:
+        """Begins to watch, by hooks on every module of the process."""
+        self._handles = [
+            register_module_forward_pre_hook(self._before),
+            register_module_forward_hook(self._after, always_call=True),
+        ]
+
+    def stop(self) -> None:
+        """Takes the hooks away."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _before(self, module: torch.nn.Module, args: Any) -> None:
+        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
+            return
+        self._depth += 1
+        if self._depth == 1 and torch._C._current_graph_task_id() < 0 and self._counts(module):
+            if id(module) in self._round:
+                self._round.clear()
+            first = not self._round
+            self._round.add(id(module))
+            if first:
+                self._begins(module, args)
+
+    def _after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
+            return
+        self._depth = max(0, self._depth - 1)
+
+    def _counts(self, module: torch.nn.Module) -> bool:
+        known = self._has_parameters.get(module)
+        if known is None:
+            known = self._has_parameters[module] = next(module.parameters(), None) is not None
+        return known

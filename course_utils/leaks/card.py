@@ -1,0 +1,47 @@
+"""A report as a card in a notebook (``report_html``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from course_utils.base.markup import GREEN, GREY, ORANGE, SMALL, Html, beside_line, element, html_lines, mark, paragraph
+from course_utils.leaks.advice import advice, behind
+from course_utils.leaks.words import headline, judgement, notes, quiet_of, quiet_words, rows, sentence
+
+if TYPE_CHECKING:
+    from course_utils.leaks.findings import Finding, GrowthReport, Part
+
+_HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
+_SIGNS = {"growing": ("✗", ORANGE), "too few calls": ("-", GREY)}
+
+
+def report_html(report: GrowthReport) -> str:
+    """The report as HTML: training and evaluation, and for each thing that grows who keeps it, and what to write."""
+    blocks: list[str] = [paragraph(headline(report))]
+    for part in (report.training, report.evaluation):
+        if part.calls:
+            blocks += _part(report, part)
+    blocks += [paragraph(note, style=SMALL) for note in notes(report)]
+    return beside_line("section", ORANGE if report.verdict == "growing" else GREEN, blocks)
+
+
+def _part(report: GrowthReport, part: Part) -> list[str]:
+    sign, ground = _SIGNS.get(part.verdict, ("✓", GREEN))
+    heading = f"{part.name.capitalize()}: {judgement(report, part)}"
+    blocks: list[str] = [element("h4", mark(sign, ground), heading, style=_HEADING)]
+    for found in part.findings:
+        blocks += [paragraph(sentence(found)), paragraph(advice(found))]
+        blocks.append(html_lines([row for row in rows(found) if row[0] != "course"]))
+        blocks += _course(found)
+    return blocks + [paragraph(quiet_words(one), style=SMALL) for one in quiet_of(part)]
+
+
+def _course(found: Finding) -> list[str]:
+    course = behind(found)
+    if course is None:
+        return []
+    # A link as JupyterLab follows it: to the notebook, and there to the heading.
+    target = f"{course.notebook.split('/')[-1]}#{quote(course.heading.replace('`', '').replace(' ', '-'))}"
+    link = element("a", f"{course.notebook}, “{course.heading}”", href=target)
+    return [element("p", Html(""), f"The course on “{course.name}”: ", link, style=SMALL)]

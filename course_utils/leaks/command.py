@@ -1,0 +1,186 @@
+"""``python -m course_utils.memory script.py``: runs a script and says what in it leaks (``main``)."""
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from types import CodeType, ModuleType
+
+import torch
+
+from course_utils.leaks.user_code import call_it_the_users
+from course_utils.leaks.watch import watch_growth
+from course_utils.memory import dispatch
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a script under a watch, and prints the report to stderr.
+
+    Args:
+        arguments: the options, then the script (or ``-m`` and a module), then its own arguments; by default the
+            command line's.
+
+    Returns:
+        The script's exit code. Where it was interrupted, the process ends as Python does then.
+    """
+    options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    words = options.words
+    if not words or (options.module and words[0].startswith("-")):
+        _parser().error("the script to run is missing")
+    try:
+        load = _module(words[0]) if options.module else _script(words[0])
+    except (OSError, ImportError, SyntaxError) as error:
+        print(f"{words[0]} could not be run: {error}", file=sys.stderr)
+        return 2
+    watch = watch_growth(every=options.every, limit_bytes=options.limit, warm_up=options.warm_up)
+
+    def say(title: str) -> None:
+        print(f"\n== {title}\n{watch.report()}", file=sys.stderr, flush=True)
+
+    if options.after:
+
+        def after() -> None:
+            say(f"After {options.after} calls; the script goes on, no longer watched")
+            watch.stop()
+
+        watch.call_after(options.after, after)
+    return _run(load, [words[0], *words[1:]], watch, say)
+
+
+def _run(
+    load: Callable[[], tuple[CodeType, ModuleType]], argv: list[str], watch: watch_growth, say: Callable[[str], None]
+) -> int:
+    code, module = load()
+    sys.argv = [getattr(module, "__file__", None) or argv[0], *argv[1:]]
+    own_main, sys.modules["__main__"] = sys.modules["__main__"], module
+    interrupted, status = False, 0
+    try:
+        with watch:
+            exec(code, vars(module))
+        title = "At the end"
+    except SystemExit as error:
+        status, title = _exit_code(error), "At the end"
+    except KeyboardInterrupt as error:
+        interrupted, status, title = True, 130, "Interrupted"
+        _print_error(error)
+    except BaseException as error:
+        status, title = 1, "Out of memory" if _is_out_of_memory(error) else "After an error"
+        _print_error(error)
+    if not watch.stopped:
+        with contextlib.suppress(KeyboardInterrupt):
+            say(title)
+    sys.modules["__main__"] = own_main
+    # The module is kept until the process ends, as a script's own variables are.
+    own_main.__dict__["_script"] = module
+    if interrupted:
+        sys.stdout.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    return status
+
+
+def _script(path: str) -> Callable[[], tuple[CodeType, ModuleType]]:
+    if os.path.isdir(path):
+        path = os.path.join(path, "__main__.py")
+    with open(path, "rb") as file:
+        source = file.read()
+    full = os.path.abspath(path)
+    code = compile(source, full, "exec", dont_inherit=True)
+
+    def load() -> tuple[CodeType, ModuleType]:
+        module = ModuleType("__main__")
+        module.__file__ = full
+        vars(module).update(__builtins__=__builtins__, __spec__=None, __cached__=None, __annotations__={})
+        sys.path[0] = os.path.dirname(full)
+        call_it_the_users(full)
+        return code, module
+
+    return load
+
+
+def _module(name: str) -> Callable[[], tuple[CodeType, ModuleType]]:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no module called {name} that can be run")
+    code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]  # as runpy does
+    if code is None:
+        raise ImportError(f"{name} has no code to run")
+
+    def load() -> tuple[CodeType, ModuleType]:
+        module = ModuleType("__main__")
+        module.__file__, module.__spec__ = spec.origin, spec
+        vars(module).update(
+            __builtins__=__builtins__, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
+        )
+        if spec.origin:
+            call_it_the_users(os.path.dirname(spec.origin) if spec.parent else spec.origin)
+        return code, module
+
+    return load
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+
+
+def _print_error(error: BaseException) -> None:
+    """The traceback as Python prints it, without the frames of what watches."""
+    shown = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in shown.stack if frame.filename not in (__file__, dispatch.__file__)]
+    shown.stack = traceback.StackSummary.from_list(frames)
+    sys.stdout.flush()
+    print("".join(shown.format()), end="", file=sys.stderr)
+
+
+def _size(text: str) -> int:
+    plain = text.strip().lower().removesuffix("b").removesuffix("i")
+    unit = plain[-1:] if plain[-1:] in _UNITS else ""
+    try:
+        nbytes = int(float(plain.removesuffix(unit)) * _UNITS[unit])
+    except ValueError:
+        nbytes = 0
+    if nbytes <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount of memory; write 8GiB, 512MiB or a number of bytes")
+    return nbytes
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m course_utils.memory",
+        description="Runs a training script as it is and says, on stderr, whether memory grows from one call of its"
+        " model to the next, which line makes what stays, and which line and name keep it.",
+        epilog="Also at Ctrl-C, and at an out-of-memory error.",
+        usage="%(prog)s [options] script.py [arguments of the script]\n       %(prog)s [options] -m module [arguments]",
+    )
+    parser.add_argument("--after", type=_count, metavar="N", help="report after N calls, then stop watching")
+    parser.add_argument("--every", type=_count, default=1, metavar="K", help="watch one call in K, for less cost")
+    parser.add_argument("--limit", type=_size, metavar="SIZE", help="say when so much memory will be full, as in 8GiB")
+    parser.add_argument("--warm-up", type=_count, default=3, metavar="N", help="do not judge the first N calls (3)")
+    parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")
+    return parser

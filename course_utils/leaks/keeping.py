@@ -1,0 +1,219 @@
+"""The user's line that keeps: the statement that puts something into a variable, an attribute or a container
+(``keeping_line``). It is found in the source, by name.
+"""
+
+import ast
+import functools
+import linecache
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from course_utils.leaks.holders import CACHE_OF, Holder
+from course_utils.leaks.user_code import Site, is_user_file
+
+_ADDS = {
+    "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
+    "put_nowait", "register_buffer", "__setitem__",
+}  # fmt: skip
+
+
+def keeping_line(holder: Holder) -> Site | None:
+    """The line that makes a holder keep something; None where the source does not show it.
+
+    Of several, one in the function whose variable it is comes first, then one in the same file; one that adds comes
+    before one that binds anew, and one that stores a plain number comes last.
+    """
+    if holder.kind == "nobody":
+        return None
+    if holder.kind == "building":
+        return Site(holder.file, holder.first_line, holder.where)
+    if holder.name.startswith(CACHE_OF):
+        return _decorator(holder)
+    best: tuple[int, Site] | None = None
+    files = [holder.file, *(file for file in _users_files() if file != holder.file)]
+    for file in files:
+        for worth, site in _candidates(file, holder):
+            if best is None or worth > best[0]:
+                best = worth, site
+    if best is None and holder.before_tail[0]:
+        # Under a key that the source does not spell out, or inside of an object that adds for its user: ``queue.put``.
+        outside = keeping_line(replace(holder, tail=holder.before_tail, before_tail=("", "")))
+        if outside is not None:
+            return outside
+    if best is None or best[0] % 8 <= 2:
+        for alias in _aliases(holder):
+            for file in files:
+                for _, site in _candidates(file, alias):
+                    return site
+    return best[1] if best is not None else None
+
+
+def _decorator(holder: Holder) -> Site | None:
+    """The decorator that gives a function its cache."""
+    for file in (holder.file, *_users_files()):
+        tree = parsed(file)
+        for function, node in _functions(tree) if tree is not None else ():
+            if node.name == holder.tail[1] and node.decorator_list:
+                return Site(file, node.decorator_list[0].lineno, function)
+    return None
+
+
+def _aliases(holder: Holder) -> Iterator[Holder]:
+    """The holder under the name that a function gives it which it is handed to: ``note(losses, loss)``."""
+    files = [holder.file, *(file for file in _users_files() if file != holder.file)]
+    trees = [(file, tree) for file in files if (tree := parsed(file)) is not None]
+    called: list[tuple[str, int | str]] = []
+    for _, tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                called += [(name, at) for at, value in enumerate(node.args) if _ends_in(value, holder.tail)]
+                called += [(name, word.arg) for word in node.keywords if word.arg and _ends_in(word.value, holder.tail)]
+    for file, tree in trees:
+        for function, node in _functions(tree):
+            for name, at in called:
+                words = [argument.arg for argument in node.args.args]
+                words = words[1:] if words[:1] == ["self"] else words
+                word = at if isinstance(at, str) else words[at] if at < len(words) else ""
+                if node.name == name or (node.name == "__init__" and function.endswith(f"{name}.__init__")):
+                    yield replace(
+                        holder, tail=("name", word), scope="local", where=function, file=file, first_line=node.lineno
+                    )
+
+
+def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for child in ast.iter_child_nodes(parent):
+        if isinstance(child, ast.FunctionDef):
+            yield f"{inside}{child.name}", child
+            yield from _functions(child, f"{inside}{child.name}.<locals>.")
+        else:
+            yield from _functions(child, f"{inside}{child.name}." if isinstance(child, ast.ClassDef) else inside)
+
+
+def _users_files() -> list[str]:
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [file for file in dict.fromkeys(files) if isinstance(file, str) and is_user_file(file)]
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(file: str, source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        return None
+
+
+def parsed(file: str) -> ast.Module | None:
+    """The syntax of a file; None where it is not Python or not there."""
+    source = "".join(linecache.getlines(file))
+    return _tree(file, source) if source else None
+
+
+def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
+    tree = parsed(file)
+    if tree is None:
+        return
+    for function, statement in _statements(tree, "<module>"):
+        worth = _worth(statement, holder)
+        if not worth:
+            continue
+        if holder.scope in ("local", "variable", "default") and (
+            file != holder.file or not (holder.first_line <= statement.lineno and _within(function, holder.where))
+        ):
+            continue
+        if holder.scope == "attribute" and holder.where and function.split(".")[0] == holder.where:
+            worth += 4
+        yield worth + (8 if file == holder.file else 0), Site(file, statement.lineno, function)
+
+
+def _within(function: str, where: str) -> bool:
+    return function == where or function.startswith(f"{where}.")
+
+
+def _statements(parent: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
+    for child in ast.iter_child_nodes(parent):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inside = child.name if function == "<module>" else f"{function}.{child.name}"
+            if not isinstance(child, ast.ClassDef) and not isinstance(parent, (ast.ClassDef, ast.Module)):
+                inside = f"{function}.<locals>.{child.name}"
+            yield from _statements(child, inside)
+        else:
+            if isinstance(child, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)):
+                yield function, child
+            yield from _statements(child, function)
+
+
+def _worth(statement: ast.stmt, holder: Holder) -> int:
+    """How likely a statement is the one; 0 where it is not."""
+    tail = holder.tail
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDS:
+            receiver = node.func.value
+            named_buffer = node.func.attr == "register_buffer" and any(_is_text(arg, tail[1]) for arg in node.args)
+            if _ends_in(receiver, tail) or named_buffer or _inside(receiver, tail):
+                return 1 if any(_is_number(arg) for arg in node.args) else 5
+        stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if holder.kind == "cycle" and stored and _ends_in(node, tail):
+            return 6
+    if isinstance(statement, ast.AugAssign) and (_ends_in(statement.target, tail) or _inside(statement.target, tail)):
+        return 1 if _is_number(statement.value) else 5
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in (part for whole in targets for part in _parts(whole)):
+            if isinstance(target, ast.Subscript) and _ends_in(target.value, tail):
+                return 5
+            if _ends_in(target, tail) and not _is_empty(statement.value):
+                again = any(_ends_in(node, tail) for node in ast.walk(statement.value))
+                return 4 if again else 2
+    return 0
+
+
+def _parts(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            yield from _parts(part)
+    elif isinstance(target, ast.Starred):
+        yield from _parts(target.value)
+    else:
+        yield target
+
+
+def _ends_in(node: ast.AST, tail: tuple[str, str]) -> bool:
+    kind, name = tail
+    if kind == "name":
+        return isinstance(node, ast.Name) and node.id == name
+    if kind == "attribute":
+        return isinstance(node, ast.Attribute) and node.attr == name
+    return isinstance(node, ast.Subscript) and _is_text(node.slice, name)
+
+
+def _inside(node: ast.AST, tail: tuple[str, str]) -> bool:
+    """``cache[key].append(...)``, ``cache.setdefault(key, []).append(...)``: an item of the container is added to."""
+    while isinstance(node, (ast.Subscript, ast.Call, ast.Attribute)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+        if _ends_in(node, tail):
+            return True
+    return False
+
+
+def _is_text(node: ast.AST, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
+
+
+def _is_number(node: ast.AST) -> bool:
+    """A plain number is stored: ``loss.item()``, ``float(loss)``, ``len(x)``, ``1``."""
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return name in ("item", "tolist", "float", "int", "len", "str", "size", "numel")
+    return isinstance(node, ast.Constant)
+
+
+def _is_empty(node: ast.AST) -> bool:
+    """What a variable is given before anything is kept: 0, None, [], {}, ``list()``."""
+    if isinstance(node, (ast.Constant, ast.List, ast.Dict, ast.Set)):
+        return not getattr(node, "elts", getattr(node, "keys", []))
+    name = getattr(getattr(node, "func", None), "id", getattr(getattr(node, "func", None), "attr", ""))
+    return name in ("list", "dict", "set", "deque", "defaultdict", "OrderedDict") or (
+        name in ("zeros", "tensor", "empty") and isinstance(node, ast.Call)
+    )

@@ -1,0 +1,40 @@
+"""``%load_ext course_utils`` brings ``%%memory``, and with it ``%%memory --growth``: what of a cell's loop grows
+(``load_ipython_extension``).
+"""
+
+from typing import Any
+
+from course_utils.leaks.findings import GrowthReport
+from course_utils.leaks.watch import watch_growth
+from course_utils.memory.tools import magics
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Adds the cell magic ``%%memory`` to a running IPython; called by ``%load_ext course_utils``.
+
+    Usage: as of ``course_utils.memory.tools.magics``, or ``%%memory --growth``, which runs the cell under
+    ``watch_growth`` and shows its report as a card.
+    """
+    from IPython.core.magic import output_can_be_silenced
+
+    @output_can_be_silenced
+    def memory(line: str, cell: str) -> Any:
+        if line.split() == ["--growth"]:
+            return show_growth(ipython, cell)
+        return magics.run_cell(ipython, line, cell)
+
+    ipython.register_magic_function(memory, "cell", "memory")
+
+
+def show_growth(ipython: Any, cell: str) -> None:
+    """Runs a cell under ``watch_growth`` and shows the report, also where the cell raises."""
+    from IPython.display import display
+
+    report: GrowthReport | None = None
+    growth = watch_growth()
+    try:
+        with growth:
+            ipython.run_cell(cell).raise_error()
+    finally:
+        report = growth.report()
+        display(report)

@@ -1,0 +1,92 @@
+"""The variables that a search begins at: of running functions and modules (``users_roots``, ``other_roots``), of
+suspended generators (``waiting_generators``), and of custom Functions that nothing refers to any more
+(``stranded_contexts``).
+"""
+
+import gc
+import sys
+from collections.abc import Iterator
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, ModuleType, TracebackType
+from typing import Any
+
+import torch
+
+from course_utils.leaks.search import Root, local_variables
+from course_utils.leaks.user_code import frames_of_all_threads, is_user_file
+
+
+def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
+    """The user's variables: of running functions, innermost first, and of modules.
+
+    Args:
+        traceback: of an error that ended the program; the variables of its functions are looked at too.
+    """
+    frames = frames_of_all_threads()
+    while traceback is not None:
+        frames.insert(0, traceback.tb_frame)
+        traceback = traceback.tb_next
+    for frame in frames:
+        if is_user_file(frame.f_code.co_filename):
+            yield from _of_frame(frame)
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and _is_users(module):
+            yield from _of_module(module)
+
+
+def waiting_generators() -> Iterator[Root]:
+    """The variables of the user's generators and coroutines that wait to be asked on; slow: looks at all objects."""
+    running = {id(frame) for frame in frames_of_all_threads()}
+    for thing in gc.get_objects():
+        if type(thing) in (GeneratorType, CoroutineType, AsyncGeneratorType):
+            waiting = getattr(thing, "gi_frame", None) or getattr(thing, "cr_frame", None)
+            if waiting is not None and id(waiting) not in running and is_user_file(waiting.f_code.co_filename):
+                yield from _of_frame(waiting)
+
+
+def other_roots() -> Iterator[Root]:
+    """The variables of libraries: of their running functions, and of their modules."""
+    for frame in frames_of_all_threads():
+        if not is_user_file(frame.f_code.co_filename):
+            yield from _of_frame(frame)
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and not _is_users(module):
+            yield from _of_module(module)
+
+
+def stranded_contexts() -> Iterator[Root]:
+    """The nodes of custom Functions, by the attribute of ``ctx`` that refers to a tensor of the node's own making."""
+    for node in gc.get_objects():
+        if not issubclass(type(node), torch._C._FunctionBase) or not hasattr(node, "next_functions"):
+            continue
+        for name, value in list(vars(node).items()):
+            inside = value if isinstance(value, (list, tuple)) else (value,)
+            if any(isinstance(item, torch.Tensor) and item.grad_fn is node for item in inside):
+                function = type(node).__name__.removesuffix("Backward")
+                yield Root("cycle", f"ctx.{name}", function, _file_of(node), 0, node)
+
+
+def _file_of(node: Any) -> str:
+    module = sys.modules.get(getattr(type(node), "_forward_cls", type(node)).__module__)
+    return getattr(module, "__file__", None) or ""
+
+
+def _of_frame(frame: FrameType) -> Iterator[Root]:
+    code = frame.f_code
+    if frame.f_locals is frame.f_globals:
+        return  # a module's variables
+    for name, value in local_variables(frame).items():
+        yield Root("local", name, code.co_qualname, code.co_filename, code.co_firstlineno, value)
+
+
+def _of_module(module: ModuleType) -> Iterator[Root]:
+    file = getattr(module, "__file__", None) or ""
+    for name, value in list(vars(module).items()):
+        if not name.startswith("__"):
+            yield Root("global", name, "", file, 0, value)
+
+
+def _is_users(module: ModuleType) -> bool:
+    if module.__name__ == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and is_user_file(file)

@@ -1,0 +1,219 @@
+"""Watches a loop for bytes that stay alive from call to call (``watch_growth``)."""
+
+import logging
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from course_utils.base.errors import explain
+from course_utils.base.text import describe, message_of
+from course_utils.leaks.births import Birth, Births, Kept
+from course_utils.leaks.calls import Calls
+from course_utils.leaks.findings import GrowthReport
+from course_utils.leaks.holders import NOBODY, Link, link_of
+from course_utils.leaks.report import build_report
+from course_utils.leaks.roots import other_roots, stranded_contexts, users_roots, waiting_generators
+from course_utils.leaks.search import Root, search
+from course_utils.leaks.unnamed import links_without_names
+
+_LOG = logging.getLogger(__name__)
+
+_SAMPLES = 3
+"""For each line, the holders of what so many calls left behind are looked for."""
+
+
+class watch_growth:
+    """Finds what stays alive from one call of a model to the next, the line that made it, and who keeps it.
+
+    Example:
+        >>> model, losses = torch.nn.Linear(64, 64), []
+        >>> with watch_growth() as growth:
+        ...     for _ in range(20):
+        ...         losses.append(model(torch.ones(8, 64)).mean())
+        >>> growth.report().verdict
+        'growing'
+
+    Args:
+        every: watches one call in so many, for less cost: what the others leave behind is taken to be the same.
+        limit_bytes: says when so much memory will be full; by default what the device has, on CUDA.
+        warm_up: the first so many calls of training, and of evaluation, are not judged: optimizers and caches make what
+            they need then.
+
+    Raises:
+        ValueError: one of the numbers is not positive.
+        RuntimeError: it is entered a second time.
+
+    A call is one of an outermost module with parameters; a loop without one calls ``step``. Storages count when they
+    have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
+
+    Limits: seen are tensors that operations make in the thread that entered, and in autograd's threads for it. Not
+    seen: other Python threads and processes, compiled code's own buffers, memory of NumPy and of C extensions, and the
+    few bytes that a graph's nodes take beside their tensors. Holders are looked for while the loop runs and when a
+    report is asked for; what Python cannot show is reported as kept by something that the search did not find.
+    """
+
+    def __init__(self, *, every: int = 1, limit_bytes: int | None = None, warm_up: int = 3) -> None:
+        for name, value in (("every", every), ("limit_bytes", limit_bytes), ("warm_up", warm_up + 1)):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(explain(f"watch_growth({name}={describe(value)}).", "a positive whole number."))
+        self.warm_up, self.limit_bytes = warm_up, limit_bytes
+        self._births = Births(every)
+        self._calls = Calls(self._begins)
+        self._modules: dict[str, int] = {}
+        self._links: dict[int, list[tuple[int, Link]]] = {}
+        self._stepped = self.stopped = False
+        self._entered = self._running = False
+        self._failure = ""
+        self._pid = os.getpid()
+        self._last: GrowthReport | None = None
+        self._after: tuple[int, Any] | None = None
+
+    def __enter__(self) -> "watch_growth":
+        if self._entered:
+            raise RuntimeError(
+                explain(
+                    "A watch_growth was entered a second time.", "a new one for each block.", try_this="watch_growth()"
+                )
+            )
+        self._entered = self._running = True
+        # Compiled modules warn of hooks like ours; the program did nothing wrong.
+        warnings.filterwarnings("ignore", "Using `torch.compile\\(module\\)` when there are global hooks")
+        _fork_watch(self)
+        self._calls.start()
+        self._births.start()
+        return self
+
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._running:
+            self._last = self._make_report(traceback)
+            self._leave()
+
+    def stop(self) -> None:
+        """Ends watching before the block does: operations run at their own speed again."""
+        if self._running:
+            self.stopped = not self._failure
+            self._leave()
+
+    def _leave(self) -> None:
+        self._running = False
+        self._calls.stop()
+        self._births.stop()
+
+    @property
+    def calls(self) -> int:
+        """How many calls have begun."""
+        return self._births.call
+
+    def step(self) -> None:
+        """Marks the beginning of a round of a loop that calls no module; once it is used, only it counts."""
+        self._stepped = True
+        self._tick("step")
+
+    def call_after(self, calls: int, function: Any) -> None:
+        """Has a function called, once, when so many calls have begun."""
+        self._after = calls, function
+
+    def report(self) -> "GrowthReport":
+        """What is known up to now; after the block, what was known at its end."""
+        if self._running or self._last is None:
+            self._last = self._make_report(None)
+        return self._last
+
+    def _begins(self, module: torch.nn.Module, args: tuple) -> None:
+        if not self._stepped and self._running and os.getpid() == self._pid:
+            try:
+                self._tick(type(module).__name__, args)
+            except Exception as error:  # a fault of the watch's own is no reason to end somebody's training
+                self._failure = message_of(error)
+                self.stop()
+
+    def _tick(self, name: str, args: tuple = ()) -> None:
+        births = self._births
+        births.next_call(args)
+        self._modules[name] = self._modules.get(name, 0) + 1
+        ripe = [kept for kept in births.kept.values() if len(kept.alive) >= kept.next_search]
+        if ripe:
+            self._look(None, seconds=1.0)
+            for kept in ripe:  # also where nothing of it lives any more
+                kept.next_search = max(kept.next_search, 2 * len(kept.alive))
+        if self._after is not None and births.call > self._after[0]:
+            (_, function), self._after = self._after, None
+            function()
+
+    def _look(self, traceback: TracebackType | None, seconds: float) -> None:
+        """Looks for the holders of some of what every line has left behind."""
+        chosen: dict[int, tuple[Kept, list[Birth]]] = {}
+        for number, kept in enumerate(self._births.kept.values()):
+            if len(kept.alive) >= 3:
+                chosen[number] = kept, _sample(kept)
+                kept.next_search = max(kept.next_search, 2 * len(kept.alive))
+        wanted = {birth.key: birth for _, births in chosen.values() for birth in births if birth() is not None}
+        found = _find(wanted, traceback, seconds)
+        for kept, births in chosen.values():
+            living = [birth for birth in births if birth.key in wanted]
+            links = [(birth.nbytes, found.get(birth.key, Link(NOBODY, False))) for birth in living]
+            known = self._links.get(id(kept))
+            if links and (known is None or any(link.holder is not NOBODY for _, link in links)):
+                self._links[id(kept)] = links
+
+    def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
+        self._look(traceback, seconds=5.0)
+        report = build_report(self._births, self._links, self._modules, self.warm_up, self.limit_bytes)
+        if self._failure:
+            note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
+            return replace(report, unwatched=(*report.unwatched, note))
+        return report
+
+
+def _sample(kept: Kept) -> list[Birth]:
+    """The storages of a few calls: one of the latest, one in the middle, one of the first."""
+    calls = sorted(kept.births)
+    places = {len(calls) - 1, len(calls) // 2, len(calls) // 8}
+    return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]].values())]
+
+
+def _find(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: float) -> dict[int, Link]:
+    """How each storage is kept, by ``id``; without those that nobody was found for."""
+    links: dict[int, Link] = {}
+
+    def from_variables(roots: Callable[[], Iterable[Root]]) -> Callable[[list[int]], dict[int, Link]]:
+        def look(missing: list[int]) -> dict[int, Link]:
+            return {key: link_of(path) for key, path in search(missing, roots(), seconds).found.items()}
+
+        return look
+
+    ways = (
+        from_variables(lambda: users_roots(traceback)),
+        from_variables(waiting_generators),
+        from_variables(stranded_contexts),
+        links_without_names,
+        from_variables(other_roots),
+    )
+    for way in ways:
+        missing = [key for key in wanted if key not in links]
+        if not missing:
+            break
+        try:
+            links.update(way(missing))
+        except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
+            _LOG.debug("the search for holders ended early: %r", error)
+    return links
+
+
+def _fork_watch(watch: watch_growth) -> None:
+    """In a child process, such as a data loader's worker, nothing is watched."""
+    reference = weakref.ref(watch)
+
+    def in_child() -> None:
+        watching = reference()
+        if watching is not None:
+            watching.stop()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_child)

@@ -1,0 +1,151 @@
+"""A teacher's own exercises, points, hidden tests and assignments: released, and graded for what they are."""
+
+import json
+
+import pytest
+
+from course_utils.authoring.files import dumps, read
+from course_utils.base.files import write_whole
+from course_utils.classroom.__main__ import main
+from course_utils.classroom.course.release import release
+from course_utils.classroom.judging.grader import Grader
+from course_utils.classroom.judging.limits import Limits
+from tests.classroom.hand_in import answered, hand_in, released
+from tests.classroom.handed_in import NEEDS_SANDBOX
+from tests.classroom.own import HIDDEN, HW1, check, put_source
+
+pytestmark = [*NEEDS_SANDBOX]
+
+DETACH = "03_detach"
+RIGHT = {
+    "double": "def double(x):\n    return 2 * x",
+    "halve": "def halve(x):\n    return x / 2",
+    "near": "def near(x):\n    return 3.0",
+    "why": "Because of the graph.",
+}
+
+
+@pytest.fixture(scope="module")
+def grader():
+    with Grader(Limits(check_seconds=10.0)) as grader:
+        yield grader
+
+
+@pytest.fixture
+def own(course):
+    put_source(course)
+    assert release(course, HW1).points == 11
+    return course
+
+
+def report(grader, course, answers, assignment=HW1):
+    content = json.dumps(answered(released(course, assignment), answers)).encode()
+    return grader.grade(course.to_grade(assignment), content, student="ada", assignment=assignment)
+
+
+def said(report):
+    return {result.exercise: (result.outcome, result.earned) for result in report.exercises}
+
+
+def test_a_release_holds_neither_solutions_nor_hidden_tests_and_grading_does(own):
+    text = own.notebook("release", HW1).read_text()
+    assert "seven is odd" not in text and "return 2 * x" not in text
+    assert "seven is odd" in own.to_grade(HW1)
+    assert own.to_grade(DETACH) == own.notebook("release", DETACH).read_text(), "where nothing is hidden"
+
+
+def test_points_of_a_lesson_may_be_changed_and_exercises_added_or_left_out(course, capsys):
+    source = course.notebook("source", DETACH)
+    notebook = read(source)
+    cells = {cell.id: cell for cell in notebook.cells}
+    cells["snapshot-check"].metadata.nbgrader.points = 5
+    gone = {"truncated_bptt", "truncated_bptt-check"}
+    notebook.cells = [cell for cell in notebook.cells if cell.id not in gone]
+    notebook.cells.append(check("mine", "assert snapshot(torch.ones(2)).shape == (2,)", 3))
+    write_whole(source, dumps(notebook))
+    assert main(["release", "--course", str(course.root), DETACH]) == 0
+    assert capsys.readouterr().out == f"released {DETACH}: 16 points, made from your source\n"
+
+
+def test_right_answers_of_an_own_assignment_get_all_points(own, grader):
+    found = report(grader, own, RIGHT)
+    assert said(found) == {
+        "double-check": ("passed", 4),
+        "halve-check": ("passed", 2),
+        "near-check": ("passed", 2),
+        "why": ("review by hand", 0),
+    }
+    assert found.repairs == found.reviews == (), "hidden tests are no edit of the student's"
+    assert "seven is odd" not in found.notebook
+
+
+def test_an_untouched_own_assignment_is_not_attempted(own, grader):
+    found = report(grader, own, {})
+    assert set(said(found).values()) == {("not attempted", 0)}
+    found = report(grader, own, {"double": RIGHT["double"]})
+    assert said(found) == dict.fromkeys(said(found), ("not attempted", 0)) | {"double-check": ("passed", 4)}
+    assert "lesson.hint" not in found.exercises[1].text
+
+
+def test_a_hidden_test_that_fails_costs_the_points_and_is_not_shown(own, grader):
+    found = report(grader, own, {"halve": "def halve(x):\n    return x // 2"})
+    result = found.exercises[1]
+    assert (result.outcome, result.earned) == ("wrong", 0)
+    assert "a hidden test" in result.text and "7.0" not in result.text
+    assert "seven is odd" in result.text, "a message was written for the student"
+    assert result.lost == (("a hidden test", 2.0),)
+
+
+def test_tests_with_weights_earn_their_shares(own, grader):
+    found = report(grader, own, {"double": "def double(x):\n    return abs(2 * x)"})
+    assert said(found)["double-check"] == ("partial", 3)
+    assert found.exercises[0].lost == (("`assert double(-1) == -2`", 1.0),)
+    found = report(grader, own, {"double": "def double(x):\n    return x - 1"})
+    assert said(found)["double-check"] == ("partial", 1)
+
+
+def test_a_number_at_the_end_is_partial_credit(own, grader):
+    assert said(report(grader, own, {"near": "def near(x):\n    return 2.5"}))["near-check"] == ("partial", 1.5)
+
+
+@pytest.mark.parametrize(
+    "source", ["def double(x):\n    return x.nothing", "def double(x):\n    return 2 *", "double = 1 / 0"]
+)
+def test_an_answer_that_raises_is_told_apart_from_a_wrong_one(source, own, grader):
+    found = report(grader, own, {"double": source})
+    assert said(found)["double-check"] == ("raised", 0)
+    assert "Error" in found.exercises[0].text
+
+
+def test_an_own_exercise_in_a_lesson_stands_beside_the_lessons_own(course, grader):
+    source = course.notebook("source", DETACH)
+    notebook = read(source)
+    hidden = HIDDEN.format("assert not snapshot(torch.ones(3)).requires_grad")
+    notebook.cells.append(check("mine-check", f"assert snapshot(torch.ones(2)).shape == (2,)\n{hidden}", 3))
+    write_whole(source, dumps(notebook))
+    release(course, DETACH)
+    wrong = "def snapshot(x):\n    return x.clone().requires_grad_()"
+    found = said(report(grader, course, {"snapshot": wrong}, DETACH))
+    assert found["mine-check"] == ("wrong", 0) and found["snapshot"][1] < 1
+    right = report(grader, course, {"snapshot": "def snapshot(x):\n    return x.detach().clone()"}, DETACH)
+    assert said(right)["mine-check"] == ("passed", 3) and said(right)["snapshot"] == ("passed", 1)
+
+
+def test_a_condition_that_is_false_at_the_end_fails(course, grader):
+    notebook = put_source(course)
+    changed = read(notebook)
+    cells = {cell.id: cell for cell in changed.cells}
+    cells["halve-check"].source = "torch.equal(halve(torch.ones(2)), torch.full((2,), 0.5))"
+    write_whole(notebook, dumps(changed))
+    release(course, HW1)
+    assert said(report(grader, course, RIGHT))["halve-check"] == ("passed", 2)
+    wrong = RIGHT | {"halve": "def halve(x):\n    return x"}
+    assert said(report(grader, course, wrong))["halve-check"] == ("wrong", 0)
+
+
+def test_the_command_grades_it_and_marks_reach_the_gradebook(own, capsys):
+    hand_in(own, "ada", HW1, RIGHT | {"halve": "def halve(x):\n    return x // 2"})
+    assert main(["grade", "--course", str(own.root), HW1]) == 0
+    assert "0 wrong" in capsys.readouterr().out
+    with own.gradebook() as gradebook:
+        assert gradebook.find_submission(HW1, "ada").score == 6

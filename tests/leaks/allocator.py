@@ -1,0 +1,61 @@
+"""Bytes that the CPU allocator itself counts from call to call, by ``torch.profiler``: an oracle for reports."""
+
+import itertools
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from tests.leaks.drive import run
+
+_MARK_BYTES = 12_345_671
+
+
+def bytes_at_calls(path: Path) -> list[int]:
+    """Bytes allocated when each call of the script's model begins, above those at the first."""
+    first: list[int] = []
+
+    def mark(module: torch.nn.Module, args: Any) -> None:
+        if next(module.parameters(), None) is not None and (not first or first[0] == id(module)):
+            first[:] = [id(module)]
+            torch.empty(_MARK_BYTES, dtype=torch.uint8)
+
+    handle = register_module_forward_pre_hook(mark)
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            run(path)
+    finally:
+        handle.remove()
+    tree = profile.profiler.kineto_results.experimental_event_tree()
+    events = sorted(_allocations(tree), key=lambda event: event[0])
+    total, marks = 0, []
+    for _, size in events:
+        if size == _MARK_BYTES:
+            marks.append(total)
+        total += size
+    return [total - marks[0] for total in marks]
+
+
+def _allocations(events: Any) -> Iterator[tuple[int, int]]:
+    for event in events:
+        if event.tag == torch._C._profiler._EventType.Allocation:
+            yield event.start_time_ns, event.extra_fields.alloc_size
+        yield from _allocations(event.children)
+
+
+def bytes_per_call(path: Path, *, while_it_rises: bool = False) -> float:
+    """How many bytes more are allocated with every call, once the first few have run.
+
+    Args:
+        path: the script.
+        while_it_rises: the usual rise alone, for a script that gives all back from time to time.
+    """
+    totals = bytes_at_calls(path)
+    steps = [after - before for before, after in itertools.pairwise(totals[5:])]
+    if while_it_rises:
+        return statistics.median(step for step in steps if step > 0)
+    steps = steps[-(len(steps) // 30 * 30) :]  # whole rounds, of 2, 3 or 5 calls
+    return sum(steps) / len(steps)

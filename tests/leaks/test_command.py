@@ -1,0 +1,108 @@
+"""``python -m course_utils.memory``, in processes of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAK = """
+import sys, torch
+model, kept = torch.nn.Linear(8, 8), []
+for _ in range({calls}):
+    kept.append(model(torch.ones(4, 8)))
+"""
+
+
+def start(folder: Path, script: str, *words: str) -> subprocess.Popen:
+    (folder / "script.py").write_text(script, encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "course_utils.memory", *words]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def run(folder: Path, script: str, *words: str) -> tuple[int, str, str]:
+    process = start(folder, script, *words)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def test_a_script_runs_as_it_is_with_its_arguments_and_its_exit_code(tmp_path):
+    script = LEAK.format(calls=20) + "print(sys.argv[1:], __name__)\nsys.exit(7)\n"
+    status, out, err = run(tmp_path, script, "--limit", "1MiB", "script.py", "--after", "3")
+    assert (status, out) == (7, "['--after', '3'] __main__\n")
+    assert "growing by 256 B per call" in err
+    assert "1.0 MiB will be full after " in err
+    assert "`kept`, a list of 20, a global, script.py:5" in err
+
+
+def test_a_module_runs_by_its_name(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__main__.py").write_text("import sys\nprint(__spec__.name, sys.argv[1:])\n")
+    status, out, err = run(tmp_path, "", "-m", "package", "-v")
+    assert (status, out) == (0, "package.__main__ ['-v']\n")
+    assert "no module with parameters was called" in err
+
+
+def test_out_of_memory_is_reported_with_the_variables_of_the_functions_that_died(tmp_path):
+    script = "import torch\n\ndef main():\n    model, kept = torch.nn.Linear(8, 8), []\n    for _ in range(20):\n"
+    script += "        kept.append(model(torch.ones(4, 8)))\n    torch.empty(10**15)\n\nmain()\n"
+    status, _, err = run(tmp_path, script, "script.py")
+    assert status == 1
+    assert "== Out of memory" in err
+    assert "`kept`, a list of 20 in `main`, script.py:6" in err
+    assert "course_utils" not in err.partition("==")[0]  # the traceback is the script's own
+
+
+def test_an_interrupt_is_reported_and_ends_the_process_as_python_does(tmp_path):
+    script = LEAK.format(calls=20) + "print('ready', flush=True)\nimport time\ntime.sleep(600)\n"
+    process = start(tmp_path, script, "script.py")
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGINT
+    assert "== Interrupted" in err and "growing by 256 B per call" in err
+
+
+def test_a_report_after_so_many_calls_lets_the_script_go_on_unwatched(tmp_path):
+    script = LEAK.format(calls=60) + "print(len(kept))\n"
+    status, out, err = run(tmp_path, script, "--after", "25", "script.py")
+    assert (status, out) == (0, "60\n")
+    assert err.count("==") == 1
+    assert "After 25 calls" in err and "growing by 256 B per call" in err
+
+
+def test_one_call_in_three_says_the_same(tmp_path):
+    _, _, err = run(tmp_path, LEAK.format(calls=60), "--every", "3", "script.py")
+    assert "growing by 256 B per call" in err and "One call in 3 was watched." in err
+
+
+def test_data_loader_workers_and_compiled_code_run_to_the_end(tmp_path):
+    script = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(4, 4)
+    for fast in (model, torch.compile(model, backend="eager")):
+        for (x,) in DataLoader(TensorDataset(torch.randn(96, 4)), batch_size=8, num_workers=2):
+            fast(x).sum().backward()
+    print("done")
+"""
+    status, out, err = run(tmp_path, script, "script.py")
+    assert (status, out) == (0, "done\n"), err
+    assert "Training: steady." in err
+
+
+@pytest.mark.parametrize("words", [["nowhere.py"], ["-m", "nowhere"], [], ["--limit", "much", "script.py"]])
+def test_what_cannot_be_run_is_refused(tmp_path, words):
+    status, out, err = run(tmp_path, "", *words)
+    assert (status, out) == (2, "")
+    assert "Traceback" not in err

@@ -1,0 +1,64 @@
+"""Scripts that leak, each in another way, and scripts that only look as if: what a report must and must not say.
+
+In a script that leaks, ``# makes`` ends the lines that make what stays, and ``# keeps: name`` the line that keeps it.
+"""
+
+import gc
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.leaks.allocator import bytes_per_call
+from tests.leaks.drive import SCRIPTS, watched
+
+INNOCENT = sorted(path for path in SCRIPTS.glob("ok_*.py"))
+LEAKING = sorted(path for path in SCRIPTS.glob("*.py") if path not in INNOCENT)
+
+
+def lines(path: Path, mark: str) -> list[int]:
+    text = path.read_text(encoding="utf-8").splitlines()
+    return [number for number, line in enumerate(text, 1) if mark in line]
+
+
+def name(path: Path) -> str:
+    (found,) = re.findall(r"# keeps: ?(.*?)(?:  # |$)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return found.partition(" # ")[0]
+
+
+def test_there_are_enough_scripts():
+    assert len(LEAKING) >= 16
+    assert len(INNOCENT) >= 8
+
+
+@pytest.mark.parametrize("path", LEAKING, ids=lambda path: path.stem)
+def test_the_line_and_the_holder_are_named(path):
+    report = watched(path)
+    assert report.verdict == "growing", str(report)
+    assert len(report.findings) == 1, str(report)
+    (found,) = report.findings
+    assert found.line is not None and found.line.line in lines(path, "# keeps:"), str(report)
+    assert Path(found.line.file) == path
+    wanted = name(path)
+    assert found.holder.name == wanted or (not wanted and found.holder.kind == "building"), str(report)
+    assert found.made[0].site.line in lines(path, "# makes"), str(report)
+    assert sum(made.bytes_per_call for made in found.made) == pytest.approx(found.rate.nbytes, abs=len(found.made))
+
+
+@pytest.mark.parametrize("path", INNOCENT, ids=lambda path: path.stem)
+def test_what_only_looks_like_a_leak_is_none(path):
+    report = watched(path)
+    assert report.findings == (), str(report)
+    assert report.verdict in ("steady", "bounded")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", LEAKING, ids=lambda path: path.stem)
+def test_bytes_a_call_are_those_of_the_allocator(path):
+    report = watched(path)
+    gc.collect()
+    rises = report.findings[0].given_back
+    parts = [part for part in (report.training, report.evaluation) if part.rate is not None]
+    said = sum(part.rate.nbytes * (1 if rises else part.calls / report.calls) for part in parts)
+    # Eight bytes for each number that autograd boxes past the dispatcher.
+    assert said == pytest.approx(bytes_per_call(path, while_it_rises=rises), rel=0.01, abs=16)

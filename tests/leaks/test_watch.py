@@ -1,0 +1,131 @@
+"""``watch_growth`` in a program: its report as text, card and figure, its options, what it leaves behind."""
+
+import gc
+import tomllib
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.modules import module as hooks
+
+from course_utils import watch_growth
+from course_utils.leaks.advice import behind
+from tests.leaks.drive import SCRIPTS, watched
+
+
+def leak(calls: int, kept: list) -> None:
+    model = torch.nn.Linear(8, 8)
+    for _ in range(calls):
+        kept.append(model(torch.ones(4, 8)))
+
+
+def test_text_card_and_figure_say_the_same():
+    kept: list = []
+    with watch_growth(limit_bytes=2**20) as growth:
+        leak(30, kept)
+    report = growth.report()
+    (found,) = report.findings
+    # The output, and the input that the graph saves for the gradient of the weight.
+    assert found.rate.nbytes == found.rate.low == found.rate.high == 4 * 8 * 4 * 2
+    for text in (str(report), report._repr_html_()):
+        assert "growing by 256 B per call" in text
+        assert "kept" in text and "notebooks/05_no_grad.ipynb" in text
+    left = report.calls_until_full(report.evaluation)
+    assert left == (2**20 - report.alive_bytes) // 256
+    assert "kept: from 0 B to " in report.plot().description
+
+
+def test_a_loop_without_modules_says_where_a_round_begins():
+    kept = []
+    with watch_growth() as growth:
+        for _ in range(20):
+            growth.step()
+            kept.append(torch.ones(256))
+    (found,) = growth.report().findings
+    assert (found.holder.name, found.rate.nbytes) == ("kept", 1024)
+
+
+def test_a_report_may_be_asked_for_while_the_loop_runs():
+    kept: list = []
+    with watch_growth() as growth:
+        leak(20, kept)
+        assert growth.report().verdict == "growing"
+        kept.clear()
+    assert growth.calls == 20
+
+
+def test_few_calls_are_not_judged():
+    with watch_growth() as growth:
+        leak(5, [])
+    assert growth.report().verdict == "too few calls"
+
+
+def test_nothing_is_left_behind():
+    before = len(hooks._global_forward_pre_hooks), len(hooks._global_forward_hooks)
+    kept: list = []
+    model, alive = torch.nn.Linear(8, 8), []
+    gc.disable()
+    try:
+        with watch_growth():
+            for _ in range(30):  # holders are looked for meanwhile
+                x = torch.ones(4, 8)
+                alive.append(weakref.ref(x))
+                kept.append(model(x).detach())
+                del x
+    finally:
+        gc.enable()
+    assert [reference() for reference in alive] == [None] * 30
+    assert (len(hooks._global_forward_pre_hooks), len(hooks._global_forward_hooks)) == before
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_gradients_are_the_same_to_the_bit():
+    def gradients() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+        for _ in range(12):
+            model(torch.randn(4, 8)).sum().backward()
+        return [parameter.grad for parameter in model.parameters()]
+
+    alone = gradients()
+    with watch_growth():
+        watched_too = gradients()
+    assert all(torch.equal(a, b) for a, b in zip(alone, watched_too, strict=True))
+
+
+@pytest.mark.parametrize("options", [{"every": 0}, {"limit_bytes": -1}, {"every": 1.5}])
+def test_bad_options_are_refused(options):
+    with pytest.raises(ValueError, match="a positive whole number"):
+        watch_growth(**options)
+
+
+def test_a_watch_is_entered_once():
+    growth = watch_growth()
+    with growth:
+        pass
+    with pytest.raises(RuntimeError, match="a new one for each block"), growth:
+        pass
+
+
+@pytest.mark.parametrize("name", ["plain_sum", "ctx_cycle", "forward_hook", "hidden_state", "callbacks"])
+def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
+    (found,) = watched(SCRIPTS / f"{name}.py").findings
+    course = behind(found)
+    lesson, exercise, key = course.key.split("/", 2)
+    root = Path(__file__).resolve().parents[2]
+    fields = tomllib.loads(
+        (root / "course_utils" / "lessons" / lesson / f"{exercise}.toml").read_text(encoding="utf-8")
+    )
+    assert fields["misconceptions"][key]["name"] == course.name
+    assert course.heading in (root / course.notebook).read_text(encoding="utf-8")
+
+
+def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
+    kept: list = []
+    with watch_growth() as growth:
+        leak(10, kept)
+        monkeypatch.setattr(growth._births, "next_call", lambda args: 1 / 0)
+        leak(10, kept)
+    assert len(kept) == 20
+    assert "The watch failed at call 10 and ended there (ZeroDivisionError" in str(growth.report())
