@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from course_utils import Lesson
-from tests.classroom.handed_in import Notebook, released, solutions
+from tests.classroom.handed_in import Notebook, released, released_points
 
 LESSONS = {"01_requires_grad": "requires_grad", "03_detach": "detach", "05_no_grad": "no_grad"}
 DETACH = "03_detach"
@@ -56,9 +56,8 @@ class Student:
 
 @cache
 def exercises(assignment: str) -> dict[str, float]:
-    """The exercises of the frozen notebook and what each earns today; one that came later is not in it."""
-    today = Lesson(LESSONS[assignment]).exercises
-    return {name: float(today[name].points) for name in solutions(assignment)}
+    """The exercises of the released notebook and their points, whatever those of today's lesson are."""
+    return {name: float(points) for name, points in released_points(LESSONS[assignment]).items()}
 
 
 def everything(outcome: str, assignment: str = DETACH) -> dict[str, tuple[str, float]]:
@@ -103,9 +102,10 @@ def notebook_with(assignment: str, chosen: dict[str, str]) -> Notebook:
 
 
 def judged(topic: str, exercise: str, answer: Any) -> tuple[str, float]:
-    """What the lesson's own check says of an answer, without any classroom."""
+    """What the lesson's own check says of an answer, without any classroom, in the points of the released notebook."""
     score = Lesson(topic).check(exercise, answer)
-    return {"error": "raised"}.get(score.status, score.status if score else "wrong"), float(score)
+    earned = float(score) / score.possible * released_points(topic)[exercise]
+    return {"error": "raised"}.get(score.status, score.status if score else "wrong"), earned
 
 
 def honest(assignment: str, kind: str, count: int) -> list[Student]:
