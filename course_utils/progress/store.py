@@ -1,6 +1,6 @@
 """The SQLite file under ``progress``: one transaction (``transaction``), the same with a dated copy made first
-(``transaction_with_copy``), the file put aside as it is (``put_aside``), what can go wrong (``failures``) and how to say
-it (``reason``).
+(``transaction_with_copy``), the file put aside as it is (``put_aside``), what can go wrong (``failures``) and how to
+say it (``reason``).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
@@ -22,7 +23,8 @@ FORMAT = 1
 PACKAGE = Path(__file__).resolve().parents[2]
 # What these hold decides no mark: a new figure or another word on a card must not grade a class again.
 _NO_MARKS: tuple[str, ...] = ("authoring", "draw", "drills", "progress", "workspace", "checks/card", "base/markup")
-_NO_MARKS += ("classroom/books", "classroom/course", "classroom/run")
+_NO_MARKS += ("classroom/books", "classroom/course", "classroom/run", "checks/asides", "checks/thoughts", "leaks")
+_POINTS = re.compile(rb"^points = .*$", re.MULTILINE)
 # The first edition. What it judged this one judges alike; what it ended or called in doubt may come out better now.
 _EARLIER = ("course_utils 145de8434a14 with torch 2.13.0",)
 _MAY_CHANGE = {"killed", "timed out", "unreadable"}
@@ -51,8 +53,8 @@ def package_version() -> str:
     for path in sorted((*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.toml"))):
         place, content = path.relative_to(PACKAGE).as_posix(), path.read_bytes()
         if not place.startswith(_NO_MARKS):
-            counts = content if path.suffix == ".py" else content.partition(b"\n")[0]  # the points; the rest is words
-            digest.update(place.encode() + b"\0" + counts + b"\0")
+            points = b"".join(_POINTS.findall(content))  # of an exercise's text file; the rest of it is words
+            digest.update(place.encode() + b"\0" + (content if path.suffix == ".py" else points) + b"\0")
     release = metadata.version("torch").partition("+")[0]  # the same one built for another processor judges the same
     return f"course_utils {digest.hexdigest()[:12]} with torch {release}"
 
