@@ -78,6 +78,6 @@ for _ in range(20):
     kept.append(model(torch.ones(4, 8)))
 """
     _, out = run(shell, capsys, cell)
-    assert "growing by 256 B a call" in out
+    assert "growing by 256 B per call" in out
     assert "`kept.append(model(torch.ones(4, 8)))`" in out
     assert "`kept`, a list of 20, a global" in out

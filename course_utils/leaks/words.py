@@ -95,7 +95,7 @@ def rows(found: Finding) -> list[tuple[str, str]]:
         text = f"{made.site}  {made.site.source}" if made.site.file else "no line of yours"
         lines.append(("made by", f"{text}  ({format_bytes(made.bytes_per_call)} per call)"))
     if found.graph_bytes:
-        lines.append(("graph", f"{format_bytes(found.graph_bytes)} a call of it is held by the recorded graph"))
+        lines.append(("graph", f"{format_bytes(found.graph_bytes)} per call of it is held by the recorded graph"))
     for name, nbytes in found.saved[:_SAVED_SHOWN]:
         lines.append(("saved by", f"{name}  ({format_bytes(nbytes)} per call)"))
     course = behind(found)

@@ -2805,10 +2805,12 @@ stop_gradient_round = Round.apply
 #> mean_loss
 @torch.no_grad()
 def mean_loss(model, loss_fn, batches):
-    losses = [loss_fn(model(x), y) for x, y in batches]
-    if not losses:
+    total, count = torch.zeros(()), 0
+    for x, y in batches:
+        total, count = total + loss_fn(model(x), y), count + 1
+    if not count:
         raise ValueError
-    return torch.stack(losses).mean()
+    return total / count
 
 #: averages-by-a-meter
 class AverageMeter:

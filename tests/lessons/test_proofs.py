@@ -115,6 +115,7 @@ def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong
     if wrong.misconception not in known:
         refuse(wrong, f"{wrong.exercise}.toml has no key {wrong.misconception!r}, but {', '.join(map(repr, known))}.")
     keys = {misconception.name: key for key, misconception in known.items()}
+    keys[known[wrong.misconception].name] = wrong.misconception  # two keys may be the same misconception
     for _ in rounds:
         score = Lesson(lesson).check(wrong.exercise, wrong.answer)
         if score.status == "passed":

@@ -1,5 +1,6 @@
 """The virtual environment: made once, kept in step, mended after anything; pip itself is played by a stand-in."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -204,11 +205,14 @@ def test_pip_asks_no_question_and_keeps_a_users_settings(course: Path, venv: Pat
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://example.org/simple")
     ran = {}
 
-    def note(command, **options):
-        ran.update(options, command=[str(part) for part in command])
-        return subprocess.CompletedProcess(command, 0)
+    class Pip(contextlib.nullcontext):
+        stdout, returncode = ("Downloading torch-2.13.0.whl (185.9 MB)\n",), 0
 
-    monkeypatch.setattr(environment.subprocess, "run", note)
+        def __init__(self, command, **options):
+            super().__init__(self)
+            ran.update(options, command=[str(part) for part in command])
+
+    monkeypatch.setattr(environment.subprocess, "Popen", Pip)
     assert environment.install(venv, ["dev"], tmp_path / "pip.log")
     assert ran["command"][-4:] == ["--constraint", "constraints.txt", "--editable", ".[dev]"]
     assert ran["env"]["PIP_NO_INPUT"] == "1" and ran["env"]["PIP_EXTRA_INDEX_URL"] == "https://example.org/simple"
