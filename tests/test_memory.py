@@ -93,6 +93,7 @@ def test_death_of_an_unnamed_tensor_counts_if_an_operation_met_it():
 
 
 def test_death_of_any_tensor_counts_with_baseline_gc():
+    gc.collect()  # circles that earlier tests left would die inside, and count
     kept = [torch.ones(1000)]
     graph = (torch.ones(500, requires_grad=True) * 2).exp()
     with MemoryTracker(baseline="named") as named:

@@ -30,15 +30,10 @@ GALLERY = cells.notebook(
         cells.code('lesson.predict("How many bytes do 1024 float32 take?", ..., 4096)', "asked"),
         cells.code('lesson.predict("How many bytes do 1024 float32 take?", 1024, 4096)', "predicted-wrong"),
         cells.code('lesson.predict("How many bytes do 1024 float32 take?", 4096, 4096)', "predicted-right"),
-        cells.code(
-            'lesson._thoughts = {"How many?": {"other": "Count *all*."}}\nlesson.predict("How many?", 3, 4)',
-            "thought",
-        ),
         cells.code('lesson.hint("snapshot")', "hint"),
         cells.code('for _ in range(9):\n    last = lesson.hint("snapshot")\nlast', "no-hint"),
         cells.code('lesson.solution("truncated_bptt")', "try-first"),
         cells.code('lesson.solution("truncated_bptt")', "solution"),
-        cells.code('lesson.solution("written")\nlesson.solution("written")', "written"),
         cells.code("lesson.scorecard()", "scorecard"),
         cells.code("progress()", "progress"),
     ]
