@@ -20,6 +20,7 @@ def leak(calls: int, kept: list) -> None:
         kept.append(model(torch.ones(4, 8)))
 
 
+@pytest.mark.nightly  # in a process that has run thousands of other tests, a search of all objects runs out of time
 def test_text_card_and_figure_say_the_same():
     kept: list = []
     with watch_growth(limit_bytes=2**20) as growth:
@@ -36,6 +37,7 @@ def test_text_card_and_figure_say_the_same():
     assert "kept: from 0 B to " in report.plot().description
 
 
+@pytest.mark.nightly  # in a process that has run thousands of other tests, a search of all objects runs out of time
 def test_a_loop_without_modules_says_where_a_round_begins():
     kept = []
     with watch_growth() as growth:
@@ -108,6 +110,7 @@ def test_a_watch_is_entered_once():
         pass
 
 
+@pytest.mark.nightly  # in a process that has run thousands of other tests, a search of all objects runs out of time
 @pytest.mark.parametrize("name", ["plain_sum", "ctx_cycle", "forward_hook", "hidden_state", "callbacks"])
 def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
     (found,) = watched(SCRIPTS / f"{name}.py").findings
