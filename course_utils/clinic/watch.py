@@ -1,10 +1,7 @@
-"""The bytes that a training script holds from batch to batch (``bytes_over_batches``), with or without Python's garbage
-collector (``collector_off``).
-"""
+"""The bytes that a training script holds from batch to batch (``bytes_over_batches``)."""
 
 import contextlib
 import copy
-import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,18 +10,7 @@ from torch import Tensor
 from course_utils.base.errors import explain
 from course_utils.clinic.dataset import Batches, ClinicDataset
 from course_utils.memory import MemoryTracker
-
-
-@contextlib.contextmanager
-def collector_off() -> Iterator[None]:
-    """Switches Python's garbage collector off for a block: what is given back there is what the program lets go."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+from course_utils.memory.collector import collector_off
 
 
 def bytes_over_batches(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from course_utils.drills.in_dims import IN_DIMS
 from course_utils.drills.programs import Program
 from course_utils.drills.scale import DIVISOR
 from course_utils.drills.statements import Answers, run_all, space, statements
+from course_utils.memory.collector import collector_off
 
 
 def scale(program: Program) -> Answers:
@@ -89,15 +89,10 @@ def hooks(program: Program) -> Answers:
 
 def functions(program: Program) -> Answers:
     """Whose bytes are held when only the last tensor's name is left."""
-    collects = gc.isenabled()
-    gc.disable()  # what it finds, and when, depends on what else the process has done
-    try:
+    with collector_off():  # what it finds, and when, depends on what else the process has done
         names = run_all(program)
         tensors = [name for name, value in names.items() if isinstance(value, torch.Tensor)]
         held = {name: StorageWeakRef(names[name].untyped_storage()) for name in tensors}
         for name in tensors[:-1]:
             del names[name]
         return {question.key: not held[question.key].expired() for question in program.questions}
-    finally:
-        if collects:
-            gc.enable()

@@ -13,6 +13,7 @@ from course_utils.base.text import format_bytes
 from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect
 from course_utils.lessons.custom_function import _shared as shared
 from course_utils.memory import MemoryTracker
+from course_utils.memory.collector import collector_off
 
 LinearFunction = exercise(__file__)
 
@@ -200,7 +201,7 @@ def _kept(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
         del inputs, result
         return memory.current, node
 
-    with shared.collector_off():
+    with collector_off():
         return trial.run(measure, called=f"{trial.name}.apply(...), {_flagged(needed)}", within=memory)[0]
 
 

@@ -10,6 +10,7 @@ from course_utils.base.text import describe, format_bytes
 from course_utils.checks.claims import Missed, Trial, exercise, expect, reading
 from course_utils.lessons.custom_function import _shared as shared
 from course_utils.memory import MemoryTracker
+from course_utils.memory.collector import collector_off
 
 LowMemorySwish = exercise(__file__)
 
@@ -63,7 +64,7 @@ def _alive(trial: Trial, x: Tensor) -> tuple[int, int, Any]:
         del result
         return together, memory.current, node
 
-    with shared.collector_off():
+    with collector_off():
         return trial.run(measure, called=f"{trial.name}.apply({describe(x)})", watch={"x": x}, within=memory)
 
 

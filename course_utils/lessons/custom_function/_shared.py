@@ -1,9 +1,7 @@
 """What the checks of lesson 08 have in common: they call ``apply`` and the answer's backward, and look at its node."""
 
-import gc
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from typing import Any
@@ -88,18 +86,6 @@ def kept_on_node(node: Any, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     of_x = [tensor for tensor in kept if tensor.untyped_storage().data_ptr() == address]
     others = [tensor for tensor in kept if tensor.untyped_storage().data_ptr() != address]
     return of_x, others
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """What only the garbage collector would free stays alive."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def outside_of_tensors(trial: Trial, *inputs: Any) -> int:
