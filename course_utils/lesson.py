@@ -20,7 +20,7 @@ from course_utils.checks.thoughts import thought, thoughts
 from course_utils.progress.history import Showing, attempts, predictions, record, record_hint, record_prediction
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
-SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
+SOLUTIONS = catalogue.COURSE / "notebooks" / "solutions"
 WRITTEN = "written"  # the written question's name; people mark it
 
 
