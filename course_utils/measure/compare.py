@@ -30,7 +30,8 @@ class Cost:
 
     Attributes:
         name: its name.
-        flops: floating-point operations of one call, of matrix products, convolutions and attention.
+        flops: floating-point operations of one call, of matrix products, convolutions and, on a GPU, fused attention
+            (on the CPU, ``scaled_dot_product_attention`` counts 0); everything else counts 0.
         peak_bytes: the most bytes alive during the call, above those before it.
         held_bytes: bytes alive after the call, while its result is held: the result and the graph behind it, and what
             the call left elsewhere, such as gradients.
@@ -138,6 +139,7 @@ def compare(
     Raises:
         TypeError: ``alternatives`` is no mapping, or one of them cannot be called.
         ValueError: there are none, or ``baseline`` is none of them.
+        NotImplementedError: an alternative calls code made by ``torch.compile``, whose bytes no tracker sees.
 
     Example:
         >>> x = torch.ones(64, 64)
@@ -159,14 +161,15 @@ def compare(
 
         for name in alternatives:
             function = call(name)
-            with FlopCounterMode(display=False) as counter:
-                function()
-            flops[name] = counter.get_total_flops()
-            function = call(name)
+            # Bytes first: a tracker refuses compiled code, which under the counter would run on uncompiled unnoticed.
             with MemoryTracker(*known) as memory:
                 result = function()
                 peaks[name], held[name] = memory.peak, memory.current
             del result
+            function = call(name)
+            with FlopCounterMode(display=False) as counter:
+                function()
+            flops[name] = counter.get_total_flops()
         ratios, seconds = _times(list(alternatives), call, baseline, rounds)
     costs = tuple(
         Cost(name, flops[name], peaks[name], held[name], ratios.get(name), seconds.get(name)) for name in alternatives
