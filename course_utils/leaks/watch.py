@@ -127,6 +127,8 @@ class watch_growth:
 
     def _begins(self, module: torch.nn.Module, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
+            # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
+            self._births.compiled |= hasattr(module, "_orig_mod")
             try:
                 self._tick(type(module).__name__, args)
             except Exception as error:  # a fault of the watch's own is no reason to end somebody's training

@@ -132,3 +132,13 @@ def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
         leak(10, kept)
     assert len(kept) == 20
     assert "The watch failed at call 10 and ended there (ZeroDivisionError" in str(growth.report())
+
+
+def test_a_model_compiled_before_is_told_of():
+    model = torch.compile(torch.nn.Linear(4, 4), backend="aot_eager")
+    model(torch.ones(1, 4))
+    with watch_growth() as growth:
+        for _ in range(3):
+            model(torch.ones(1, 4))
+    assert growth.report().unwatched == ("Compiled code ran. What it allocates inside is not watched.",)
+    torch._dynamo.reset()
