@@ -96,9 +96,9 @@ def test_gradients_are_the_same_to_the_bit():
     assert all(torch.equal(a, b) for a, b in zip(alone, watched_too, strict=True))
 
 
-@pytest.mark.parametrize("options", [{"every": 0}, {"limit_bytes": -1}, {"every": 1.5}])
+@pytest.mark.parametrize("options", [{"every": 0}, {"limit_bytes": -1}, {"every": 1.5}, {"warm_up": -1}])
 def test_bad_options_are_refused(options):
-    with pytest.raises(ValueError, match="a positive whole number"):
+    with pytest.raises(ValueError, match="a whole number from"):
         watch_growth(**options)
 
 
