@@ -435,6 +435,15 @@ def test_a_card_gives_one_next_step():
         assert shown.count("Next:") == 1 and "change one element" in shown and "second step" not in shown
 
 
+def test_after_the_next_step_a_card_shows_the_program_folded():
+    shown = score(1, "partial", (replace(FAILS, program="x = 1\nif x < 2:\n    print(x)", prints="1"), ALSO_FAILS))
+    (folded,) = tree(score_html(shown)).all("details")
+    assert [typed.text for typed in folded.all("pre")] == ["x = 1\nif x < 2:\n    print(x)", "1"]
+    program = "    Shown by a program:\n      | x = 1\n      | if x < 2:\n      |     print(x)\n"
+    assert program + "    It prints:\n      | 1\n" in score_text(shown)
+    assert not any("rogram" in told for told in SHOWN["partial"])
+
+
 @pytest.mark.parametrize(
     "failed",
     [

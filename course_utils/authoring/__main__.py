@@ -1,4 +1,4 @@
-"""The authors' command: ``python -m course_utils.authoring build|check|lint|run|card``."""
+"""The authors' command: ``python -m course_utils.authoring build|check|lint|run|programs|card``."""
 
 import argparse
 import sys
@@ -32,6 +32,10 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
         command.add_argument("names", nargs="*", metavar="notebook", help="such as 03_detach (default: all)")
+    text = "run the programs that show misconceptions, and keep what they print"
+    command = commands.add_parser("programs", help=text, description=text)
+    command.set_defaults(command=_programs)
+    command.add_argument("names", nargs="*", metavar="lesson", help="such as detach (default: all)")
     text = "show the card of a right or wrong answer in tests/lessons, such as: card detach mean_loss last"
     command = commands.add_parser("card", help=text, description=text)
     command.set_defaults(command=_card)
@@ -85,6 +89,16 @@ def _run(course: Course, names: list[str]) -> int:
             failed = True
             print(f"{course.name(path)}: {error}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _programs(course: Course, names: list[str]) -> int:
+    from course_utils.authoring.programs import store
+
+    for path in sorted((course.root / "course_utils" / "lessons").glob("*/*.toml")):
+        if not names or path.parent.name in names:
+            for key in store(path):
+                print(f"{course.name(path)}: {key!r} prints something new")
+    return 0
 
 
 if __name__ == "__main__":

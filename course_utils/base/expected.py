@@ -32,7 +32,7 @@ def expect_error(phrase: str) -> Iterator[None]:
             raise AssertionError(
                 explain(f"The block raised {type(error).__name__}: {error}", f"a message with {phrase!r}.")
             ) from error
-        first, *others = _sentences(error)
+        first, *others = sentences(error)
         print(f"{type(error).__name__}: {first}")
         if phrase.casefold() not in first.casefold():
             print("... " + next((other for other in others if phrase.casefold() in other.casefold()), phrase))
@@ -54,12 +54,12 @@ def show_warnings() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for warning in caught:
-        print(f"{warning.category.__name__}: {_sentences(warning.message)[0]}")
+        print(f"{warning.category.__name__}: {sentences(warning.message)[0]}")
     if not caught:
         print("no warning")
 
 
-def _sentences(message: object) -> list[str]:
+def sentences(message: object) -> list[str]:
     """The sentences of a message, each on one line, addresses in memory left out: they differ from run to run."""
     text = re.sub(r"0x[0-9a-f]+", "0x…", str(message))
     parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|\n", text)

@@ -152,6 +152,9 @@ def _claim_html(claim: Claim, next_step: str) -> Html:
         blocks.append(html_lines(claim.details))
     if next_step:
         blocks.append(paragraph(next_step, "Next"))
+        if claim.program:
+            summary = element("summary", "Shown by a program")
+            blocks.append(element("details", summary, typed(claim.program), "It prints:", typed(claim.prints)))
     line = (mark(sign, ground), element("strong", word), ": ", prose(claim.text))
     inner = [element("p", *line, style="margin:0")]
     if blocks:
@@ -174,4 +177,7 @@ def _claim_text(claim: Claim, next_step: str) -> str:
         lines.append(text_lines(claim.details, "      "))
     if next_step:
         lines.append(wrap(next_step, "    Next: ", "      "))
+        if claim.program:
+            program, prints = text_typed(claim.program, "      "), text_typed(claim.prints, "      ")
+            lines += ["    Shown by a program:", program, "    It prints:", prints]
     return "\n".join(lines)

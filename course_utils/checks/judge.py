@@ -7,7 +7,7 @@ import math
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -169,24 +169,25 @@ def _claim(exercise: Judged, rule: Rule, outcome: Outcome | None) -> Claim:
         return Claim(rule.text, outcome is not None, weight=rule.weight, judged=outcome is not None)
     misconception = outcome.misconception or _match(exercise.raises, outcome.raised)
     known = _known(exercise, misconception) if misconception else None
-    return Claim(
-        rule.text,
-        False,
-        diagnosis=known.explanation if known else "",
-        misconception=known.name if known else "",
-        next_step=known.next_step if known else "",
-        details=((("called", outcome.called),) if outcome.called else ()) + outcome.details,
-        weight=rule.weight,
-        explained=_place(known),
-        home=known.home if known else "",
+    details = ((("called", outcome.called),) if outcome.called else ()) + outcome.details
+    return _told(Claim(rule.text, False, details=details, weight=rule.weight), known)
+
+
+def _told(claim: Claim, known: Misconception | None) -> Claim:
+    """The claim with all that is known of the misconception that it shows."""
+    if known is None:
+        return claim
+    lesson, heading = known.explained or ("", "")
+    return replace(
+        claim,
+        diagnosis=known.explanation,
+        misconception=known.name,
+        next_step=known.next_step,
+        explained=(catalogue.find(lesson).notebook, heading) if lesson else (),
+        home=known.home,
+        program=known.program,
+        prints=known.prints,
     )
-
-
-def _place(misconception: Misconception | None) -> tuple[str, ...]:
-    if misconception is None or not misconception.explained:
-        return ()
-    lesson, heading = misconception.explained
-    return catalogue.find(lesson).notebook, heading
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
@@ -202,8 +203,7 @@ def _tidy_claim(exercise: Judged, claims: Sequence[Claim], effects: Sequence[str
         key = next((_match(exercise.effects, effect) for effect in effects if _match(exercise.effects, effect)), "")
         known = _known(exercise, key or "side effect")
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
-        told = known.explanation, known.name, known.next_step, details
-        return Claim(TIDY, False, *told, explained=_place(known), home=known.home)
+        return _told(Claim(TIDY, False, details=details), known)
     # Leaving everything alone earns nothing for an answer that does nothing useful.
     judged = any(claim.held and claim.weight > 0 for claim in claims)
     return Claim(TIDY, judged, judged=judged)

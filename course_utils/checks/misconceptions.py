@@ -22,6 +22,8 @@ class Misconception:
         next_step: one thing to try.
         explained: where the course explains it: a lesson's name and one of its headings; empty where nowhere.
         home: its one place in the course, ``"detach/snapshot/alias"``; empty for those of every exercise.
+        program: a complete program of at most eight lines that shows it.
+        prints: what the program prints.
     """
 
     name: str
@@ -29,6 +31,8 @@ class Misconception:
     next_step: str
     explained: tuple[str, str] | tuple[()] = ()
     home: str = ""
+    program: str = ""
+    prints: str = ""
 
 
 # What can go wrong in any exercise.
@@ -37,16 +41,37 @@ GENERAL = {
         "A function without `return` gives None",
         "The function ran, but what it worked out never left it: without `return`, Python returns None.",
         "End the function with `return` and the result.",
+        program="""
+def mean(values):
+    total = sum(values) / len(values)
+print(mean([1.0, 3.0]))
+""".strip(),
+        prints="None",
     ),
     "not a tensor": Misconception(
         "A number or an array is as good as a tensor",
         "The contract asks for a tensor. Lists, numbers and NumPy arrays have no flag, no history and no gradient.",
         "Look at the type of what you return.",
+        program="""
+import torch
+x = torch.ones(2, requires_grad=True)
+print(x.sum().requires_grad, type(x.sum().item()).__name__)
+""".strip(),
+        prints="True float",
     ),
     "side effect": Misconception(
         "What I change inside a function stays inside",
         "Tensors, modules and torch's settings are shared with the caller: a change made here is seen everywhere.",
         "Work on results of your own, and put back what you had to change, also when something raises.",
+        program="""
+import torch
+def doubled(x):
+    return x.mul_(2)
+x = torch.ones(2)
+doubled(x)
+print(x)
+""".strip(),
+        prints="tensor([2., 2.])",
     ),
 }
 
@@ -56,8 +81,8 @@ def read(path: Path) -> dict[str, Any]:
 
     A misconception is ``explained`` under a heading of the lesson, under one of another lesson
     (``["leaf_tensors", "How to change a leaf"]``), or by the exercise's own contract (``"exercise"``: its ``heading``).
-    One that has its home in another exercise says ``same_as = "lesson/exercise/key"``, and may have a
-    ``next_step`` of its own.
+    Its ``program`` shows it in at most eight lines, and ``prints`` holds what that prints. One that has its home in
+    another exercise says ``same_as = "lesson/exercise/key"``, and may have a ``next_step`` of its own.
 
     Raises:
         ValueError: a field is missing or unknown, or ``same_as`` leads nowhere; the message names the file.
@@ -93,12 +118,13 @@ def _made(path: Path, key: str, fields: Mapping[str, Any], values: Mapping[str, 
         found = _home(path, key, fields["same_as"])
         _require(path, key, fields, {"same_as"}, {"next_step"})
         return replace(found, next_step=_line(fields.get("next_step", found.next_step)))
-    _require(path, key, fields, {"name", "explanation", "next_step", "explained"}, set())
+    _require(path, key, fields, {"name", "explanation", "next_step", "explained"}, {"program", "prints"})
     explained = fields["explained"]
     explained = heading(path, values) if explained == THE_EXERCISE else explained
     place = (lesson, explained) if isinstance(explained, str) else tuple(explained)
     name, explanation, next_step = (_line(fields[field]) for field in ("name", "explanation", "next_step"))
-    return Misconception(name, explanation, next_step, place, f"{lesson}/{exercise}/{key}")
+    shown = (fields.get(field, "").strip("\n") for field in ("program", "prints"))
+    return Misconception(name, explanation, next_step, place, f"{lesson}/{exercise}/{key}", *shown)
 
 
 def _home(path: Path, key: str, same_as: str) -> Misconception:

@@ -24,6 +24,8 @@ class Claim:
         judged: False where an earlier claim had to hold first, so that this one was not looked at.
         explained: where the course explains it, as notebook and heading: ``("03_detach", "A view, not a copy")``.
         home: the misconception's one place in the course, ``"detach/snapshot/alias"``; empty where it has none.
+        program: a short program that shows the misconception; empty where it has none.
+        prints: what the program prints.
     """
 
     text: str
@@ -36,6 +38,8 @@ class Claim:
     judged: bool = True
     explained: tuple[str, ...] = ()
     home: str = ""
+    program: str = ""
+    prints: str = ""
 
 
 class Score(float):

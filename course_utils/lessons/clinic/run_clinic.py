@@ -50,7 +50,8 @@ def symptoms(script: Callable[[ClinicDataset, int, int], ClinicResult]) -> Score
         script: as for ``examine``.
     """
     score = examine(script)
-    bare = {"diagnosis": "", "misconception": "", "next_step": "Which line of the script does this?", "explained": ()}
+    bare = {"diagnosis": "", "misconception": "", "explained": (), "home": "", "program": "", "prints": ""}
+    bare["next_step"] = "Which line of the script does this?"
     claims = tuple(replace(claim, text=claim.text.partition(" (")[0], **bare) for claim in score.claims if claim.weight)
     about = {"lesson": score.lesson, "exercise": getattr(script, "__name__", "script"), "possible": float(len(claims))}
     return Score(sum(claim.held for claim in claims), status=score.status, claims=claims, output=score.output, **about)

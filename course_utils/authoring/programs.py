@@ -1,0 +1,77 @@
+"""The programs that show misconceptions: each is run by itself (``printed``), what it prints is kept (``store``)."""
+
+import io
+import re
+import tomllib
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from multiprocessing import get_context
+from pathlib import Path
+
+from course_utils.base.expected import sentences
+from course_utils.base.files import write_whole
+
+LONGEST_S = 60.0  # for one program on a busy machine; each takes well under a second
+
+
+def printed(programs: Sequence[str]) -> list[str]:
+    """What each program prints. One that raises ends with the error, as ``RuntimeError: first sentence``; a warning
+    stands where it came, in the same form.
+
+    Every program has a process of its own, so that none sees another's settings, hooks or garbage.
+
+    Raises:
+        TimeoutError: a program did not come to an end.
+    """
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["torch", "course_utils"])
+    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
+        return list(pool.map(_run, programs, timeout=LONGEST_S * (1 + len(programs))))
+
+
+def _run(program: str) -> str:
+    output = io.StringIO()
+    with redirect_stdout(output), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, category, *rest: print(_line(category, message))
+        try:
+            exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
+        except Exception as error:
+            print(_line(type(error), error))
+    return "\n".join(line.rstrip() for line in output.getvalue().strip("\n").splitlines())
+
+
+def _line(kind: type, message: object) -> str:
+    return f"{kind.__name__}: {sentences(message)[0]}"
+
+
+def store(path: Path) -> list[str]:
+    """Runs the programs of an exercise's text file and writes what they print into it.
+
+    Returns:
+        the keys of the misconceptions whose output is new or another one than before.
+    """
+    text = path.read_text(encoding="utf-8")
+    told = tomllib.loads(text).get("misconceptions", {})
+    shown = {key: fields for key, fields in told.items() if "program" in fields}
+    changed = []
+    for key, prints in zip(shown, printed([fields["program"] for fields in shown.values()]), strict=True):
+        if shown[key].get("prints", "").strip("\n") != prints:
+            changed.append(key)
+            text = _replaced(text, key, prints)
+    if changed:
+        write_whole(path, text)
+    return changed
+
+
+def _replaced(text: str, key: str, prints: str) -> str:
+    # Everything else in the file stays as its author wrote it.
+    head = re.search(rf'^\[misconceptions\.(?:{re.escape(key)}|"{re.escape(key)}")\]$', text, re.MULTILINE)
+    assert head, f"the table of {key!r} is written in another way"
+    following = re.compile(r"^\[misconceptions\.", re.MULTILINE).search(text, head.end())
+    end = following.start() if following else len(text)
+    table = re.sub(r"^prints = '''.*?'''\n", "", text[head.start() : end], flags=re.DOTALL | re.MULTILINE)
+    table = table.rstrip("\n") + f"\nprints = '''\n{prints}\n'''\n" + ("\n" if following else "")
+    return text[: head.start()] + table + text[end:]

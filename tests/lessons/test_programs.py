@@ -1,0 +1,49 @@
+"""Each misconception is shown by a short program, and the program prints what is stored beside it."""
+
+import pytest
+
+from course_utils.authoring.programs import printed, store
+from course_utils.checks.misconceptions import GENERAL
+from tests.lessons.loaded import LOADED
+from tests.lessons.test_misconceptions import HOMES
+
+SHOWN = {
+    **{home: misconception for home, misconception in HOMES.items() if misconception.program},
+    **{f"every/exercise/{key}": misconception for key, misconception in GENERAL.items()},
+}
+
+
+@pytest.mark.parametrize("lesson", ["every", *LOADED])
+def test_its_programs_print_what_is_stored(lesson):
+    shown = {home: one for home, one in SHOWN.items() if home.startswith(f"{lesson}/")}
+    found = dict(zip(shown, printed([one.program for one in shown.values()]), strict=True))
+    assert found == {home: one.prints for home, one in shown.items()}, (
+        f"python -m course_utils.authoring programs {lesson}"
+    )
+
+
+@pytest.mark.parametrize("home", SHOWN)
+def test_a_program_is_short_and_says_something(home):
+    lines = SHOWN[home].program.splitlines()
+    assert len(lines) <= 8
+    assert max(map(len, lines)) <= 88, "a card is this wide in a terminal"
+    assert SHOWN[home].prints
+
+
+def test_every_program_is_run_by_itself_and_ends_with_what_it_raised():
+    programs = [
+        "import torch\ntorch.set_grad_enabled(False)\nprint(1)",
+        "import torch\nprint(torch.is_grad_enabled())\nimport warnings\nwarnings.warn('Old way. Use the new one.')",
+        "print(1)\nraise ValueError('No batches. Give some.')",
+    ]
+    assert printed(programs) == ["1", "True\nUserWarning: Old way", "1\nValueError: No batches"]
+
+
+def test_what_a_program_prints_is_kept_beside_it_and_nothing_else_changes(tmp_path):
+    path = tmp_path / "task.toml"
+    before = "points = 1  # few\n\n[misconceptions.a]\nname = \"x\"\nprogram = '''\nprint(1)\n'''\n"
+    after = "\n[misconceptions.\"b c\"]\nname = \"y\"\nprogram = '''\nprint(2)\n'''\nprints = '''\n2\n'''\n"
+    path.write_text(before + after, encoding="utf-8")
+    assert store(path) == ["a"]
+    assert path.read_text(encoding="utf-8") == before + "prints = '''\n1\n'''\n" + after
+    assert store(path) == []
