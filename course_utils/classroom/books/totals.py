@@ -94,18 +94,8 @@ class Totals:
 
         Who did not attempt an exercise is not in its mean; what is still to be marked is in none.
         """
-        yield (
-            "assignment",
-            "exercise",
-            "handed_in",
-            "attempted",
-            "marked",
-            "passed",
-            "mean",
-            "median",
-            "possible",
-            "share",
-        )
+        counted = ("handed_in", "attempted", "marked", "passed")
+        yield ("assignment", "exercise", *counted, "mean", "median", "possible", "share")
         by_assignment: dict[str, list[Report]] = {}
         for report in reports:
             by_assignment.setdefault(report.assignment, []).append(report)

@@ -21,8 +21,8 @@ from course_utils.classroom.run.table import NO_SUBMISSION, Row
 from course_utils.classroom.run.tally import Tally
 
 STRANGER = (
-    "Not on your list of students, and entered in the gradebook all the same. Where it is somebody's other name, "
-    "rename the folder, and: nbgrader db student remove."
+    "Not on your list of students, or there without a name. Where it is somebody's other name, rename the folder, and: "
+    "nbgrader db student remove --force; where it is right: nbgrader db student add, with --first-name."
 )
 
 

@@ -15,6 +15,7 @@ from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Rep
 
 NO_SUBMISSION = "no submission"
 WAIT = ("review by hand", "unreadable")  # outcomes of which a person decides
+_MARKED = "marked by hand"
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
@@ -76,28 +77,33 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
     text = [f"{assignment}: {_counted(rows)}", "", _joined(head, widths), "  ".join("-" * width for width in widths)]
     text += [_joined(line, widths) for line in lines]
-    counts: Counter[str] = Counter(result.outcome for _, report in graded for result in report.exercises)
+    counts = Counter(_outcome(result, row.marks) for row, report in graded for result in report.exercises)
     if counts:
-        text += ["", "Outcomes: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if name in counts)]
+        named = (f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
+        text += ["", "Outcomes: " + ", ".join(named)]
     text += _paragraph("Look at these by hand", ((row, said) for row, report in graded for said in report.reviews))
     unread = [row.student for row, report in graded if any(r.outcome == "unreadable" for r in report.exercises)]
-    title = "Could not be read; ask for the file again, or mark it by hand"
-    text += _paragraph(title, ((row, "".join(report.repairs[-1:])) for row, report in graded if row.student in unread))
+    title = "Could not be read; put it right, ask for the file again, or mark it by hand"
+    text += _paragraph(title, ((row, " ".join(report.repairs)) for row, report in graded if row.student in unread))
     repairs = [(row, said) for row, report in graded if row.student not in unread for said in report.repairs]
     if verbose:
         text += _paragraph("Put right before grading", repairs)
     elif repairs:
         students = len({row.student for row, _ in repairs})
-        text += [
-            "",
-            f"Put right before grading: {len(repairs)} harmless things, {students} students; --verbose lists them",
-        ]
+        what, who = "thing" + "s" * (len(repairs) > 1), "student" + "s" * (students > 1)
+        said = f"{len(repairs)} harmless {what}, {students} {who}; --verbose lists them"
+        text += ["", f"Put right before grading: {said}"]
     text += _paragraph("Not in a sandbox", ((row, "") for row, report in graded if report.sandbox == "none"))
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
     text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))
     text += _paragraph("Graded, but not written down everywhere", ((row, row.reason) for row in troubled if row.report))
     return "\n".join(text)
+
+
+def _outcome(result: ExerciseResult, marks: Mapping[str, Mark]) -> str:
+    mark = marks.get(result.grade_id)
+    return result.outcome if mark is None or mark.given is None else _MARKED
 
 
 def _counted(rows: Sequence[Row]) -> str:
