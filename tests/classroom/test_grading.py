@@ -703,7 +703,7 @@ def test_reviews_and_repairs_stand_below_by_name(course, here):
     hand_in(course, "bob", DETACH, name="x.ipynb")
     rows = grade(course, [DETACH], here)[0].rows
     assert "Look at these by hand:\n  ada: cell snapshot walks frames" in class_table(DETACH, rows)
-    assert "Put right before grading: 1 harmless thing, 1 student; --verbose lists them" in class_table(DETACH, rows)
+    assert "Put right before grading, harmless: 1 (students: 1); --verbose lists them" in class_table(DETACH, rows)
     said = f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was read in its place."
     assert said in class_table(DETACH, rows, verbose=True)
 

@@ -160,18 +160,14 @@ def settle(course: ClassFolder, assignments: Iterable[str]) -> list[str]:
     with Books(course) as books:
         for assignment in assignments:
             books.apply_penalties(assignment)
-    return [
-        f"{assignment}: {student}: no late penalty: {error}" for (assignment, student), error in books.refused.items()
-    ]
+    refused = books.refused.items()
+    return [f"{assignment}: {student}: no late penalty: {error}" for (assignment, student), error in refused]
 
 
 def _marks(report: Report, timestamp: str) -> Marks:
     from nbgrader.utils import compute_checksum
 
-    scores = {
-        result.grade_id: None if result.outcome in ("review by hand", "unreadable") else result.earned
-        for result in report.exercises
-    }
+    scores = {result.grade_id: None if result.waits else result.earned for result in report.exercises}
     comments: dict[str, str | None] = {}
     unreadable = next((result.text for result in report.exercises if result.outcome == "unreadable"), "")
     for values in json.loads(report.notebook)["cells"]:

@@ -152,12 +152,10 @@ class ClassFolder:
         """
         submitters = set(self.submitters("*"))
         with self.gradebook() as gradebook:
-            known = {
-                student.id: (student.first_name, student.last_name, student.email) for student in gradebook.students
-            }
-        if named := {name for name, about in known.items() if any(about)}:
+            about = {who.id: (who.first_name, who.last_name, who.email) for who in gradebook.students}
+        if named := {name for name, known in about.items() if any(known)}:
             return submitters - named
-        return submitters - known.keys() if known.keys() - submitters else set()
+        return submitters - about.keys() if about.keys() - submitters else set()
 
     def submitters(self, assignment: str) -> list[str]:
         """The students who handed in this assignment, in order; ``"*"`` stands for any."""

@@ -29,9 +29,7 @@ def _found(root: Path, known: list[str]) -> Iterator[tuple[Path, str]]:
         if not student.is_dir():
             yield student, f"a file where students' folders lie; {_move(student, 'STUDENT/', known)}"
             continue
-        for entry in _entries(student):
-            if entry.name in known:
-                continue  # what is odd inside is said with the submission
+        for entry in (path for path in _entries(student) if path.name not in known):
             if not entry.is_dir():
                 yield entry, f"a file beside the assignments' folders; {_move(entry, '', known)}"
             elif likely := _likely(entry.name, known):

@@ -98,10 +98,8 @@ def _choose(folder: Path, expected: str, marks: list[bytes], remarks: list[str],
 
 def _elsewhere(folder: Path, expected: str) -> Iterator[str]:
     """What lies in an assignment's folder in place of its notebook."""
-    for entry in sorted(folder.iterdir()):
+    for entry in sorted(path for path in folder.iterdir() if not path.name.startswith(NO_ONES)):
         name = clean(entry.name, 120)
-        if name.startswith(NO_ONES):
-            continue
         if entry.suffix.lower() in ARCHIVES:
             yield f"{name} is an archive, which is not opened; {expected} itself must lie in {folder.name}/."
         elif entry.is_dir() and not entry.is_symlink() and any(entry.rglob("*.ipynb")):

@@ -142,8 +142,7 @@ def grade(
         for desk in desks:
             desk.finish()
             for student in strangers & desk.rows.keys():
-                remarks = (*desk.rows[student].remarks, STRANGER)
-                desk.change(student, remarks=remarks)
+                desk.change(student, remarks=(*desk.rows[student].remarks, STRANGER))
         missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
         return [Outcome(desk.assignment, [row for _, row in sorted((missing | desk.rows).items())]) for desk in desks]
 

@@ -14,7 +14,6 @@ from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
 NO_SUBMISSION = "no submission"
-WAIT = ("review by hand", "unreadable")  # outcomes of which a person decides
 _MARKED = "marked by hand"
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
@@ -49,11 +48,9 @@ def cell(result: ExerciseResult, mark: Mark | None = None) -> str:
     """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
     if mark is not None and mark.given is not None and mark.score is not None:
         return f"{points(mark.score)}{'?' if mark.waits else ''} by hand"
-    if result.outcome == "passed":
-        return f"{points(result.earned)} passed"
-    if result.outcome in WAIT:
-        return "? by hand" if result.outcome == "review by hand" else f"? {result.outcome}"
-    return f"{points(result.earned)} {result.outcome}"
+    if result.outcome == "review by hand":
+        return "? by hand"
+    return f"{'?' if result.waits else points(result.earned)} {result.outcome}"
 
 
 def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> str:
@@ -90,9 +87,7 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
         text += _paragraph("Put right before grading", repairs)
     elif repairs:
         students = len({row.student for row, _ in repairs})
-        what, who = "thing" + "s" * (len(repairs) > 1), "student" + "s" * (students > 1)
-        said = f"{len(repairs)} harmless {what}, {students} {who}; --verbose lists them"
-        text += ["", f"Put right before grading: {said}"]
+        text += ["", f"Put right before grading, harmless: {len(repairs)} (students: {students}); --verbose lists them"]
     text += _paragraph("Not in a sandbox", ((row, "") for row, report in graded if report.sandbox == "none"))
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
@@ -123,7 +118,7 @@ def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     results = {result.exercise: result for result in row.report.exercises}
     marks = {name: row.marks.get(result.grade_id) for name, result in results.items()}
     scores = [mark.score if (mark := marks[name]) else result.earned for name, result in results.items()]
-    withheld = any(mark.waits if mark else results[name].outcome in WAIT for name, mark in marks.items())
+    withheld = any(mark.waits if mark else results[name].waits for name, mark in marks.items())
     earned = points(sum(score or 0.0 for score in scores)) + ("+?" if withheld else "")
     return [student, earned, *(cell(results[name], marks[name]) if name in results else "" for name in exercises)]
 
