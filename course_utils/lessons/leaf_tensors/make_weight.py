@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import Missed, Trial, exercise, expect, reading, same
+from course_utils.checks.claims import Made, Missed, Trial, exercise, expect, reading, same
 from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 make_weight = exercise(__file__)
@@ -26,8 +26,11 @@ def _(trial: Trial) -> None:
 
 @make_weight.claim("is a leaf that requires grad", weight=3)
 def _(trial: Trial) -> None:
-    got = trial.tensor(trial.call(trial.integer(2, 19), trial.integer(2, 999)))
-    expect_flagged_leaf(got, "retained" if got.retains_grad else "scaled leaf", "unflagged")
+    made = Made()
+    got = trial.tensor(trial.call(trial.integer(2, 19), trial.integer(2, 999), within=made))
+    result = "retained" if got.retains_grad else "view" if got._is_view() else "scaled leaf"
+    lost = any(tensor.requires_grad for tensor in made.tensors)
+    expect_flagged_leaf(got, result, "flag lost" if lost else "unflagged")
 
 
 @make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=2)
@@ -41,6 +44,8 @@ def _(trial: Trial) -> None:
         kurtosis = ((weight - mean) / deviation).pow(4).mean().item() if deviation else math.nan
         copied = _repeats(weight, deviation)
         expect(not copied, "repeated", expected="every number drawn for itself", got="equal rows or columns")
+        again = trial.tensor(trial.call(fan_in, fan_out), shape=(fan_out, fan_in)).detach().double().cpu()
+        expect(not torch.equal(weight, again), "seeded", expected="other numbers in the second call", got="the same")
         normal = "a normal distribution (kurtosis 3)"
         expect(not 1.5 < kurtosis < 2.1, "uniform", expected=normal, got="values spread evenly between two bounds")
         scales = [("unscaled", 1.0), ("wrong fan", 1 / math.sqrt(fan_out)), ("variance", 1 / fan_in)]
