@@ -565,6 +565,10 @@ def step_normed(params, lr):
             p.grad = None
 
 
+def step_with_decay(params, lr):
+    torch.optim.SGD(params, lr=lr, weight_decay=0.1).step()
+
+
 def step_adam(params, lr):
     optimizer = torch.optim.Adam(params, lr=lr)
     optimizer.step()
@@ -737,6 +741,16 @@ def fit_second_backward(x, y, steps, lr):
             with torch.no_grad():
                 w -= lr * w.grad
             w.grad = None
+    return slope, intercept
+
+
+def fit_by_adam(x, y, steps, lr):
+    slope, intercept = zeros()
+    optimizer = torch.optim.Adam([slope, intercept], lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (slope * x + intercept - y).square().mean().backward()
+        optimizer.step()
     return slope, intercept
 
 
@@ -956,6 +970,7 @@ WRONG = (
     Wrong("sgd_step", "length", step_no_lr, "no learning rate"),
     Wrong("sgd_step", "length", step_normed, "gradient of length 1"),
     Wrong("sgd_step", "other rule", step_adam),
+    Wrong("sgd_step", "other rule", step_with_decay, "weight decay"),
     Wrong("sgd_step", "new memory", step_set, "set_"),
     Wrong("sgd_step", "zeros", step_zero_grad, "zero_grad(set_to_none=False)"),
     Wrong("sgd_step", "zeros", step_none_to_zeros, "None made zeros"),
@@ -974,6 +989,7 @@ WRONG = (
     Wrong("fit_line", "off by one", lambda x, y, steps, lr: fit_with(x, y, max(steps - 1, 0), lr), "one step too few"),
     Wrong("fit_line", "return inside", lambda x, y, steps, lr: fit_with(x, y, min(steps, 1), lr)),
     Wrong("fit_line", "stops early", lambda x, y, steps, lr: fit_with(x, y, min(steps, 2), lr), "two steps"),
+    Wrong("fit_line", "other rule", fit_by_adam),
     Wrong("fit_line", "stops early", fit_until_it_stands),
     Wrong("fit_line", "one after the other", fit_in_turn),
     Wrong("fit_line", "solved", fit_solved),

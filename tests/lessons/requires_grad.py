@@ -159,6 +159,10 @@ def will_no_whole_numbers(*inputs):
     return recording() and all(t.is_floating_point() or t.is_complex() for t in found) and will_flags_alone(*found)
 
 
+def will_real(*inputs):
+    return recording() and any(t.requires_grad and t.is_floating_point() for t in tensors(inputs))
+
+
 def will_no_inference_tensors(*inputs):
     return torch.is_grad_enabled() and any(t.requires_grad and not t.is_inference() for t in tensors(inputs))
 
@@ -1176,7 +1180,9 @@ WRONG = (
     Wrong("will_require_grad", "try it", will_stack, "stacked"),
     Wrong("will_require_grad", "no bool", will_list),
     Wrong("will_require_grad", "mode", will_inside_enable_grad, "enable_grad inside"),
-    Wrong("will_require_grad", "history", will_inner_or_parameter, "inner or parameter"),
+    Wrong("will_require_grad", "other sign", will_inner_or_parameter, "inner or parameter"),
+    Wrong("will_require_grad", "other sign", lambda *inputs: recording(), "the mode alone"),
+    Wrong("will_require_grad", "complex", will_real),
     Wrong("will_require_grad", "first", will_last, "last"),
     Wrong("will_require_grad", "no bool", will_words, "words"),
     Wrong("freeze", "elsewhere", freeze_hooks, "hooks"),
@@ -1256,6 +1262,7 @@ WRONG = (
     Wrong("input_gradient", "clears", gradient_cleared_around, "cleared around"),
     Wrong("input_gradient", "x changed", gradient_flag_lowered_again, "flag lowered again"),
     Wrong("input_gradient", "history", gradient_flagged_result, "flagged result"),
+    Wrong("input_gradient", "no sum", lambda model, x: gradient_of(model, x, lambda output: output)),
     Wrong("input_gradient", "side effect", gradient_hook_left, "hook left"),
     Wrong("input_gradient", "output", gradient_output),
     Wrong("input_gradient", "map", gradient_absolute),

@@ -26,11 +26,16 @@ def _(trial: Trial) -> None:
 
 @make_weight.claim("is a leaf that requires grad", weight=3)
 def _(trial: Trial) -> None:
+    weight, of_result, unflagged = _made(trial, trial.integer(2, 19), trial.integer(2, 999))
+    expect_flagged_leaf(weight, of_result, unflagged)
+
+
+def _made(trial: Trial, fan_in: int, fan_out: int) -> tuple[Tensor, str, str]:
+    """The answer's weight, and what it shows if it is a result, and if it is not flagged."""
     made = Made()
-    got = trial.tensor(trial.call(trial.integer(2, 19), trial.integer(2, 999), within=made))
-    result = "retained" if got.retains_grad else "view" if got._is_view() else "scaled leaf"
-    lost = any(tensor.requires_grad for tensor in made.tensors)
-    expect_flagged_leaf(got, result, "flag lost" if lost else "unflagged")
+    weight = trial.tensor(trial.call(fan_in, fan_out, within=made), shape=(fan_out, fan_in))
+    of_result = "retained" if weight.retains_grad else "view" if weight._is_view() else "scaled leaf"
+    return weight, of_result, "flag lost" if any(tensor.requires_grad for tensor in made.tensors) else "unflagged"
 
 
 @make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=2)
@@ -71,14 +76,13 @@ def _repeats(weight: Tensor, deviation: float) -> bool:
 @make_weight.claim("is taken by an optimizer, and moved", weight=2)
 def _(trial: Trial) -> None:
     fan_in, fan_out, lr = trial.integer(2, 9), trial.integer(2, 9), 0.25
-    weight = trial.tensor(trial.call(fan_in, fan_out), shape=(fan_out, fan_in))
+    weight, of_result, unflagged = _made(trial, fan_in, fan_out)
     before = weight.detach().clone()
     try:
         optimizer = torch.optim.SGD([weight], lr=lr)
     except ValueError as error:
-        key = "retained" if weight.retains_grad else "scaled leaf"
-        raise Missed(key, expected="an optimizer takes it", got=message_of(error)) from None
-    expect(weight.requires_grad, "unflagged", expected="a gradient to step by", got="requires_grad False")
+        raise Missed(of_result, expected="an optimizer takes it", got=message_of(error)) from None
+    expect(weight.requires_grad, unflagged, expected="a gradient to step by", got="requires_grad False")
     x = trial.randn(5, fan_in, dtype=weight.dtype).to(weight.device)
     weight.grad = None
     try:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import Made, Missed, Trial, exercise, expect, reading
-from course_utils.lessons.requires_grad._shared import first_sign
 
 will_require_grad = exercise(__file__)
 
@@ -30,6 +29,7 @@ _BELIEFS: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("history", lambda *tensors: any(tensor.grad_fn is not None for tensor in tensors)),
     ("parameters", lambda *tensors: any(isinstance(tensor, nn.Parameter) for tensor in tensors)),
     ("dtype", lambda *tensors: any(map(_can_be_flagged, tensors))),
+    ("complex", lambda *tensors: any(tensor.requires_grad and tensor.is_floating_point() for tensor in tensors)),
     ("whole", lambda *tensors: all(map(_can_be_flagged, tensors)) and any(tensor.requires_grad for tensor in tensors)),
 )
 
@@ -100,13 +100,7 @@ def _(trial: Trial) -> None:
         if answer != any(flags):
             trial.called = f"will_require_grad({', '.join('tensor' for _ in tensors)})"
             beliefs = ((key, [rule(*case) for case in cases]) for key, rule in _BELIEFS)
-            key = reading(got, beliefs, eq) or first_sign(
-                ("parameters", not any(flags) and any(isinstance(tensor, nn.Parameter) for tensor in tensors)),
-                ("dtype", not any(flags)),
-                ("all", len(tensors) > 1),
-                ("history", tensors[0].is_leaf),
-                ("leaves", True),
-            )
+            key = reading(got, beliefs, eq) or "other sign"
             inputs = ", ".join(
                 "flagged" if tensor.requires_grad else "not flagged" if _can_be_flagged(tensor) else "whole numbers"
                 for tensor in tensors
