@@ -893,7 +893,7 @@ WRONG = (
     Wrong("predicted_leaves", "only parameters", {key: key == "parameter" for key in LEAVES}),
     Wrong("predicted_leaves", "unflagged", {key: key in ("flagged", "parameter") for key in LEAVES}, "flagged leaves"),
     Wrong("predicted_leaves", "flagged", LEAVES | {"flagged": False, "parameter": False}),
-    Wrong("predicted_leaves", "under no_grad", LEAVES | {"detached": False, "under_no_grad": False}, "computed"),
+    Wrong("predicted_leaves", "under no_grad", LEAVES | {"detached": False, "under_no_grad": False}, "whatever is computed"),
     Wrong("predicted_leaves", "far end", LEAVES | {"flagged": False, "cast": True, "view": True}, "not used again"),
     Wrong("make_weight", "unflagged", weight_flag_misspelt, "the flag's name misspelt"),
     Wrong("make_weight", "no return value", weight_not_returned),
