@@ -72,6 +72,12 @@ def weight_flag_raised_again(fan_in, fan_out):
     return (torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)).requires_grad_()
 
 
+def weight_truncated(fan_in, fan_out):
+    deviation = fan_in**-0.5
+    weight = nn.Parameter(torch.empty(fan_out, fan_in))
+    return nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+
+
 def weight_scaled(fan_in, fan_out):
     return torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)
 
@@ -349,6 +355,11 @@ def gradients_of_every_sum(layers, x):
     return list(torch.autograd.grad(sum(output.sum() for output in outputs), outputs))
 
 
+def gradients_one_by_one(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return [torch.autograd.grad(outputs[-1].sum(), output)[0] for output in outputs]
+
+
 def gradients_copies_beside(layers, x):
     outputs = recorded(layers, x.detach().requires_grad_())
     copies = [output.detach().requires_grad_() for output in outputs]
@@ -565,6 +576,14 @@ def step_normed(params, lr):
             p.grad = None
 
 
+@torch.no_grad()
+def step_if_true(params, lr):
+    for p in params:
+        if p.grad:
+            p -= lr * p.grad
+            p.grad = None
+
+
 def step_with_decay(params, lr):
     torch.optim.SGD(params, lr=lr, weight_decay=0.1).step()
 
@@ -744,6 +763,28 @@ def fit_second_backward(x, y, steps, lr):
     return slope, intercept
 
 
+def fit_clearing_the_slope(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        (slope * x + intercept - y).square().mean().backward()
+        with torch.no_grad():
+            slope -= lr * slope.grad
+            intercept -= lr * intercept.grad
+        slope.grad = None
+    return slope, intercept
+
+
+def fit_with_one_loss(x, y, steps, lr):
+    slope, intercept = zeros()
+    loss = (slope * x + intercept - y).square().mean()
+    for _ in range(steps):
+        gradients = torch.autograd.grad(loss, (slope, intercept), retain_graph=True)
+        with torch.no_grad():
+            slope -= lr * gradients[0]
+            intercept -= lr * gradients[1]
+    return slope, intercept
+
+
 def fit_by_adam(x, y, steps, lr):
     slope, intercept = zeros()
     optimizer = torch.optim.Adam([slope, intercept], lr=lr)
@@ -893,7 +934,12 @@ WRONG = (
     Wrong("predicted_leaves", "only parameters", {key: key == "parameter" for key in LEAVES}),
     Wrong("predicted_leaves", "unflagged", {key: key in ("flagged", "parameter") for key in LEAVES}, "flagged leaves"),
     Wrong("predicted_leaves", "flagged", LEAVES | {"flagged": False, "parameter": False}),
-    Wrong("predicted_leaves", "under no_grad", LEAVES | {"detached": False, "under_no_grad": False}, "whatever is computed"),
+    Wrong(
+        "predicted_leaves",
+        "under no_grad",
+        LEAVES | {"detached": False, "under_no_grad": False},
+        "whatever is computed",
+    ),
     Wrong("predicted_leaves", "far end", LEAVES | {"flagged": False, "cast": True, "view": True}, "not used again"),
     Wrong("make_weight", "unflagged", weight_flag_misspelt, "the flag's name misspelt"),
     Wrong("make_weight", "no return value", weight_not_returned),
@@ -901,6 +947,7 @@ WRONG = (
         "make_weight", "other recipe", lambda i, o: nn.init.xavier_normal_(nn.Parameter(torch.empty(o, i))), "Xavier"
     ),
     Wrong("make_weight", "other recipe", lambda i, o: nn.init.kaiming_normal_(nn.Parameter(torch.empty(o, i))), "He"),
+    Wrong("make_weight", "other recipe", weight_truncated, "truncated"),
     Wrong("make_weight", "scaled leaf", weight_scaled),
     Wrong("make_weight", "scaled leaf", weight_flag_raised_again, "flag raised again"),
     Wrong("make_weight", "scaled leaf", lambda i, o: nn.Parameter(torch.randn(o, i)) * i**-0.5, "scaled parameter"),
@@ -936,6 +983,7 @@ WRONG = (
     Wrong("activation_gradients", "every sum", gradients_of_every_sum),
     Wrong("activation_gradients", "other number", lambda layers, x: [-g for g in gradients_flagged_output(layers, x)]),
     Wrong("activation_gradients", "cut", gradients_copies_beside, "copies beside"),
+    Wrong("activation_gradients", "second backward", gradients_one_by_one),
     Wrong("activation_gradients", "unfrozen", gradients_unfrozen),
     Wrong("activation_gradients", "input flagged", gradients_input_flagged),
     Wrong("activation_gradients", "last left out", gradients_last_left_out),
@@ -971,6 +1019,7 @@ WRONG = (
     Wrong("sgd_step", "length", step_normed, "gradient of length 1"),
     Wrong("sgd_step", "other rule", step_adam),
     Wrong("sgd_step", "other rule", step_with_decay, "weight decay"),
+    Wrong("sgd_step", "truth", step_if_true),
     Wrong("sgd_step", "new memory", step_set, "set_"),
     Wrong("sgd_step", "zeros", step_zero_grad, "zero_grad(set_to_none=False)"),
     Wrong("sgd_step", "zeros", step_none_to_zeros, "None made zeros"),
@@ -990,6 +1039,8 @@ WRONG = (
     Wrong("fit_line", "return inside", lambda x, y, steps, lr: fit_with(x, y, min(steps, 1), lr)),
     Wrong("fit_line", "stops early", lambda x, y, steps, lr: fit_with(x, y, min(steps, 2), lr), "two steps"),
     Wrong("fit_line", "other rule", fit_by_adam),
+    Wrong("fit_line", "accumulates", fit_clearing_the_slope, "the slope's cleared alone"),
+    Wrong("fit_line", "loss once", fit_with_one_loss),
     Wrong("fit_line", "stops early", fit_until_it_stands),
     Wrong("fit_line", "one after the other", fit_in_turn),
     Wrong("fit_line", "solved", fit_solved),

@@ -1235,6 +1235,7 @@ WRONG = (
     Wrong("finetune_parameters", "twice", finetune_twice),
     Wrong("finetune_parameters", "no list", finetune_generator),
     Wrong("finetune_parameters", "no list", finetune_filter, "filter"),
+    Wrong("finetune_parameters", "no list", lambda model, name: tuple(finetune_by_sets(model, name)), "a tuple"),
     Wrong("finetune_parameters", "pairs", finetune_pairs),
     Wrong("finetune_parameters", "everything", finetune_everything),
     Wrong("finetune_parameters", "stale", finetune_stale),
@@ -1275,6 +1276,10 @@ WRONG = (
     Wrong("input_gradient", "map", lambda model, x: gradient_of(model, x, torch.max).abs(), "the winning score"),
     Wrong("input_gradient", "part", lambda model, x: gradient_of(model, x, torch.max), "the largest"),
     Wrong("input_gradient", "other number", lambda model, x: gradient_of(model, x, torch.norm)),
+    Wrong("input_gradient", "jacobian", lambda model, x: torch.autograd.functional.jacobian(model, x.detach())),
+    Wrong(
+        "input_gradient", "rows", lambda model, x: torch.stack([gradient_by_vector_jacobian(model, row) for row in x])
+    ),
     Wrong("input_gradient", "other number", lambda model, x: -gradient_of(model, x, torch.sum), "minus"),
     Wrong("input_gradient", "unflagged", gradient_zeros_for_none, "zeros for None"),
     Wrong("input_gradient", "quotient", lambda model, x: quotient(model, x, 1e-3)),

@@ -1,6 +1,6 @@
 """``finetune_parameters``: train one submodule alone. The check looks at flags, gradients, the list and wrong names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -101,7 +101,7 @@ def _(trial: Trial) -> None:
         result = _judge_flags(trial, model, name, "model with shared weights" if tied else "model")
         own, wanted = set(model.parameters()), set(model.get_submodule(name).parameters())
         expect(result is not None, "no return value", expected=f"a list of {len(wanted)} parameters", got="None")
-        key = "no list" if isinstance(result, Iterator) else ""
+        key = "no list" if isinstance(result, Iterable) else ""
         expect(isinstance(result, list), key, expected="a list", got=Later(lambda: type(result).__name__))
         for item in result:
             key = "pairs" if isinstance(item, (tuple, str)) else ""
