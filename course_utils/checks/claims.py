@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from course_utils.checks.exercise import exercise as exercise
 from course_utils.checks.exercise import predict as predict
@@ -179,6 +180,19 @@ def expect_no_history(got: Tensor, key: str, flagged: str | None = None, what: s
 def training_flags(model: nn.Module) -> list[bool]:
     """The flags of the model and all its submodules, in the order of ``modules()``."""
     return [module.training for module in model.modules()]
+
+
+class Made(TorchFunctionMode):
+    """A mode to call an answer within: ``tensors`` are those that torch's functions returned meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.tensors += [result] if isinstance(result, Tensor) else []
+        return result
 
 
 def flag_words(flags: list[bool]) -> str:
