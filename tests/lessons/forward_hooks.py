@@ -550,6 +550,20 @@ def bytes_globally(model, x):
     return sizes
 
 
+def bytes_state_dict(model, x):
+    state = model.state_dict()
+    sizes = bytes_batch_norm_counts(model, x)
+    model.load_state_dict(state)
+    return sizes
+
+
+def bytes_mean_and_variance(model, x):
+    before = {name: buffer.clone() for name, buffer in model.named_buffers() if "running" in name}
+    sizes = bytes_batch_norm_counts(model, x)
+    model.load_state_dict(before, strict=False)
+    return sizes
+
+
 def bytes_in_eval_mode(model, x):
     """Eval mode is not asked for; put back flag by flag, it does no harm."""
     flags = {module: module.training for module in model.modules()}
@@ -669,6 +683,13 @@ def bytes_flat_tuples(model, x):
     def count(output):
         parts = output if isinstance(output, tuple) else (output,)
         return sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))
+
+    return bytes_with(model, x, count=count)
+
+
+def bytes_of_named_items(model, x):
+    def count(output):
+        return sum(part.nbytes for part in (output if isinstance(output, tuple) else (output,)))
 
     return bytes_with(model, x, count=count)
 
@@ -1384,7 +1405,7 @@ WRONG = (
     Wrong("capture", "mode", capture_no_grad),
     Wrong("capture", "flags", capture_eval),
     Wrong("capture", "graph", capture_whole),
-    Wrong("capture", "graph", capture_cloned_only, "clone alone"),
+    Wrong("capture", "cloned", capture_cloned_only),
     Wrong("capture", "graph", capture_detached_at_the_end, "detached at the end"),
     Wrong("capture", "alias", capture_detached_only),
     Wrong("capture", "alias", capture_data, "data"),
@@ -1413,9 +1434,10 @@ WRONG = (
     Wrong("activation_bytes", "elements", bytes_elements),
     Wrong("activation_bytes", "four bytes", bytes_four),
     Wrong("activation_bytes", "tuples", bytes_tensors_only),
+    Wrong("activation_bytes", "nested", bytes_of_named_items, "no tuple in a tuple is looked into"),
     Wrong("activation_bytes", "tuples", bytes_first_of_tuple, "first of a tuple"),
-    Wrong("activation_bytes", "tuples", bytes_flat_tuples, "flat tuples"),
-    Wrong("activation_bytes", "tuples", bytes_two_levels, "two levels"),
+    Wrong("activation_bytes", "nested", bytes_flat_tuples),
+    Wrong("activation_bytes", "nested", bytes_two_levels, "two levels"),
     Wrong("activation_bytes", "tuples", bytes_tuples_left_out, "tuples left out"),
     Wrong("activation_bytes", "storage", bytes_storage),
     Wrong("activation_bytes", "overwritten", bytes_overwritten),
@@ -1435,11 +1457,13 @@ WRONG = (
     Wrong("activation_bytes", "two names", bytes_under_all_names),
     Wrong("activation_bytes", "alone", bytes_of_submodules),
     Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
+    Wrong("activation_bytes", "snapshot", bytes_state_dict),
+    Wrong("activation_bytes", "counter", bytes_mean_and_variance),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
     Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end"),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),
     Wrong("ablate", "dim", ablate_hook(first_index)),
-    Wrong("ablate", "dim", ablate_hook(last_index), "the last dimension"),
+    Wrong("ablate", "last", ablate_hook(last_index)),
     Wrong("ablate", "inputs", ablate_inputs),
     Wrong("ablate", "dropped", ablate_hook(dropped)),
     Wrong("ablate", "inverted", ablate_hook(inverted)),

@@ -96,9 +96,11 @@ def _(trial: Trial) -> None:
             readings = [(unchanged, y), ("inverted", _zeroed(y, others))]
             if x.shape[1] >= count:
                 readings.append(("inputs", plain(_zeroed(x, listed))))
-            readings += [("dim", _zeroed(y, listed, dim)) for dim in (0, -1)]
+            readings += [(key, _zeroed(y, listed, dim)) for key, dim in (("dim", 0), ("last", -1))]
             zeros = [index for index in range(count) if not got[:, index].any()]
             shown = f"zeros in {zeros or 'none of them'}" + ", and other values" * (zeros == sorted(listed))
+            along = [dim for dim in range(y.dim()) if dim != 1 and same(got, _zeroed(y, listed, dim))]
+            shown = f"zeros at {sorted(listed)} of dimension {along[0]}" if along else shown
             raise Missed(reading(got, readings), expected=f"zeros in the channels {sorted(listed)} alone", got=shown)
 
 

@@ -46,6 +46,7 @@ def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor, within:
     try:
         return trial.tensor(trial.call(a, b, x, gate, show=show, within=within))
     except AnswerRaised as raised:
+        _expect_batches(a, b, x, f"{type(raised.error).__name__}: {raised.error}"[:120])
         # Vectors went well before: a mask with a vector's dimensions chooses, when a branch has run on all rows.
         on_all = any(len(rows) == len(x) for branch in (a, b) for rows in branch.inputs)
         unaligned = x.dim() > 2 and "must match the size of tensor" in str(raised.error)
@@ -53,6 +54,13 @@ def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor, within:
             got = f"a branch on all {len(x)} rows, and then: {raised.error}"[:160]
             raise Missed("choose afterwards", expected="each branch on its own rows", got=got) from None
         raise
+
+
+def _expect_batches(a: Branch, b: Branch, x: Tensor, then: str) -> None:
+    """Each branch was given as many dimensions as ``x`` has; ``then`` is what went wrong after that."""
+    for rows in (*a.inputs, *b.inputs):
+        expected, got = f"rows of x, of shape {('n', *x.shape[1:])}", f"shape {tuple(rows.shape)}, and then {then}"
+        expect(rows.dim() == x.dim(), "one row" if rows.dim() < x.dim() else "nonzero", expected=expected, got=got)
 
 
 def _row_by_row(a: Branch, b: Branch, x: Tensor, gate: Tensor) -> Tensor:
@@ -65,8 +73,9 @@ def _(trial: Trial) -> None:
         got = _routed(trial, a, b, x, gate)
         with torch.no_grad():
             expected = _row_by_row(a, b, x, gate)
-            shape = f"shape {tuple(expected.shape)}"
-            expect(got.shape == expected.shape, expected=shape, got=f"shape {tuple(got.shape)}")
+            if got.shape != expected.shape:
+                _expect_batches(a, b, x, shape := f"shape {tuple(got.shape)}")
+                raise Missed(expected=f"shape {tuple(expected.shape)}", got=shape)
             if not same(got, expected):
                 raise _wrong_rows(got, a, b, x, gate, expected)
 
@@ -82,7 +91,8 @@ def _wrong_rows(got: Tensor, a: Branch, b: Branch, x: Tensor, gate: Tensor, expe
     if same(got, a.layers(x)) or same(got, b.layers(x)):
         return Missed("one gate", expected="one decision per row", got="one branch for all rows")
     wrong = [i for i in range(len(x)) if not same(got[i], expected[i])]
-    key, shown = ("", "other values") if got[wrong].any() else ("left out", "zeros")
+    emptied = any(not row.any() for branch in (a, b) for rows in branch.inputs for row in rows)
+    key, shown = ("input masked" if emptied else "", "other values") if got[wrong].any() else ("left out", "zeros")
     return Missed(key, expected="row by row what its own branch returns", got=f"{shown} in row {wrong[0]}")
 
 
