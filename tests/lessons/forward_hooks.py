@@ -143,6 +143,24 @@ def capture_with(model, names, *, keep=lambda output: output.detach().clone(), m
             handle.remove()
 
 
+def capture_unflagged(model, names):
+    return capture_with(model, names, keep=lambda output: output.clone().requires_grad_(False))
+
+
+def capture_class_names(model, names):
+    def make(features, name, keep):
+        return lambda module, args, output: features.update({type(module).__name__: keep(output)})
+
+    return capture_with(model, names, make=make)
+
+
+@contextlib.contextmanager
+def capture_children(model, names):
+    children = dict(model.named_children())
+    with capture_with(nn.ModuleDict({name: children[name] for name in names}), names) as features:
+        yield features
+
+
 def capture_returned_dict(model, names):
     features = {}
     for name, module in find(model, names).items():
@@ -550,6 +568,15 @@ def bytes_globally(model, x):
     return sizes
 
 
+@torch.no_grad()
+def bytes_by_hand(model, x):
+    sizes = {}
+    for name, module in leaves_of(model):
+        x = module(x)
+        sizes[name] = nbytes(x)
+    return sizes
+
+
 def bytes_state_dict(model, x):
     state = model.state_dict()
     sizes = bytes_batch_norm_counts(model, x)
@@ -944,6 +971,24 @@ def last_index(output, channels):
     output = output.clone()
     output[..., channels] = 0
     return output
+
+
+def four_indices(output, channels):
+    output = output.clone()
+    output[:, channels, :, :] = 0
+    return output
+
+
+def ablate_by_vector(module, channels):
+    def hook(m, args, output):
+        return output.where(torch.tensor([index not in channels for index in range(output.shape[1])]), 0)
+
+    return module.register_forward_hook(hook)
+
+
+def ablate_in_a_block(module, channels):
+    with ablate_filled(module, channels) as handle:
+        return handle
 
 
 def inverted(output, channels):
@@ -1394,6 +1439,9 @@ WRONG = (
     Wrong("capture", "no context", capture_returned_dict),
     Wrong("capture", "no context", capture_yield_alone, "a plain generator"),
     Wrong("capture", "one name", capture_one_name),
+    Wrong("capture", "children", capture_children),
+    Wrong("capture", "class names", capture_class_names),
+    Wrong("capture", "lowered", capture_unflagged),
     Wrong("capture", "inputs", capture_inputs),
     Wrong("capture", "inputs", capture_swapped, "arguments swapped"),
     Wrong("capture", "lists", capture_lists),
@@ -1458,12 +1506,16 @@ WRONG = (
     Wrong("activation_bytes", "alone", bytes_of_submodules),
     Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
     Wrong("activation_bytes", "snapshot", bytes_state_dict),
+    Wrong("activation_bytes", "by hand", bytes_by_hand),
     Wrong("activation_bytes", "counter", bytes_mean_and_variance),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
     Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end"),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),
     Wrong("ablate", "dim", ablate_hook(first_index)),
     Wrong("ablate", "last", ablate_hook(last_index)),
+    Wrong("ablate", "last", ablate_by_vector, "a mask of one dimension"),
+    Wrong("ablate", "gone", ablate_in_a_block),
+    Wrong("ablate", "image", ablate_hook(four_indices), "four indices"),
     Wrong("ablate", "inputs", ablate_inputs),
     Wrong("ablate", "dropped", ablate_hook(dropped)),
     Wrong("ablate", "inverted", ablate_hook(inverted)),
@@ -1505,6 +1557,7 @@ WRONG = (
     Wrong("grad_cam", "normalised", cam_variant(combine=normalised)),
     Wrong("grad_cam", "normalised", cam_variant(combine=min_max), "from 0 to 1"),
     Wrong("grad_cam", "image size", cam_variant(combine=enlarged)),
+    Wrong("grad_cam", "channel kept", cam_variant(combine=lambda a, g: cam_of(a, g)[:, None])),
     Wrong("grad_cam", "dtype", cam_variant(combine=lambda a, g: cam_of(a, g).float())),
     Wrong("grad_cam", "history", cam_history),
     Wrong("grad_cam", "in place", cam_in_place),

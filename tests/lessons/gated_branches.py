@@ -42,6 +42,16 @@ def gated_multiply(branch_a, branch_b, x, use_a):
     return torch.cat([branch_a(x) * use_a, branch_b(x) * (not use_a)], dim=1)
 
 
+def gated_stacked_halves(branch_a, branch_b, x, use_a):
+    return torch.stack(gated_padded(branch_a, branch_b, x, use_a).chunk(2, dim=1), dim=1)
+
+
+def gated_rows_of_zeros(branch_a, branch_b, x, use_a):
+    opened = (branch_a if use_a else branch_b)(x)
+    zeros = opened.new_zeros(opened.shape[:2])
+    return torch.cat([opened, zeros] if use_a else [zeros, opened], dim=1)
+
+
 def gated_numpy(branch_a, branch_b, x, use_a):
     opened, closed = (branch_a(x), branch_b) if use_a else (branch_b(x), branch_a)
     zeros = torch.zeros_like(opened)
@@ -344,6 +354,16 @@ def route_by_numbers(branch_a, branch_b, x, gate, numbers):
     a, b = branch_a(x[numbers(gate)]), branch_b(x[numbers(~gate)])
     result = a.new_empty(len(x), *a.shape[1:])
     result[numbers(gate)], result[numbers(~gate)] = a, b
+    return result
+
+
+def route_two_dimensions(branch_a, branch_b, x, gate):
+    result = None
+    for branch, rows in ((branch_a, gate), (branch_b, ~gate)):
+        if rows.any():
+            y = branch(x[rows])
+            result = y.new_empty(len(x), y.shape[1]) if result is None else result
+            result[rows] = y
     return result
 
 
@@ -856,6 +876,8 @@ WRONG = (
     Wrong("gated_forward", "missing", gated_open_alone),
     Wrong("gated_forward", "missing", gated_zero_number, "the number 0"),
     Wrong("gated_forward", "other dimension", gated_batch_dimension),
+    Wrong("gated_forward", "stacked", gated_stacked_halves),
+    Wrong("gated_forward", "vectors", gated_rows_of_zeros),
     Wrong("gated_forward", "not zeroed", gated_no_grad_values),
     Wrong("gated_forward", "input masked", gated_input_masked),
     Wrong("gated_forward", "nan", gated_open_times_zero),
@@ -910,9 +932,11 @@ WRONG = (
     Wrong("route", "one row", route_squeezed),
     Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
     Wrong("route", "nonzero", route_nonzero),
+    Wrong("route", "vectors", route_two_dimensions),
     Wrong("route", "no rows", route_room_of_a),
     Wrong("route", "input masked", route_masked_sum),
     Wrong("masked_sqrt", "one element", sqrt_with_one),
+    Wrong("masked_sqrt", "stand-in", lambda x: torch.where(x > 0, x, 1).sqrt()),
     Wrong("masked_sqrt", "where", sqrt_masked_inside, "a mask inside"),
     Wrong("masked_sqrt", "zero itself", sqrt_maximum, "maximum"),
     Wrong("masked_sqrt", "zero itself", sqrt_not_negative, "x >= 0"),
@@ -960,7 +984,7 @@ WRONG = (
     Wrong("hard_gate", "fresh leaf", gate_fresh_leaf),
     Wrong("hard_gate", "sampled", gate_sampled),
     Wrong("hard_gate", "by hand", gate_by_hand),
-    Wrong("hard_gate", "saved gate", GateSaved.apply),
+    Wrong("hard_gate", "saved", GateSaved.apply),
     Wrong("hard_gate", "surrogate", gate_tanh),
     Wrong("hard_gate", "one element", lambda logit: torch.where(logit > 0, torch.ones(1), torch.zeros(1))),
 )

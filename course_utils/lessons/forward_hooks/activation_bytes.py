@@ -73,6 +73,23 @@ def _(trial: Trial) -> None:
     _expect_sizes(got, right, key)
 
 
+@activation_bytes.claim("runs the model once, by calling it as a module", weight=0.5)
+def _(trial: Trial) -> None:
+    model, calls, runs = layers(trial), [], []
+
+    class Counted(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:
+            runs.append(1)
+            return super().forward(x)
+
+    model.__class__ = Counted
+    model.register_forward_pre_hook(lambda *_: calls.append(1))
+    _sizes(trial, model, trial.randn(4, 3), "model with a hook of its own, x")
+    expect(len(runs) > 0, "by hand", expected="one forward pass", got="the layers called, and the model never")
+    expect(len(calls) > 0, "past the hooks", expected="the model's own hook called", got="not called")
+    expect(len(calls) == 1, "several runs", expected="one forward pass", got=str(len(calls)))
+
+
 class _Leaf(nn.Module):
     """A module without children that calls a function."""
 
@@ -150,15 +167,6 @@ def _(trial: Trial) -> None:
     zeros = {"spare": 0, "unused.0": 0}
     overwritten = [("overwritten", sizes | more) for sizes in (last, first) for more in ({}, zeros)]
     _expect_sizes(got, right, reading(got, [("not run", right | zeros), *overwritten], operator.eq))
-
-
-@activation_bytes.claim("runs the model once, by calling it as a module", weight=0.5)
-def _(trial: Trial) -> None:
-    model, calls = layers(trial), []
-    model.register_forward_pre_hook(lambda *_: calls.append(1))
-    _sizes(trial, model, trial.randn(4, 3), "model with a hook of its own, x")
-    expect(len(calls) > 0, "past the hooks", expected="the model's own hook called", got="not called")
-    expect(len(calls) == 1, "several runs", expected="one forward pass", got=str(len(calls)))
 
 
 @activation_bytes.claim("lists a layer with two names once, and a model that is itself a leaf", weight=0.5)

@@ -78,6 +78,8 @@ def _wrong_shape(got: Tensor, case: _Case, opened: Tensor, expected: Tensor) -> 
     others = [dim for dim in range(opened.dim()) if dim != 1]
     elsewhere = any(got.shape == torch.cat((opened, opened), dim).shape for dim in others)
     key = "missing" if got.shape == opened.shape else "other dimension" if elsewhere else ""
+    if got.dim() > opened.dim():
+        key = "stacked"
     if got.dim() == 2 and got.shape[1] == opened.shape[1] + case.x.shape[1]:
         key = "shape of x"
     return Missed(key, expected=f"shape {tuple(expected.shape)}", got=f"shape {tuple(got.shape)}")

@@ -65,7 +65,7 @@ def _zero_gradient(got: Tensor) -> str:
             found.add(node)
             left += [before for before, _ in node.next_functions]
     if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in found):
-        return "saved gate"
+        return "saved"
     return "cancelled" if _STEPS.isdisjoint(node.name() for node in found) else "zero gradient"
 
 
@@ -79,7 +79,8 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
     found = edited_gradient(got, logit, upstream, "saved output", "comparison")
     if found is None:
-        raise Missed("fresh leaf", expected="a path to the logit", got="none")
+        key = "" if isinstance(got.grad_fn, torch.autograd.function.BackwardCFunction) else "fresh leaf"
+        raise Missed(key, expected="a gradient for the logit", got="none")
     wide = values.double()
     # In float32, 1 - sigmoid(8) has lost four digits, and each formula loses others: hence float64, and 1e-6.
     s, slope = (t.to(values.dtype) for t in (wide.sigmoid(), wide.sigmoid() * (-wide).sigmoid()))
@@ -89,8 +90,10 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
         return
     half = right * (values > 0)
     otherwise = {_zero_gradient(got): 0 * right, "identity": upstream, "upstream": slope, "doubled": 2 * right}
-    others = [1 - values.tanh() ** 2, (values.abs() <= 1).to(values), (values.abs() <= 0.5).to(values), s]
-    readings = [("scaled", half), ("scaled", half / s), *(("surrogate", upstream * other) for other in others)]
+    boxes = [values.abs() <= 1, values.abs() <= 0.5, (values > 0) & (values < 1), values > 0]
+    others = [1 - values.tanh() ** 2, s, *(box.to(values) for box in boxes), (values.abs() < 3).to(values) / 6]
+    readings = [("scaled", half), ("scaled", half / s), ("saved", upstream * values * (1 - values))]
+    readings += [("surrogate", upstream * other) for other in others]
     key = reading(found, [*otherwise.items(), *readings], agree)
     key = "by hand" if found.isnan().any() else key
     at = (found - right).abs().nan_to_num(torch.inf).flatten().argmax()

@@ -53,6 +53,8 @@ def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor, within:
         if on_all and unaligned and gate.any() and not gate.all():
             got = f"a branch on all {len(x)} rows, and then: {raised.error}"[:160]
             raise Missed("choose afterwards", expected="each branch on its own rows", got=got) from None
+        no_room = x.dim() > 2 and any(text in str(raised.error) for text in ("shape mismatch", "expanded size"))
+        expect(not no_room, "vectors", expected="room for images", got=str(raised.error)[:120])
         raise
 
 
