@@ -375,6 +375,12 @@ def capture_without_finally(model, names):
         handle.remove()
 
 
+class CaptureItself(Capture):
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+
 class CaptureUnlessRaised(Capture):
     def __exit__(self, kind, *rest):
         if kind is None:
@@ -575,6 +581,12 @@ def bytes_by_hand(model, x):
         x = module(x)
         sizes[name] = nbytes(x)
     return sizes
+
+
+def bytes_untracked(model, x):
+    for module in model.modules():
+        module.track_running_stats = False
+    return bytes_batch_norm_counts(model, x)
 
 
 def bytes_state_dict(model, x):
@@ -1438,6 +1450,7 @@ RIGHT = (
 WRONG = (
     Wrong("capture", "no context", capture_returned_dict),
     Wrong("capture", "no context", capture_yield_alone, "a plain generator"),
+    Wrong("capture", "as", CaptureItself),
     Wrong("capture", "one name", capture_one_name),
     Wrong("capture", "children", capture_children),
     Wrong("capture", "class names", capture_class_names),
@@ -1507,6 +1520,7 @@ WRONG = (
     Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
     Wrong("activation_bytes", "snapshot", bytes_state_dict),
     Wrong("activation_bytes", "by hand", bytes_by_hand),
+    Wrong("activation_bytes", "side effect", bytes_untracked),
     Wrong("activation_bytes", "counter", bytes_mean_and_variance),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
     Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end"),
@@ -1557,7 +1571,9 @@ WRONG = (
     Wrong("grad_cam", "normalised", cam_variant(combine=normalised)),
     Wrong("grad_cam", "normalised", cam_variant(combine=min_max), "from 0 to 1"),
     Wrong("grad_cam", "image size", cam_variant(combine=enlarged)),
-    Wrong("grad_cam", "channel kept", cam_variant(combine=lambda a, g: cam_of(a, g)[:, None])),
+    Wrong("grad_cam", "unaligned", cam_variant(combine=lambda a, g: g.mean((2, 3)) * a)),
+    Wrong("grad_cam", "vector", cam_variant(score=lambda logits, index: logits[:, index])),
+    Wrong("grad_cam", "size one", cam_variant(combine=lambda a, g: cam_of(a, g)[:, None])),
     Wrong("grad_cam", "dtype", cam_variant(combine=lambda a, g: cam_of(a, g).float())),
     Wrong("grad_cam", "history", cam_history),
     Wrong("grad_cam", "in place", cam_in_place),

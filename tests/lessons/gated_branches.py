@@ -367,6 +367,18 @@ def route_two_dimensions(branch_a, branch_b, x, gate):
     return result
 
 
+def route_stacked_batches(branch_a, branch_b, x, gate):
+    return torch.stack([(branch_a if on else branch_b)(row[None]) for row, on in zip(x, gate, strict=True)])
+
+
+def route_scattered_like_x(branch_a, branch_b, x, gate):
+    result = torch.zeros_like(x)
+    for branch, rows in ((branch_a, gate), (branch_b, ~gate)):
+        if rows.any():
+            result = result.masked_scatter(rows.view(-1, *[1] * (x.dim() - 1)), branch(x[rows]))
+    return result
+
+
 def route_squeezed(branch_a, branch_b, x, gate):
     return route_by_numbers(branch_a, branch_b, x, gate, lambda mask: mask.nonzero().squeeze())
 
@@ -933,6 +945,8 @@ WRONG = (
     Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
     Wrong("route", "nonzero", route_nonzero),
     Wrong("route", "vectors", route_two_dimensions),
+    Wrong("route", "size one", route_stacked_batches),
+    Wrong("route", "shape of x", route_scattered_like_x, "masked_scatter into zeros"),
     Wrong("route", "no rows", route_room_of_a),
     Wrong("route", "input masked", route_masked_sum),
     Wrong("masked_sqrt", "one element", sqrt_with_one),

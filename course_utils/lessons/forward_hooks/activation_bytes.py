@@ -228,7 +228,8 @@ def _(trial: Trial) -> None:
     for raises, key in ((False, "statistics"), (True, "only without error")):
         model = layers(trial).append(nn.BatchNorm1d(2).double())
         before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-        counter = model[-1].num_batches_tracked
+        norm = model[-1]
+        counter = norm.num_batches_tracked
         writes, passes = counter._version, int(counter)
         if raises:
             model.append(Raises())
@@ -240,3 +241,5 @@ def _(trial: Trial) -> None:
             key = "snapshot"
         key = "counter" if [name.rpartition(".")[2] for name in moved] == ["num_batches_tracked"] else key
         expect(not moved, key, expected="all buffers as before", got=f"{', '.join(moved)} changed")
+        kept = norm.track_running_stats and norm.momentum == 0.1
+        expect(kept, "side effect", expected="batch norm's settings as before", got="other settings")

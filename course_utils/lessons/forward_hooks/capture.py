@@ -77,7 +77,7 @@ def _now(features: Any) -> Any:
 def _entries(trial: Trial, features: Any, names: list[str]) -> dict[str, Tensor]:
     """The entries by name, all of them tensors."""
     if not isinstance(features, Mapping):
-        key = "no return value" if features is None else ""
+        key = "no return value" if features is None else "as"
         raise Missed(key, expected="`as` gives a dict of tensors by name", got=features)
     found = set(features)
     key = "one name" if found == {names[-1]} else "class names" if found and found <= _CLASSES else ""

@@ -141,7 +141,7 @@ def _(trial: Trial) -> None:
         right = f"shape {tuple(cam.map.shape)}"
         expect(not is_large, "image size", expected=right, got=f"shape {tuple(got.shape)}")
         with_channel = got.shape == cam.map[:, None].shape
-        expect(not with_channel, "channel kept", expected=right, got=f"shape {tuple(got.shape)}")
+        expect(not with_channel, "size one", expected=right, got=f"shape {tuple(got.shape)}")
         expect_same(got, cam.map, cam.other_recipes())
         expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
 

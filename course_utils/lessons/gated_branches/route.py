@@ -77,7 +77,9 @@ def _(trial: Trial) -> None:
             expected = _row_by_row(a, b, x, gate)
             if got.shape != expected.shape:
                 _expect_batches(a, b, x, shape := f"shape {tuple(got.shape)}")
-                raise Missed(expected=f"shape {tuple(expected.shape)}", got=shape)
+                is_kept = got.shape == expected[:, None].shape
+                key = "size one" if is_kept else "shape of x" if got.shape == x.shape else ""
+                raise Missed(key, expected=f"shape {tuple(expected.shape)}", got=shape)
             if not same(got, expected):
                 raise _wrong_rows(got, a, b, x, gate, expected)
 
