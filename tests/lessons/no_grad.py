@@ -250,6 +250,27 @@ def evaluate_flag_of_the_top_alone(model, batches):
         model.training = training
 
 
+def evaluate_data_detached(model, batches):
+    return evaluate_eval_alone(model, ((x.detach(), labels) for x, labels in batches))
+
+
+def evaluate_train_part_by_part(model, batches):
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        for module in training:
+            module.train()
+
+
+def evaluate_not_batches(model, batches):
+    if not batches:
+        raise ValueError("no batches")
+    return evaluate_divided_by_zero(model, batches)
+
+
 def evaluate_divided_by_zero(model, batches):
     with eval_mode(model), torch.no_grad():
         right, total = count(model, batches)
@@ -566,6 +587,28 @@ def stream_late(model, batches):
     return (model(x) for x in batches)
 
 
+class StreamIterable:
+    def __init__(self, *given):
+        self.given = given
+
+    def __iter__(self):
+        return stream_decorated(*self.given)
+
+
+def stream_data_detached(model, batches):
+    return (model(x.detach()) for x in batches)
+
+
+def stream_bare_no_grad(model, batches):
+    torch.no_grad()
+    yield from stream_plain(model, batches)
+
+
+def stream_eval_alone(model, batches):
+    model.eval()
+    yield from stream_plain(model, batches)
+
+
 def stream_eager(model, batches):
     with torch.no_grad():
         outputs = [model(x) for x in batches]
@@ -791,6 +834,37 @@ def features_plain_call(backbone, x):
         return backbone(x)
 
 
+def features_data_detached(backbone, x):
+    return features_recorded(backbone, x.detach())
+
+
+def features_flag_lowered(backbone, x):
+    with eval_mode(backbone), torch.no_grad():
+        return backbone(x).requires_grad_(False)
+
+
+def features_bare_no_grad(backbone, x):
+    torch.no_grad()
+    return features_recorded(backbone, x)
+
+
+def features_switched_on(backbone, x):
+    torch.set_grad_enabled(False)
+    try:
+        return features_detached(backbone, x)
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def features_train_part_by_part(backbone, x):
+    training = [module for module in backbone.modules() if module.training]
+    try:
+        return backbone.eval()(x).detach()
+    finally:
+        for module in training:
+            module.train()
+
+
 RIGHT = (
     Right("predicted_modes", "numbers", {key: int(value) for key, value in MODES.items()}),
     Right("predicted_modes", "tensors", {key: torch.tensor(value) for key, value in MODES.items()}),
@@ -822,7 +896,7 @@ RIGHT = (
 
 WRONG = (
     Wrong("predicted_modes", "still recording", MODES | {"outer": True}),
-    Wrong("predicted_modes", "still recording", MODES | {"decorated": True}, "decorated"),
+    Wrong("predicted_modes", "wrapped", MODES | {"decorated": True}, "decorated"),
     Wrong("predicted_modes", "outer wins", MODES | {"inner_enabled": False}),
     Wrong("predicted_modes", "ends with on", MODES | {"after_inner": True}),
     Wrong("predicted_modes", "generator", MODES | {"generator_caller": True}),
@@ -830,7 +904,10 @@ WRONG = (
     Wrong("predicted_modes", "parameter", MODES | {"parameter_under_no_grad": False}),
     Wrong("predicted_modes", "inference", MODES | {"inference_output_is_inference": False}),
     Wrong("evaluate", "recorded", evaluate_eval_alone, "eval alone"),
-    Wrong("evaluate", "recorded", evaluate_bare_no_grad, "bare no_grad"),
+    Wrong("evaluate", "bare no_grad", evaluate_bare_no_grad, "bare no_grad"),
+    Wrong("evaluate", "data cleaned", evaluate_data_detached),
+    Wrong("evaluate", "train spreads", evaluate_train_part_by_part),
+    Wrong("evaluate", "empty iterator", evaluate_not_batches),
     Wrong("evaluate", "no eval", evaluate_no_eval),
     Wrong("evaluate", "left in eval", evaluate_left_in_eval),
     Wrong("evaluate", "one flag", evaluate_train_at_the_end, "train() at the end"),
@@ -838,7 +915,7 @@ WRONG = (
     Wrong("evaluate", "only without error", evaluate_without_finally),
     Wrong("evaluate", "swallowed", evaluate_swallowed),
     Wrong("evaluate", "grad mode", evaluate_plain_call, "plain call"),
-    Wrong("evaluate", "grad mode", evaluate_switched_on_at_the_end, "switched on at the end"),
+    Wrong("evaluate", "always on", evaluate_switched_on_at_the_end, "switched on at the end"),
     Wrong("evaluate", "mean of means", evaluate_mean_of_means),
     Wrong("evaluate", "count", evaluate_counts),
     Wrong("evaluate", "percent", evaluate_percent),
@@ -860,7 +937,7 @@ WRONG = (
     Wrong("ema_update", "new storage", ema_target_moved, "moved to another device"),
     Wrong("ema_update", "swapped", ema_swapped),
     Wrong("ema_update", "copied", ema_copied),
-    Wrong("ema_update", "copied", ema_buffers_copied, "buffers copied"),
+    Wrong("ema_update", "buffers copied", ema_buffers_copied, "buffers copied"),
     Wrong("ema_update", "buffers", ema_parameters_alone),
     Wrong("ema_update", "integers", ema_integers_averaged),
     Wrong("ema_update", "integers", ema_integers_rounded, "integers rounded"),
@@ -883,6 +960,10 @@ WRONG = (
     Wrong("stream_predictions", "eager", stream_eager),
     Wrong("stream_predictions", "eager", stream_list_read, "list(batches)"),
     Wrong("stream_predictions", "ahead", stream_ahead),
+    Wrong("stream_predictions", "iterable", StreamIterable),
+    Wrong("stream_predictions", "data cleaned", stream_data_detached),
+    Wrong("stream_predictions", "bare no_grad", stream_bare_no_grad),
+    Wrong("stream_predictions", "eval alone", stream_eval_alone),
     Wrong("stream_predictions", "eval", stream_eval),
     Wrong("stream_predictions", "eval", stream_eval_each, "eval at each item"),
     Wrong("stream_predictions", "only without error", stream_without_finally),
@@ -895,8 +976,13 @@ WRONG = (
     Wrong("frozen_features", "side effect", features_stripped, "stripped"),
     Wrong("frozen_features", "side effect", features_cast, "cast"),
     Wrong("frozen_features", "inference", features_inference),
-    Wrong("frozen_features", "inference", features_cloned_inside, "cloned inside"),
+    Wrong("frozen_features", "cloned inside", features_cloned_inside, "cloned inside"),
     Wrong("frozen_features", "recorded", features_recorded),
+    Wrong("frozen_features", "data cleaned", features_data_detached),
+    Wrong("frozen_features", "flag lowered", features_flag_lowered),
+    Wrong("frozen_features", "bare no_grad", features_bare_no_grad),
+    Wrong("frozen_features", "always on", features_switched_on),
+    Wrong("frozen_features", "train spreads", features_train_part_by_part),
     Wrong("frozen_features", "x path", features_flags_for_a_while),
     Wrong("frozen_features", "frozen", features_frozen),
     Wrong("frozen_features", "flagged", features_flagged),
@@ -908,5 +994,5 @@ WRONG = (
     Wrong("frozen_features", "grad mode", features_plain_call),
     Wrong("frozen_features", "flagged", features_parameter, "a Parameter"),
     Wrong("frozen_features", "one flag", features_top_flag, "the top flag"),
-    Wrong("frozen_features", "inference", features_copied_inside, "copied inside"),
+    Wrong("frozen_features", "cloned inside", features_copied_inside, "copied inside"),
 )

@@ -67,6 +67,14 @@ def rule_majority(inputs):
     return any(r for r, _ in inputs) and not volatile, volatile
 
 
+def rule_the_last_met(inputs):
+    return next((pair for pair in reversed(inputs) if any(pair)), (False, False))
+
+
+def rule_no_mark(inputs):
+    return any(r for r, _ in inputs) and not any(v for _, v in inputs), False
+
+
 def rule_exactly_one(inputs):
     volatile = any(v for _, v in inputs)
     return sum(r for r, _ in inputs) == 1 and not volatile, volatile
@@ -229,6 +237,15 @@ def port_train_as_the_root(model, batches):
         return [model(x).cpu() for x in batches]
     finally:
         model.train(training)
+
+
+@torch.no_grad()
+def port_by_apply(model, batches):
+    flags = {module: module.training for module in model.modules()}
+    try:
+        return [model.eval()(x).cpu() for x in batches]
+    finally:
+        model.apply(lambda module: module.train(flags[module]))
 
 
 @torch.no_grad()
@@ -625,6 +642,22 @@ def bounded_flags_all_raised(model, batches):
         model.requires_grad_(True)
 
 
+def bounded_train_part_by_part(model, batches):
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        return bounded_without_eval(model, batches)
+    finally:
+        for module in training:
+            module.train()
+
+
+def bounded_not_batches(model, batches):
+    if not batches:
+        raise ValueError("no batches")
+    return bounded_nan(model, batches)
+
+
 def bounded_grad_mode(model, batches):
     torch.set_grad_enabled(False)
     return bounded_with_history(model, batches)
@@ -675,6 +708,8 @@ WRONG = (
     Wrong("volatile_rule", "all flagged", lambda inputs: (all(r for r, _ in inputs), any(v for _, v in inputs))),
     Wrong("volatile_rule", "one input", lambda inputs: inputs[0] if inputs else (False, False)),
     Wrong("volatile_rule", "one input", lambda inputs: inputs[-1] if inputs else (False, False), "the last decides"),
+    Wrong("volatile_rule", "one input", rule_the_last_met, "the last that is met"),
+    Wrong("volatile_rule", "no mark", rule_no_mark),
     Wrong("volatile_rule", "not flagged", lambda inputs: (any(r for r, _ in inputs), not any(r for r, _ in inputs))),
     Wrong("volatile_rule", "all volatile", rule_majority, "the majority decides"),
     Wrong("volatile_rule", "all flagged", rule_exactly_one, "exactly one"),
@@ -685,8 +720,8 @@ WRONG = (
     Wrong("port_evaluation", "volatile", port_as_in_0_3, "as in 0.3"),
     Wrong("port_evaluation", "volatile", port_volatile_and_careful, "volatile set by hand"),
     Wrong("port_evaluation", "recorded", port_recorded, "eval alone"),
-    Wrong("port_evaluation", "recorded", port_bare_no_grad, "a bare no_grad()"),
-    Wrong("port_evaluation", "recorded", port_no_grad_for_the_data, "no_grad around the data"),
+    Wrong("port_evaluation", "bare no_grad", port_bare_no_grad, "a bare no_grad()"),
+    Wrong("port_evaluation", "data cleaned", port_no_grad_for_the_data, "no_grad around the data"),
     Wrong("port_evaluation", "detached", port_by_detach, "recorded, then detached"),
     Wrong("port_evaluation", "frozen", port_flags_all_raised, "flags lowered, all raised"),
     Wrong("port_evaluation", "stacked", lambda model, batches: torch.cat(port_by_detach(model, batches))),
@@ -696,7 +731,8 @@ WRONG = (
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
     Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end"),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
-    Wrong("port_evaluation", "one flag", port_children_only, "children only"),
+    Wrong("port_evaluation", "train spreads", port_children_only, "children only"),
+    Wrong("port_evaluation", "train spreads", port_by_apply, "train() by apply()"),
     Wrong("port_evaluation", "len", port_by_index),
     Wrong("port_evaluation", "left in eval", port_left_in_eval),
     Wrong("port_evaluation", "only without error", port_no_finally, "no finally"),
@@ -704,7 +740,7 @@ WRONG = (
     Wrong("port_evaluation", "swallowed", port_swallowed),
     Wrong("port_evaluation", "frozen", port_frozen),
     Wrong("port_evaluation", "grad mode", port_grad_mode_off, "grad mode left off"),
-    Wrong("port_evaluation", "grad mode", port_grad_mode_on, "grad mode switched on"),
+    Wrong("port_evaluation", "always on", port_grad_mode_on, "grad mode switched on"),
     Wrong("port_evaluation", "not a tensor", lambda m, b: [y.tolist() for y in port_by_detach(m, b)], "lists"),
     Wrong("bounded_evaluation", "mean of means", bounded_mean_of_means),
     Wrong("bounded_evaluation", "sum", bounded_total),
@@ -727,6 +763,8 @@ WRONG = (
     Wrong("bounded_evaluation", "empty", bounded_zero_division, "division by zero"),
     Wrong("bounded_evaluation", "no eval", bounded_without_eval),
     Wrong("bounded_evaluation", "one flag", bounded_train_at_the_end, "train() at the end"),
+    Wrong("bounded_evaluation", "train spreads", bounded_train_part_by_part),
+    Wrong("bounded_evaluation", "empty iterator", bounded_not_batches),
     Wrong("bounded_evaluation", "left in eval", bounded_left_in_eval),
     Wrong("bounded_evaluation", "only without error", bounded_no_finally, "no finally"),
     Wrong("bounded_evaluation", "only without error", bounded_not_put_back_for_no_batches, "eval after no batches"),
@@ -738,6 +776,7 @@ WRONG = (
     Wrong("predicted_growth", "numbers only", GROWTH | {"outputs": 16_000}),
     Wrong("predicted_growth", "output forgotten", GROWTH | {"outputs": 400_000}),
     Wrong("predicted_growth", "last only", GROWTH | {"outputs": 20_800}),
+    Wrong("predicted_growth", "newest graph", GROWTH | {"outputs": 36_000}),
     Wrong("predicted_growth", "every step", GROWTH | {"outputs": 816_000}),
     Wrong("predicted_growth", "inputs counted", GROWTH | {"outputs": 544_000}),
     Wrong("predicted_growth", "detach", GROWTH | {"detached": 416_000}),
@@ -745,6 +784,6 @@ WRONG = (
     Wrong("predicted_growth", "weightless", GROWTH | {"detached": 0, "outputs_no_grad": 0}),
     Wrong("predicted_growth", "floats", GROWTH | {"floats": 80}),
     Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 832_000}, "float64"),
-    Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 430_816}, "parameters too"),
+    Wrong("predicted_growth", "inputs counted", GROWTH | {"outputs": 430_816}, "parameters too"),
     Wrong("predicted_growth", "arithmetic", GROWTH | {"detached": 32_000}, "detached twice"),
 )

@@ -182,7 +182,7 @@ def _(trial: Trial) -> None:
             if name.endswith("cache"):
                 key = "state_dict"
             elif wanted.is_floating_point():
-                key = "copied" if same(got, _tensors(online)[name]) else "buffers"
+                key = "buffers copied" if same(got, _tensors(online)[name]) else "buffers"
             else:  # the values are far enough apart for a rounded average to differ from the old one
                 key = "left out" if same(got, before[name]) else "integers"
             raise _missed(key, name, got, wanted, before[name])

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from course_utils.checks import modes
 from course_utils.checks.claims import Missed, Trial, Unlucky, exercise, expect, reading, unlucky
 from course_utils.lessons.no_grad import _shared
 
@@ -59,20 +60,22 @@ def _(trial: Trial) -> None:
             raise Missed(reading(got, otherwise, _near), expected=expected, got=f"{got:.6f}")
 
 
-def _is_recorded(trial: Trial, show: str) -> bool:
-    """Whether what the model computes in the answer is being recorded."""
+def _is_recorded(trial: Trial, show: str, frozen: bool = False) -> bool:
+    """Whether what the model computes in the answer is being recorded; a frozen one gets data that requires grad."""
     model, recorded = _shared.plain_model(trial), []
     batches, _right = _labelled(trial, model, 4, 3)
     model[0].register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
-    _share(trial, model, batches, show)
+    model.requires_grad_(not frozen)
+    _share(trial, model, [(x.requires_grad_(frozen), labels) for x, labels in batches], show)
     return any(recorded)
 
 
 @evaluate.claim("records nothing", weight=3)
 def _(trial: Trial) -> None:
-    recorded = _is_recorded(trial, "model, 2 batches")
-    no_graph = "no graph while the model runs"
-    expect(not recorded, "recorded", expected=no_graph, got="the model's outputs require grad")
+    show = "model, 2 batches"
+    if _is_recorded(trial, show):
+        key = modes.why_recorded(lambda frozen: _is_recorded(trial, show, frozen)) or "recorded"
+        raise Missed(key, expected="no graph while the model runs", got="the model's outputs require grad")
 
 
 @evaluate.claim("leaves the grad mode as it found it, on or off")
@@ -80,7 +83,7 @@ def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, batches"), (False, "model, batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
             _is_recorded(trial, show)
-        _shared.expect_grad_mode_kept(trial, "grad mode")
+        modes.expect_grad_mode_kept(trial)
 
 
 @evaluate.claim("is computed in eval mode", weight=2, gate=True)
@@ -117,5 +120,5 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     model = _shared.moody_model(trial, True, 1)
     batches, _right = _labelled(trial, model, 4)
-    for empty in ([], iter([])):
-        _shared.expect_modes_put_back(trial, model, empty, "model, []", ValueError, good=batches, key="empty")
+    for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
+        _shared.expect_modes_put_back(trial, model, empty, f"model, {shown}", ValueError, good=batches, key=key)

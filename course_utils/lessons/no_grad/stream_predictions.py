@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.checks import modes
 from course_utils.checks.claims import (
     Trial,
     Turn,
@@ -89,12 +90,24 @@ def _(trial: Trial) -> None:
             stream = _stream(trial, model, source, "model, 3 batches")
         with torch.set_grad_enabled(used_with):
             items = _listed(trial, model, stream, "model, 3 batches")
-        key = "recorded" if made_with and used_with and all(source.modes) else "history"
+        late = not made_with or not used_with or not all(source.modes)
+        if any(trial.tensor(item).grad_fn is not None for item in items) and not late:
+            key = "eval alone" if any("eval mode" in effect for effect in trial.effects) else "recorded"
+            key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen)) or key
+        else:
+            key = "history"
         for item in items:
             expect_no_history(trial.tensor(item), key)
 
 
-@stream_predictions.claim("reads one batch for each step", weight=1)
+def _is_recorded(trial: Trial, frozen: bool) -> bool:
+    """Whether the first item has a history; a frozen model gets batches that require grad."""
+    model, batches = _shared.plain_model(trial).requires_grad_(not frozen), [trial.randn(4, 3, requires_grad=frozen)]
+    (item,) = _listed(trial, model, _stream(trial, model, batches, "model, 1 batch"), "model, 1 batch")
+    return trial.tensor(item).requires_grad
+
+
+@stream_predictions.claim("is an iterator that reads one batch for each step", weight=1)
 def _(trial: Trial) -> None:
     model, outputs, read = _shared.plain_model(trial), [], []
     model[0].register_forward_hook(lambda *_: outputs.append(1))  # an answer may call model.forward, past its own hooks
@@ -104,8 +117,12 @@ def _(trial: Trial) -> None:
             read.append(1)
             yield trial.randn(2, 3)
 
+    iterator: list[bool] = []
+
     def drive() -> list[tuple[int, int]]:
-        stream = iter(trial.answer(model, source()))
+        stream = trial.answer(model, source())
+        iterator.append(hasattr(stream, "__next__"))
+        stream = iter(stream)
         counts = [(len(read), len(outputs))]
         for _ in range(3):
             next(stream)
@@ -118,6 +135,7 @@ def _(trial: Trial) -> None:
         wanted = f"after step {steps}: batches read {steps}, outputs made {steps}"
         got = f"batches read {seen[0]}, outputs made {seen[1]}"
         expect(seen == (steps, steps), "eager" if max(seen) >= 5 else "ahead", expected=wanted, got=got)
+    expect(iterator[0], "iterable", expected="what `next(stream)` takes an item from", got="an object without `__next__`")
 
 
 def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:

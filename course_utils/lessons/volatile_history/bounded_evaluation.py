@@ -1,6 +1,7 @@
 """Asks for the mean output over any number of batches; the check looks at values, the peak of live bytes and flags."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -114,8 +115,8 @@ def _(trial: Trial) -> None:
 @bounded_evaluation.claim("raises ValueError for no batches")
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
-    for empty in ([], iter([])):
-        expect_error(ValueError, lambda empty=empty: _shared.call(trial, model, empty, "model, []"), "empty")
+    for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
+        expect_error(ValueError, partial(_shared.call, trial, model, empty, f"model, {shown}"), key)
 
 
 @bounded_evaluation.claim("is computed in eval mode", gate=True)
@@ -128,5 +129,5 @@ def _(trial: Trial) -> None:
 @bounded_evaluation.claim("puts back every submodule's own training flag, also where something raises")
 def _(trial: Trial) -> None:
     _shared.expect_flags_put_back(trial, lambda model, batches: _mean_output(trial, model, batches))
-    _shared.expect_flags_put_back_after_errors(trial)
+    _shared.expect_modes_put_back_after_errors(trial, flags_alone=True)
     _shared.expect_flags_put_back_after_no_batches(trial)

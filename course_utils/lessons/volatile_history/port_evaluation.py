@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from course_utils.checks import modes
 from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_no_history, expect_same
 from course_utils.lessons.volatile_history import _shared
 
@@ -25,11 +26,6 @@ def _outputs(trial: Trial, model: nn.Module, batches: Iterable[Tensor], count: i
     return [trial.tensor(value) for value in result]
 
 
-def _expect_grad_mode_kept(trial: Trial, key: str) -> None:
-    changes = [effect for effect in trial.effects if "grad mode" in effect]
-    expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
-
-
 @port_evaluation.claim("returns a list with one output per batch, in their order", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
@@ -45,6 +41,19 @@ def _(trial: Trial) -> None:
     _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
 
 
+def _is_recorded(trial: Trial, frozen: bool) -> bool:
+    """Whether the outputs have a history; a frozen model gets batches that require grad."""
+    model = _shared.plain_model(trial).requires_grad_(not frozen)
+    batches = [x.requires_grad_(frozen) for x in _shared.draw_batches(trial, 3, 5)]
+    return any(got.grad_fn is not None for got in _outputs(trial, model, batches, 2))
+
+
+def _expect_no_history(trial: Trial, got: Tensor, key: str = "") -> None:
+    if got.grad_fn is not None:
+        key = key or modes.why_recorded(lambda frozen: _is_recorded(trial, frozen)) or "recorded"
+    expect_no_history(got, key)
+
+
 @port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way")
 def _(trial: Trial) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -54,7 +63,7 @@ def _(trial: Trial) -> None:
         outputs = _outputs(trial, _shared.plain_model(trial).to(device), batches, 2)
     warned = any("volatile was removed" in str(warning.message) for warning in caught)
     for got in outputs:
-        expect_no_history(got, "volatile" if warned else "recorded")
+        _expect_no_history(trial, got, "volatile" if warned else "")
         expect(got.device.type == "cpu", expected="an output on the CPU", got=f"one on {got.device}")
     model, batches = _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5)
     recorded = _shared.records(lambda: _outputs(trial, model, batches, 2))
@@ -66,9 +75,9 @@ def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, 2 batches"), (False, "model, 2 batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
             outputs = _outputs(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5), 2, show)
-        _expect_grad_mode_kept(trial, "grad mode")
+        modes.expect_grad_mode_kept(trial)
         for got in outputs:  # leaving the mode alone earns nothing where the outputs were to have no history
-            expect_no_history(got, "recorded")
+            _expect_no_history(trial, got)
 
 
 @port_evaluation.claim("computes them in eval mode", gate=True)
@@ -85,5 +94,4 @@ def _(trial: Trial) -> None:
 
 @port_evaluation.claim("puts back flags and grad mode where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
-    _shared.expect_flags_put_back_after_errors(trial)
-    _expect_grad_mode_kept(trial, "only without error")
+    _shared.expect_modes_put_back_after_errors(trial)
