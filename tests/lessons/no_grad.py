@@ -250,6 +250,43 @@ def evaluate_flag_of_the_top_alone(model, batches):
         model.training = training
 
 
+def evaluate_detached(model, batches):
+    with eval_mode(model):
+        return share(*count(lambda x: model(x).detach(), batches))
+
+
+def evaluate_no_grad_elsewhere(model, batches):
+    with torch.no_grad():
+        model.eval()
+    return evaluate_eval_alone(model, batches)
+
+
+def evaluate_read_twice(model, batches):
+    total = sum(len(labels) for _, labels in batches)
+    with eval_mode(model), torch.no_grad():
+        return share(count(model, batches)[0], total)
+
+
+def evaluate_argmax_of_all(model, batches):
+    right = total = 0
+    with eval_mode(model), torch.no_grad():
+        for x, labels in batches:
+            right += (model(x).argmax() == labels).sum().item()
+            total += len(labels)
+    return share(right, total)
+
+
+def evaluate_children_alone(model, batches):
+    flags = [(module, module.training) for module in (model, *model.children())]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
 def evaluate_data_detached(model, batches):
     return evaluate_eval_alone(model, ((x.detach(), labels) for x, labels in batches))
 
@@ -457,6 +494,16 @@ def ema_flags_lowered(target, online, decay):
 
 
 @torch.no_grad()
+def ema_norms_alone(target, online, decay):
+    ema_parameters_alone(target, online, decay)
+    for mine, other in zip(target.modules(), online.modules(), strict=True):
+        if isinstance(mine, torch.nn.BatchNorm1d):
+            mine.running_mean.lerp_(other.running_mean, 1 - decay)
+            mine.running_var.lerp_(other.running_var, 1 - decay)
+            mine.num_batches_tracked.copy_(other.num_batches_tracked)
+
+
+@torch.no_grad()
 def ema_buffers_copied(target, online, decay):
     for old, new in zip(target.parameters(), online.parameters(), strict=True):
         old.lerp_(new, 1 - decay)
@@ -607,6 +654,22 @@ def stream_bare_no_grad(model, batches):
 def stream_eval_alone(model, batches):
     model.eval()
     yield from stream_plain(model, batches)
+
+
+def stream_flags_lowered(model, batches):
+    model.requires_grad_(False)
+    yield from stream_plain(model, batches)
+    model.requires_grad_(True)
+
+
+def stream_output_flag_lowered(model, batches):
+    for x in batches:
+        yield model(x).requires_grad_(False)
+
+
+def stream_late_inner(model, batches):
+    with torch.no_grad():
+        return stream_plain(model, batches)
 
 
 def stream_eager(model, batches):
@@ -843,6 +906,21 @@ def features_flag_lowered(backbone, x):
         return backbone(x).requires_grad_(False)
 
 
+def features_no_grad_elsewhere(backbone, x):
+    with torch.no_grad():
+        backbone.eval()
+    return features_recorded(backbone, x)
+
+
+def features_children_alone(backbone, x):
+    flags = [(module, module.training) for module in (backbone, *backbone.children())]
+    try:
+        return backbone.eval()(x).detach()
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
 def features_bare_no_grad(backbone, x):
     torch.no_grad()
     return features_recorded(backbone, x)
@@ -903,8 +981,14 @@ WRONG = (
     Wrong("predicted_modes", "thread", MODES | {"thread": False}),
     Wrong("predicted_modes", "parameter", MODES | {"parameter_under_no_grad": False}),
     Wrong("predicted_modes", "inference", MODES | {"inference_output_is_inference": False}),
-    Wrong("evaluate", "recorded", evaluate_eval_alone, "eval alone"),
+    Wrong("evaluate", "eval alone", evaluate_eval_alone),
     Wrong("evaluate", "bare no_grad", evaluate_bare_no_grad, "bare no_grad"),
+    Wrong("evaluate", "recorded", lambda model, batches: share(*count(model, batches))),
+    Wrong("evaluate", "detached", evaluate_detached),
+    Wrong("evaluate", "elsewhere", evaluate_no_grad_elsewhere),
+    Wrong("evaluate", "read twice", evaluate_read_twice),
+    Wrong("evaluate", "argmax of all", evaluate_argmax_of_all),
+    Wrong("evaluate", "children", evaluate_children_alone),
     Wrong("evaluate", "data cleaned", evaluate_data_detached),
     Wrong("evaluate", "train spreads", evaluate_train_part_by_part),
     Wrong("evaluate", "empty iterator", evaluate_not_batches),
@@ -938,6 +1022,7 @@ WRONG = (
     Wrong("ema_update", "swapped", ema_swapped),
     Wrong("ema_update", "copied", ema_copied),
     Wrong("ema_update", "buffers copied", ema_buffers_copied, "buffers copied"),
+    Wrong("ema_update", "norms alone", ema_norms_alone),
     Wrong("ema_update", "buffers", ema_parameters_alone),
     Wrong("ema_update", "integers", ema_integers_averaged),
     Wrong("ema_update", "integers", ema_integers_rounded, "integers rounded"),
@@ -960,6 +1045,9 @@ WRONG = (
     Wrong("stream_predictions", "eager", stream_eager),
     Wrong("stream_predictions", "eager", stream_list_read, "list(batches)"),
     Wrong("stream_predictions", "ahead", stream_ahead),
+    Wrong("stream_predictions", "frozen", stream_flags_lowered),
+    Wrong("stream_predictions", "lower the flag", stream_output_flag_lowered),
+    Wrong("stream_predictions", "history", stream_late_inner, "a late generator"),
     Wrong("stream_predictions", "iterable", StreamIterable),
     Wrong("stream_predictions", "data cleaned", stream_data_detached),
     Wrong("stream_predictions", "bare no_grad", stream_bare_no_grad),
@@ -977,9 +1065,12 @@ WRONG = (
     Wrong("frozen_features", "side effect", features_cast, "cast"),
     Wrong("frozen_features", "inference", features_inference),
     Wrong("frozen_features", "cloned inside", features_cloned_inside, "cloned inside"),
-    Wrong("frozen_features", "recorded", features_recorded),
+    Wrong("frozen_features", "eval alone", features_recorded),
     Wrong("frozen_features", "data cleaned", features_data_detached),
     Wrong("frozen_features", "flag lowered", features_flag_lowered),
+    Wrong("frozen_features", "recorded", lambda backbone, x: backbone(x)),
+    Wrong("frozen_features", "elsewhere", features_no_grad_elsewhere),
+    Wrong("frozen_features", "children", features_children_alone),
     Wrong("frozen_features", "bare no_grad", features_bare_no_grad),
     Wrong("frozen_features", "always on", features_switched_on),
     Wrong("frozen_features", "train spreads", features_train_part_by_part),

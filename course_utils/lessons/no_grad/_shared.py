@@ -92,7 +92,7 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> N
 
 
 def expect_modes_put_back(
-    trial: Trial, model: nn.Module, data: Any, show: str, kind: type[Exception], good: Any, key: str = "swallowed"
+    trial: Trial, model: nn.Module, data: Any, show: str, good: Any, key: str = "swallowed"
 ) -> None:
     """See ``modes.expect_modes_put_back``; ``show`` is the call on the card."""
-    modes.expect_modes_put_back(trial, lambda *given: call(trial, *given, show), model, data, good, kind, key)
+    modes.expect_modes_put_back(trial, lambda *given: call(trial, *given, show), model, data, good, key)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks import modes
-from course_utils.checks.claims import AnswerRaised, Trial, Unlucky, expect_training_flags, training_flags, unlucky
+from course_utils.checks.claims import AnswerRaised, Trial, expect_training_flags, training_flags, unlucky
 
 
 def plain_model(trial: Trial, *after: nn.Module) -> nn.Sequential:
@@ -70,11 +70,11 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module, list[Tensor]],
 def expect_modes_put_back_after_errors(trial: Trial, flags_alone: bool = False) -> None:
     """Where a batch or the model raises, the error goes through, too."""
     good = draw_batches(trial, 4)
-    cases = (Unlucky, "batch", unlucky(good), True, 1), (RuntimeError, "model", [*good, trial.randn(4, 2)], False, 2)
-    for kind, who, batches, training, other in cases:
+    cases = ("batch", unlucky(good), True, 1), ("model", [*good, trial.randn(4, 2)], False, 2)
+    for who, batches, training, other in cases:
         show = f"model, 2 batches: the {who} raises at the second one"
         model, run = moody_model(trial, training, other), partial(call, trial, show=show)
-        modes.expect_modes_put_back(trial, run, model, batches, good, kind, flags_alone=flags_alone)
+        modes.expect_modes_put_back(trial, run, model, batches, good, flags_alone=flags_alone)
 
 
 def expect_flags_put_back_after_no_batches(trial: Trial) -> None:

@@ -7,21 +7,23 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks import modes
-from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_no_history, expect_same
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, expect_same
 from course_utils.lessons.volatile_history import _shared
 
 port_evaluation = exercise(__file__)
 
 
-def _outputs(trial: Trial, model: nn.Module, batches: Iterable[Tensor], count: int, show: str = "") -> list[Tensor]:
+def _outputs(
+    trial: Trial, model: nn.Module, batches: Iterable[Tensor], count: int, show: str = "", short: str = "last"
+) -> list[Tensor]:
     result = _shared.call(trial, model, batches, show or f"model, {count} batches")
     expected = f"a list of {count} tensors"
     expect(result is not None, "no return value", expected=expected, got="None")
     if isinstance(result, Tensor):
         key = "last" if count > 1 and result.shape[:1] == (4,) else "stacked"
         raise Missed(key, expected=expected, got="one tensor")
-    expect(isinstance(result, list), expected=expected, got=result)
-    key = "last" if count else ""
+    expect(isinstance(result, list), "generator" if hasattr(result, "__next__") else "", expected=expected, got=result)
+    key = "rows" if len(result) > count else short
     expect(len(result) == count, key, expected=f"{count} outputs", got=f"{len(result)} outputs")
     return [trial.tensor(value) for value in result]
 
@@ -32,13 +34,17 @@ def _(trial: Trial) -> None:
     batches = _shared.draw_batches(trial, trial.integer(2, 3), 7, trial.integer(5, 6), 4)
     expected = _shared.outputs_in_eval_mode(model, batches)
     for given in (batches, iter(batches)):
-        for got, wanted in zip(_outputs(trial, model, given, 4), expected, strict=True):
+        outputs = _outputs(trial, model, given, 4, short="last" if given is batches else "read twice")
+        for got, wanted in zip(outputs, expected, strict=True):
             expect_same(got.cpu(), wanted, what=f"the model's output of shape {tuple(wanted.shape)}, batch by batch")
 
 
 @port_evaluation.claim("returns an empty list for no batches", weight=0.5)
 def _(trial: Trial) -> None:
-    _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
+    try:
+        _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
+    except AnswerRaised as raised:
+        raise Missed("refused", expected="[]", got=type(raised.error).__name__) from None
 
 
 def _is_recorded(trial: Trial, frozen: bool) -> bool:
@@ -50,7 +56,7 @@ def _is_recorded(trial: Trial, frozen: bool) -> bool:
 
 def _expect_no_history(trial: Trial, got: Tensor, key: str = "") -> None:
     if got.grad_fn is not None:
-        key = key or modes.why_recorded(lambda frozen: _is_recorded(trial, frozen)) or "recorded"
+        key = key or modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
     expect_no_history(got, key)
 
 

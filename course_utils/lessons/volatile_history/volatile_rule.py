@@ -26,7 +26,8 @@ def _most(flags: tuple[bool, ...]) -> bool:
 _BELIEFS: tuple[tuple[str, Callable[[tuple[bool, ...], tuple[bool, ...]], _Flags]], ...] = (
     ("both up", lambda flagged, volatile: (any(flagged), any(volatile))),
     ("all volatile", lambda flagged, volatile: (any(flagged), all(volatile))),
-    ("all volatile", lambda flagged, volatile: (any(flagged) and not _most(volatile), _most(volatile))),
+    ("majority", lambda flagged, volatile: (any(flagged) and not _most(volatile), _most(volatile))),
+    ("majority", lambda flagged, volatile: (sum(flagged) > sum(volatile), sum(volatile) > sum(flagged))),
     ("flag wins", lambda flagged, volatile: (any(flagged), any(volatile) and not any(flagged))),
     ("today", lambda flagged, volatile: (any(flagged), False)),
     ("all flagged", lambda flagged, volatile: (all(flagged), any(volatile))),
@@ -35,6 +36,7 @@ _BELIEFS: tuple[tuple[str, Callable[[tuple[bool, ...], tuple[bool, ...]], _Flags
     ("no mark", lambda flagged, volatile: (any(flagged) and not any(volatile), False)),
     ("not flagged", lambda flagged, volatile: (any(flagged), not any(flagged))),
     ("not flagged", lambda flagged, volatile: (all(flagged), not all(flagged))),
+    ("not flagged", lambda flagged, volatile: (not any(volatile), any(volatile))),
     ("swapped", lambda flagged, volatile: _rule(flagged, volatile)[::-1]),
 )
 
@@ -69,7 +71,14 @@ def _answer(trial: Trial, inputs: list[_Flags]) -> _Flags:
 def _belief(trial: Trial, inputs: list[_Flags]) -> str:
     """The misconception whose results the answer gives throughout; empty where none fits."""
     samples = [inputs, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
-    samples += [[_PLAIN, _VOLATILE, _FLAGGED], [_VOLATILE, _PLAIN], [_PLAIN, _PLAIN], [_VOLATILE], [_FLAGGED]]
+    samples += [
+        [_PLAIN, _VOLATILE, _FLAGGED],
+        [_VOLATILE, _VOLATILE, _FLAGGED],
+        [_VOLATILE, _PLAIN],
+        [_PLAIN, _PLAIN],
+        [_VOLATILE],
+        [_FLAGGED],
+    ]
     samples += _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_PLAIN,))
     try:
         given, turned = ([_answer(trial, sample[::step]) for sample in samples] for step in (1, -1))
