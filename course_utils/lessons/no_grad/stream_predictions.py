@@ -158,11 +158,11 @@ def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:
 @stream_predictions.claim("leaves the caller's grad mode its own at every step", weight=3)
 def _(trial: Trial) -> None:
     cases = ([True] * 4, [False] * 4, [True, False, True, False], [False, True, False, True], [True, True])
-    for number, modes in enumerate(cases):
-        seen, expected = _drive(trial, modes, keep=number % 2 == 0), [*modes, modes[-1]]
+    for number, case in enumerate(cases):
+        seen, expected = _drive(trial, case, keep=number % 2 == 0), [*case, case[-1]]
         on_is_kept = all(after for after, before in zip(seen, expected, strict=True) if before)
-        constant = "always on" if on_is_kept else "leak" if seen[-1] == modes[-1] else "plain call"
-        key = constant if len(set(modes)) == 1 else "remembered"
+        constant = "always on" if on_is_kept else "leak" if seen[-1] == case[-1] else "plain call"
+        key = constant if len(set(case)) == 1 else "remembered"
         wanted = f"the mode at first, after each item and after the loop: {_mode_words(expected)}"
         expect(seen == expected, key, expected=wanted, got=_mode_words(seen))
 
