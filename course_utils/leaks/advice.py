@@ -51,7 +51,7 @@ def misconception_key(found: Finding) -> str:
     if graph and found.scalar:
         return "clinic/run_clinic/log keeps graph"
     if graph:
-        return "no_grad/evaluate/recorded" if not found.training else "volatile_history/predicted_growth/last only"
+        return "no_grad/evaluate/eval alone" if not found.training else "volatile_history/predicted_growth/last only"
     return "clinic/run_clinic/outputs kept" if holder.kind in ("container", "building") else ""
 
 
