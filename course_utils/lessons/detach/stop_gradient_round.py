@@ -29,8 +29,10 @@ def _(trial: Trial) -> None:
             got = trial.tensor(trial.call(x), shape=x.shape, dtype=x.dtype).detach()
             if torch.equal(got, values.round()):
                 continue
-            otherwise = {"half up": (values + 0.5).floor(), "scaled": values * (values.round() / values)}
-            key = reading(got, otherwise, _equal)
+            up = (values + 0.5).floor(), values.sign() * (values.abs() + 0.5).floor()
+            otherwise = [("scaled", values * (values.round() / values)), *(("half up", rounded) for rounded in up)]
+            cut_off = [("cut off", cut) for cut in (values.trunc(), values.floor(), values.ceil())]
+            key = reading(got, otherwise, _equal) or reading(got, cut_off)
             if not key and (torch.allclose(got, values.round(), atol=1e-3) or not got.isfinite().all()):
                 key = "order"
             wrong = (got != values.round()).flatten().nonzero()[0]
@@ -54,6 +56,14 @@ def _(trial: Trial) -> None:
         if torch.allclose(found, upstream, rtol=1e-6):
             continue
         zeros, ones = torch.zeros_like(upstream), torch.ones_like(upstream)
-        otherwise = {"zero gradient": zeros, "doubled": 2 * upstream, "upstream": ones}
+        otherwise = {"zero gradient": zeros, "doubled": 2 * upstream, "upstream": ones, "correction": -upstream}
+        otherwise["scaled"] = values.round() / values * upstream
         key = reading(found, otherwise, torch.allclose)
-        raise Missed(key, expected="d result / d x = 1", got=f"{(found / upstream).flatten()[0]:.4g} at x[0]")
+        if key == "zero gradient" and got._backward_hooks:
+            key = "hook"
+        if not key and (found.isclose(upstream) | (found == 0)).all():
+            key = "clipped"
+        slopes = (found / upstream).flatten()
+        place = (slopes - 1).abs().argmax()
+        shown = f"{slopes[place]:.4g} at x = {values.flatten()[place]:.4g}"
+        raise Missed(key, expected="d result / d x = 1 everywhere", got=shown)
