@@ -196,6 +196,25 @@ def mean_loss_looks_first(model, loss_fn, batches):
     return mean_loss_by_detach(model, loss_fn, batches)
 
 
+def mean_loss_of_one_element(model, loss_fn, batches):
+    return mean_loss_by_detach(model, loss_fn, batches).reshape(1)
+
+
+def mean_loss_flagged(model, loss_fn, batches):
+    return mean_loss_by_detach(model, loss_fn, batches) + torch.zeros((), requires_grad=True)
+
+
+def mean_loss_frozen(model, loss_fn, batches):
+    return mean_loss_graphs(model.requires_grad_(False), loss_fn, batches)
+
+
+def mean_loss_any_error(model, loss_fn, batches):
+    try:
+        return mean_loss_by_detach(model, loss_fn, batches)
+    except Exception:
+        raise ValueError("no batches") from None
+
+
 def mean_loss_by_index(model, loss_fn, batches):
     first = batches[0]
     return sum(loss_fn(model(x), y).detach() for x, y in [first, *batches[1:]]) / len(batches)
@@ -415,6 +434,17 @@ def bptt_in_a_tuple(cell, inputs, state, window):
     return tuple(states), last
 
 
+def bptt_backward_inside(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        if step and step % window == 0:
+            state.sum().backward()
+            state = state.detach()
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
 def bptt_fresh(cell, inputs, state, window, begin=torch.zeros_like):
     states = []
     for step, x in enumerate(inputs):
@@ -547,7 +577,11 @@ WRONG = (
     Wrong("snapshot", "same memory", lambda x: torch.from_numpy(x.detach().numpy()), "through NumPy"),
     Wrong("snapshot", "same memory", lambda x: x.detach()[...], "a slice"),
     Wrong("snapshot", "same memory", lambda x: x.detach().contiguous(), "contiguous"),
+    Wrong("snapshot", "x itself", lambda x: x, "returned as it is"),
+    Wrong("snapshot", "rows", lambda x: x.detach()[:].clone()),
+    Wrong("snapshot", "flagged", lambda x: x.detach().clone().requires_grad_(), "any dtype"),
     Wrong("snapshot", "history", lambda x: x.clone(), "clone alone"),
+    Wrong("snapshot", "history", lambda x: x + 0, "plus 0"),
     Wrong("snapshot", "history", snapshot_unassigned, "a detach that is not assigned"),
     Wrong("snapshot", "x itself", snapshot_x_itself),
     Wrong("snapshot", "filled", lambda x: torch.empty_like(x).copy_(x)),
@@ -585,6 +619,10 @@ WRONG = (
     Wrong("mean_loss", "len", mean_loss_counts_after, "counted after the loop"),
     Wrong("mean_loss", "len", mean_loss_by_index, "an index"),
     Wrong("mean_loss", "last graph", mean_loss_total_detached),
+    Wrong("mean_loss", "flagged", mean_loss_flagged),
+    Wrong("mean_loss", "side effect", mean_loss_frozen, "the model frozen"),
+    Wrong("mean_loss", "one element", mean_loss_of_one_element),
+    Wrong("mean_loss", "other error", mean_loss_any_error),
     Wrong("mean_loss", "empty", mean_loss_empty, "nan for no batches"),
     Wrong("mean_loss", "empty", mean_loss_zero_division, "division by zero"),
     Wrong("mean_loss", "eval", mean_loss_eval),
@@ -595,6 +633,7 @@ WRONG = (
     Wrong("truncated_bptt", "never cut", bptt_never_cut),
     Wrong("truncated_bptt", "no cut", bptt_clone_at_border, "clone at the border"),
     Wrong("truncated_bptt", "fresh state", bptt_fresh),
+    Wrong("truncated_bptt", "backward inside", bptt_backward_inside),
     Wrong("truncated_bptt", "fresh state", bptt_given_again, "the given state again"),
     Wrong("truncated_bptt", "off by one", bptt_multiples, "counted from 1"),
     Wrong("truncated_bptt", "no list", bptt_ends, "the last state of each window"),
@@ -624,6 +663,10 @@ WRONG = (
     Wrong("stop_gradient_round", "correction", lambda x: x.detach() + (x.round() - x)),
     Wrong("stop_gradient_round", "scaled", lambda x: x.round().detach() * (x / x.detach()), "a factor of 1"),
     Wrong("stop_gradient_round", "hook", round_hooked),
+    Wrong("stop_gradient_round", "cancelled", lambda x: x + (x.round() - x)),
+    Wrong("stop_gradient_round", "unassigned", lambda x: x),
+    Wrong("stop_gradient_round", "added", lambda x: x.round().detach() + x),
+    Wrong("stop_gradient_round", "dtype", lambda x: torch.tensor(x.round().tolist())),
     Wrong("stop_gradient_round", "all detached", round_no_grad, "no_grad"),
     Wrong("stop_gradient_round", "cut off", lambda x: x + (x.trunc() - x).detach()),
 )

@@ -46,6 +46,7 @@ def _(trial: Trial) -> None:
         calls = Calls()
         got = trial.tensor(trial.call(x, within=calls))
         key = "alias" if {"detach", "__get__"} >= set(calls.names) else "same memory"  # x.data is a call of __get__
+        key = "x itself" if got is x else key
         before = got.detach().clone()
         with torch.no_grad():
             x.detach().add_(1)

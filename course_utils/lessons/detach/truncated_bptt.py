@@ -34,6 +34,8 @@ class _Run:
         calls = Calls()
         result = trial.call(self.cell, list(self.inputs), self.start, window, show=show, within=calls)
         self.detaches = "detach" in calls.names
+        filled = next((effect for effect in trial.effects if "filled" in effect), "")
+        expect(not filled, "backward inside", expected="states, for the caller's backward", got=f"your answer {filled}")
         expect(result is not None, "no return value", expected="(states, last state)", got="None")
         is_pair = isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[0], (list, tuple))
         expect(is_pair, expected="a tuple of a list of states and the last state", got=Later(lambda: result))
