@@ -40,7 +40,12 @@ class _Run:
         is_pair = isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[0], (list, tuple))
         expect(is_pair, expected="a tuple of a list of states and the last state", got=Later(lambda: result))
         expect(isinstance(result[0], list), "no list", expected="the states in a list", got="a tuple of states")
-        expect(len(result[0]) == steps, "no list", expected=f"{steps} states", got=Later(lambda: f"{len(result[0])} states"))
+        expect(
+            len(result[0]) == steps,
+            "no list",
+            expected=f"{steps} states",
+            got=Later(lambda: f"{len(result[0])} states"),
+        )
         self.states, self.last = [trial.tensor(value) for value in result[0]], trial.tensor(result[1])
 
     def states_with(self, at_border: Callable[[Tensor], Tensor], window: int) -> Iterator[Tensor]:
@@ -88,7 +93,12 @@ def _(trial: Trial) -> None:
     some = any(state.requires_grad for state in run.states)
     expect(some, "stored detached", expected="states with their history", got="no state has a grad_fn")
     is_cut = bool(run.cuts()) or not _depends(run.states[-1], run.start)
-    expect(is_cut, "never cut" if run.detaches else "no cut", expected="no gradient from step 6 to step 0", got="a gradient")
+    expect(
+        is_cut,
+        "never cut" if run.detaches else "no cut",
+        expected="no gradient from step 6 to step 0",
+        got="a gradient",
+    )
 
 
 @truncated_bptt.claim("lets gradients flow inside each window, to inputs and weights", weight=3)
