@@ -214,6 +214,18 @@ def gradient(result: Tensor, wanted: Tensor, upstream: Tensor | None = None) -> 
     return torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)[0]
 
 
+class Calls(TorchFunctionMode):
+    """A mode to call an answer within: ``names`` are those of torch's functions and methods that were called in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
+
+
 # -------------------------------------------------------------------------------------------- what answers are given
 
 
