@@ -1,0 +1,89 @@
+"""A lesson's page: the learner's notebook with the outputs of the solved one, guesses and hints folded (``page``).
+
+What the learner has to find out stays out: the solved cells, what checks say to them, and the model answers.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from course_utils.authoring.cells import CHECK_SUFFIX
+from course_utils.authoring.files import Course, read
+from course_utils.base.markup import Html, element, paragraph, prose
+from course_utils.catalogue import LessonInfo
+from course_utils.checks import misconceptions
+from course_utils.checks.thoughts import OTHER, thoughts
+
+# What these show belongs to whoever runs them: points, and where a file lies.
+PERSONAL = ("lesson.scorecard()", "progress()")
+OPEN_IT = """\
+```{{admonition}} In JupyterLab
+:class: tip
+This page shows the lesson, and there you work through it: predictions are compared and answers are checked as you type
+them. `make lab` in a checkout of the course opens JupyterLab; the lesson is `my_notebooks/{notebook}.ipynb`.
+```"""
+
+
+def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> NotebookNode:
+    """The notebook that becomes the lesson's page.
+
+    Args:
+        course: where the notebooks lie.
+        lesson: which.
+        answers: to each question of the lesson's predictions what PyTorch says, in short form.
+
+    Raises:
+        KeyError: a question has no answer there.
+    """
+    solved = {cell.id: cell for cell in read(course.solutions / f"{lesson.notebook}.ipynb").cells}
+    notebook = read(course.learners / f"{lesson.notebook}.ipynb")
+    folder = misconceptions.LESSONS / lesson.name
+    said = thoughts(folder)
+    cells = []
+    for cell in notebook.cells:
+        graded = cell.metadata.get("nbgrader", {})
+        if cell.cell_type == "markdown" and graded.get("solution"):
+            continue  # the place for the written answer
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            continue
+        question = asked(solved[cell.id])
+        if not (graded.get("grade") or graded.get("solution") or question or cell.source.endswith(PERSONAL)):
+            cell.outputs = solved[cell.id].outputs
+        if question:
+            cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
+        if graded.get("grade"):
+            exercise = cell.id.removesuffix(CHECK_SUFFIX)
+            cells.append(new_markdown_cell(hints(folder / f"{exercise}.toml")))
+    cells.insert(1, new_markdown_cell(OPEN_IT.format(notebook=lesson.notebook)))
+    notebook.cells = cells
+    return notebook
+
+
+def asked(cell: NotebookNode) -> str:
+    """The question that a solved notebook's cell asks for a prediction of; empty for a cell that asks none."""
+    plain = (output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+    question, is_asked, _ = next(plain, "").partition("\n  Your guess first:")
+    return " ".join(question.split()) if is_asked else ""
+
+
+def guess_first(question: str, answer: str, said: Mapping[str, str]) -> Html:
+    """A prediction, folded: what PyTorch says, and which thoughts lead to other guesses."""
+    others = [(guess, text) for guess, text in said.items() if guess != OTHER]
+    rows = [element("li", "If you said ", element("code", guess), ": ", prose(text)) for guess, text in others]
+    found = element("p", "PyTorch says: ", element("code", answer))
+    head = Html(element("strong", "Your guess first: ") + prose(question))
+    return fold(head, found, *[element("ul", *rows)] * bool(rows))
+
+
+def hints(path: Path) -> Html:
+    """An exercise's hints, folded one by one."""
+    texts = misconceptions.read(path)["hints"]
+    return Html("\n".join(fold(f"Hint {i} of {len(texts)}", paragraph(text)) for i, text in enumerate(texts, start=1)))
+
+
+def fold(head: str, *children: Html) -> Html:
+    """What a reader opens."""
+    return element("details", element("summary", head), *children)
