@@ -34,8 +34,8 @@ RETURNED = (
 LESSONS_HEAD = """\
 # Lessons
 
-Each lesson opens with a failure and the question that it raises. Read them here; work through them in JupyterLab, which
-`make lab` opens.
+Each lesson opens with a failure and the question that it raises. You can read them here. To work through them, with
+checks that answer you, open them in JupyterLab: `make lab`.
 
 """
 API = """\
@@ -49,6 +49,7 @@ Every public name of ``course_utils``, in the words of its docstring.
 .. autosummary::
    :toctree: .
    :template: name.rst
+   :nosignatures:
 
    {public}
 
@@ -58,6 +59,7 @@ What they return
 .. autosummary::
    :toctree: .
    :template: name.rst
+   :nosignatures:
 
    {returned}
 """
@@ -76,9 +78,8 @@ def front_page(readme: str, pages: list[str]) -> str:
 
 def lessons() -> str:
     """The list of lessons, in Markdown."""
-    rows = [f"| {row.number:02d} | [{row.title}]({row.notebook}.ipynb) | {row.question} | {row.minutes} |" for row in LESSONS]
-    table = ["| | Lesson | The question it answers | Minutes |", "|---|---|---|---|", *rows]
-    return LESSONS_HEAD + "\n".join(table) + "\n" + PAGES.format(pages="\n".join(row.notebook for row in LESSONS))
+    rows = [f"{row.number}. [{row.title}]({row.notebook}.ipynb)\\\n   {row.question}\n" for row in LESSONS]
+    return LESSONS_HEAD + "".join(rows) + PAGES.format(pages="\n".join(row.notebook for row in LESSONS))
 
 
 def names() -> str:

@@ -21,8 +21,8 @@ PERSONAL = ("lesson.scorecard()", "progress()")
 OPEN_IT = """\
 ```{{admonition}} In JupyterLab
 :class: tip
-This page shows the lesson, and there you work through it: predictions are compared and answers are checked as you type
-them. `make lab` in a checkout of the course opens JupyterLab; the lesson is `my_notebooks/{notebook}.ipynb`.
+Here you can read the lesson. To work through it, with predictions that are compared and answers that are checked, run
+`make lab` in a checkout of the course and open `my_notebooks/{notebook}.ipynb`.
 ```"""
 
 
@@ -51,7 +51,7 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
             continue
         question = asked(solved[cell.id])
         if not (graded.get("grade") or graded.get("solution") or question or cell.source.endswith(PERSONAL)):
-            cell.outputs = solved[cell.id].outputs
+            cell.outputs = [_below_the_heading(output) for output in solved[cell.id].outputs]
         if question:
             cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
         if graded.get("grade"):
@@ -60,6 +60,14 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
     cells.insert(1, new_markdown_cell(OPEN_IT.format(notebook=lesson.notebook)))
     notebook.cells = cells
     return notebook
+
+
+def _below_the_heading(output: NotebookNode) -> NotebookNode:
+    # A card's heading is made to stand below an exercise's. On a page, none may be two steps below the one before it.
+    data = output.get("data", {})
+    if "text/html" in data:
+        data["text/html"] = data["text/html"].replace("<h4 ", "<h3 ").replace("</h4>", "</h3>")
+    return output
 
 
 def asked(cell: NotebookNode) -> str:
