@@ -1,4 +1,4 @@
-"""Makes ``docs/card.png`` and ``docs/map.png``, two pictures of the README: what a learner sees of a check and of the course.
+"""Makes ``docs/card.png`` and ``docs/map.png``, two pictures of the README: what a learner sees.
 
 python docs/pictures.py
 

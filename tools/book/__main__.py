@@ -72,11 +72,16 @@ def write_sources(course: Course, folder: Path) -> None:
     _write(folder / "index.md", front.front_page(readme, pages))
 
 
-def make_site(sources: Path, site: Path) -> int:
-    """Runs Sphinx; returns its exit status, which is not 0 where there was a warning."""
-    here = Path(__file__).parent
-    doctrees = sources / ".doctrees"
-    return build_main(["-q", "-W", "--keep-going", "-c", str(here), "-d", str(doctrees), str(sources), str(site)])
+def make_site(sources: Path, site: Path, builder: str = "html") -> int:
+    """Runs Sphinx; returns its exit status, which is not 0 where there was a warning.
+
+    Args:
+        sources: the folder of the pages' sources.
+        site: the folder that is made.
+        builder: one of Sphinx's; ``linkcheck`` tries the links that lead out of the site.
+    """
+    places = ["-c", str(Path(__file__).parent), "-d", str(sources / ".doctrees"), str(sources), str(site)]
+    return build_main(["-q", "-W", "--keep-going", "-b", builder, *places])
 
 
 def _write(path: Path, text: str) -> None:

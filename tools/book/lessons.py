@@ -49,9 +49,13 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
         cells.append(cell)
         if cell.cell_type == "markdown":
             continue
-        question = asked(solved[cell.id])
-        if not (graded.get("grade") or graded.get("solution") or question or cell.source.endswith(PERSONAL)):
-            cell.outputs = [_below_the_heading(output) for output in solved[cell.id].outputs]
+        question, asking = asked(solved[cell.id])
+        if not (graded.get("grade") or graded.get("solution") or cell.source.endswith(PERSONAL)):
+            outputs = [output for output in solved[cell.id].outputs if output is not asking]
+            cell.outputs = [_below_the_heading(output) for output in outputs]
+            # MyST-NB takes an image's alternative text from its cell, and not from the output, where it is stored.
+            alts = [output.metadata["image/png"]["alt"] for output in outputs if "image/png" in output.get("data", {})]
+            cell.metadata["mystnb"] = {"image": {"alt": " ".join(alts)}} if alts else {}
         if question:
             cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
         if graded.get("grade"):
@@ -70,11 +74,14 @@ def _below_the_heading(output: NotebookNode) -> NotebookNode:
     return output
 
 
-def asked(cell: NotebookNode) -> str:
-    """The question that a solved notebook's cell asks for a prediction of; empty for a cell that asks none."""
-    plain = (output.get("data", {}).get("text/plain", "") for output in cell.outputs)
-    question, is_asked, _ = next(plain, "").partition("\n  Your guess first:")
-    return " ".join(question.split()) if is_asked else ""
+def asked(cell: NotebookNode) -> tuple[str, NotebookNode | None]:
+    """The question that a solved notebook's cell asks for a prediction of, and the output that asks it; ("", None)
+    for a cell that asks none."""
+    for output in cell.outputs:
+        question, is_asked, _ = output.get("data", {}).get("text/plain", "").partition("\n  Your guess first:")
+        if is_asked:
+            return " ".join(question.split()), output
+    return "", None
 
 
 def guess_first(question: str, answer: str, said: Mapping[str, str]) -> Html:

@@ -46,7 +46,7 @@ def overview() -> str:
 def page(lesson: LessonInfo) -> str:
     """One lesson's misconceptions, in Markdown, exercise by exercise."""
     head = f"# {lesson.number:02d} {escaped(lesson.title)}: misconceptions\n"
-    return "\n".join(chain([head], *(_section(name, rows) for name, rows in _exercises(lesson) if rows)))
+    return "\n".join(chain([head], *(section(name, rows) for name, rows in _exercises(lesson) if rows)))
 
 
 def _exercises(lesson: LessonInfo) -> Iterator[tuple[str, list[tuple[Misconception, Mapping[str, Any]]]]]:
@@ -58,15 +58,16 @@ def _exercises(lesson: LessonInfo) -> Iterator[tuple[str, list[tuple[Misconcepti
         yield exercise.name, [(made[key], fields[key]) for key in made if "same_as" not in fields[key]]
 
 
-def _section(exercise: str, rows: list[tuple[Misconception, Mapping[str, Any]]]) -> Iterator[str]:
+def section(exercise: str, rows: list[tuple[Misconception, Mapping[str, Any]]]) -> Iterator[str]:
+    """One exercise's misconceptions, each with the fields of its text file."""
     yield f"## {escaped(exercise)}\n"
     for row, fields in rows:
         yield f"### {escaped(row.name)}\n\n{escaped(row.explanation)}\n"
         if "program" in fields:
             yield _program(fields["program"], fields["prints"])
         lesson, heading = row.explained
-        slug = github_slugify(heading)
-        yield f"*Try:* {escaped(row.next_step)}\\\n*Read:* [](../notebooks/{catalogue.find(lesson).notebook}.ipynb#{slug})\n"
+        place = f"../notebooks/{catalogue.find(lesson).notebook}.ipynb#{github_slugify(heading)}"
+        yield f"*Try:* {escaped(row.next_step)}\\\n*Read:* []({place})\n"
 
 
 def _program(program: str, prints: str) -> str:
