@@ -16,10 +16,12 @@ from tools.book.__main__ import make_site
 pytestmark = [pytest.mark.nightly, pytest.mark.browser]
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(fold => { fold.open = true })"
-# What reaches beyond the window's edge, if the page can be scrolled sideways.
-TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] :
-    [...document.querySelectorAll("body *")].filter(element => element.getBoundingClientRect().right > innerWidth + 1)
-        .slice(0, 5).map(element => element.outerHTML.slice(0, 100))"""
+# What reaches beyond the window's edge, where the page or its text can be scrolled sideways.
+TOO_WIDE = """() => [document.documentElement, document.querySelector(".bd-article-container")]
+    .filter(frame => frame.scrollWidth > frame.clientWidth)
+    .map(frame => [...frame.querySelectorAll("*")]
+        .filter(element => element.getBoundingClientRect().right > innerWidth + 1 && !element.closest("pre, table"))
+        .slice(0, 5).map(element => element.outerHTML.slice(0, 100)))"""
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,22 @@ def test_light_and_dark_can_be_chosen(site, reader):
     window.get_by_role("button", name=re.compile("theme|colou?r mode", re.IGNORECASE)).first.click()
     window.get_by_text("Dark", exact=True).first.click()
     assert window.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_it_is_printed_light_on_paper_and_without_what_leads_elsewhere(site, reader):
+    window = reader("dark")
+    window.goto((site / "notebooks" / "03_detach.html").as_uri())
+    window.evaluate(
+        "addEventListener('beforeprint', () => { window.printed = document.documentElement.dataset.theme })"
+    )
+    window.pdf()
+    assert window.evaluate("printed") == "light"
+    assert window.locator("html").get_attribute("data-theme") == "dark"
+    window.emulate_media(media="print")
+    expect(window.locator(".bd-article h1")).to_be_visible()
+    expect(
+        window.locator(".bd-header, .bd-sidebar-primary, .bd-sidebar-secondary").locator("visible=true")
+    ).to_have_count(0)
 
 
 def test_links_to_other_sites_lead_somewhere(site, tmp_path):

@@ -30,6 +30,7 @@ nitpick_ignore_regex = [
 autodoc_default_options = {"members": True}
 autodoc_typehints = "signature"
 add_module_names = False
+python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
 napoleon_numpy_docstring = False
 autosummary_generate = True
@@ -39,7 +40,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Controlling autograd"
 html_static_path = ["static"]
 html_css_files = ["style.css"]
+html_js_files = ["print.js"]
 html_copy_source = False
+html_use_index = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_show_sourcelink = False
 html_theme_options = {
@@ -56,6 +59,7 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("autodoc-process-docstring", _as_napoleon_reads_them, priority=400)  # before napoleon's
+    app.connect("autodoc-process-signature", _readable)
 
 
 def _as_napoleon_reads_them(
@@ -77,6 +81,13 @@ def _as_napoleon_reads_them(
         elif before == "Example:":
             lines += ["    .. code-block:: python", ""]
         lines.append(f"    {line}" if section == "Example:" and line.startswith(" ") else line)
+
+
+def _readable(
+    app: Sphinx, what: str, name: str, thing: object, options: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    # A field that a dataclass makes anew is no Python in a signature, and Sphinx then shows all of it as one text.
+    return signature and signature.replace("<factory>", "..."), returned
 
 
 def _inline(translator: object, node: nodes.math) -> None:
