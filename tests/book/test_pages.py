@@ -12,7 +12,7 @@ from course_utils.checks.misconceptions import LESSONS as TEXT_FILES
 from course_utils.checks.misconceptions import Misconception, read
 from course_utils.checks.thoughts import thoughts
 from tests.book.given import COURSE, ROOT, secrets, squeezed
-from tools.book import answers, front, mistakes
+from tools.book import answers, front, lessons, mistakes
 from tools.book.__main__ import write_sources
 
 
@@ -51,6 +51,21 @@ def test_outputs_are_the_solved_notebook_s_and_those_of_checks_stay_out(notebook
     assert sum(map(bool, shown.values())) >= 10
     assert "Every claim holds" not in str(shown) and "passed" not in str(shown)
     assert not shown.get("scorecard") and not shown.get("progress-where")
+
+
+@pytest.mark.parametrize(
+    ("source", "personal"),
+    [
+        ("lesson.scorecard()", True),
+        ("progress()", True),
+        ("progress(show_location=False)", False),
+        ("plot_lines({'yours': run(freeze)})", True),
+        ("%%memory\nx.double()  # freeze", False),
+        ("plot_lines(moved, x='step after the freeze')", False),
+    ],
+)
+def test_what_shows_a_learner_s_own_is_known(source, personal):
+    assert lessons.is_personal(source, {"freeze", "double"}) is personal
 
 
 def test_every_figure_has_its_words_as_alternative_text(notebook):

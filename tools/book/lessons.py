@@ -3,9 +3,11 @@
 What the learner has to find out stays out: the solved cells, what checks say to them, and the model answers.
 """
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
@@ -16,8 +18,8 @@ from course_utils.catalogue import LessonInfo
 from course_utils.checks import misconceptions
 from course_utils.checks.thoughts import OTHER, thoughts
 
-# What these show belongs to whoever runs them: points, and where a file lies.
 PERSONAL = ("lesson.scorecard()", "progress()")
+YOURS = "*What this cell shows is your own. Run it in JupyterLab.*"
 OPEN_IT = """\
 ```{{admonition}} In JupyterLab
 :class: tip
@@ -41,29 +43,43 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
     notebook = read(course.learners / f"{lesson.notebook}.ipynb")
     folder = misconceptions.LESSONS / lesson.name
     said = thoughts(folder)
+    exercises = {path.stem for path in folder.glob("*.toml")}
     cells = []
     for cell in notebook.cells:
         graded = cell.metadata.get("nbgrader", {})
         if cell.cell_type == "markdown" and graded.get("solution"):
             continue  # the place for the written answer
         cells.append(cell)
-        if cell.cell_type == "markdown":
+        if cell.cell_type == "markdown" or graded.get("solution"):
             continue
-        question, asking = asked(solved[cell.id])
-        if not (graded.get("grade") or graded.get("solution") or cell.source.endswith(PERSONAL)):
-            outputs = [output for output in solved[cell.id].outputs if output is not asking]
-            cell.outputs = [_below_the_heading(output) for output in outputs]
-            # MyST-NB takes an image's alternative text from its cell, and not from the output, where it is stored.
-            alts = [output.metadata["image/png"]["alt"] for output in outputs if "image/png" in output.get("data", {})]
-            cell.metadata["mystnb"] = {"image": {"alt": " ".join(alts)}} if alts else {}
-        if question:
-            cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
         if graded.get("grade"):
             exercise = cell.id.removesuffix(CHECK_SUFFIX)
             cells.append(new_markdown_cell(hints(folder / f"{exercise}.toml")))
+        elif is_personal(cell.source, exercises):
+            cells.append(new_markdown_cell(YOURS))
+        else:
+            question, asking = asked(solved[cell.id])
+            _show(cell, [output for output in solved[cell.id].outputs if output is not asking])
+            if question:
+                cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
     cells.insert(1, new_markdown_cell(OPEN_IT.format(notebook=lesson.notebook)))
     notebook.cells = cells
     return notebook
+
+
+def is_personal(source: str, exercises: Collection[str]) -> bool:
+    """Whether a cell shows what is the learner's own: points, where a file lies, or what an answer of theirs does."""
+    nodes = ast.walk(ast.parse(TransformerManager().transform_cell(source)))
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return source.endswith(PERSONAL) or not used.isdisjoint(exercises)
+
+
+def _show(cell: NotebookNode, outputs: list[NotebookNode]) -> None:
+    cell.outputs = [_below_the_heading(output) for output in outputs]
+    # MyST-NB takes an image's alternative text from its cell, and not from the output, where it is stored.
+    alts = [output.metadata["image/png"]["alt"] for output in outputs if "image/png" in output.get("data", {})]
+    if alts:
+        cell.metadata["mystnb"] = {"image": {"alt": " ".join(alts)}}
 
 
 def _below_the_heading(output: NotebookNode) -> NotebookNode:
