@@ -33,8 +33,12 @@ add_module_names = False
 python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 autosummary_generate = True
 templates_path = [str(Path(__file__).with_name("templates"))]
+
+linkcheck_timeout = 30
+linkcheck_retries = 3
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Controlling autograd"
