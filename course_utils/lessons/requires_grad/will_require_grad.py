@@ -130,7 +130,7 @@ def _judge_modes(trial: Trial, inference: bool) -> None:
     for name, (records, modes) in _MODES.items():
         if ("inference" in name) != inference:
             continue
-        for inputs, shown, expected in (((flagged, plain), "flagged", records), ((plain,), "not flagged", False)):
+        for inputs, shown, expected in (((flagged, plain), "flagged", records), ((plain, 2), "not flagged", False)):
             got = _flag(trial, *inputs, within=_entered(modes), show=f" under {name}")
             if got != expected:
                 made = Made()
