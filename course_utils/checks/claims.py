@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from course_utils.checks.exercise import exercise as exercise
 from course_utils.checks.exercise import predict as predict
@@ -181,6 +182,19 @@ def training_flags(model: nn.Module) -> list[bool]:
     return [module.training for module in model.modules()]
 
 
+class Made(TorchFunctionMode):
+    """A mode to call an answer within: ``tensors`` are those that torch's functions returned meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.tensors += [result] if isinstance(result, Tensor) else []
+        return result
+
+
 def flag_words(flags: list[bool]) -> str:
     """Training flags in words: ``"train eval"``."""
     return " ".join("train" if flag else "eval" for flag in flags)
@@ -198,6 +212,18 @@ def gradient(result: Tensor, wanted: Tensor, upstream: Tensor | None = None) -> 
         return None
     upstream = torch.ones_like(result) if upstream is None else upstream
     return torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)[0]
+
+
+class Calls(TorchFunctionMode):
+    """A mode to call an answer within: ``names`` are those of torch's functions and methods that were called in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
 
 
 # -------------------------------------------------------------------------------------------- what answers are given

@@ -24,7 +24,7 @@ class Behind:
 
     Attributes:
         name: as a learner would say it.
-        notebook: the lesson's file, ``notebooks/03_detach.ipynb``.
+        notebook: the lesson's file, ``03_detach.ipynb``.
         heading: the heading in it.
         key: its home in the course, ``detach/mean_loss/graphs``.
     """
@@ -87,7 +87,7 @@ def behind(found: Finding) -> Behind | None:
     known = tomllib.loads(text)["misconceptions"][name]
     explained = known["explained"]
     lesson, heading = (lesson, explained) if isinstance(explained, str) else explained
-    return Behind(known["name"], f"notebooks/{find(lesson).notebook}.ipynb", heading, key)
+    return Behind(known["name"], f"{find(lesson).notebook}.ipynb", heading, key)
 
 
 def advice(found: Finding) -> str:

@@ -22,7 +22,8 @@ def _wrong(incoming: Tensor, x: Tensor) -> shared.Wrong:
         yield "power rule", power * incoming
     yield "passed on", incoming
     yield "added", slope + incoming
-    yield "at zero", torch.where(x == 0, torch.nan, slope * incoming)
+    for is_lost in (x == 0, x < 0):  # as by a quotient, or by a root
+        yield "at zero", torch.where(is_lost, torch.nan, slope * incoming)
 
 
 @Cube.claim("has a backward of its own, which gives 3x² times the incoming gradient", weight=1, gate=True)
