@@ -174,6 +174,6 @@ class _Detached(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         names = ("detach", "detach_", "data")
         name = getattr(function, "__name__", "")
-        name = function.__self__.__name__ if name == "__get__" else name
-        self.found |= name in names and args[0].grad_fn is not None
+        name = getattr(function.__self__, "__name__", "") if name == "__get__" else name
+        self.found |= bool(name in names and args and args[0].grad_fn is not None)
         return function(*args, **kwargs or {})
