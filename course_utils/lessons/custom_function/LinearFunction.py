@@ -74,7 +74,8 @@ def _wrong(incoming: Tensor, x: Tensor, weight: Tensor, *_: Tensor) -> list[shar
     if x.shape == weight.shape == incoming.shape:  # all products fit
         of_x.append(("mixed up", incoming @ x))
         of_weight.append(("mixed up", incoming.T @ weight))
-        of_x += [("transposed", incoming @ weight.T), ("transposed", g_x.T), ("order", g_weight)]
+        others = incoming @ weight.T, g_x.T, weight.T @ incoming, weight @ incoming
+        of_x += [("order", g_weight), *(("transposed", wrong) for wrong in others)]
         of_weight += [("transposed", wrong) for wrong in (g_weight.T, incoming @ x, x @ incoming)]
         of_weight.append(("order", g_x))
         of_bias.append(("bias axis", incoming.sum(1)))

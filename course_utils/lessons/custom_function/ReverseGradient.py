@@ -12,7 +12,7 @@ ReverseGradient = exercise(__file__)
 
 
 def _strengths(trial: Trial) -> tuple[float, ...]:
-    drawn = trial.integer(65, 180) / 64  # exact in float32, too, and not 1, at which more mistakes are right
+    drawn = trial.integer(65, 90) / 32 + 1 / 64  # exact in float32, too, and not whole: there more mistakes are right
     return (drawn, 1.0, -drawn / 2)
 
 
@@ -33,6 +33,8 @@ def _wrong(incoming: Tensor, strength: float) -> shared.Wrong:
         yield "absolute", torch.zeros_like(incoming)  # nothing comes through where the positive strengths were right
         yield "not scaled", -incoming
         yield "passed on", incoming
+        for rounded in (int(strength), *(round(strength, digits) for digits in range(4))):
+            yield "rounded", -rounded * incoming
         for gradient in (incoming - strength, -incoming - strength, -incoming / strength, incoming / strength):
             yield "no factor", gradient
 
