@@ -1,8 +1,15 @@
-"""The lessons of the course, in order: what each is called, asks and costs (``LESSONS``, ``find``)."""
+"""The lessons of the course, in order: what each is called, asks and costs (``LESSONS``, ``find``); where they lie
+(``COURSE``).
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from course_utils.base.errors import explain
+
+_PACKAGE = Path(__file__).resolve().parent
+# The folder that holds notebooks/: a wheel has them inside the package, a checkout beside it.
+COURSE = _PACKAGE if (_PACKAGE / "notebooks").is_dir() else _PACKAGE.parent
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ def handwritten_digits(test_share: float = 0.25) -> tuple[Tensor, Tensor, Tensor
     """The 1797 handwritten digits that ship inside scikit-learn, in a fixed order.
 
     Args:
-        test_share: which share of the digits is kept for testing; every class has the same share in both parts.
+        test_share: which share of the digits is kept for testing, from 0 to 1; that share of every class, rounded to
+            whole images.
 
     Returns:
-        (train images, train labels, test images, test labels). Images: float32, shape (count, 1, 8, 8), values 0 to 1.
-        Labels: int64, shape (count,).
+        (train images, train labels, test images, test labels), new tensors on the CPU with each call. Images: float32,
+        shape (count, 1, 8, 8), values 0 to 1 in steps of 1/16. Labels: int64, shape (count,), 0 to 9.
 
     Source:
         https://scikit-learn.org/stable/modules/generated/sklearn.datasets.load_digits.html
@@ -53,10 +54,10 @@ def soft_histogram(values: Tensor, bins: Tensor) -> Tensor:
 
     Args:
         values: floating point, any shape; flattened.
-        bins: bin centres, 1-D, at least two, increasing, same device as the values.
+        bins: bin centres, 1-D, at least two, increasing, same device as the values; taken in the values' dtype.
 
     Returns:
-        A new tensor of the shape of ``bins`` and the dtype of ``values``.
+        A new tensor of the shape of ``bins`` and the dtype of ``values``, with a history where ``values`` have one.
 
     Raises:
         ValueError: ``bins`` is not 1-D or has fewer than two centres.

@@ -20,7 +20,7 @@ from course_utils.checks.thoughts import thought, thoughts
 from course_utils.progress.history import Showing, attempts, predictions, record, record_hint, record_prediction
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
-SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
+SOLUTIONS = catalogue.COURSE / "notebooks" / "solutions"
 WRITTEN = "written"  # the written question's name; people mark it
 
 
@@ -29,6 +29,10 @@ class Lesson:
 
     Args:
         name: one of the names of the course's map, for example ``"detach"``.
+
+    Attributes:
+        info: number, title, question, minutes and points of the lesson.
+        exercises: by name, in the lesson's order.
 
     Raises:
         ValueError: there is no such lesson; the message names those there are.
@@ -92,7 +96,8 @@ class Lesson:
         Args:
             question: what was asked.
             guess: the learner's prediction; while it is ``...``, it is asked for and nothing is given away.
-            actual: what the engine says. Numbers agree within 1 %, whole numbers and everything else exactly.
+            actual: what the engine says. Fractions agree within 1 %, and so do a tensor's elements; whole numbers and
+                everything else exactly.
 
         Returns:
             What a learner sees; after a wrong guess with the thought that leads to it, from the lesson's
@@ -108,7 +113,17 @@ class Lesson:
         return Prediction(question, describe(guess), describe(actual), right, said)
 
     def hint(self, exercise: str) -> Hint:
-        """The next hint each time; says when there are no more. The written question has none."""
+        """The next hint each time; says when there are no more. The written question has none.
+
+        Args:
+            exercise: the exercise's name.
+
+        Returns:
+            The hint, with its number; its ``text`` is empty when all have been given.
+
+        Raises:
+            ValueError: the lesson has no such exercise.
+        """
         hints = () if self._is_written(exercise) else self._find(exercise).hints
         given = self._hints_given.get(exercise, 0)
         self._hints_given[exercise] = given + 1
@@ -120,8 +135,17 @@ class Lesson:
     def solution(self, exercise: str) -> Solution:
         """The course's own answer, from the solution notebook; of ``"written"`` a model answer with its marking scheme.
 
-        Before the first attempt it asks you to try; asked again, it opens. A classroom copy has no solutions and says
-        so.
+        Before the first attempt it asks you to try; asked again, it opens.
+
+        Args:
+            exercise: the exercise's name, or ``"written"``.
+
+        Returns:
+            The solution as ``source``, or as ``written``; in a copy of the course without solution notebooks only a
+            ``note`` that says so.
+
+        Raises:
+            ValueError: the lesson has no such exercise, or no written question.
         """
         if not self._is_written(exercise):
             self._find(exercise)
@@ -135,7 +159,11 @@ class Lesson:
         return Solution(exercise, written=text) if self._is_written(exercise) else Solution(exercise, text)
 
     def scorecard(self) -> ScoreCard:
-        """This lesson's points: the best of each exercise, and how many predictions were right."""
+        """This lesson's points: the best of each exercise, and how many predictions were right.
+
+        Returns:
+            Plain data, read now, earlier sessions included; shows itself as a table.
+        """
         stored = {attempt.exercise: attempt for attempt in attempts(self.name)}
         rows = []
         for exercise in self.exercises.values():

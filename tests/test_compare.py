@@ -191,3 +191,12 @@ def test_an_error_of_an_alternative_is_its_own_and_leaves_nothing_behind():
         compare({"fails": fails})
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_compiled_code_is_refused_and_stays_compiled():
+    compiled = torch.compile(lambda x: (x * 2).sum(), backend="aot_eager")
+    x = torch.ones(10, requires_grad=True)
+    with pytest.raises(NotImplementedError, match=r"made by torch\.compile"):
+        compare({"compiled": lambda: compiled(x)}, x, rounds=0)
+    assert type(compiled(x).grad_fn).__name__ == "CompiledFunctionBackward"
+    torch._dynamo.reset()

@@ -411,6 +411,11 @@ def test_what_has_no_graph_is_refused_in_words(tensors, error, says):
     assert "Expected: " in str(caught.value)
 
 
+def test_a_name_for_something_else_is_refused_in_words():
+    with pytest.raises(TypeError, match="The name 'w' was given to 3"):
+        graph_memory(torch.ones(2, requires_grad=True).sum(), names={"w": 3})
+
+
 def test_names_come_from_modules_mappings_and_keywords():
     w, model = torch.ones(2, requires_grad=True), nn.Linear(2, 1)
     assert list(tensor_names(model, {"w": w, "net": model}, x=w)) == [

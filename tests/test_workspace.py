@@ -30,7 +30,7 @@ def course(tmp_path: Path) -> Path:
     course = tmp_path / "my course"
     write_notebook(course / "notebooks/00_start_here.ipynb", "print('welcome')")
     write_notebook(course / "notebooks/03_detach.ipynb", "def snapshot(x):\n    ...")
-    assert update(course) == [f"Copied to {FOLDER}/: 00_start_here, 03_detach."]
+    assert update(course, course) == [f"Copied to {FOLDER}/: 00_start_here, 03_detach."]
     return course
 
 
@@ -57,22 +57,22 @@ def test_copies_are_the_lessons_byte_for_byte(course: Path) -> None:
 
 def test_nothing_is_said_or_written_where_nothing_changed(course: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (course / FOLDER).iterdir()}
-    assert update(course) == []
+    assert update(course, course) == []
     assert {path: path.stat().st_mtime_ns for path in (course / FOLDER).iterdir()} == before
 
 
 def test_new_lesson_is_added_beside_begun_ones(course: Path) -> None:
     mine = begin(course)
     write_notebook(course / "notebooks/04_no_grad.ipynb", "...")
-    assert update(course) == [f"Copied to {FOLDER}/: 04_no_grad."]
+    assert update(course, course) == [f"Copied to {FOLDER}/: 04_no_grad."]
     assert copy_of(course).read_bytes() == mine
 
 
 def test_untouched_copy_follows_the_course(course: Path) -> None:
     newer = release_newer(course)
-    assert update(course) == [f"Updated in {FOLDER}/, as you had not begun them: 03_detach."]
+    assert update(course, course) == [f"Updated in {FOLDER}/, as you had not begun them: 03_detach."]
     assert copy_of(course).read_bytes() == newer
-    assert update(course) == []
+    assert update(course, course) == []
 
 
 def test_saving_without_a_change_does_not_count_as_begun(course: Path) -> None:
@@ -81,7 +81,7 @@ def test_saving_without_a_change_does_not_count_as_begun(course: Path) -> None:
     notebook["metadata"]["language_info"] = {"name": "python", "version": "3.12.1"}
     copy_of(course).write_text(json.dumps(notebook, indent=4), encoding="utf-8")
     newer = release_newer(course)
-    update(course)
+    update(course, course)
     assert copy_of(course).read_bytes() == newer
 
 
@@ -100,25 +100,25 @@ def test_what_a_learner_sees_counts_as_begun(course: Path, change) -> None:
     copy_of(course).write_text(json.dumps(notebook), encoding="utf-8")
     mine = copy_of(course).read_bytes()
     release_newer(course)
-    update(course)
+    update(course, course)
     assert copy_of(course).read_bytes() == mine
 
 
 def test_begun_lesson_is_left_and_its_newer_version_told_with_the_command_each_time(course: Path) -> None:
     mine = begin(course)
-    assert update(course) == []  # a lesson that was begun is no news as long as the course has no newer one
+    assert update(course, course) == []  # a lesson that was begun is no news as long as the course has no newer one
     release_newer(course)
     for _ in range(2):
-        (line,) = update(course)
+        (line,) = update(course, course)
         assert line.startswith("03_detach has a newer version; yours is kept as it is. To take it: ")
-        assert line.endswith(("make fresh LESSON=03_detach", "python -m course_utils.workspace fresh 03_detach"))
+        assert line.endswith(f"autograd-control fresh 03_detach --folder '{course}'")
         assert copy_of(course).read_bytes() == mine
 
 
 def test_damaged_copy_is_left(course: Path) -> None:
     copy_of(course).write_bytes(b'{"cells": [{"sou')
     release_newer(course)
-    assert "newer version" in update(course)[0]
+    assert "newer version" in update(course, course)[0]
     assert copy_of(course).read_bytes() == b'{"cells": [{"sou'
 
 
@@ -126,41 +126,41 @@ def test_damaged_copy_is_left(course: Path) -> None:
 def test_unreadable_record_costs_no_work_and_is_said_once(course: Path, record: bytes) -> None:
     mine = begin(course)
     (course / FOLDER / RECORD).write_bytes(record)
-    lines = update(course)
+    lines = update(course, course)
     assert lines[0] == f"{FOLDER}/{RECORD} cannot be read and is made anew; your notebooks stay as they are."
     assert len(lines) == 2 and "yours is kept as it is" in lines[1]
     assert copy_of(course).read_bytes() == mine
-    assert update(course) == []
+    assert update(course, course) == []
 
 
 def test_lost_record_is_found_again_for_untouched_copies(course: Path) -> None:
     record = (course / FOLDER / RECORD).read_bytes()
     (course / FOLDER / RECORD).unlink()
-    assert update(course) == []
+    assert update(course, course) == []
     assert (course / FOLDER / RECORD).read_bytes() == record
 
 
 def test_copy_made_by_hand_is_not_written_over(tmp_path: Path) -> None:
     write_notebook(tmp_path / "notebooks/03_detach.ipynb", "...")
     mine = write_notebook(tmp_path / FOLDER / "03_detach.ipynb", "done already")
-    update(tmp_path)
+    update(tmp_path, tmp_path)
     assert copy_of(tmp_path).read_bytes() == mine
 
 
 def test_fresh_gives_the_lesson_back_and_keeps_the_work(course: Path) -> None:
     mine, newer = begin(course), release_newer(course)
-    lines = fresh("03_detach", course)
+    lines = fresh("03_detach", course, course)
     assert copy_of(course).read_bytes() == newer
     (kept,) = [name for name in files(course) if ".kept-" in name]
     assert files(course)[kept] == mine
     assert kept in lines[1]
-    assert update(course) == []
+    assert update(course, course) == []
 
 
 def test_fresh_never_writes_over_what_it_kept_before(course: Path) -> None:
     for number in range(3):
         write_notebook(copy_of(course), f"try {number}")
-        fresh("detach", course)
+        fresh("detach", course, course)
     kept = [content for name, content in files(course).items() if ".kept-" in name]
     assert sorted(content.count(b"try") for content in kept) == [1, 1, 1]
     assert len(set(kept)) == 3
@@ -169,7 +169,7 @@ def test_fresh_never_writes_over_what_it_kept_before(course: Path) -> None:
 @pytest.mark.parametrize("name", ["03_detach", "03_detach.ipynb", "detach", "3", "03", f"{FOLDER}/03_detach.ipynb"])
 def test_fresh_takes_a_lesson_by_any_of_its_names(course: Path, name: str) -> None:
     begin(course)
-    fresh(name, course)
+    fresh(name, course, course)
     assert copy_of(course).read_bytes() == (course / "notebooks/03_detach.ipynb").read_bytes()
 
 
@@ -177,33 +177,33 @@ def test_fresh_takes_a_lesson_by_any_of_its_names(course: Path, name: str) -> No
 def test_fresh_of_an_unknown_lesson_names_those_there_are(course: Path, name: str) -> None:
     before = files(course)
     with pytest.raises(ValueError, match="Expected: one of 00_start_here, 03_detach"):
-        fresh(name, course)
+        fresh(name, course, course)
     assert files(course) == before
 
 
 def test_fresh_of_an_untouched_lesson_leaves_no_copy_behind(course: Path) -> None:
     before = files(course)
-    assert fresh("detach", course) == [
+    assert fresh("detach", course, course) == [
         f"{FOLDER}/03_detach.ipynb is as the course has it already; nothing was changed."
     ]
     assert files(course) == before
     release_newer(course)
-    fresh("detach", course)
+    fresh("detach", course, course)
     assert set(files(course)) == set(before)
 
 
 def test_fresh_brings_a_deleted_lesson_back(course: Path) -> None:
     copy_of(course).unlink()
-    fresh("detach", course)
+    fresh("detach", course, course)
     assert copy_of(course).read_bytes() == (course / "notebooks/03_detach.ipynb").read_bytes()
 
 
 def test_fresh_keeps_the_work_on_a_file_system_without_hard_links(course: Path, monkeypatch) -> None:
     mine = begin(course)
     monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no hard links")))
-    fresh("detach", course)
+    fresh("detach", course, course)
     write_notebook(copy_of(course), "second try")
-    fresh("detach", course)
+    fresh("detach", course, course)
     kept = [content for name, content in files(course).items() if ".kept-" in name]
     assert mine in kept and len(kept) == 2
 
@@ -223,16 +223,16 @@ def test_work_survives_fresh_that_stops_at_any_step(course: Path, monkeypatch, s
     with monkeypatch.context() as patched:
         patched.setattr(os, step, stop)
         if step == "link" and isinstance(error, OSError):
-            fresh("detach", course)  # then it writes a second file
+            fresh("detach", course, course)  # then it writes a second file
         else:
             with pytest.raises(type(error)):
-                fresh("detach", course)
+                fresh("detach", course, course)
     assert mine in files(course).values()
     assert copy_of(course).read_bytes() in (mine, lesson)
     assert not [name for name in files(course) if name.startswith(".incoming")]
 
 
-@pytest.mark.parametrize("call", ["fresh('detach', course)", "print(*update(course))"])
+@pytest.mark.parametrize("call", ["fresh('detach', course, course)", "print(*update(course, course))"])
 def test_work_survives_a_disk_that_takes_no_more(course: Path, call: str) -> None:
     resource = pytest.importorskip("resource", reason="limits on file size are POSIX")
     mine = begin(course)
@@ -263,24 +263,24 @@ def test_update_goes_on_after_a_lesson_it_cannot_write_and_names_the_reason(cour
         real(source, target)
 
     monkeypatch.setattr(os, "replace", refuse)
-    copied, failed = update(course)
+    copied, failed = update(course, course)
     assert copied == f"Copied to {FOLDER}/: 04_no_grad."
     assert failed.startswith(f"{FOLDER}/ is not up to date (03_detach): the disk is full.")
     monkeypatch.undo()
-    assert update(course) == [f"Updated in {FOLDER}/, as you had not begun them: 03_detach."]
+    assert update(course, course) == [f"Updated in {FOLDER}/, as you had not begun them: 03_detach."]
 
 
 def test_a_file_in_the_folders_place_is_told_and_left(tmp_path: Path) -> None:
     write_notebook(tmp_path / "notebooks/03_detach.ipynb", "...")
     (tmp_path / FOLDER).write_text("a note of mine", encoding="utf-8")
-    (line,) = update(tmp_path)
+    (line,) = update(tmp_path, tmp_path)
     assert "is not up to date (03_detach)" in line
     assert (tmp_path / FOLDER).read_text(encoding="utf-8") == "a note of mine"
 
 
 def test_a_course_without_lessons_says_how_to_install_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"python -m pip install -c constraints.txt -e \."):
-        update(tmp_path)
+        update(tmp_path, tmp_path)
 
 
 def test_fingerprint_tells_text_from_layout() -> None:
@@ -295,11 +295,11 @@ def test_fingerprint_tells_text_from_layout() -> None:
 def test_command_line_prints_what_was_done(course: Path, capsys, arguments: list[str]) -> None:
     begin(course)
     copy_of(course, "00_start_here").unlink()
-    assert main(["--course", str(course), *arguments]) == 0
+    assert main([*arguments, "--folder", str(course)]) == 0
     assert ("00_start_here" if arguments == ["update"] else "Your file is kept as") in capsys.readouterr().out
 
 
 def test_command_line_errors_are_messages_with_status_1(course: Path, capsys) -> None:
-    assert main(["--course", str(course), "fresh", "no such lesson"]) == 1
+    assert main(["fresh", "no such lesson", "--folder", str(course)]) == 1
     printed = capsys.readouterr()
     assert "There is no lesson called 'no such lesson'." in printed.err and not printed.out

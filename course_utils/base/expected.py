@@ -19,8 +19,11 @@ def expect_error(phrase: str) -> Iterator[None]:
     Args:
         phrase: a part of the message, compared without regard to case.
 
+    Yields:
+        Nothing. What the block raises is caught, and printed on stdout; ``KeyboardInterrupt`` and ``SystemExit`` pass.
+
     Raises:
-        AssertionError: nothing was raised, or something else.
+        AssertionError: nothing was raised, or an error whose message has no such phrase (its ``__cause__``).
     """
     try:
         yield
@@ -39,9 +42,13 @@ def expect_error(phrase: str) -> Iterator[None]:
 
 @contextmanager
 def show_warnings() -> Iterator[None]:
-    """Runs a block and prints each warning's category and first sentence instead of sending it to stderr.
+    """Runs a block and prints each warning's category and first sentence on stdout, instead of sending it to stderr.
 
-    Warnings that PyTorch gives once a process are given each time.
+    What Python shows once for each line is shown each time; what PyTorch's C++ code says once a process is not said
+    again. A block without a warning prints "no warning"; one that raises prints nothing, and its error passes.
+
+    Yields:
+        Nothing.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

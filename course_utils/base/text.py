@@ -29,6 +29,12 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def format_bytes(nbytes: int) -> str:
     """A byte count for reading: exact below 1 KiB, one decimal above, in powers of 1024.
 
+    Args:
+        nbytes: a number of bytes, or a difference of two.
+
+    Returns:
+        The number and its unit: B, KiB, MiB, GiB or TiB, which is the largest.
+
     Example:
         >>> format_bytes(512), format_bytes(-1536), format_bytes(395784)
         ('512 B', '-1.5 KiB', '386.5 KiB')

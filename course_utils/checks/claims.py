@@ -182,6 +182,19 @@ def training_flags(model: nn.Module) -> list[bool]:
     return [module.training for module in model.modules()]
 
 
+class Made(TorchFunctionMode):
+    """A mode to call an answer within: ``tensors`` are those that torch's functions returned meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.tensors += [result] if isinstance(result, Tensor) else []
+        return result
+
+
 def flag_words(flags: list[bool]) -> str:
     """Training flags in words: ``"train eval"``."""
     return " ".join("train" if flag else "eval" for flag in flags)

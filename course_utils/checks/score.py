@@ -48,6 +48,9 @@ class Score(float):
     ``repr`` is the bare number, because nbgrader reads a check cell's last value as partial credit. In a notebook the
     score shows itself as a card; ``print(score)`` gives the same card as text.
 
+    Args:
+        earned: the points, from 0 to ``possible``.
+
     Attributes:
         lesson: the lesson's name.
         exercise: the exercise's name.

@@ -50,15 +50,20 @@ def plot_graph(
     module are folded into one box.
 
     Args:
-        of: tensors (the loss), or what ``graph_memory`` returned; then modules or mappings that name tensors:
+        *of: tensors (the loss), or what ``graph_memory`` returned; then modules or mappings that name tensors:
             ``plot_graph(loss, model)``, ``plot_graph(loss, {"w": w})``.
         ax: axes to draw into; the picture is shrunk to fit. By default a figure of its own, as large as it needs.
         title: the first line above the drawing.
         fold: True or False to fold or not to, whatever the number of nodes.
-        named: more names by keyword: ``plot_graph(loss, w=w, x=x)``.
+        **named: more names by keyword: ``plot_graph(loss, w=w, x=x)``.
+
+    Returns:
+        The drawing, with the figure in words.
 
     Raises:
-        TypeError, ValueError: as ``graph_memory``; and TypeError for a name given to something that is no tensor.
+        TypeError: something given is neither tensor, module nor mapping, or a name stands for something that is neither
+            a tensor nor a module.
+        ValueError: no tensor was given, or one has no history.
     """
     tensors = [thing for thing in of if isinstance(thing, torch.Tensor)]
     memories = [thing for thing in of if isinstance(thing, GraphMemory)]
@@ -91,6 +96,9 @@ def plot_memory(
         ax: axes to draw into; by default a figure of its own.
         title: the first line above the drawing.
         x: ``"event"`` counts allocations and frees, the same in every run; ``"time"`` is in milliseconds.
+
+    Returns:
+        The drawing, with the figure in words.
 
     Raises:
         TypeError: ``memory`` is neither.
@@ -132,8 +140,11 @@ def plot_bars(costs: Comparison | Mapping[str, int], *, ax: Axes | None = None, 
         ax: axes to draw into; the picture is shrunk to fit. By default a figure of its own.
         title: the line above the drawing.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
-        TypeError: ``costs`` is neither.
+        TypeError: ``costs`` is neither, or a number of bytes is no whole number.
         ValueError: it is empty.
     """
     from course_utils.draw.bars import bars_size, draw_bars

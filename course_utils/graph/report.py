@@ -12,6 +12,7 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import aligned, describe, format_bytes
+from course_utils.graph.names import tensor_names
 from course_utils.graph.walk import Reading
 
 
@@ -164,18 +165,18 @@ def operation_name(name: str) -> str:
     return bare.removesuffix("Backward") or name
 
 
-def graph_memory(*tensors: torch.Tensor, names: Mapping[str, torch.Tensor] | None = None) -> GraphMemory:
+def graph_memory(*tensors: torch.Tensor, names: Mapping[str, Any] | None = None) -> GraphMemory:
     """What the graph recorded behind some tensors holds for backward, and what only it holds.
 
     Args:
-        tensors: results of recorded operations, typically one loss; several count as one graph.
-        names: tensors by name, for the nodes that make them or fill their ``.grad``; see ``course_utils.graph.names``.
+        *tensors: results of recorded operations, of any shape, typically one loss; several count as one graph.
+        names: tensors, or modules, by name, for the nodes that make them or fill their ``.grad``.
 
     Returns:
         Plain numbers, read now: the result keeps nothing alive and does not change later.
 
     Raises:
-        TypeError: something given is no tensor.
+        TypeError: something given is no tensor, or something named neither a tensor nor a module.
         ValueError: no tensor was given, or one has no history.
 
     Limits: what ``CopySlices`` and nodes written in C++ save is not visible from Python (``hidden`` names them); nor
@@ -187,7 +188,7 @@ def graph_memory(*tensors: torch.Tensor, names: Mapping[str, torch.Tensor] | Non
         GraphMemory(4 nodes, 2 saved tensors, total=1032, shared=0, exclusive=1032)
     """
     _check(tensors)
-    return _summary(Reading(tensors, names or {}))
+    return _summary(Reading(tensors, tensor_names(names or {})))
 
 
 def _check(tensors: tuple[object, ...]) -> None:

@@ -24,7 +24,7 @@ class Behind:
 
     Attributes:
         name: as a learner would say it.
-        notebook: the lesson's file, ``notebooks/03_detach.ipynb``.
+        notebook: the lesson's file, ``03_detach.ipynb``.
         heading: the heading in it.
         key: its home in the course, ``detach/mean_loss/graphs``.
     """
@@ -51,7 +51,7 @@ def misconception_key(found: Finding) -> str:
     if graph and found.scalar:
         return "clinic/run_clinic/log keeps graph"
     if graph:
-        return "no_grad/evaluate/recorded" if not found.training else "volatile_history/predicted_growth/last only"
+        return "no_grad/evaluate/eval alone" if not found.training else "volatile_history/predicted_growth/last only"
     return "clinic/run_clinic/outputs kept" if holder.kind in ("container", "building") else ""
 
 
@@ -87,7 +87,7 @@ def behind(found: Finding) -> Behind | None:
     known = tomllib.loads(text)["misconceptions"][name]
     explained = known["explained"]
     lesson, heading = (lesson, explained) if isinstance(explained, str) else explained
-    return Behind(known["name"], f"notebooks/{find(lesson).notebook}.ipynb", heading, key)
+    return Behind(known["name"], f"{find(lesson).notebook}.ipynb", heading, key)
 
 
 def advice(found: Finding) -> str:

@@ -42,6 +42,6 @@ def _course(found: Finding) -> list[str]:
     if course is None:
         return []
     # A link as JupyterLab follows it: to the notebook, and there to the heading.
-    target = f"{course.notebook.split('/')[-1]}#{quote(course.heading.replace('`', '').replace(' ', '-'))}"
+    target = f"{course.notebook}#{quote(course.heading.replace('`', '').replace(' ', '-'))}"
     link = element("a", f"{course.notebook}, “{course.heading}”", href=target)
     return [element("p", Html(""), f"The course on “{course.name}”: ", link, style=SMALL)]

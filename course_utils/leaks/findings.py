@@ -141,7 +141,14 @@ class GrowthReport:
         return tuple(sorted(self.training.findings + self.evaluation.findings, key=lambda found: -found.rate.nbytes))
 
     def calls_until_full(self, part: Part) -> int | None:
-        """How many more calls of a part the memory has room for; None where nothing grows or no limit is known."""
+        """How many more calls of a part the memory has room for.
+
+        Args:
+            part: ``report.training`` or ``report.evaluation``.
+
+        Returns:
+            A number of calls, at least 0; None where nothing grows or no limit is known.
+        """
         if part.rate is None or self.limit_bytes is None:
             return None
         return max(0, self.limit_bytes - self.alive_bytes) // max(1, part.rate.nbytes)

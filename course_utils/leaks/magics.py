@@ -12,8 +12,13 @@ from course_utils.memory.tools import magics
 def load_ipython_extension(ipython: Any) -> None:
     """Adds the cell magic ``%%memory`` to a running IPython; called by ``%load_ext course_utils``.
 
-    Usage: as of ``course_utils.memory.tools.magics``, or ``%%memory --growth``, which runs the cell under
-    ``watch_growth`` and shows its report as a card.
+    Usage: ``%%memory [--device DEVICE] [--engine ENGINE] [NAME ...]``, where the names are variables that hold modules,
+    optimizers or tensors, as for ``MemoryTracker``: below the cell stand its peak, what is still alive, what of that
+    graphs hold, and what the result keeps. Or ``%%memory --growth``, which runs the cell under ``watch_growth`` and
+    shows its report as a card.
+
+    Args:
+        ipython: the running shell.
     """
     from IPython.core.magic import output_can_be_silenced
 

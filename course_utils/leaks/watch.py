@@ -41,12 +41,12 @@ class watch_growth:
 
     Args:
         every: watches one call in so many, for less cost: what the others leave behind is taken to be the same.
-        limit_bytes: says when so much memory will be full; by default what the device has, on CUDA.
+        limit_bytes: bytes; the report says when so much memory will be full. By default what the device has, on CUDA.
         warm_up: the first so many calls of training, and of evaluation, are not judged: optimizers and caches make what
             they need then.
 
     Raises:
-        ValueError: one of the numbers is not positive.
+        ValueError: ``every`` or ``limit_bytes`` is no positive whole number, or ``warm_up`` is negative.
         RuntimeError: it is entered a second time.
 
     A call is one of an outermost module with parameters; a loop without one calls ``step``. Storages count when they
@@ -59,9 +59,11 @@ class watch_growth:
     """
 
     def __init__(self, *, every: int = 1, limit_bytes: int | None = None, warm_up: int = 3) -> None:
-        for name, value in (("every", every), ("limit_bytes", limit_bytes), ("warm_up", warm_up + 1)):
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(explain(f"watch_growth({name}={describe(value)}).", "a positive whole number."))
+        for name, value, least in (("every", every, 1), ("limit_bytes", limit_bytes, 1), ("warm_up", warm_up, 0)):
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise ValueError(
+                    explain(f"watch_growth({name}={describe(value)}).", f"a whole number from {least} up.")
+                )
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
         self._births = Births(every)
         self._calls = Calls(self._begins)
@@ -116,17 +118,24 @@ class watch_growth:
         self._tick("step")
 
     def call_after(self, calls: int, function: Any) -> None:
-        """Has a function called, once, when so many calls have begun."""
+        """Has a function called, once, when so many calls have begun.
+
+        Args:
+            calls: how many; the function is called as the next one begins.
+            function: takes no arguments.
+        """
         self._after = calls, function
 
     def report(self) -> "GrowthReport":
-        """What is known up to now; after the block, what was known at its end."""
+        """What is known up to now; after the block, what was known at its end. Plain data, read now."""
         if self._running or self._last is None:
             self._last = self._make_report(None)
         return self._last
 
     def _begins(self, module: torch.nn.Module, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
+            # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
+            self._births.compiled |= hasattr(module, "_orig_mod")
             try:
                 self._tick(type(module).__name__, args)
             except Exception as error:  # a fault of the watch's own is no reason to end somebody's training

@@ -30,7 +30,8 @@ class Cost:
 
     Attributes:
         name: its name.
-        flops: floating-point operations of one call, of matrix products, convolutions and attention.
+        flops: floating-point operations of one call, of matrix products, convolutions and, on a GPU, fused attention
+            (on the CPU, ``scaled_dot_product_attention`` counts 0); everything else counts 0.
         peak_bytes: the most bytes alive during the call, above those before it.
         held_bytes: bytes alive after the call, while its result is held: the result and the graph behind it, and what
             the call left elsewhere, such as gradients.
@@ -126,18 +127,25 @@ def compare(
 ) -> Comparison:
     """Measures alternatives against each other.
 
-    Each call sees the same random numbers, and the caller's own stream of them is not moved on.
+    Each call sees the same random numbers, and the caller's own stream of them is not moved on. Each alternative is
+    called once for its bytes, once for its FLOPs, and in each round for times, so it should leave no state behind. What
+    it returns is not compared.
 
     Args:
         alternatives: functions without arguments, by name.
-        known: modules, optimizers and tensors that the functions use; see ``MemoryTracker``.
+        *known: modules, optimizers and tensors that the functions use; see ``MemoryTracker``.
         baseline: the name of the alternative that times are divided by; the first by default.
         before: called before each call and not measured, for example to clear gradients.
         rounds: how often each is timed, in turns; 0 to leave times out, so that the result is the same in every run.
 
+    Returns:
+        One ``Cost`` for each alternative, by name: ``flops``, ``peak_bytes`` and ``held_bytes`` of one call, and
+        ``time_ratio`` to the baseline. It prints as a table.
+
     Raises:
         TypeError: ``alternatives`` is no mapping, or one of them cannot be called.
         ValueError: there are none, or ``baseline`` is none of them.
+        NotImplementedError: an alternative calls code made by ``torch.compile``, whose bytes no tracker sees.
 
     Example:
         >>> x = torch.ones(64, 64)
@@ -159,14 +167,15 @@ def compare(
 
         for name in alternatives:
             function = call(name)
-            with FlopCounterMode(display=False) as counter:
-                function()
-            flops[name] = counter.get_total_flops()
-            function = call(name)
+            # Bytes first: a tracker refuses compiled code, which under the counter would run on uncompiled unnoticed.
             with MemoryTracker(*known) as memory:
                 result = function()
                 peaks[name], held[name] = memory.peak, memory.current
             del result
+            function = call(name)
+            with FlopCounterMode(display=False) as counter:
+                function()
+            flops[name] = counter.get_total_flops()
         ratios, seconds = _times(list(alternatives), call, baseline, rounds)
     costs = tuple(
         Cost(name, flops[name], peaks[name], held[name], ratios.get(name), seconds.get(name)) for name in alternatives

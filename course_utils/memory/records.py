@@ -156,7 +156,11 @@ class MemoryReport:
         return {name: dict(value) if isinstance(value, dict) else value for name, value in plain.items()}
 
     def __sub__(self, earlier: "MemoryReport") -> "MemoryReport":
-        """What changed from ``earlier`` to this report, number by number; phases are matched by their order."""
+        """What changed from ``earlier`` to this report, number by number; phases are matched by their order.
+
+        Raises:
+            ValueError: the reports are of two devices, or of two engines.
+        """
         if not isinstance(earlier, MemoryReport):
             return NotImplemented
         if (self.device, self.engine) != (earlier.device, earlier.engine):

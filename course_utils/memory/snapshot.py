@@ -63,7 +63,11 @@ class MemorySnapshot:
         return asdict(self)
 
     def __sub__(self, earlier: "MemorySnapshot") -> "MemorySnapshot":
-        """What changed from ``earlier`` to this one, category by category."""
+        """What changed from ``earlier`` to this one, category by category.
+
+        Raises:
+            ValueError: the snapshots are of two devices.
+        """
         if not isinstance(earlier, MemorySnapshot):
             return NotImplemented
         if earlier.device != self.device:

@@ -12,11 +12,15 @@ def bytes_alive(steps: Iterable[Any], *known: Any) -> list[int]:
     What the generator yields is not kept: the numbers are what the loop itself holds on to.
 
     Args:
-        steps: the generator. It is run to its end.
+        steps: the generator, or any iterable. It is run to its end.
         *known: modules, optimizers and tensors that exist already; see ``MemoryTracker``.
 
     Returns:
         Bytes above the start after each step, one number a step.
+
+    Raises:
+        TypeError: as of ``MemoryTracker``.
+        NotImplementedError: the loop calls code made by ``torch.compile``.
 
     Example:
         >>> import torch

@@ -57,9 +57,14 @@ class MemoryTracker:
             there after the block only. "auto" is dispatch, with the allocator's totals beside it in the report where
             the device has such (it resets the peaks that ``torch.cuda.max_memory_allocated`` tells).
 
+    Attributes:
+        engine: as it was given.
+
     Raises:
         TypeError: a known object is no module, optimizer, tensor or container of them.
-        ValueError: an unknown engine, baseline or device.
+        ValueError: an unknown engine, baseline or device; it is entered a second time, or left in another thread; with
+            "allocator", the device has none that can be asked, a profiler is running, or a figure of the CPU is asked
+            for inside the block.
         NotImplementedError: inside the block, when code made by ``torch.compile`` is called under a dispatch engine.
 
     Limits: seen are the operations of the thread that entered the tracker, and those of autograd's threads on its
@@ -100,7 +105,7 @@ class MemoryTracker:
 
     @property
     def device(self) -> str:
-        """The device whose bytes are counted."""
+        """The device whose bytes are counted, with its number: ``cpu``, ``cuda:0``, ``meta``."""
         return self._device
 
     def __enter__(self) -> "MemoryTracker":
@@ -147,6 +152,9 @@ class MemoryTracker:
 
         Args:
             name: any text.
+
+        Yields:
+            Nothing.
 
         Raises:
             ValueError: the tracker is not open.
@@ -251,7 +259,7 @@ class MemoryTracker:
         return build_timeline(ledger, self._recorder.places, self._recorder.start_ns)
 
     def report(self) -> MemoryReport:
-        """The summary so far, or of the whole block after its end."""
+        """The summary so far, or of the whole block after its end; plain data, which does not change later."""
         timeline = self.timeline()
         return build_report(
             timeline,
@@ -266,6 +274,9 @@ class MemoryTracker:
 
         Args:
             path: the file to write, such as ``run.pickle``; replaced if it exists.
+
+        Raises:
+            OSError: it cannot be written.
         """
         to_memory_viz(self.events, path)
 

@@ -130,6 +130,10 @@ def progress(show_location: bool = True) -> Progress:
     Args:
         show_location: whether a line says where it is stored: relative to the home directory, or "the file that
             COURSE_UTILS_PROGRESS names", so that the text is the same for everybody.
+
+    Returns:
+        Plain data, read now; a table with bars in a notebook, text elsewhere. Where the file cannot be read, ``notes``
+        says so.
     """
     stored = _read()
     rows = []
@@ -174,7 +178,8 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         exercise: the exercise's name; None for the whole lesson, its predictions included.
 
     Returns:
-        What was done, in words; ``.backup`` is the path of the copy.
+        What was done, in words, or why nothing was; ``backup`` is the path of the copy, None where there was nothing to
+        keep.
 
     Raises:
         ValueError: an exercise without its lesson, or a lesson that the course does not have.

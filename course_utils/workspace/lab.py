@@ -58,7 +58,10 @@ def lab_notes(options: Sequence[str] = ()) -> list[str]:
                     "this one takes a free port, as its address below shows."
                 )
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
-        lines.append("You are root, and JupyterLab refuses that unless it is told: make lab ARGS=--allow-root")
+        lines.append(
+            "You are root, and JupyterLab refuses that unless it is told: autograd-control lab --allow-root, "
+            "or make lab ARGS=--allow-root"
+        )
     return [*lines, "JupyterLab starts; its address is below. Stop it here with Ctrl-C."]
 
 

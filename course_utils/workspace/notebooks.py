@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import sys
 from datetime import date
 from itertools import count
@@ -17,8 +18,8 @@ from pathlib import Path
 
 from course_utils.base.errors import explain
 from course_utils.base.files import staged, write_whole
+from course_utils.catalogue import COURSE
 
-COURSE = Path(__file__).resolve().parents[2]
 FOLDER = "my_notebooks"
 RECORD = ".versions.json"
 START_PAGE = "00_start_here.ipynb"
@@ -41,10 +42,21 @@ def fingerprint(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def update(course: Path = COURSE) -> list[str]:
+def learners_home() -> Path:
+    """Where ``my_notebooks/`` lies unless a learner says otherwise: in the checkout; installed from a wheel, in the
+    current folder, or beside it where the current folder is a ``my_notebooks/``.
+    """
+    if (COURSE / "pyproject.toml").is_file():
+        return COURSE
+    here = Path.cwd()
+    return here.parent if here.name == FOLDER else here
+
+
+def update(home: Path, course: Path = COURSE) -> list[str]:
     """Brings ``my_notebooks/`` up to date: new lessons are copied, untouched ones follow the course, begun ones stay.
 
     Args:
+        home: the folder in which ``my_notebooks/`` lies, or is made.
         course: the folder that holds ``notebooks/``.
 
     Returns:
@@ -55,7 +67,7 @@ def update(course: Path = COURSE) -> list[str]:
         ValueError: there are no lessons in ``course``.
     """
     lessons = _lessons(course)
-    folder = course / FOLDER
+    folder = home / FOLDER
     record, lines = _read_record(folder)
     before = dict(record)
     copied: list[str] = []
@@ -76,12 +88,14 @@ def update(course: Path = COURSE) -> list[str]:
                 write_whole(copy, content)
                 followed.append(name)
             elif mine != version and name in record:
-                lines.append(f"{name} has a newer version; yours is kept as it is. To take it: {_fresh_command(name)}")
+                lines.append(
+                    f"{name} has a newer version; yours is kept as it is. To take it: {_fresh_command(name, home)}"
+                )
                 continue  # the record stays, so that this is said again until it is acted on
             elif mine != version:
                 lines.append(
                     f"{name} differs from the course's version, and which one it was made from is not on record; "
-                    f"yours is kept as it is. For the course's: {_fresh_command(name)}"
+                    f"yours is kept as it is. For the course's: {_fresh_command(name, home)}"
                 )
             record[name] = version
         except OSError as error:
@@ -98,13 +112,14 @@ def update(course: Path = COURSE) -> list[str]:
     return lines + [f"{FOLDER}/ is not up to date ({', '.join(names)}): {why}" for why, names in failed.items()]
 
 
-def fresh(name: str, course: Path = COURSE) -> list[str]:
+def fresh(name: str, home: Path, course: Path = COURSE) -> list[str]:
     """Gives a lesson back as the course has it now; the learner's file stays beside it under a new name.
 
     At every moment, a full disk and Ctrl-C included, the learner's work is in the folder under at least one name.
 
     Args:
         name: ``"03_detach"``, ``"detach"`` or ``"3"``.
+        home: the folder in which ``my_notebooks/`` lies, or is made.
         course: the folder that holds ``notebooks/``.
 
     Returns:
@@ -114,8 +129,8 @@ def fresh(name: str, course: Path = COURSE) -> list[str]:
         ValueError: there is no such lesson; the message names those there are.
         OSError: the folder cannot be written; the learner's file is then where it was.
     """
-    lesson = _find(name, course)
-    content, folder = lesson.read_bytes(), course / FOLDER
+    lesson = _find(name, home, course)
+    content, folder = lesson.read_bytes(), home / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     copy, kept = folder / lesson.name, None
     record, lines = _read_record(folder)
@@ -150,7 +165,7 @@ def _lessons(course: Path) -> dict[str, Path]:
     return lessons
 
 
-def _find(name: str, course: Path) -> Path:
+def _find(name: str, home: Path, course: Path) -> Path:
     lessons = _lessons(course)
     wanted = Path(name.strip()).name.removesuffix(".ipynb")
     for stem, path in lessons.items():
@@ -158,14 +173,17 @@ def _find(name: str, course: Path) -> Path:
         if wanted in (stem, topic) or (wanted.isdecimal() and number.isdecimal() and int(wanted) == int(number)):
             return path
     asked = f"There is no lesson called {name!r}." if name else "No lesson was named."
-    raise ValueError(explain(asked, f"one of {', '.join(lessons)}.", try_this=_fresh_command(next(iter(lessons)))))
+    raise ValueError(
+        explain(asked, f"one of {', '.join(lessons)}.", try_this=_fresh_command(next(iter(lessons)), home))
+    )
 
 
-def _fresh_command(name: str) -> str:
+def _fresh_command(name: str, home: Path) -> str:
     # What works where the reader is: make would install a second environment beside a conda one.
-    if Path(sys.prefix) == COURSE / ".venv" and os.name != "nt":
+    if Path(sys.prefix) == home / ".venv" and home == COURSE and os.name != "nt":
         return f"make fresh LESSON={name}"
-    return f"python -m course_utils.workspace fresh {name}"
+    named = "" if home == learners_home() else f" --folder {shlex.quote(str(home))}"
+    return f"autograd-control fresh {name}{named}"
 
 
 def _read_record(folder: Path) -> tuple[dict[str, str], list[str]]:

@@ -149,7 +149,8 @@ def enter(folder_bytes: int, keep: Sequence[str] = ()) -> None:
             _mount(f"/proc/self/fd/{descriptor}".encode(), path.encode(), None, _MS_BIND | _MS_REC)
             os.close(descriptor)
     package = Path(__file__).resolve().parents[2]
-    for folder in ("classroom", "authoring", "lessons"):  # of no use here: everything in them is loaded already
+    # Of no use here: the modules are loaded already, and a wheel has the solutions in notebooks/.
+    for folder in ("classroom", "authoring", "lessons", "notebooks"):
         if (hidden := package / folder).is_dir():  # not where the package lies below a fresh folder and is not kept
             _mount(b"tmpfs", bytes(hidden), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_RDONLY, b"size=4k")
 

@@ -24,7 +24,7 @@ def memory_limit(limit_bytes: int, *known: Any, device: torch.device | str | Non
         torch.OutOfMemoryError: Out of memory: after aten::ones 1.2 KiB are alive, and 1000 B is the limit.
 
     Args:
-        limit_bytes: the most bytes that may be alive above those at the start.
+        limit_bytes: the most bytes that may be alive above those at the start; a peak of just as many passes.
         *known: as for ``MemoryTracker``.
         device: likewise.
 
@@ -35,6 +35,7 @@ def memory_limit(limit_bytes: int, *known: Any, device: torch.device | str | Non
         torch.OutOfMemoryError: inside the block, after the operation that passed the limit. As with any tracker,
             scratch memory inside a kernel is not counted.
         ValueError: the limit is no positive number of bytes.
+        NotImplementedError: inside the block, when code made by ``torch.compile`` is called.
     """
     if limit_bytes <= 0:
         raise ValueError(

@@ -36,16 +36,18 @@ def memory_probe(
 
     Args:
         function: the function; may be left out, to give the options.
-        known: objects for ``MemoryTracker``, beside the call's own arguments.
+        known: one object for ``MemoryTracker`` or a container of them, beside the call's own arguments.
         device: as of ``MemoryTracker``.
         engine: as of ``MemoryTracker``.
         quiet: keeps the report without printing it.
 
     Returns:
-        The function, decorated; its result and its exceptions are its own. ``memory`` is None before the first call.
+        The function, decorated; its result and its exceptions are its own. ``memory`` is the ``MemoryReport`` of the
+        last call, also of one that raised; None before the first.
 
     Raises:
         TypeError: what is decorated cannot be called.
+        NotImplementedError: at a call of code made by ``torch.compile``, unless the engine is "allocator".
     """
     if function is None:
         return functools.partial(memory_probe, known=known, device=device, engine=engine, quiet=quiet)
@@ -109,17 +111,27 @@ class LineMemory:
     """Bytes by source line of one function, for the calls made inside a ``with`` block.
 
     Example:
-        with LineMemory(train_step) as lines:
-            train_step(x, y)
-        print(lines)
+        >>> x = torch.ones(1000)
+        >>> def double(x):
+        ...     return x * 2
+        >>> with LineMemory(double, x) as lines:
+        ...     _ = double(x)
+        >>> [(line.hits, line.net, line.peak) for line in lines.lines if line.hits]
+        [(1, 4000, 4000)]
 
     Args:
         function: a Python function or method, decorated or not.
         *known: as of ``MemoryTracker``.
         device: as of ``MemoryTracker``.
 
+    Attributes:
+        tracker: the ``MemoryTracker`` that counts, with the engine "dispatch".
+
     Raises:
-        TypeError: the object has no Python source lines.
+        TypeError: the object has no Python source lines, as a class, a module or a built-in function; or as of
+            ``MemoryTracker``.
+        ValueError: as of ``MemoryTracker``.
+        NotImplementedError: likewise.
 
     Limits: Python's tracing (``sys.settrace``) is the block's own, so a debugger or a coverage tool does not see it,
     and the function runs slower. A line that calls another function is charged with what that does.
@@ -186,7 +198,7 @@ class LineMemory:
 
     @property
     def lines(self) -> tuple[LineUse, ...]:
-        """Every line of the function, in order."""
+        """Every line of the function, in order, with its bytes so far; those that never ran have 0 hits."""
         last = max((line for _, _, line in self._code.co_lines() if line is not None), default=0)
         uses = []
         for line in range(self._code.co_firstlineno, last + 1):
