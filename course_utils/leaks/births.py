@@ -4,6 +4,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import torch
@@ -60,6 +61,7 @@ class Kept:
         lost: (call of the birth, bytes) of what died since the last call began, but not in a backward pass.
         given_back: for each time that most was given back, the number of calls whose storages were alive together
             before, and whether a backward pass freed them.
+        looked_at: bytes by the call that made them, when their holders were last found.
         next_search: the number of calls with living storages at which it is time to look for the holder.
     """
 
@@ -70,10 +72,11 @@ class Kept:
         self.total = 0
         self.history: list[tuple[int, int]] = []
         self.lost: list[tuple[int, int]] = []
-        self.peak = self.peak_calls = 0
+        self.peak_calls = 0
         self.given_back: list[tuple[int, bool]] = []
         self.next_search = 6
         self.freed_by_backward = False
+        self.looked_at: dict[int, int] = {}
 
     def add(self, birth: Birth) -> None:
         """Counts a storage that has become old."""
@@ -135,10 +138,14 @@ class Births:
         compiled: compiled code ran.
         joined: bytes of what a line joined by ``torch.cat``, floating-point tensors alone, by line and call.
         callers: names of the functions that were running when a call began, once something has been joined.
+        after_backward: called as the first operation after a backward pass makes something; None where calls tell when
+            a round begins.
     """
 
     def __init__(self, every: int = 1) -> None:
         self.every = every
+        self.after_backward: Callable[[], None] | None = None
+        self._backward_ran = False
         self.call = 0
         self.trained = bytearray(1)
         self.sampled = bytearray(b"\1")
@@ -178,6 +185,12 @@ class Births:
             birth.kept = False
             birth.in_backward = graph_task() >= 0
             live[key] = birth
+            if birth.in_backward:
+                self._backward_ran = True
+            elif self._backward_ran:
+                self._backward_ran = False
+                if self.after_backward is not None:
+                    self.after_backward()
             # Met, and made elsewhere: by another thread or a loader, perhaps all at once. What compiled code made has a
             # history, or is met after such code ran.
             made_here = op is not OLD or self.compiled or tensor.grad_fn is not None
@@ -220,9 +233,11 @@ class Births:
 
     def stop(self) -> None:
         """Ends watching, in the thread that began it. What has been counted stays; deaths go on being counted."""
-        if self._on:
+        if self._on and self._mode.is_on_stack():
             self._mode.__exit__(None, None, None)
             self._on = False
+        elif self._on:  # asked from inside of an operation; it is taken away when the watch is left
+            self._mode.pause()
 
     def next_call(self, args: tuple = ()) -> None:
         """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on.
@@ -284,11 +299,23 @@ class _BirthWatch(OperationWatch):
         super().__init__(handle)
         self._births = weakref.ref(births)
 
+    def is_on_stack(self) -> bool:
+        """Whether PyTorch would call it now; while it is handling an operation it is not."""
+        return any(mode is self for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+
+    def pause(self) -> None:
+        """Lets operations pass from now on."""
+        vars(self)["__torch_dispatch__"] = MethodType(_pass, self)
+
     def ignore_compile_internals(self) -> bool:  # type: ignore[override]  # an instance is what is asked
         births = self._births()
         if births is not None:
             births.compiled = True
         return True
+
+
+def _pass(mode: OperationWatch, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+    return func(*args, **(kwargs or {}))
 
 
 def _forget(live: dict[int, Any]) -> Callable[[Birth], None]:

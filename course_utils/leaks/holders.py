@@ -1,10 +1,9 @@
 """What a way to a storage says about who keeps it (``Holder``, ``holder_of``)."""
 
-import sys
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import _lru_cache_wrapper
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -12,13 +11,17 @@ import torch
 from course_utils.base.text import dtype_name
 from course_utils.graph.references import is_node
 from course_utils.graph.report import operation_name
-from course_utils.leaks.search import Edge, Path
-from course_utils.leaks.user_code import is_user_file
+from course_utils.leaks.search import Path
+from course_utils.leaks.steps import Edge, is_users_class
 
 CACHE_OF = "the cache of "
 
 _MANY = 4
 """A container with fewer things in it is part of a name: ``state["loss"]``."""
+
+_UNSPOKEN = ("__self__", "__dict__", "__traceback__")
+_WRAPS = ("queue", "weakref", "asyncio.queues", "multiprocessing.queues")
+"""Modules of containers that keep what they contain in an attribute of their own."""
 
 _HOOKS = {
     "_forward_hooks": "a forward hook",
@@ -34,7 +37,7 @@ class Holder:
 
     Attributes:
         name: as one would write it: ``total``, ``self.history["loss"]``; "" where the search found nobody.
-        kind: "variable", "container", "building" (a comprehension is at it), "chain" (of objects, each of which leads
+        kind: "variable", "container", "building" (it has no name yet), "chain" (of objects, each of which leads
             to the next), "cycle" (only the garbage collector frees it), or "nobody".
         where: the function whose variable it is, the class whose attribute it is, or the module.
         file: the file in which to look for the line that keeps.
@@ -83,6 +86,7 @@ class Link:
         direct: the tensor is an item of the container, or what the variable refers to.
         error: an exception's traceback is part of the way.
         history: what the holder has in its hands has a history, even if backward has freed what that had saved.
+        inside: where it lies in each thing in the container: ``.log_prob``, ``["loss"]``; "" where it is the thing.
     """
 
     holder: Holder
@@ -93,6 +97,7 @@ class Link:
     direct: bool = False
     error: bool = False
     history: bool = False
+    inside: str = ""
 
 
 def link_of(path: Path) -> Link:
@@ -107,13 +112,18 @@ def link_of(path: Path) -> Link:
     tensor = f"{dtype_name(last.dtype)}{list(last.shape)}" if isinstance(last, torch.Tensor) else ""
     held = path.things[first]
     scalar = isinstance(held, torch.Tensor) and held.numel() == 1
-    holder = _holder(path, first)
-    inside = path.edges[first - 1].kind == "item" if first else True
-    between = [type(thing) for thing in path.things[1:first]]
-    direct = inside and not any(kind is tuple for kind in between[-1:])
-    error = any(kind is TracebackType for kind in between)
-    history = isinstance(held, torch.Tensor) and held.grad_fn is not None
-    return Link(holder, graph, saved, tensor, scalar, direct, error, history)
+    keeper = _keeper(path, first)
+    return Link(
+        _holder(path, first, keeper),
+        graph,
+        saved,
+        tensor,
+        scalar,
+        direct=keeper is None or first == keeper + 1,
+        error=any(type(thing) is TracebackType for thing in path.things[1:first]),
+        history=isinstance(held, torch.Tensor) and held.grad_fn is not None,
+        inside="" if keeper is None else _inside(path, keeper + 1, first),
+    )
 
 
 def _begins_graph(path: Path, at: int) -> bool:
@@ -125,13 +135,23 @@ def _begins_graph(path: Path, at: int) -> bool:
     return all(edge.kind != "attribute" or edge.name in ("grad", "_base") for edge in onwards)
 
 
-def _holder(path: Path, first: int) -> Holder:
-    root = path.root
-    if root.kind == "cycle":
-        return Holder(root.name, "cycle", root.where, root.file, ("attribute", root.name.removeprefix("ctx.")))
+def _keeper(path: Path, first: int) -> int | None:
+    """The place of the container on the way that is large enough to be what grows."""
     sizes = [(_size(path.things[i]), -i) for i in range(first)]
     many, at = max(sizes, default=(0, 0))
-    keeper = -at if many >= _MANY else None
+    return -at if many >= _MANY else None
+
+
+def _holder(path: Path, first: int, keeper: int | None) -> Holder:
+    root = path.root
+    if root.kind == "cycle":
+        return Holder(root.name, "cycle", root.where, root.file, ("attribute", root.name.rpartition(".")[2]))
+    if root.kind == "building":
+        container = type(root.value).__name__
+        return Holder(
+            root.name, "building", root.where, root.file, container=container, count=len(root.value), scope="local",
+            first_line=root.line,
+        )  # fmt: skip
     named = _Namer(root)
     stop = first if keeper is None else keeper
     chain = _chain(path, stop)
@@ -146,8 +166,28 @@ def _holder(path: Path, first: int) -> Holder:
         return holder
     container = path.things[keeper]
     return replace(
-        holder, kind="container", container=_kind_name(container), count=many, limit=_limit(container, path, keeper)
+        holder,
+        kind="container",
+        container=named.wrapped or type(container).__name__,
+        count=_size(container),
+        limit=_limit(container, path, keeper),
     )
+
+
+def _inside(path: Path, start: int, stop: int) -> str:
+    """Where something lies in a thing, as one would write it; of a function, or of a traceback, its variable."""
+    text = ""
+    for edge, thing in zip(path.edges[start:stop], path.things[start:stop], strict=False):
+        if edge.kind == "variable":
+            text = f"`{edge.name}`, in the closure of `{thing.__qualname__}`"
+        elif edge.kind == "local" and isinstance(thing, FrameType):
+            text = f"`{edge.name}`, a variable of `{thing.f_code.co_qualname}`"
+        elif edge.kind == "attribute" and edge.name not in _UNSPOKEN:
+            text += f".{edge.name}"
+        elif edge.kind == "item":
+            field = getattr(thing, "_fields", None)
+            text += f".{field[edge.name]}" if field else f"[{edge.name!r}]" if isinstance(edge.name, (str, int)) else ""
+    return text.replace("'", '"')
 
 
 def _chain(path: Path, stop: int) -> int | None:
@@ -172,12 +212,7 @@ def _chain(path: Path, stop: int) -> int | None:
 def _size(thing: Any) -> int:
     if isinstance(thing, (list, tuple, dict, set, frozenset, deque)):
         return len(thing)
-    return 0
-
-
-def _kind_name(container: Any) -> str:
-    kind = type(container)
-    return kind.__name__
+    return thing.size if type(thing).__name__ == "ndarray" else 0
 
 
 def _limit(container: Any, path: Path, at: int) -> int | None:
@@ -197,12 +232,13 @@ class _Namer:
         self.scope, self.where, self.file, self.line = root.kind, root.where, root.file, root.line
         self.tail, self.before_tail = ("name", root.name), ("", "")
         self.hook = ""
+        self.wrapped = ""
         self._member = False
         self._modules: list[str] = []
 
     def step(self, edge: Edge, thing: Any, inner: Any) -> None:
         """Adds a step from a thing to one inside it."""
-        before = self.tail
+        before, self.wrapped = self.tail, ""
         self._step(edge, thing, inner)
         if self.tail != before:
             self.before_tail = before
@@ -229,10 +265,13 @@ class _Namer:
         if name in ("_modules", "_buffers", "_parameters") and isinstance(thing, torch.nn.Module):
             self._member = True
             return
-        if name in ("__self__", "__dict__", "__traceback__"):
+        if name in _UNSPOKEN:
+            return
+        if type(thing).__module__ in _WRAPS:
+            self.wrapped = type(thing).__name__
             return
         self._modules.clear()
-        owner = "self" if _is_users_object(thing) else self.name
+        owner = "self" if not isinstance(thing, type) and is_users_class(type(thing)) else self.name
         self.name = f"{owner}.{name}"
         self.tail = ("attribute", name)
         self.scope = "attribute"
@@ -267,13 +306,3 @@ class _Namer:
             first_line=self.line,
             before_tail=self.before_tail,
         )
-
-
-def _is_users_object(thing: Any) -> bool:
-    if isinstance(thing, type):
-        return False
-    module = sys.modules.get(type(thing).__module__)
-    if type(thing).__module__ == "__main__":
-        return True
-    file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_user_file(file)
