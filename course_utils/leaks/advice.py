@@ -132,9 +132,10 @@ def _keep_less(found: Finding) -> str:
             " tensor is another key."
         )
     if found.holder.kind == "container":
+        bounded = {"list": ": `collections.deque(maxlen=...)` in place of the list", "Queue": ": `Queue(maxsize=...)`"}
         return (
-            "Keep what you need of each, such as a number, or let old ones go:"
-            f" `collections.deque(maxlen=...)` in place of the {found.holder.container}."
+            "Keep what you need of each, such as a number, or let old ones go"
+            f"{bounded.get(found.holder.container, '')}."
         )
     return "Keep what you need of it, or let the old one go."
 
