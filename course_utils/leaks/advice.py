@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,9 @@ def _in_a_hook(found: Finding) -> bool:
     if function is None:
         return False
     names = [argument.arg for argument in function.args.args if argument.arg != "self"]
-    return len(names) == 3 and names[0] in ("module", "m", "mod", "layer", "_module", "_", "net", "self_")
+    if len(names) != 3 or names[0] not in ("module", "m", "mod", "layer", "_module", "_", "net", "self_"):
+        return False
+    return names[2].lstrip("_").startswith(("o", "res", "y")) or names[2] == "_"
 
 
 def _function_at(found: Finding) -> ast.FunctionDef | None:
@@ -144,6 +147,10 @@ def _cut(found: Finding) -> str:
     inside = " and ".join(text if text.startswith("`") else f"`{text}` of each" for text in found.inside)
     if found.scalar:
         return f"Keep the number of {inside}: `.item()`" if inside else "Keep the number: `.item()`"
+    several = re.fullmatch(r"(.*)\[\d+\]", found.holder.name)
+    if found.holder.kind == "variable" and several:
+        name = several[1]
+        return f"Cut the history between calls: `{name} = tuple(part.detach() for part in {name})`"
     if found.holder.kind == "variable":
         return f"Cut the history between calls: `{found.holder.name} = {found.holder.name}.detach()`"
     what = inside or "it"

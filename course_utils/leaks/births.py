@@ -158,6 +158,7 @@ class Births:
         self._add, meet, size = self._writers()
         self._mode = _BirthWatch(handler(self._add, meet, size, self._live), self)
         self._on = False
+        self._given = 0
 
     def _writers(self) -> tuple[Callable, Callable, Callable]:
         live, windows, trained, joined = self._live, self._windows, self.trained, self.joined
@@ -257,16 +258,23 @@ class Births:
                     self._kept_by(birth).add(birth)
         for kept in list(self.kept.values()):
             kept.note(self.call)
-        self._windows.append((self.call, self._made_for(args)))
+        batch = self._made_for(args)
+        self._windows.append((self.call, batch))
+        self._given = len(batch)
         if self.joined:
             self.callers.update(functions_running(sys._getframe(1)))
 
     def _made_for(self, args: tuple) -> list[Birth]:
-        """Takes the call's own batch, and what was made after it, out of the last call's births."""
+        """Takes the call's own batch, and what was made after it, out of the last call's births.
+
+        Batches that were made several at once belong to the first call after; those made before any call, to none.
+        """
         window = self._windows[-1][1] if self._windows else []
         given = {id(storage) for arg in args if type(arg) is torch.Tensor for storage in storages_of(arg)}
-        first = next((place for place, birth in enumerate(window) if birth.key in given and birth() is not None), None)
-        if first is None or any(birth.in_backward for birth in window[first:]):
+        first = next(
+            (place for place in range(self._given, len(window)) if window[place].key in given and window[place]()), None
+        )
+        if first is None or self.call == 1 or any(birth.in_backward for birth in window[first:]):
             return []
         batch = window[first:]
         del window[first:]

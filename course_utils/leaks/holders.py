@@ -66,7 +66,9 @@ class Holder:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Two ways with the same key lead to the same holder."""
+        """Two ways with the same key lead to the same holder; a chain has two ends."""
+        if self.kind == "chain":
+            return (self.kind, self.container, self.file)
         return (self.kind, self.name, self.where, self.file)
 
 
@@ -212,7 +214,7 @@ def _chain(path: Path, stop: int) -> int | None:
 def _size(thing: Any) -> int:
     if isinstance(thing, (list, tuple, dict, set, frozenset, deque)):
         return len(thing)
-    return thing.size if type(thing).__name__ == "ndarray" else 0
+    return thing.size if type(thing).__name__ == "ndarray" and thing.dtype.hasobject else 0
 
 
 def _limit(container: Any, path: Path, at: int) -> int | None:

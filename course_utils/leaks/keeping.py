@@ -14,7 +14,7 @@ from course_utils.leaks.user_code import Site, is_user_file
 
 _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
-    "put_nowait", "register_buffer", "__setitem__", "set",
+    "put_nowait", "register_buffer", "__setitem__", "set", "add_param_group",
 }  # fmt: skip
 _ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right"}
 

@@ -7,6 +7,7 @@ import functools
 import gc
 import inspect
 import sys
+import threading
 import types
 import weakref
 from collections import OrderedDict, deque
@@ -31,7 +32,7 @@ _GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorTyp
 _NEAR = (
     dict, *_SEQUENCES, *_GENERATORS, type, types.FunctionType, types.MethodType, types.FrameType, types.TracebackType,
     functools.partial, functools._lru_cache_wrapper, contextvars.ContextVar, BaseException, torch.nn.Module,
-    torch.optim.Optimizer,
+    threading.local,
 )  # fmt: skip
 
 _HELD_BY_FRAME = 3  # references to a frame's dictionary of variables: the frame's, ours, and the argument of the count
@@ -147,7 +148,7 @@ def _of_array(array: Any) -> Iterator[tuple[Edge, Any]]:
 
 def _attributes(thing: Any) -> Iterator[tuple[Edge, Any]]:
     try:
-        own = object.__getattribute__(thing, "__dict__")
+        own = thing.__dict__ if isinstance(thing, threading.local) else object.__getattribute__(thing, "__dict__")
     except AttributeError:
         own = None
     for name, value in list(own.items()) if isinstance(own, dict) else ():
