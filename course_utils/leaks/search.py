@@ -24,7 +24,8 @@ _LOOKS = 32
 @functools.cache
 def _own_kinds() -> frozenset[type]:
     """Classes of this room: a search does not go through what was counted."""
-    from course_utils.leaks.births import Birth, Births, Kept
+    from course_utils.leaks.births import Births
+    from course_utils.leaks.kept import Birth, Kept
 
     return frozenset({Birth, Births, Kept, Search})
 

@@ -15,15 +15,17 @@ import torch
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
-from course_utils.leaks.births import Birth, Births, Kept
+from course_utils.leaks.births import Births
 from course_utils.leaks.calls import BACKWARD_PASS, Calls
 from course_utils.leaks.carriers import Carriers
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.holders import NOBODY, Link, link_of
+from course_utils.leaks.holders import NOBODY, Link
+from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.report import build_report
 from course_utils.leaks.roots import other_roots, roots_in_heap, users_roots
 from course_utils.leaks.search import Root, Search
 from course_utils.leaks.unnamed import roots_behind
+from course_utils.leaks.ways import link_of
 
 _LOG = logging.getLogger(__name__)
 
