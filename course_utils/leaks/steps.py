@@ -148,7 +148,7 @@ def _of_array(array: Any) -> Iterator[tuple[Edge, Any]]:
 
 def _attributes(thing: Any) -> Iterator[tuple[Edge, Any]]:
     try:
-        own = thing.__dict__ if isinstance(thing, threading.local) else object.__getattribute__(thing, "__dict__")
+        own = thing.__dict__ if issubclass(type(thing), threading.local) else object.__getattribute__(thing, "__dict__")
     except AttributeError:
         own = None
     for name, value in list(own.items()) if isinstance(own, dict) else ():

@@ -167,25 +167,26 @@ class watch_growth:
 
     def _look(self, traceback: TracebackType | None, seconds: float, call_begins: bool = False) -> None:
         """Looks for the holders of some of what every line has left behind."""
-        chosen: dict[int, tuple[Kept, list[Birth]]] = {}
-        for number, kept in enumerate(self._births.kept.values()):
+        chosen: list[tuple[Kept, list[Birth], dict[int, int]]] = []
+        for kept in self._births.kept.values():
             if len(kept.alive) >= 3:
-                chosen[number] = kept, _sample(kept)
+                chosen.append((kept, _sample(kept), dict(kept.alive)))
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
-        wanted = {birth.key: birth for _, births in chosen.values() for birth in births if birth() is not None}
+        wanted = {birth.key: birth for _, births, _ in chosen for birth in births if birth() is not None}
         looking = _search(wanted, traceback, seconds)
         ways = {key: (path, link_of(path)) for key, path in looking.found.items()}
         found = {key: link for key, (_, link) in ways.items()}
         found |= {key: replace(found[key], holder=holder) for key, holder in self._carriers.correct(ways).items()}
         if call_begins:
             self._carriers.note(looking)
-        for kept, births in chosen.values():
-            living = [birth for birth in births if birth.key in wanted]
+        for kept, births, alive in chosen:
+            # Without what the collector has freed meanwhile.
+            living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
             links = [(birth.nbytes, found.get(birth.key, Link(NOBODY, False))) for birth in living]
             known = self._links.get(id(kept))
             if links and (known is None or any(link.holder is not NOBODY for _, link in links)):
                 self._links[id(kept)] = links
-                kept.looked_at = dict(kept.alive)
+                kept.looked_at = alive
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)

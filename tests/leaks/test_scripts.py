@@ -12,8 +12,7 @@ import pytest
 from tests.leaks.allocator import bytes_per_call
 from tests.leaks.drive import SCRIPTS, watched
 
-# For the night: in a process that has run thousands of other tests, a search of all its objects runs out of time.
-pytestmark = [pytest.mark.nightly, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 INNOCENT = sorted(path for path in SCRIPTS.glob("ok_*.py"))
 LEAKING = sorted(path for path in SCRIPTS.glob("*.py") if path not in INNOCENT)
@@ -55,7 +54,7 @@ def test_what_only_looks_like_a_leak_is_none(path):
     assert report.verdict in ("steady", "bounded")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", LEAKING, ids=lambda path: path.stem)
 def test_bytes_a_call_are_those_of_the_allocator(path):
     report = watched(path)
