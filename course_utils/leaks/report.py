@@ -1,5 +1,6 @@
 """Makes a report of what was counted (``build_report``)."""
 
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -95,15 +96,17 @@ _LOG = "a log of single numbers"
 def _in_cycles(kept: Kept, births: Births, training: bool, links: Sequence[tuple[int, Link]]) -> Growth | None:
     """What piles up in cycles until Python's collector happens to run; None where cycles do not keep it.
 
-    Whether there is much or nothing at the end is chance, so what there was when it was looked at counts.
+    Whether there is much or nothing at the end is chance, so what there was when it was looked at counts, of the calls
+    that the collector had taken nothing from: it takes a part of one at times.
     """
     if not links or any(link.holder.kind != "cycle" for _, link in links):
         return None
     values = {call: nbytes for call, nbytes in kept.looked_at.items() if births.trained[call] == training}
     if len(values) < LEAST_CALLS:
         return None
+    whole = statistics.median(values.values())
     repeated = max((calls_alive for calls_alive, _ in kept.given_back), default=0)
-    return Growth("growing", dict(sorted(values.items())), repeated)
+    return Growth("growing", {call: values[call] for call in sorted(values) if values[call] >= whole}, repeated)
 
 
 def _why_no_leak(growth: Growth, links: Sequence[tuple[int, Link]], training: bool) -> str:
