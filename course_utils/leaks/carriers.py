@@ -36,12 +36,13 @@ class Carriers:
         instead: dict[tuple[str, ...], Holder] = {}
         for path, link in links.values():
             if link.holder.kind == "variable":
-                carrier = self._on(path)
+                carrier = self.on(path)
                 if carrier is not None:
                     instead[link.holder.key] = carrier
         return {key: instead[link.holder.key] for key, (_, link) in links.items() if link.holder.key in instead}
 
-    def _on(self, path: Path) -> Holder | None:
+    def on(self, path: Path) -> Holder | None:
+        """The variable that carries over what a way leads through; None where none is known."""
         for thing in path.things:
             if is_node(thing) and (holder := self._held.get(_name(thing))) is not None:
                 return holder

@@ -40,6 +40,7 @@ class Finding:
         scalar: the holder has tensors of one element in its hands.
         direct: the tensors are themselves in the holder, not inside of what is in it.
         inside: where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``.
+        also: others who would keep them if the holder did not, and their lines.
         error: exceptions keep them, by their tracebacks.
         history: the holder's tensors have a history, even if backward has freed what that had saved.
         given_back: it was given back when a loop ended, and grew anew.
@@ -56,6 +57,7 @@ class Finding:
     scalar: bool
     direct: bool = False
     inside: tuple[str, ...] = ()
+    also: tuple[tuple[Holder, Site | None], ...] = ()
     error: bool = False
     history: bool = False
     given_back: bool = False

@@ -63,6 +63,7 @@ class Link:
         error: an exception's traceback is part of the way.
         history: what the holder has in its hands has a history, even if backward has freed what that had saved.
         inside: where it lies in each thing in the container: ``.log_prob``, ``["loss"]``; "" where it is the thing.
+        also: others who would keep it if this holder did not.
     """
 
     holder: Holder
@@ -74,3 +75,4 @@ class Link:
     error: bool = False
     history: bool = False
     inside: str = ""
+    also: tuple[Holder, ...] = ()

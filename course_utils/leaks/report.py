@@ -164,6 +164,7 @@ def _finding(parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]]
     insides = Counter(link.inside for link in every_link if link.inside and not link.holder.name.startswith(CACHE_OF))
     holder = max((link.holder for link in every_link), key=lambda one: one.count)
     line = keeping_line(holder)
+    also = {other.key: other for link in every_link for other in link.also if other.key != holder.key}
     return Finding(
         holder=replace(holder, name=as_written(holder, line)),
         line=line,
@@ -174,6 +175,7 @@ def _finding(parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]]
         training=training,
         scalar=all(link.scalar for link in every_link),
         direct=all(link.direct for link in every_link),
+        also=tuple((other, keeping_line(other)) for other in also.values()),
         inside=tuple(sorted(text for text, _ in insides.most_common(3))),
         error=any(link.error for link in every_link),
         history=any(link.history for link in every_link),

@@ -63,16 +63,17 @@ class Search:
 
     Args:
         targets: storages looked for, by ``id``.
+        barred: things that no way may lead through, by ``id``.
 
     Attributes:
         found: the way to each storage that was found.
         missing: the others.
     """
 
-    def __init__(self, targets: Iterable[int]) -> None:
+    def __init__(self, targets: Iterable[int], barred: Iterable[int] = ()) -> None:
         self.found: dict[int, Path] = {}
         self.missing = set(targets)
-        self._skip = {id(self.missing), id(self.found), id(self)}
+        self._skip = {id(self.missing), id(self.found), id(self), *barred}
         self._seen: set[int] = set()
         # Every thing is kept until the end: an id stands for it in _seen, and nodes are made as they are looked at.
         self._things: list[Any] = []

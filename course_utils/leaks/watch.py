@@ -19,18 +19,21 @@ from course_utils.leaks.births import Births
 from course_utils.leaks.calls import BACKWARD_PASS, Calls
 from course_utils.leaks.carriers import Carriers
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.holders import NOBODY, Link
+from course_utils.leaks.holders import NOBODY, Holder, Link
 from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.report import build_report
 from course_utils.leaks.roots import other_roots, roots_in_heap, users_roots
-from course_utils.leaks.search import Root, Search
+from course_utils.leaks.search import Path, Root, Search
 from course_utils.leaks.unnamed import roots_behind
-from course_utils.leaks.ways import link_of
+from course_utils.leaks.ways import in_hands, link_of
 
 _LOG = logging.getLogger(__name__)
 
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
+
+Stages = tuple[tuple[Callable[[], Iterable[Root]], float, int], ...]
+"""For each stage of a search: its variables, how long it may take, how many objects of libraries are looked into."""
 
 _FEW = 2_000
 """So many objects of libraries are looked into before less likely holders are."""
@@ -177,16 +180,42 @@ class watch_growth:
         ways = {key: (path, link_of(path)) for key, path in looking.found.items()}
         found = {key: link for key, (_, link) in ways.items()}
         found |= {key: replace(found[key], holder=holder) for key, holder in self._carriers.correct(ways).items()}
+        others = self._others(ways, found, traceback, seconds)
         if call_begins:
             self._carriers.note(looking)
         for kept, births, alive in chosen:
             # Without what the collector has freed meanwhile.
             living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
             links = [(birth.nbytes, found.get(birth.key, Link(NOBODY, False))) for birth in living]
+            calls = {
+                holder: {birth.call for birth in living if others.get(birth.key) == holder}
+                for holder in others.values()
+            }
+            also = tuple(holder for holder, of in calls.items() if len(of) > 1)  # of one call, it may be the last
+            links = [(nbytes, replace(link, also=also)) for nbytes, link in links]
             known = self._links.get(id(kept))
             if links and (known is None or any(link.holder is not NOBODY for _, link in links)):
                 self._links[id(kept)] = links
                 kept.looked_at = alive
+
+    def _others(
+        self,
+        ways: dict[int, tuple[Path, Link]],
+        found: dict[int, Link],
+        traceback: TracebackType | None,
+        seconds: float,
+    ) -> dict[int, Holder]:
+        """Who would keep storages if the holders that were found did not."""
+        looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})
+        _run(looking, ((lambda: users_roots(traceback), seconds / 2, 0),))
+        holders = {}
+        for key, path in looking.found.items():
+            holder: Holder | None = link_of(path).holder
+            if holder is not None and (holder.kind != "container" or holder.limit is not None):
+                holder = self._carriers.on(path)
+            if holder is not None and holder.key != found[key].holder.key:
+                holders[key] = replace(holder, count=0)
+        return holders
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
@@ -198,21 +227,26 @@ class watch_growth:
 
 
 def _sample(kept: Kept) -> list[Birth]:
-    """The storages of a few calls: one of the latest, one in the middle, one of the first."""
+    """The storages of a few calls: a later one, one in the middle, one of the first; the very last still may go."""
     calls = sorted(kept.births)
-    places = {len(calls) - 1, len(calls) // 2, len(calls) // 8}
+    places = {len(calls) * 2 // 3, len(calls) // 2, len(calls) // 8}
     return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]].values())]
 
 
 def _search(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: float) -> Search:
     """Looks for how each storage is kept; what is likely, and quick to look at, first."""
     looking = Search(wanted)
-    stages: tuple[tuple[Callable[[], Iterable[Root]], float, int], ...] = (
+    stages: Stages = (
         (lambda: users_roots(traceback), seconds / 2, _FEW),
         (roots_in_heap, seconds / 4, 0),
         (lambda: roots_behind(looking.missing), seconds / 4, 0),
         (other_roots, seconds / 4, sys.maxsize),
     )
+    _run(looking, stages)
+    return looking
+
+
+def _run(looking: Search, stages: Stages) -> None:
     with probing_alone():
         for roots, share, most_far in stages:
             if not looking.missing:
@@ -221,7 +255,6 @@ def _search(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: 
                 looking.run(roots(), share, most_far)
             except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
                 _LOG.debug("the search for holders ended early: %r", error)
-    return looking
 
 
 def _fork_watch(watch: watch_growth) -> None:

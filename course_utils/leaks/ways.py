@@ -32,7 +32,7 @@ _HOOKS = {
 
 def link_of(path: Path) -> Link:
     """Reads a way from a variable to a storage."""
-    first = next((i for i in range(len(path.things)) if _begins_graph(path, i)), len(path.things) - 1)
+    first = _first(path)
     graph = any(is_node(thing) for thing in path.things)
     saved = ""
     if graph and path.edges and path.edges[-1].kind == "saved":
@@ -54,6 +54,18 @@ def link_of(path: Path) -> Link:
         history=isinstance(held, torch.Tensor) and held.grad_fn is not None,
         inside="" if keeper is None else _inside(path, keeper + 1, first),
     )
+
+
+def in_hands(path: Path) -> int:
+    """The ``id`` of what the holder has: its container, or the tensor that it refers to."""
+    first = _first(path)
+    keeper = _keeper(path, first)
+    return id(path.things[first if keeper is None else keeper])
+
+
+def _first(path: Path) -> int:
+    """The place on a way from which on there are only tensors and graphs."""
+    return next((i for i in range(len(path.things)) if _begins_graph(path, i)), len(path.things) - 1)
 
 
 def _begins_graph(path: Path, at: int) -> bool:

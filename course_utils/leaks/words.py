@@ -103,6 +103,8 @@ def rows(found: Finding) -> list[tuple[str, str]]:
     lines = []
     if found.holder.kind != "nobody":
         lines.append(("kept by", _holder_words(found)))
+    for other, line in found.also:
+        lines.append(("kept too by", f"`{other.name}`" + (f", {line}  {line.source}" if line is not None else "")))
     if found.inside:
         lines.append(("in each", ", ".join(text if text.startswith("`") else f"`{text}`" for text in found.inside)))
     for made in found.made[:_MADE_SHOWN]:

@@ -178,3 +178,19 @@ def test_a_loop_of_gradients_alone_needs_no_marks():
     (found,) = growth.report().findings
     assert found.holder.name == "kept" and found.line.source == "kept.append(loss * 2)"
     assert "Memory from one backward pass to the next" in str(growth.report())
+
+
+def test_a_second_holder_of_the_same_graph_is_named_too():
+    losses, total = [], 0
+    model, recent = torch.nn.Linear(8, 1), []
+    with watch_growth() as growth:
+        for _ in range(40):
+            loss = model(torch.ones(4, 8)).mean()
+            losses.append(loss)
+            total += loss
+            recent = [*recent[-2:], loss]  # no leak: only the last three
+    (found,) = growth.report().findings
+    assert found.holder.name == "losses"
+    ((other, line),) = found.also
+    assert other.name == "total" and line.source == "total += loss"
+    assert "kept too by  `total`, test_watch.py:" in str(growth.report())
