@@ -93,7 +93,9 @@ def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Fun
 
 
 def _users_files() -> list[str]:
-    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    """Files of the user's modules, and the cells of a notebook, the latest first."""
+    modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    files = [*modules, *reversed(list(linecache.cache))]
     return [file for file in dict.fromkeys(files) if isinstance(file, str) and is_user_file(file)]
 
 
