@@ -148,6 +148,8 @@ class watch_growth:
 
     def _begins(self, module: torch.nn.Module, args: tuple) -> None:
         self._births.after_backward = None
+        # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
+        self._births.compiled |= hasattr(module, "_orig_mod")
         self._begins_round(type(module).__name__, args)
 
     def _without_calls(self) -> None:
@@ -156,8 +158,6 @@ class watch_growth:
 
     def _begins_round(self, name: str, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
-            # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
-            self._births.compiled |= hasattr(module, "_orig_mod")
             try:
                 self._tick(name, args)
             except Exception as error:  # a fault of the watch's own is no reason to end somebody's training
