@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -203,7 +203,7 @@ class watch_growth:
             also = tuple(holder for holder, of in calls.items() if len(of) > 1)  # of one call, it may be the last
             links = [(nbytes, replace(link, also=also)) for nbytes, link in links]
             known = self._links.get(id(kept))
-            if links and (known is None or any(link.holder is not NOBODY for _, link in links)):
+            if links and (known is None or any(_says_more(link, known) for _, link in links)):
                 self._links[id(kept)] = links
                 kept.looked_at = alive
 
@@ -233,6 +233,17 @@ class watch_growth:
             note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
             return replace(report, unwatched=(*report.unwatched, note))
         return report
+
+
+def _says_more(link: Link, known: Sequence[tuple[int, Link]]) -> bool:
+    """Whether a holder that was found is worth more than those known from before.
+
+    When the function that had an object is over, a circle may still keep the object. What the object kept while it was
+    in use grew by itself; a circle through ``ctx`` was made anew in each call.
+    """
+    if link.holder.kind == "cycle" and not link.holder.name.startswith("ctx."):
+        return all(before.holder is NOBODY or before.holder.kind == "cycle" for _, before in known)
+    return link.holder is not NOBODY
 
 
 def _sample(kept: Kept) -> list[Birth]:
