@@ -182,19 +182,6 @@ def training_flags(model: nn.Module) -> list[bool]:
     return [module.training for module in model.modules()]
 
 
-class Made(TorchFunctionMode):
-    """A mode to call an answer within: ``tensors`` are those that torch's functions returned meanwhile."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tensors: list[Tensor] = []
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        self.tensors += [result] if isinstance(result, Tensor) else []
-        return result
-
-
 def flag_words(flags: list[bool]) -> str:
     """Training flags in words: ``"train eval"``."""
     return " ".join("train" if flag else "eval" for flag in flags)
@@ -215,15 +202,19 @@ def gradient(result: Tensor, wanted: Tensor, upstream: Tensor | None = None) -> 
 
 
 class Calls(TorchFunctionMode):
-    """A mode to call an answer within: ``names`` are those of torch's functions and methods that were called in it."""
+    """A mode to call an answer within: ``names`` are those of torch's functions and methods that were called in it,
+    ``tensors`` what they returned of that kind."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
+        self.tensors: list[Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.names.append(getattr(func, "__name__", ""))
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        self.tensors += [result] if isinstance(result, Tensor) else []
+        return result
 
 
 # -------------------------------------------------------------------------------------------- what answers are given

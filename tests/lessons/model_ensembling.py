@@ -212,6 +212,35 @@ def predict_list(models, x):
     return list(predict_on_meta(models, x))
 
 
+def predict_by_state_dict_on_meta(models, x):
+    states = [model.state_dict() for model in models]
+    base = copy.deepcopy(models[0]).to("meta")
+    state = {name: torch.stack([row[name] for row in states]) for name in states[0]}
+    return vmap(lambda state: functional_call(base, state, (x,)))(state)
+
+
+def predict_row_by_row(models, x):
+    params, buffers = own_state(models)
+    rows = vmap(stateless(models), (None, None, 0))
+    return vmap(rows, (0, 0, None))(params, buffers, x)
+
+
+def frozen(models):
+    for model in models:
+        model.requires_grad_(False)
+    return models
+
+
+def predict_and_zero_grad(models, x):
+    for model in models:
+        model.zero_grad()
+    return predict_on_meta(models, x)
+
+
+def predict_frozen(models, x):
+    return predict_on_meta(frozen(models), x)
+
+
 # ------------------------------------------------------------------------------------------------- one batch each
 
 
@@ -369,6 +398,28 @@ def each_and_zero_grad(models, xs):
     for model in models:
         model.zero_grad()
     return each_default(models, xs)
+
+
+def each_and_backward(models, xs):
+    result = each_default(models, xs)
+    result.sum().backward(retain_graph=True)
+    return result
+
+
+def each_on_a_frozen_model(models, xs):
+    params, buffers = own_state(models)
+    base = models[0].requires_grad_(False)
+    return vmap(lambda p, b, x: functional_call(base, (p, b), (x,)))(params, buffers, torch.stack(list(xs)))
+
+
+def each_row_by_row(models, xs):
+    params, buffers = own_state(models)
+    return vmap(vmap(stateless(models), (None, None, 0)))(params, buffers, torch.stack(list(xs)))
+
+
+def each_one_at_a_time(models, xs):
+    params, buffers = own_state(models)
+    return vmap(stateless(models), chunk_size=1)(params, buffers, torch.stack(list(xs)))
 
 
 # --------------------------------------------------------------------------------------------- per-sample gradients
@@ -572,6 +623,36 @@ def samples_without_buffers(model, loss_fn, x, y):
         return loss_fn(functional_call(base, params, (x[None],)), y[None])
 
     return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
+
+
+def samples_by_state_dict(model, loss_fn, x, y):
+    def loss(state, x, y):
+        return loss_fn(functional_call(model, state, (x[None],)), y[None])
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(dict(model.state_dict()), x, y)
+
+
+def samples_and_zero_grad(model, loss_fn, x, y):
+    model.zero_grad()
+    return samples_by_grad(model, loss_fn, x, y)
+
+
+def samples_of_a_frozen_model(model, loss_fn, x, y):
+    return samples_by_grad(model.requires_grad_(False), loss_fn, x, y)
+
+
+def samples_one_at_a_time(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x[None],)), y[None])
+
+    return vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=1)(detached(model), x, y)
+
+
+def samples_by_a_gradient_each(model, loss_fn, x, y):
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    losses = [loss_fn(output[None], target[None]) for output, target in zip(model(x), y, strict=True)]
+    rows = [torch.autograd.grad(loss, parameters, retain_graph=True) for loss in losses]
+    return {name: torch.stack(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
 # --------------------------------------------------------------------------------------------------------- training
@@ -938,6 +1019,41 @@ def train_filled(models, x, y, lr, steps):
     return train_functional(models, x, y, lr, steps)
 
 
+def train_with_backward(models, x, y, lr, steps):
+    F.cross_entropy(copy.copy(models[0]).forward(x), y).backward()
+    return train_functional(models, x, y, lr, steps)
+
+
+def train_frozen(models, x, y, lr, steps):
+    return train_functional(frozen(models), x, y, lr, steps)
+
+
+def train_row_by_row(models, x, y, lr, steps):
+    base = copy.deepcopy(models[0])
+
+    def loss(params, buffers, x, y):
+        rows = vmap(lambda row: functional_call(base, (params, buffers), (row,)))(x)
+        return F.cross_entropy(rows, y)
+
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    step = vmap(grad(loss), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        gradients = step(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_one_at_a_time(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    step = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None), chunk_size=1)
+    for _ in range(steps):
+        gradients = step(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
 RIGHT = [
     Right("ensemble_predict", "on the meta device", predict_on_meta),
     Right("ensemble_predict", "called on the first model itself", predict_on_the_first),
@@ -952,6 +1068,7 @@ RIGHT = [
     Right("per_sample_gradients", "vmap of grad", samples_by_grad),
     Right("per_sample_gradients", "a dimension in front", samples_with_a_dimension_in_front),
     Right("per_sample_gradients", "jacrev", samples_by_jacrev),
+    Right("per_sample_gradients", "one forward, a gradient for each loss", samples_by_a_gradient_each),
     Right("per_sample_gradients", "is_grads_batched", samples_by_batched_backward),
     Right("per_sample_gradients", "parameters expanded", samples_by_expanded_parameters),
     Right("per_sample_gradients", "vjp", samples_by_vjp),
@@ -967,7 +1084,11 @@ P, E, G, T = "ensemble_predict", "ensemble_predict_each", "per_sample_gradients"
 WRONG = [
     Wrong(P, "loop", predict_loop),
     Wrong(P, "loop", predict_loop_functional, "loop of functional_call"),
-    Wrong(P, "loop", predict_chunks, "in chunks"),
+    Wrong(P, "chunks", predict_chunks),
+    Wrong(P, "state dict", predict_by_state_dict_on_meta, "state_dict, on meta"),
+    Wrong(P, "unbatched", predict_row_by_row),
+    Wrong(P, "flags", predict_frozen),
+    Wrong(P, "cleared", predict_and_zero_grad),
     Wrong(P, "first model", predict_first_model),
     Wrong(P, "first model", predict_repeated, "one prediction repeated"),
     Wrong(P, "averaged", predict_averaged),
@@ -1014,7 +1135,11 @@ WRONG = [
     Wrong(E, "buffers", each_without_buffers),
     Wrong(E, "state dict", each_by_state_dict),
     Wrong(E, "modes", each_in_eval),
-    Wrong(E, "filled", each_and_zero_grad),
+    Wrong(E, "cleared", each_and_zero_grad),
+    Wrong(E, "filled", each_and_backward),
+    Wrong(E, "flags", each_on_a_frozen_model),
+    Wrong(E, "unbatched", each_row_by_row),
+    Wrong(E, "chunks", each_one_at_a_time),
     Wrong(E, "all on all", each_diagonal_of_rows, "all rows, then its own"),
     Wrong(E, "new leaves", each_from_new_leaves),
     Wrong(E, "cut", each_without_history),
@@ -1036,6 +1161,10 @@ WRONG = [
     Wrong(G, "backward inside", samples_autograd_inside, "autograd.grad inside"),
     Wrong(G, "filled", samples_one_backward_each),
     Wrong(G, "modes", samples_in_eval),
+    Wrong(G, "with buffers", samples_by_state_dict),
+    Wrong(G, "cleared", samples_and_zero_grad),
+    Wrong(G, "flags", samples_of_a_frozen_model),
+    Wrong(G, "chunks", samples_one_at_a_time),
     Wrong(G, "buffers", samples_without_buffers),
     Wrong(G, "history", samples_with_history),
     Wrong(G, "moved", samples_and_lose_the_model),
@@ -1076,6 +1205,10 @@ WRONG = [
     Wrong(T, "buffers", train_without_buffers),
     Wrong(T, "train mode", train_in_train_mode),
     Wrong(T, "modes", train_given_in_train_mode),
-    Wrong(T, "filled", train_filled),
+    Wrong(T, "cleared", train_filled),
+    Wrong(T, "filled", train_with_backward),
+    Wrong(T, "flags", train_frozen),
+    Wrong(T, "unbatched", train_row_by_row),
+    Wrong(T, "chunks", train_one_at_a_time),
     Wrong(T, "moved", train_and_lose_the_first),
 ]

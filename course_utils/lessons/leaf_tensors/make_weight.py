@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import Made, Missed, Trial, exercise, expect, reading, same
+from course_utils.checks.claims import Calls, Missed, Trial, exercise, expect, reading, same
 from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 make_weight = exercise(__file__)
@@ -32,7 +32,7 @@ def _(trial: Trial) -> None:
 
 def _made(trial: Trial, fan_in: int, fan_out: int) -> tuple[Tensor, str, str]:
     """The answer's weight, and what it shows if it is a result, and if it is not flagged."""
-    made = Made()
+    made = Calls()
     weight = trial.tensor(trial.call(fan_in, fan_out, within=made), shape=(fan_out, fan_in))
     of_result = "retained" if weight.retains_grad else "view" if weight._is_view() else "scaled leaf"
     return weight, of_result, "flag lost" if any(tensor.requires_grad for tensor in made.tensors) else "unflagged"

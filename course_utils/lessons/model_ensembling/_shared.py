@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_utils.base.text import describe
-from course_utils.checks.claims import Later, Missed, Trial, expect, first_difference, reading, same
+from course_utils.base.text import describe, message_of
+from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, first_difference, reading, same
 
 Named = Mapping[str, Tensor]
 
@@ -25,13 +25,22 @@ class _Numbers(TorchDispatchMode):
         return result
 
 
+def _is_mapped(x: Tensor) -> bool:
+    """Whether vmap hands this tensor on, with more dimensions than it shows."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        if torch._C._functorch.is_batchedtensor(x):
+            return True
+        x = torch._C._functorch.get_unwrapped(x)
+    return False
+
+
 class _CountedTanh(nn.Module):
     """Stands once in an architecture, so that each of its forward passes is counted, however it is called."""
 
     def forward(self, x: Tensor) -> Tensor:
         with _Numbers() as numbers:
             result = x.tanh()
-        self.count(numbers.count)
+        self.count((numbers.count, _is_mapped(x)))
         return result
 
 
@@ -66,14 +75,16 @@ class Ensemble:
         given: the parameters of each model that the answer's last call got.
         passed: how many forward passes the answer's last call ran.
         numbers: how many numbers one layer, that of ``tanh``, gave back in all of them.
+        mapped: whether vmap ran each of them, for several models or samples at once.
     """
 
     def __init__(self, trial: Trial, count: int, architecture: nn.Sequential) -> None:
-        self.trial, self.passed, self.numbers, passes = trial, 0, 0, list[int]()
+        self.trial, self.passed, self.numbers, self.mapped = trial, 0, 0, False
+        self._passes: list[tuple[int, bool]] = []
         self.given: list[list[nn.Parameter]] = []
         (counted,) = (layer for layer in architecture if isinstance(layer, _CountedTanh))
-        counted.count = lambda numbers: passes.append(numbers)  # a deep copy of a model has this very function
-        self._passes = passes
+        passes = self._passes
+        counted.count = lambda seen: passes.append(seen)  # a deep copy of a model has this very function
         self.models = [trial.fill(copy.deepcopy(architecture).double()) for _ in range(count)]
         for number, model in enumerate(self.models):
             for buffer in model.buffers():
@@ -97,7 +108,8 @@ class Ensemble:
                 if any(new.get(key, tensor) is not tensor for key, tensor in old.items()):
                     device = next(iter(new.values())).device
                     self.trial.effects.append(f"put other tensors into {name}, on the device {device}")
-        self.passed, self.numbers = len(self._passes), sum(self._passes)
+        self.passed, self.numbers = len(self._passes), sum(numbers for numbers, _ in self._passes)
+        self.mapped = all(mapped for _, mapped in self._passes)
         return result
 
     def call_with_models(self, *arguments: Any, what: str = "models") -> Any:
@@ -126,7 +138,7 @@ class Ensemble:
 
     def expect_passes(self, expected: int = 1) -> None:
         """The answer's last call ran the architecture's forward as often as expected."""
-        key = "loop" if self.passed > expected else ""
+        key = ("chunks" if self.mapped else "loop") if self.passed > expected else ""
         told = f"forward passes of the architecture: {expected}"
         expect(self.passed == expected, key, expected=told, got=str(self.passed))
 
@@ -139,6 +151,8 @@ class Ensemble:
     def expect_connected(self, result: Tensor, xs: Sequence[Tensor]) -> None:
         """The result of the answer's last call leads to the models' own parameters, as that of a loop does."""
         expected = "a result that is connected to the parameters of the models, as the loop's is"
+        frozen = sum(not parameter.requires_grad for given in self.given for parameter in given)
+        expect(not frozen, "flags", expected=expected, got=f"requires_grad False on {frozen} of these parameters")
         expect(result.requires_grad, "cut", expected=expected, got="a result without history")
         upstream = self.trial.randn(*result.shape)
         for number, (mine, wanted) in enumerate(zip(self.models, self.given, strict=True)):
@@ -208,7 +222,13 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
         ensemble = Ensemble(trial, count, architecture)
         x = trial.randn(count, 5, columns) if each else trial.randn(5, columns)
         xs = list(x) if each else [x] * count
-        got = trial.tensor(ensemble.call_with_models(x, what=what))
+        try:
+            got = trial.tensor(ensemble.call_with_models(x, what=what))
+        except AnswerRaised as raised:
+            error = message_of(raised.error, 160)
+            if what != "models" or "meta" not in error:
+                raise
+            raise Missed("state dict", expected="the outputs with each model's own buffers", raised=error) from raised
         if what == "models":
             otherwise = {"state dict": ensemble.with_state_of_first(parameters=False, buffers=True)}
             otherwise["modes"] = [copy.deepcopy(model).eval() for model in ensemble.models]
@@ -218,8 +238,9 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
         expected = ensemble.outputs(xs)
         if not same(got, expected):
             got_told = _differing(got, expected) if got.shape == expected.shape else f"shape {tuple(got.shape)}"
-            told = "the outputs with each model's own buffers"
-            raise Missed(reading(got, readings) or "buffers", expected=told, got=got_told)
+            key = reading(got, readings) or "buffers"
+            told = "the outputs in the models' own modes" if key == "modes" else "the outputs with each model's own buffers"
+            raise Missed(key, expected=told, got=got_told)
 
 
 def expect_connected(trial: Trial, *, each: bool) -> None:
@@ -252,7 +273,8 @@ def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], n
     key = "own weights" if isinstance(result, Tensor) and not_named else not_named
     expect(isinstance(result, Mapping), key, expected=wanted, got=describe(result))
     names = "names " + ", ".join(expected)
-    expect(set(result) == set(expected), not_named, expected=names, got=describe(list(result), 120))
+    key = "with buffers" if set(result) > set(expected) else not_named
+    expect(set(result) == set(expected), key, expected=names, got=describe(list(result), 120))
     for name in expected:
         got = describe(result[name], 60)
         expect(isinstance(result[name], Tensor), "not a tensor", expected=f"a tensor for {name}", got=got)

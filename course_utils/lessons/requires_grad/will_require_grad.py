@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Made, Missed, Trial, exercise, expect, reading
+from course_utils.checks.claims import Calls, Missed, Trial, exercise, expect, reading
 
 will_require_grad = exercise(__file__)
 
@@ -133,7 +133,7 @@ def _judge_modes(trial: Trial, inference: bool) -> None:
         for inputs, shown, expected in (((flagged, plain), "flagged", records), ((plain, 2), "not flagged", False)):
             got = _flag(trial, *inputs, within=_entered(modes), show=f" under {name}")
             if got != expected:
-                made = Made()
+                made = Calls()
                 _flag(trial, *inputs, within=_entered([*modes, lambda: made]), show=f" under {name}")
                 is_view = any(tensor._base is flagged for tensor in made.tensors)
                 key = "inference" if "inference_mode(), enable" in name else "view" if is_view else "mode"
