@@ -118,7 +118,7 @@ def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
         (root / "course_utils" / "lessons" / lesson / f"{exercise}.toml").read_text(encoding="utf-8")
     )
     assert fields["misconceptions"][key]["name"] == course.name
-    assert course.heading in (root / course.notebook).read_text(encoding="utf-8")
+    assert course.heading in (root / "notebooks" / course.notebook).read_text(encoding="utf-8")
 
 
 def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
