@@ -245,6 +245,10 @@ def predict_after_a_look(models, x):
     return predict_on_meta(models, x).new_zeros(predict_on_meta(models, x).shape) + predict_on_meta(models, x)
 
 
+def predict_after_one_model(models, x):
+    return predict_on_meta(models, x).reshape(len(models), *models[0](x).shape)
+
+
 def predict_broadcast(models, x):
     return functional_call(models[0], own_state(models), (x,))
 
@@ -1051,9 +1055,15 @@ def train_filled(models, x, y, lr, steps):
     return train_functional(models, x, y, lr, steps)
 
 
-def train_with_backward(models, x, y, lr, steps):
-    F.cross_entropy(copy.copy(models[0]).forward(x), y).backward()
-    return train_functional(models, x, y, lr, steps)
+def train_through_the_models(models, x, y, lr, steps):
+    params, buffers = own_state(models)
+    for _ in range(steps):
+        for value in params.values():
+            value.retain_grad()
+        losses = vmap(one_loss(models), in_dims=(0, 0, None, None))(params, buffers, x, y)
+        losses.sum().backward(retain_graph=True)
+        params = {name: value - lr * value.grad for name, value in params.items()}
+    return {name: value.detach() for name, value in params.items()}
 
 
 def train_frozen(models, x, y, lr, steps):
@@ -1136,6 +1146,7 @@ WRONG = [
     Wrong(P, "state dict", predict_by_state_dict_on_meta, "state_dict, on meta"),
     Wrong(P, "unbatched", predict_row_by_row),
     Wrong(P, "again", predict_after_a_look),
+    Wrong(P, "again", predict_after_one_model, "one model called before"),
     Wrong(P, "as stacked", predict_broadcast),
     Wrong(P, "by hand", predict_by_hand),
     Wrong(P, "one answer", lambda models, x: predict_on_meta(models, x).mean(1)),
@@ -1266,7 +1277,7 @@ WRONG = [
     Wrong(T, "train mode", train_in_train_mode),
     Wrong(T, "modes", train_given_in_train_mode),
     Wrong(T, "cleared", train_filled),
-    Wrong(T, "filled", train_with_backward),
+    Wrong(T, "filled", train_through_the_models),
     Wrong(T, "flags", train_frozen),
     Wrong(T, "again", train_and_look),
     Wrong(T, "as stacked", train_broadcast),

@@ -137,7 +137,7 @@ class Ensemble:
     def expect_passes(self, rows: int, expected: int = 1) -> None:
         """The answer's last call ran the architecture's forward as often as expected, with so many rows of all models."""
         key = "loop" if self.passed > expected else ""
-        if key and all(mapped for _, mapped in self._passes):
+        if key and any(mapped for _, mapped in self._passes):
             whole = max(numbers for numbers, _ in self._passes) >= rows * self.models[0][0].out_features
             key = "again" if whole else "chunks"
         told = f"forward passes of the architecture: {expected}"
