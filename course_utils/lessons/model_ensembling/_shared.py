@@ -135,7 +135,7 @@ class Ensemble:
         return copies
 
     def expect_passes(self, rows: int, expected: int = 1) -> None:
-        """The answer's last call ran the architecture's forward as often as expected, with so many rows of all models."""
+        """The answer's last call ran the architecture's forward as often as expected, each time on all these rows."""
         key = "loop" if self.passed > expected else ""
         if key and any(mapped for _, mapped in self._passes):
             whole = max(numbers for numbers, _ in self._passes) >= rows * self.models[0][0].out_features
@@ -243,7 +243,7 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
         if not same(got, expected):
             got_told = _differing(got, expected) if got.shape == expected.shape else f"shape {tuple(got.shape)}"
             key = reading(got, readings) or "buffers"
-            told = "the outputs in the models' own modes" if key == "modes" else "the outputs with each model's own buffers"
+            told = "the outputs " + ("in the models' own modes" if key == "modes" else "with each model's own buffers")
             raise Missed(key, expected=told, got=got_told)
 
 
