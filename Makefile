@@ -7,7 +7,7 @@ BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESS
 CODE = course_utils/lessons/$(LESSON) tests/lessons/$(LESSON).py
 TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOOKS)
 .DEFAULT_GOAL := help
-.PHONY: help lab fresh check test nightly lint lessons bench sweep assignments environment tools
+.PHONY: help lab fresh check test nightly lint lessons book bench sweep assignments environment tools
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ lint: tools  ## style, formatting, direction of imports, types, the notebooks' a
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && "$(VENV)/bin/lint-imports" && $(RUN) -m mypy course_utils && $(RUN) -m course_utils.authoring lint
 lessons: tools  ## write notebooks/ again from notebooks/solutions/
 	@$(RUN) -m course_utils.authoring build
+book:  ## the course as a site in build/book/, to read without JupyterLab
+	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" --extra book
+	@$(RUN) -m tools.book $(ARGS)
 bench: tools  ## speed and memory claims, as a table of ratios
 	@$(RUN) -m benchmarks $(ARGS)
 sweep: tools  ## the memory tracker against the allocator, on every operation PyTorch knows

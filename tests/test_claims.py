@@ -8,6 +8,7 @@ from torch import nn
 
 from course_utils.checks.claims import (
     AnswerRaised,
+    Calls,
     Later,
     Page,
     Raises,
@@ -182,6 +183,16 @@ def test_a_page_tells_whether_its_tensor_was_read_by_whatever_means():
         thread.start()
         thread.join()
     assert page.was_read
+
+
+def test_the_functions_and_methods_of_torch_that_are_called_are_named_with_what_they_return():
+    x = torch.ones(2, requires_grad=True)
+    with Calls() as calls:
+        x.detach().numpy()
+        result = torch.exp(x)
+    x.sin()
+    assert calls.names == ["detach", "numpy", "exp"]
+    assert calls.tensors[-1] is result and len(calls.tensors) == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells on Linux alone whether a page was read")

@@ -71,7 +71,6 @@ def test_error_in_the_cell_is_the_cells_error(shell, capsys):
     assert isinstance(result.error_in_exec or result.error_before_exec, SyntaxError)
 
 
-@pytest.mark.nightly  # in a process that has run thousands of other tests, the search of all objects runs out of time
 def test_growth_names_what_a_cell_keeps(shell, capsys):
     cell = """%%memory --growth
 model, kept = torch.nn.Linear(8, 8), []

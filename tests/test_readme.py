@@ -52,6 +52,19 @@ def test_example_prints_what_its_comments_say(tmp_path: Path) -> None:
     assert len(promised) == example.count("print(")
 
 
+def test_the_leak_that_is_shown_is_what_the_command_says(tmp_path: Path) -> None:
+    section = README.partition("## Which line of your own script leaks")[2].partition("\n## ")[0]
+    script, report = re.findall(r"```\n(.*?)```", section, flags=re.DOTALL)
+    assert len(script.splitlines()) == 10
+    (tmp_path / "evaluate.py").write_text(script, encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "course_utils.memory", "evaluate.py"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0
+    assert result.stderr.strip() == report.strip()
+
+
 def test_commands_without_make_name_modules_that_exist() -> None:
     modules = set(re.findall(r"python -m ([\w.]+)", README))
     assert {"course_utils.workspace", "pip", "pytest"} <= modules

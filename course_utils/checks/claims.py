@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from course_utils.checks.exercise import exercise as exercise
 from course_utils.checks.exercise import predict as predict
@@ -198,6 +199,22 @@ def gradient(result: Tensor, wanted: Tensor, upstream: Tensor | None = None) -> 
         return None
     upstream = torch.ones_like(result) if upstream is None else upstream
     return torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)[0]
+
+
+class Calls(TorchFunctionMode):
+    """A mode to call an answer within: ``names`` are those of torch's functions and methods that were called in it,
+    ``tensors`` what they returned of that kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.tensors: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(getattr(func, "__name__", ""))
+        result = func(*args, **(kwargs or {}))
+        self.tensors += [result] if isinstance(result, Tensor) else []
+        return result
 
 
 # -------------------------------------------------------------------------------------------- what answers are given

@@ -4,6 +4,7 @@ Its prose stands in a text file beside the module, ``mean_loss.toml`` beside ``m
 points, minutes, hints, the misconceptions that the check recognises, and which errors and side effects show one.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +110,8 @@ class Predict:
         truth: computes the right value for each key, live, from fresh inputs; a frozenset where several are right.
         hints: from the first nudge to the last.
         misconceptions: what the check recognises, by key.
-        readings: which misconception a wrong value shows: (key, wrong value) or (key, ...) for any wrong value.
+        readings: which misconception a wrong value shows: (key, wrong value) or (key, ...) for any wrong value; with
+            a tuple of keys, what they show where all of them are wrong. The first that fits wins.
         normal: brings a value into the form that is compared; see ``normal_value``.
         choices: the values that can be chosen from, where the contract lists them.
         heading: the exercise's heading in the lesson's notebook; see ``misconceptions.heading``.
@@ -121,7 +123,7 @@ class Predict:
     keys: Sequence[str]
     hints: Sequence[str]
     misconceptions: Mapping[str, Misconception]
-    readings: Mapping[tuple[str, Any], str]
+    readings: Mapping[tuple[str | tuple[str, ...], Any], str]
     normal: Callable[[Any], Any] = normal_value
     choices: Sequence[str] = ()
     raises: Sequence[tuple[str, str]] = ()
@@ -175,10 +177,24 @@ class Predict:
             if type(value) is not kind:
                 raise Missed(your_prediction=shown, expected=_kind(kind))
             if value not in accepted:
-                reading = self.readings.get((key, value)) or self.readings.get((key, ...), "")
+                reading = self._together(key, answer, truth(trial)) or self.readings.get((key, value))
+                reading = reading or self.readings.get((key, ...), "")
                 raise Missed(reading, your_prediction=shown, found="something else")
 
         return judge_key
+
+    def _together(self, key: str, answer: dict, truth: Mapping[str, Any]) -> str:
+        """What the answer's wrong values show in one, if ``key`` is among them; empty where that is nothing known."""
+        right = {name: value if type(value) is frozenset else (value,) for name, value in truth.items()}
+        values = {name: self._value(answer.get(name)) for name in self.keys}
+        wrong = {name for name, value in values.items() if value not in (None, *map(self._value, right[name]))}
+        groups = ((names, shown) for (names, _), shown in self.readings.items() if type(names) is tuple)
+        return next((shown for names, shown in groups if key in names and wrong.issuperset(names)), "")
+
+    def _value(self, given: Any) -> Any:
+        with contextlib.suppress(TypeError, ValueError):
+            return self.normal(given)
+        return None
 
 
 def _is_no_answer(value: Any) -> bool:
@@ -209,7 +225,7 @@ def predict(
     """An exercise in prediction, from the text file beside its module.
 
     In the file, ``readings`` is a list of ``[key, wrong value, misconception]``, or ``[key, misconception]`` for any
-    other wrong value.
+    other wrong value, or ``[[key, other key], misconception]`` where these are all wrong.
 
     Args:
         file: the module's ``__file__``.
@@ -221,7 +237,7 @@ def predict(
     """
     fields = _read(file, {"points", "hints", "misconceptions", "keys", "readings"}, {"choices"})
     fields["readings"] = {
-        (key, _plain(value[0]) if value else ...): misconception for key, *value, misconception in fields["readings"]
+        (_plain(key), _plain(value[0]) if value else ...): shown for key, *value, shown in fields["readings"]
     }
     return Predict(Path(file).stem, truth=truth, normal=normal, **fields)
 

@@ -33,7 +33,8 @@ def agreed(file: str, *exercises: _Any) -> tuple[_Any, ...]:
             nothing names.
     """
     folder = Path(file).parent
-    shared = {text for path in folder.glob("_*.py") for text in _texts(_tree(path))}
+    files = (*folder.glob("_*.py"), Path(__file__).with_name("modes.py"))
+    shared = {text for path in files for text in _texts(_tree(path))}
     for exercise in exercises:
         path = folder / f"{exercise.name}.py"
         tree = _tree(path)

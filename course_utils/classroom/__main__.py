@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m course_utils.classroom", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m course_utils.classroom", description="docs/classroom.md says how.")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     init = commands.add_parser("init", help="make a course folder for nbgrader")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ def misconception_key(found: Finding) -> str:
     if graph and found.scalar:
         return "clinic/run_clinic/log keeps graph"
     if graph:
-        return "no_grad/evaluate/recorded" if not found.training else "volatile_history/predicted_growth/last only"
+        return "no_grad/evaluate/eval alone" if not found.training else "volatile_history/predicted_growth/last only"
     return "clinic/run_clinic/outputs kept" if holder.kind in ("container", "building") else ""
 
 
@@ -61,7 +62,9 @@ def _in_a_hook(found: Finding) -> bool:
     if function is None:
         return False
     names = [argument.arg for argument in function.args.args if argument.arg != "self"]
-    return len(names) == 3 and names[0] in ("module", "m", "mod", "layer", "_module", "_", "net", "self_")
+    if len(names) != 3 or names[0] not in ("module", "m", "mod", "layer", "_module", "_", "net", "self_"):
+        return False
+    return names[2].lstrip("_").startswith(("o", "res", "y")) or names[2] == "_"
 
 
 def _function_at(found: Finding) -> ast.FunctionDef | None:
@@ -114,8 +117,10 @@ def advice(found: Finding) -> str:
         )
     if holder.kind == "chain":
         return f"Each `{holder.container}` leads to the one before. Let the older ones go, or keep numbers in them."
-    if not graph:
+    if not graph or holder.name.startswith(CACHE_OF):
         return _keep_less(found)
+    if not found.graph_bytes and not found.scalar:
+        return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
     better = _rewritten(found) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found)
     if not found.training:
@@ -125,46 +130,63 @@ def advice(found: Finding) -> str:
 
 def _keep_less(found: Finding) -> str:
     if found.holder.name.startswith(CACHE_OF):
-        return "Give the cache a `maxsize`, or take it away."
-    if found.holder.kind == "container":
         return (
-            "Keep what you need of each, such as a number, or let old ones go:"
-            f" `collections.deque(maxlen=...)` in place of the {found.holder.container}."
+            "Give the cache a `maxsize`, or take it away. It never finds a tensor again but the very same one: an equal"
+            " tensor is another key."
+        )
+    if found.holder.kind == "container":
+        bounded = {"list": ": `collections.deque(maxlen=...)` in place of the list", "Queue": ": `Queue(maxsize=...)`"}
+        return (
+            "Keep what you need of each, such as a number, or let old ones go"
+            f"{bounded.get(found.holder.container, '')}."
         )
     return "Keep what you need of it, or let the old one go."
 
 
 def _cut(found: Finding) -> str:
+    inside = " and ".join(text if text.startswith("`") else f"`{text}` of each" for text in found.inside)
     if found.scalar:
-        return "Keep the number: `.item()`"
+        return f"Keep the number of {inside}: `.item()`" if inside else "Keep the number: `.item()`"
+    several = re.fullmatch(r"(.*)\[\d+\]", found.holder.name)
+    if found.holder.kind == "variable" and several:
+        name = several[1]
+        return f"Cut the history between calls: `{name} = tuple(part.detach() for part in {name})`"
     if found.holder.kind == "variable":
         return f"Cut the history between calls: `{found.holder.name} = {found.holder.name}.detach()`"
-    return "Keep `.detach()` of it, which lets the graph go (the tensor itself stays as long as its holder)"
+    what = inside or "it"
+    return f"Keep `.detach()` of {what}, which lets the graph go (the tensor itself stays as long as its holder)"
 
 
 def _rewritten(found: Finding) -> str:
     """The line that keeps, with the stored value cut off from its graph; "" where it is not one plain value."""
     if found.line is None:
         return ""
+    source = found.line.source
     try:
-        tree = ast.parse(found.line.source)
+        tree = ast.parse(source)
     except SyntaxError:
         return ""
     (statement,) = tree.body if len(tree.body) == 1 else (None,)
-    method = "item" if found.scalar else "detach"
     value: ast.expr | None = None
+    target = ""
     if isinstance(statement, ast.AugAssign):
         value = statement.value
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
         value = statement.value.args[-1]
     elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
-        value = statement.value.right
+        value, target = statement.value, ast.unparse(statement.targets[0])
     elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
         value = statement.value
-    if not isinstance(value, (ast.Name, ast.Attribute)):
+    operands = [one for one in _operands(value) if ast.unparse(one) != target]
+    operands = operands if len(operands) == 1 else [one for one in operands if isinstance(one, ast.Name)]
+    if len(operands) != 1 or operands[0].end_col_offset is None:
         return ""
-    plain = ast.unparse(value)
-    cut = f"{plain}.{method}()"
-    source = found.line.source
-    at = source.rfind(plain)
-    return source[:at] + cut + source[at + len(plain) :] if at >= 0 else ""
+    end = len(source.encode()[: operands[0].end_col_offset].decode())
+    return f"{source[:end]}.{'item' if found.scalar else 'detach'}(){source[end:]}"
+
+
+def _operands(value: ast.expr | None) -> list[ast.expr]:
+    """What an expression adds up, multiplies or divides, without plain numbers."""
+    if isinstance(value, ast.BinOp):
+        return _operands(value.left) + _operands(value.right)
+    return [value] if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else []

@@ -4,12 +4,14 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import torch
 
 from course_utils.graph.references import live_objects
 from course_utils.graph.storages import storages_of
+from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.user_code import NOWHERE, Site, functions_running, user_site
 from course_utils.memory.dispatch import OperationWatch, handler
 from course_utils.memory.ledger import OLD
@@ -22,103 +24,6 @@ _JOIN = torch.ops.aten.cat.default
 
 BEFORE = -1
 """The call of storages that are older than the watch."""
-
-
-class Birth(weakref.ref):
-    """A storage, referred to weakly, and where it came from.
-
-    Attributes:
-        key: the storage's ``id``.
-        nbytes: its size.
-        call: the call during or after which it was made; ``BEFORE`` for one older than the watch.
-        site: the user's line that made it.
-        device: where it lies.
-        in_backward: it was made by a backward pass.
-        kept: it has outlived its calls.
-    """
-
-    __slots__ = ("call", "device", "in_backward", "kept", "key", "nbytes", "site")
-
-    key: int
-    nbytes: int
-    call: int
-    site: Site
-    device: torch.device
-    in_backward: bool
-    kept: bool
-
-
-class Kept:
-    """What is kept of the storages that one line makes on one device.
-
-    Attributes:
-        site: the line.
-        births: living kept storages by the call that made them, and by the ``id`` of their birth.
-        alive: their bytes by the same.
-        total: their bytes in all.
-        history: (call, total) whenever a call began with another total; thinned out when it grows long.
-        lost: (call of the birth, bytes) of what died since the last call began, but not in a backward pass.
-        given_back: for each time that most was given back, the number of calls whose storages were alive together
-            before, and whether a backward pass freed them.
-        next_search: the number of calls with living storages at which it is time to look for the holder.
-    """
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self.births: dict[int, dict[int, Birth]] = {}
-        self.alive: dict[int, int] = {}
-        self.total = 0
-        self.history: list[tuple[int, int]] = []
-        self.lost: list[tuple[int, int]] = []
-        self.peak = self.peak_calls = 0
-        self.given_back: list[tuple[int, bool]] = []
-        self.next_search = 6
-        self.freed_by_backward = False
-
-    def add(self, birth: Birth) -> None:
-        """Counts a storage that has become old."""
-        birth.kept = True
-        self.births.setdefault(birth.call, {})[id(birth)] = birth
-        self.alive[birth.call] = self.alive.get(birth.call, 0) + birth.nbytes
-        self.total += birth.nbytes
-        if len(self.alive) > self.peak_calls:
-            self.peak_calls = len(self.alive)
-
-    def remove(self, birth: Birth, in_backward: bool) -> None:
-        """Counts the death of one."""
-        group = self.births.get(birth.call)
-        if group is None or group.pop(id(birth), None) is None:
-            return
-        self.alive[birth.call] -= birth.nbytes
-        self.total -= birth.nbytes
-        self.freed_by_backward = in_backward
-        if not in_backward:
-            self.lost.append((birth.call, birth.nbytes))
-        if not group:
-            self.births.pop(birth.call, None)
-            self.alive.pop(birth.call, None)
-
-    def note(self, call: int) -> None:
-        """Notes the total as a call begins, and whether most of it was given back since the last one."""
-        if not self.alive or len(self.alive) * 3 < self.peak_calls:
-            if self.peak_calls >= 3:
-                self.given_back.append((self.peak_calls, self.freed_by_backward))
-                del self.given_back[:-16]
-            self.peak_calls = len(self.alive)
-        self.lost.clear()
-        if not self.history or self.history[-1][1] != self.total:
-            self.history.append((call, self.total))
-            if len(self.history) > 1024:
-                del self.history[1:-256:2]
-
-    def total_at(self, call: int) -> int:
-        """The bytes kept when a call began."""
-        total = 0
-        for when, value in self.history:
-            if when > call:
-                break
-            total = value
-        return total
 
 
 class Births:
@@ -135,10 +40,14 @@ class Births:
         compiled: compiled code ran.
         joined: bytes of what a line joined by ``torch.cat``, floating-point tensors alone, by line and call.
         callers: names of the functions that were running when a call began, once something has been joined.
+        after_backward: called as the first operation after a backward pass makes something; None where calls tell when
+            a round begins.
     """
 
     def __init__(self, every: int = 1) -> None:
         self.every = every
+        self.after_backward: Callable[[], None] | None = None
+        self._backward_ran = False
         self.call = 0
         self.trained = bytearray(1)
         self.sampled = bytearray(b"\1")
@@ -151,6 +60,7 @@ class Births:
         self._add, meet, size = self._writers()
         self._mode = _BirthWatch(handler(self._add, meet, size, self._live), self)
         self._on = False
+        self._given = 0
 
     def _writers(self) -> tuple[Callable, Callable, Callable]:
         live, windows, trained, joined = self._live, self._windows, self.trained, self.joined
@@ -178,6 +88,12 @@ class Births:
             birth.kept = False
             birth.in_backward = graph_task() >= 0
             live[key] = birth
+            if birth.in_backward:
+                self._backward_ran = True
+            elif self._backward_ran:
+                self._backward_ran = False
+                if self.after_backward is not None:
+                    self.after_backward()
             # Met, and made elsewhere: by another thread or a loader, perhaps all at once. What compiled code made has a
             # history, or is met after such code ran.
             made_here = op is not OLD or self.compiled or tensor.grad_fn is not None
@@ -220,9 +136,11 @@ class Births:
 
     def stop(self) -> None:
         """Ends watching, in the thread that began it. What has been counted stays; deaths go on being counted."""
-        if self._on:
+        if self._on and self._mode.is_on_stack():
             self._mode.__exit__(None, None, None)
             self._on = False
+        elif self._on:  # asked from inside of an operation; it is taken away when the watch is left
+            self._mode.pause()
 
     def next_call(self, args: tuple = ()) -> None:
         """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on.
@@ -242,16 +160,23 @@ class Births:
                     self._kept_by(birth).add(birth)
         for kept in list(self.kept.values()):
             kept.note(self.call)
-        self._windows.append((self.call, self._made_for(args)))
+        batch = self._made_for(args)
+        self._windows.append((self.call, batch))
+        self._given = len(batch)
         if self.joined:
             self.callers.update(functions_running(sys._getframe(1)))
 
     def _made_for(self, args: tuple) -> list[Birth]:
-        """Takes the call's own batch, and what was made after it, out of the last call's births."""
+        """Takes the call's own batch, and what was made after it, out of the last call's births.
+
+        Batches that were made several at once belong to the first call after; those made before any call, to none.
+        """
         window = self._windows[-1][1] if self._windows else []
         given = {id(storage) for arg in args if type(arg) is torch.Tensor for storage in storages_of(arg)}
-        first = next((place for place, birth in enumerate(window) if birth.key in given and birth() is not None), None)
-        if first is None or any(birth.in_backward for birth in window[first:]):
+        first = next(
+            (place for place in range(self._given, len(window)) if window[place].key in given and window[place]()), None
+        )
+        if first is None or self.call == 1 or any(birth.in_backward for birth in window[first:]):
             return []
         batch = window[first:]
         del window[first:]
@@ -284,11 +209,23 @@ class _BirthWatch(OperationWatch):
         super().__init__(handle)
         self._births = weakref.ref(births)
 
+    def is_on_stack(self) -> bool:
+        """Whether PyTorch would call it now; while it is handling an operation it is not."""
+        return any(mode is self for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+
+    def pause(self) -> None:
+        """Lets operations pass from now on."""
+        vars(self)["__torch_dispatch__"] = MethodType(_pass, self)
+
     def ignore_compile_internals(self) -> bool:  # type: ignore[override]  # an instance is what is asked
         births = self._births()
         if births is not None:
             births.compiled = True
         return True
+
+
+def _pass(mode: OperationWatch, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+    return func(*args, **(kwargs or {}))
 
 
 def _forget(live: dict[int, Any]) -> Callable[[Birth], None]:

@@ -8,20 +8,24 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+BACKWARD_PASS = "backward pass"
+"""What is counted in place of calls where a loop calls no module."""
+
 
 class Calls:
     """Tells each time that an outermost module with parameters is called, in the thread that began to watch.
 
     Where a loop calls several modules in turn, such as an encoder and a decoder, one round of them is one call: it
-    begins when a module is called that was called already since the last one began. Recomputation during a backward
-    pass is no call, and neither is a module without parameters, such as a loss.
+    begins when a module is called that was called already since the last one began, or that is called after a backward
+    pass. Recomputation during a backward pass is no call, and neither is a module without parameters, such as a loss.
 
     Args:
         begins: called as a call begins, with the module and its positional arguments.
+        backward_ran: whether a backward pass has run since the last one began.
     """
 
-    def __init__(self, begins: Callable[[torch.nn.Module, tuple], None]) -> None:
-        self._begins = begins
+    def __init__(self, begins: Callable[[torch.nn.Module, tuple], None], backward_ran: Callable[[], bool]) -> None:
+        self._begins, self._backward_ran = begins, backward_ran
         self._thread = threading.get_ident()
         self._depth = 0
         self._round: set[int] = set()
@@ -46,7 +50,7 @@ class Calls:
             return
         self._depth += 1
         if self._depth == 1 and torch._C._current_graph_task_id() < 0 and self._counts(module):
-            if id(module) in self._round:
+            if id(module) in self._round or self._backward_ran():
                 self._round.clear()
             first = not self._round
             self._round.add(id(module))

@@ -39,6 +39,8 @@ class Finding:
         training: it grows in calls that a backward pass follows.
         scalar: the holder has tensors of one element in its hands.
         direct: the tensors are themselves in the holder, not inside of what is in it.
+        inside: where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``.
+        also: others who would keep them if the holder did not, and their lines.
         error: exceptions keep them, by their tracebacks.
         history: the holder's tensors have a history, even if backward has freed what that had saved.
         given_back: it was given back when a loop ended, and grew anew.
@@ -54,6 +56,8 @@ class Finding:
     training: bool
     scalar: bool
     direct: bool = False
+    inside: tuple[str, ...] = ()
+    also: tuple[tuple[Holder, Site | None], ...] = ()
     error: bool = False
     history: bool = False
     given_back: bool = False
@@ -104,7 +108,7 @@ class GrowthReport:
 
     Attributes:
         calls: how many calls began.
-        modules: how often each class of module was called.
+        modules: how often each class of module was called, or ``BACKWARD_PASS``.
         training: calls that a backward pass followed.
         evaluation: calls that none followed.
         alive_bytes: bytes alive at the end that the watch knows of.

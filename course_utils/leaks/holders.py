@@ -1,31 +1,8 @@
-"""What a way to a storage says about who keeps it (``Holder``, ``holder_of``)."""
+"""Who keeps something (``Holder``), and how (``Link``)."""
 
-import sys
-from collections import deque
-from dataclasses import dataclass, replace
-from functools import _lru_cache_wrapper
-from types import TracebackType
-from typing import Any
-
-import torch
-
-from course_utils.base.text import dtype_name
-from course_utils.graph.references import is_node
-from course_utils.graph.report import operation_name
-from course_utils.leaks.search import Edge, Path
-from course_utils.leaks.user_code import is_user_file
+from dataclasses import dataclass
 
 CACHE_OF = "the cache of "
-
-_MANY = 4
-"""A container with fewer things in it is part of a name: ``state["loss"]``."""
-
-_HOOKS = {
-    "_forward_hooks": "a forward hook",
-    "_forward_pre_hooks": "a forward pre-hook",
-    "_backward_hooks": "a backward hook",
-    "_backward_pre_hooks": "a backward pre-hook",
-}
 
 
 @dataclass(frozen=True)
@@ -34,7 +11,7 @@ class Holder:
 
     Attributes:
         name: as one would write it: ``total``, ``self.history["loss"]``; "" where the search found nobody.
-        kind: "variable", "container", "building" (a comprehension is at it), "chain" (of objects, each of which leads
+        kind: "variable", "container", "building" (it has no name yet), "chain" (of objects, each of which leads
             to the next), "cycle" (only the garbage collector frees it), or "nobody".
         where: the function whose variable it is, the class whose attribute it is, or the module.
         file: the file in which to look for the line that keeps.
@@ -63,7 +40,9 @@ class Holder:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Two ways with the same key lead to the same holder."""
+        """Two ways with the same key lead to the same holder; a chain has two ends."""
+        if self.kind == "chain":
+            return (self.kind, self.container, self.file)
         return (self.kind, self.name, self.where, self.file)
 
 
@@ -83,6 +62,8 @@ class Link:
         direct: the tensor is an item of the container, or what the variable refers to.
         error: an exception's traceback is part of the way.
         history: what the holder has in its hands has a history, even if backward has freed what that had saved.
+        inside: where it lies in each thing in the container: ``.log_prob``, ``["loss"]``; "" where it is the thing.
+        also: others who would keep it if this holder did not.
     """
 
     holder: Holder
@@ -93,187 +74,5 @@ class Link:
     direct: bool = False
     error: bool = False
     history: bool = False
-
-
-def link_of(path: Path) -> Link:
-    """Reads a way from a variable to a storage."""
-    first = next((i for i in range(len(path.things)) if _begins_graph(path, i)), len(path.things) - 1)
-    graph = any(is_node(thing) for thing in path.things)
-    saved = ""
-    if graph and path.edges and path.edges[-1].kind == "saved":
-        slot = str(path.edges[-1].name)
-        saved = f"{operation_name(type(path.things[-2]).__name__)} ({slot})"
-    last = path.things[-1]
-    tensor = f"{dtype_name(last.dtype)}{list(last.shape)}" if isinstance(last, torch.Tensor) else ""
-    held = path.things[first]
-    scalar = isinstance(held, torch.Tensor) and held.numel() == 1
-    holder = _holder(path, first)
-    inside = path.edges[first - 1].kind == "item" if first else True
-    between = [type(thing) for thing in path.things[1:first]]
-    direct = inside and not any(kind is tuple for kind in between[-1:])
-    error = any(kind is TracebackType for kind in between)
-    history = isinstance(held, torch.Tensor) and held.grad_fn is not None
-    return Link(holder, graph, saved, tensor, scalar, direct, error, history)
-
-
-def _begins_graph(path: Path, at: int) -> bool:
-    """Whether from here on there are only tensors and graphs, and no attribute that a user gave to a tensor."""
-    thing = path.things[at]
-    if not (isinstance(thing, (torch.Tensor, torch.UntypedStorage)) or is_node(thing)):
-        return False
-    onwards = path.edges[at : at + 1]
-    return all(edge.kind != "attribute" or edge.name in ("grad", "_base") for edge in onwards)
-
-
-def _holder(path: Path, first: int) -> Holder:
-    root = path.root
-    if root.kind == "cycle":
-        return Holder(root.name, "cycle", root.where, root.file, ("attribute", root.name.removeprefix("ctx.")))
-    sizes = [(_size(path.things[i]), -i) for i in range(first)]
-    many, at = max(sizes, default=(0, 0))
-    keeper = -at if many >= _MANY else None
-    named = _Namer(root)
-    stop = first if keeper is None else keeper
-    chain = _chain(path, stop)
-    if chain is not None:
-        stop = chain
-    for position in range(stop):
-        named.step(path.edges[position], path.things[position], path.things[position + 1])
-    holder = named.holder()
-    if chain is not None:
-        return replace(holder, kind="chain", container=type(path.things[chain]).__name__)
-    if keeper is None:
-        return holder
-    container = path.things[keeper]
-    return replace(
-        holder, kind="container", container=_kind_name(container), count=many, limit=_limit(container, path, keeper)
-    )
-
-
-def _chain(path: Path, stop: int) -> int | None:
-    """Where a chain of objects begins that lead to one another in the same way: ``last.previous.previous``."""
-    for start in range(stop - 1):
-        for stride in (1, 2):  # an object's attributes may lie in a dictionary of their own
-            steps = path.edges[start : start + 2 * stride]
-            kinds = [type(thing) for thing in path.things[start : start + 2 * stride]]
-            if (
-                len(steps) == 2 * stride
-                and start + 2 * stride <= stop
-                and steps[:stride] == steps[stride:]
-                and kinds[:stride] == kinds[stride:]
-                and any(edge.kind in ("attribute", "item") for edge in steps)
-                and not any(isinstance(thing, torch.nn.Module) for thing in path.things[start : start + stride])
-                and not any(edge.kind in ("local", "other") for edge in steps)
-            ):
-                return start
-    return None
-
-
-def _size(thing: Any) -> int:
-    if isinstance(thing, (list, tuple, dict, set, frozenset, deque)):
-        return len(thing)
-    return 0
-
-
-def _kind_name(container: Any) -> str:
-    kind = type(container)
-    return kind.__name__
-
-
-def _limit(container: Any, path: Path, at: int) -> int | None:
-    if isinstance(container, deque):
-        return container.maxlen
-    for thing in path.things[:at]:
-        if isinstance(thing, _lru_cache_wrapper):
-            return thing.cache_parameters()["maxsize"]  # type: ignore[attr-defined]
-    return None
-
-
-class _Namer:
-    """Puts a name together, step by step."""
-
-    def __init__(self, root: Any) -> None:
-        self.name = root.name
-        self.scope, self.where, self.file, self.line = root.kind, root.where, root.file, root.line
-        self.tail, self.before_tail = ("name", root.name), ("", "")
-        self.hook = ""
-        self._member = False
-        self._modules: list[str] = []
-
-    def step(self, edge: Edge, thing: Any, inner: Any) -> None:
-        """Adds a step from a thing to one inside it."""
-        before = self.tail
-        self._step(edge, thing, inner)
-        if self.tail != before:
-            self.before_tail = before
-
-    def _step(self, edge: Edge, thing: Any, inner: Any) -> None:
-        if edge.kind in ("local", "variable", "default"):
-            self.name, self.tail, self.scope = str(edge.name), ("name", str(edge.name)), edge.kind
-            code = getattr(thing, "__code__", None) or getattr(thing, "f_code", None) or getattr(thing, "gi_code", None)
-            if code is not None:
-                self.where, self.file = code.co_qualname, code.co_filename
-                self.line = code.co_firstlineno
-        elif edge.kind == "attribute":
-            self._attribute(edge.name, thing)
-        elif edge.kind == "item":
-            self._item(edge.name, thing, inner)
-        elif isinstance(thing, _lru_cache_wrapper):
-            self.name, self.tail = f"{CACHE_OF}{thing.__name__}", ("name", thing.__name__)
-
-    def _attribute(self, name: str, thing: Any) -> None:
-        if name in _HOOKS and isinstance(thing, torch.nn.Module):
-            inside = f" on `{'.'.join(self._modules)}`" if self._modules else f" on `{self.name}`"
-            self.hook = _HOOKS[name] + inside
-            return
-        if name in ("_modules", "_buffers", "_parameters") and isinstance(thing, torch.nn.Module):
-            self._member = True
-            return
-        if name in ("__self__", "__dict__", "__traceback__"):
-            return
-        self._modules.clear()
-        owner = "self" if _is_users_object(thing) else self.name
-        self.name = f"{owner}.{name}"
-        self.tail = ("attribute", name)
-        self.scope = "attribute"
-        self.where = type(thing).__name__ if not isinstance(thing, type) else thing.__name__
-        if isinstance(thing, type):
-            self.name = f"{thing.__name__}.{name}"
-
-    def _item(self, key: Any, thing: Any, inner: Any) -> None:
-        member, self._member = self._member, False
-        if isinstance(key, str) and (member or isinstance(inner, torch.nn.Module)):
-            if isinstance(inner, torch.nn.Module):
-                self._modules.append(key)
-            self.name += f".{key}"
-            self.tail = ("attribute", key)
-        elif isinstance(key, str):
-            if self.hook:
-                return
-            self.name += f'["{key}"]'
-            self.tail = ("key", key)
-        elif not self.hook and isinstance(key, int):
-            self.name += f"[{key}]"
-
-    def holder(self) -> Holder:
-        return Holder(
-            self.name,
-            "variable",
-            self.where,
-            self.file,
-            self.tail,
-            hook=self.hook,
-            scope=self.scope,
-            first_line=self.line,
-            before_tail=self.before_tail,
-        )
-
-
-def _is_users_object(thing: Any) -> bool:
-    if isinstance(thing, type):
-        return False
-    module = sys.modules.get(type(thing).__module__)
-    if type(thing).__module__ == "__main__":
-        return True
-    file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_user_file(file)
+    inside: str = ""
+    also: tuple[Holder, ...] = ()

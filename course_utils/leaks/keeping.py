@@ -14,8 +14,9 @@ from course_utils.leaks.user_code import Site, is_user_file
 
 _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
-    "put_nowait", "register_buffer", "__setitem__",
+    "put_nowait", "register_buffer", "__setitem__", "set", "add_param_group",
 }  # fmt: skip
+_ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right"}
 
 
 def keeping_line(holder: Holder) -> Site | None:
@@ -67,7 +68,7 @@ def _aliases(holder: Holder) -> Iterator[Holder]:
     for _, tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
-                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                name = _called(node)
                 called += [(name, at) for at, value in enumerate(node.args) if _ends_in(value, holder.tail)]
                 called += [(name, word.arg) for word in node.keywords if word.arg and _ends_in(word.value, holder.tail)]
     for file, tree in trees:
@@ -92,7 +93,9 @@ def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Fun
 
 
 def _users_files() -> list[str]:
-    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    """Files of the user's modules, and the cells of a notebook, the latest first."""
+    modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    files = [*modules, *reversed(list(linecache.cache))]
     return [file for file in dict.fromkeys(files) if isinstance(file, str) and is_user_file(file)]
 
 
@@ -153,6 +156,8 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
             named_buffer = node.func.attr == "register_buffer" and any(_is_text(arg, tail[1]) for arg in node.args)
             if _ends_in(receiver, tail) or named_buffer or _inside(receiver, tail):
                 return 1 if any(_is_number(arg) for arg in node.args) else 5
+        if isinstance(node, ast.Call) and _called(node) in _ADDS_TO_FIRST and _ends_in(node.args[0], tail):
+            return 5
         stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         if holder.kind == "cycle" and stored and _ends_in(node, tail):
             return 6
@@ -167,6 +172,22 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
                 again = any(_ends_in(node, tail) for node in ast.walk(statement.value))
                 return 4 if again else 2
     return 0
+
+
+def as_written(holder: Holder, line: Site | None) -> str:
+    """A holder's name as the line that keeps has it: ``history.losses``, where the search knows a ``self.losses``."""
+    if line is None or holder.scope != "attribute" or not holder.name.startswith("self.") or holder.hook:
+        return holder.name
+    try:
+        tree = ast.parse(line.source)
+    except SyntaxError:
+        return holder.name
+    for node in ast.walk(tree):
+        if _ends_in(node, holder.tail) and isinstance(node, ast.Attribute):
+            text = ast.unparse(node)
+            plain = all(isinstance(part, (ast.Attribute, ast.Name, ast.expr_context)) for part in ast.walk(node))
+            return text if plain and not text.startswith("self.") else holder.name
+    return holder.name
 
 
 def _parts(target: ast.expr) -> Iterator[ast.expr]:
@@ -201,11 +222,14 @@ def _is_text(node: ast.AST, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
 
 
+def _called(node: ast.Call) -> str:
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
 def _is_number(node: ast.AST) -> bool:
     """A plain number is stored: ``loss.item()``, ``float(loss)``, ``len(x)``, ``1``."""
     if isinstance(node, ast.Call):
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        return name in ("item", "tolist", "float", "int", "len", "str", "size", "numel")
+        return _called(node) in ("item", "tolist", "float", "int", "len", "str", "size", "numel")
     return isinstance(node, ast.Constant)
 
 

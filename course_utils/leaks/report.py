@@ -1,17 +1,20 @@
 """Makes a report of what was counted (``build_report``)."""
 
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
-from course_utils.leaks.births import Births, Kept
+from course_utils.leaks.births import Births
 from course_utils.leaks.findings import Finding, GrowthReport, Made, Part, Quiet
-from course_utils.leaks.holders import NOBODY, Link
+from course_utils.leaks.holders import CACHE_OF, NOBODY, Link
 from course_utils.leaks.joined import joined_findings
-from course_utils.leaks.keeping import keeping_line
+from course_utils.leaks.keeping import as_written, keeping_line
+from course_utils.leaks.kept import Kept
 from course_utils.leaks.user_code import Site
-from course_utils.leaks.verdict import Growth, Rate, calls_of, judge, rate_of
+from course_utils.leaks.verdict import LEAST_CALLS, Growth, Rate, calls_of, judge, rate_of
 
 LEAST_ROUND = 8
 """A graph that grows over so many evaluation calls is growth, also where it is given back when the loop ends."""
@@ -62,10 +65,10 @@ def _part(name: str, births: Births, links: Mapping[int, Sequence[tuple[int, Lin
     growing: list[tuple[Kept, Growth, Sequence[tuple[int, Link]]]] = []
     quiet: list[Quiet] = []
     for kept in list(births.kept.values()):
-        growth = judge(kept, births, calls)
+        known = links.get(id(kept), ())
+        growth = _in_cycles(kept, births, training, known) or judge(kept, births, calls)
         if growth.verdict == "steady":
             continue
-        known = links.get(id(kept), ())
         why = growth.why or _why_no_leak(growth, known, training)
         if why:
             holder = known[0][1].holder if known else NOBODY
@@ -90,13 +93,30 @@ def _part(name: str, births: Births, links: Mapping[int, Sequence[tuple[int, Lin
 _LOG = "a log of single numbers"
 
 
+def _in_cycles(kept: Kept, births: Births, training: bool, links: Sequence[tuple[int, Link]]) -> Growth | None:
+    """What piles up in cycles until Python's collector happens to run; None where cycles do not keep it.
+
+    Whether there is much or nothing at the end is chance, so what there was when it was looked at counts, of the calls
+    that the collector had taken nothing from: it takes a part of one at times.
+    """
+    if not links or any(link.holder.kind != "cycle" for _, link in links):
+        return None
+    values = {call: nbytes for call, nbytes in kept.looked_at.items() if births.trained[call] == training}
+    if len(values) < LEAST_CALLS:
+        return None
+    whole = statistics.median(values.values())
+    repeated = max((calls_alive for calls_alive, _ in kept.given_back), default=0)
+    return Growth("growing", {call: values[call] for call in sorted(values) if values[call] >= whole}, repeated)
+
+
 def _why_no_leak(growth: Growth, links: Sequence[tuple[int, Link]], training: bool) -> str:
     """Why something that has grown up to now is no leak; "" where it is one."""
     for _, link in links:
         if link.holder.limit is not None:
             return f"{link.holder.name} holds {link.holder.limit} at most"
     graph = any(link.graph for _, link in links)
-    if growth.repeated and (training or not graph or growth.repeated < LEAST_ROUND):
+    cycle = bool(links) and all(link.holder.kind == "cycle" for _, link in links)
+    if growth.repeated and not cycle and (training or not graph or growth.repeated < LEAST_ROUND):
         return "it is given back when its loop ends"
     small = links and all(nbytes <= _LOG_BYTES and not link.history for nbytes, link in links)
     if small and not graph:
@@ -141,10 +161,13 @@ def _finding(parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]]
             if link.saved:
                 saved[f"{link.saved} {link.tensor}"] += round(rate * nbytes / size)
     every_link = [link for *_, links in parts for _, link in links]
+    insides = Counter(link.inside for link in every_link if link.inside and not link.holder.name.startswith(CACHE_OF))
     holder = max((link.holder for link in every_link), key=lambda one: one.count)
+    line = keeping_line(holder)
+    also = {other.key: other for link in every_link for other in link.also if other.key != holder.key}
     return Finding(
-        holder=holder,
-        line=keeping_line(holder),
+        holder=replace(holder, name=as_written(holder, line)),
+        line=line,
         made=tuple(Made(site, nbytes) for site, nbytes in made.most_common()),
         rate=rate_of([values[call] for call in sorted(values)]),
         graph_bytes=round(graph_bytes),
@@ -152,6 +175,8 @@ def _finding(parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]]
         training=training,
         scalar=all(link.scalar for link in every_link),
         direct=all(link.direct for link in every_link),
+        also=tuple((other, keeping_line(other)) for other in also.values()),
+        inside=tuple(sorted(text for text, _ in insides.most_common(3))),
         error=any(link.error for link in every_link),
         history=any(link.history for link in every_link),
         given_back=any(growth.repeated for _, growth, _, _ in parts),

@@ -1,18 +1,21 @@
 """The variables that a search begins at: of running functions and modules (``users_roots``, ``other_roots``), of
-suspended generators (``waiting_generators``), and of custom Functions that nothing refers to any more
-(``stranded_contexts``).
+suspended generators, and of custom Functions that nothing refers to any more (``roots_in_heap``).
 """
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import compress
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
 import torch
 
-from course_utils.leaks.search import Root, local_variables
+from course_utils.leaks.search import Root
+from course_utils.leaks.steps import frame_of, local_variables
 from course_utils.leaks.user_code import frames_of_all_threads, is_user_file
+
+_GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 
 def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
@@ -33,14 +36,26 @@ def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
             yield from _of_module(module)
 
 
-def waiting_generators() -> Iterator[Root]:
-    """The variables of the user's generators and coroutines that wait to be asked on; slow: looks at all objects."""
+def roots_in_heap() -> Iterator[Root]:
+    """The variables of the user's generators and coroutines that wait to be asked on; and the nodes of custom Functions
+    by the attribute of ``ctx`` that refers to a tensor of the node's own making. Looks at all objects, once.
+    """
     running = {id(frame) for frame in frames_of_all_threads()}
-    for thing in gc.get_objects():
-        if type(thing) in (GeneratorType, CoroutineType, AsyncGeneratorType):
-            waiting = getattr(thing, "gi_frame", None) or getattr(thing, "cr_frame", None)
-            if waiting is not None and id(waiting) not in running and is_user_file(waiting.f_code.co_filename):
-                yield from _of_frame(waiting)
+    found = living(lambda kind: kind in _GENERATORS or issubclass(kind, torch._C._FunctionBase))
+    for thing in found:
+        frame = frame_of(thing) if type(thing) in _GENERATORS else None
+        if frame is not None and id(frame) not in running and is_user_file(frame.f_code.co_filename):
+            yield from _of_frame(frame)
+    for thing in found:
+        if type(thing) not in _GENERATORS and hasattr(thing, "next_functions"):
+            yield from _of_context(thing)
+
+
+def living(wanted: Callable[[type], bool]) -> list[Any]:
+    """All objects of some classes. A million others take a tenth of a second."""
+    every = gc.get_objects()
+    kinds = {kind for kind in set(map(type, every)) if wanted(kind)}
+    return list(compress(every, map(kinds.__contains__, map(type, every))))
 
 
 def other_roots() -> Iterator[Root]:
@@ -53,16 +68,11 @@ def other_roots() -> Iterator[Root]:
             yield from _of_module(module)
 
 
-def stranded_contexts() -> Iterator[Root]:
-    """The nodes of custom Functions, by the attribute of ``ctx`` that refers to a tensor of the node's own making."""
-    for node in gc.get_objects():
-        if not issubclass(type(node), torch._C._FunctionBase) or not hasattr(node, "next_functions"):
-            continue
-        for name, value in list(vars(node).items()):
-            inside = value if isinstance(value, (list, tuple)) else (value,)
-            if any(isinstance(item, torch.Tensor) and item.grad_fn is node for item in inside):
-                function = type(node).__name__.removesuffix("Backward")
-                yield Root("cycle", f"ctx.{name}", function, _file_of(node), 0, node)
+def _of_context(node: Any) -> Iterator[Root]:
+    for name, value in list(vars(node).items()):
+        inside = value if isinstance(value, (list, tuple)) else (value,)
+        if any(isinstance(item, torch.Tensor) and item.grad_fn is node for item in inside):
+            yield Root("cycle", f"ctx.{name}", type(node).__name__.removesuffix("Backward"), _file_of(node), 0, node)
 
 
 def _file_of(node: Any) -> str:

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_utils.leaks.births import YOUNG, Births, Kept
+from course_utils.leaks.births import YOUNG, Births
+from course_utils.leaks.kept import Kept
 
 LEAST_CALLS = 4
 """So many calls must have left something behind before it can be said to grow."""

@@ -2,9 +2,10 @@
 
 import logging
 import os
+import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -13,19 +14,29 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
-from course_utils.leaks.births import Birth, Births, Kept
-from course_utils.leaks.calls import Calls
+from course_utils.graph.references import probing_alone
+from course_utils.leaks.births import Births
+from course_utils.leaks.calls import BACKWARD_PASS, Calls
+from course_utils.leaks.carriers import Carriers
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.holders import NOBODY, Link, link_of
+from course_utils.leaks.holders import NOBODY, Holder, Link
+from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.report import build_report
-from course_utils.leaks.roots import other_roots, stranded_contexts, users_roots, waiting_generators
-from course_utils.leaks.search import Root, search
-from course_utils.leaks.unnamed import links_without_names
+from course_utils.leaks.roots import other_roots, roots_in_heap, users_roots
+from course_utils.leaks.search import Path, Root, Search
+from course_utils.leaks.unnamed import roots_behind
+from course_utils.leaks.ways import in_hands, link_of
 
 _LOG = logging.getLogger(__name__)
 
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
+
+Stages = tuple[tuple[Callable[[], Iterable[Root]], float, int], ...]
+"""For each stage of a search: its variables, how long it may take, how many objects of libraries are looked into."""
+
+_FEW = 2_000
+"""So many objects of libraries are looked into before less likely holders are."""
 
 
 class watch_growth:
@@ -49,7 +60,8 @@ class watch_growth:
         ValueError: ``every`` or ``limit_bytes`` is no positive whole number, or ``warm_up`` is negative.
         RuntimeError: it is entered a second time.
 
-    A call is one of an outermost module with parameters; a loop without one calls ``step``. Storages count when they
+    A call is one of an outermost module with parameters. A loop that calls none, and computes gradients, goes from one
+    backward pass to the next; any other calls ``step``. Storages count when they
     have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
 
     Limits: seen are tensors that operations make in the thread that entered, and in autograd's threads for it. Not
@@ -66,9 +78,11 @@ class watch_growth:
                 )
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
         self._births = Births(every)
-        self._calls = Calls(self._begins)
+        self._births.after_backward = self._without_calls
+        self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
         self._modules: dict[str, int] = {}
         self._links: dict[int, list[tuple[int, Link]]] = {}
+        self._carriers = Carriers()
         self._stepped = self.stopped = False
         self._entered = self._running = False
         self._failure = ""
@@ -94,7 +108,7 @@ class watch_growth:
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: TracebackType | None) -> None:
         if self._running:
             self._last = self._make_report(traceback)
-            self._leave()
+        self._leave()
 
     def stop(self) -> None:
         """Ends watching before the block does: operations run at their own speed again."""
@@ -114,7 +128,7 @@ class watch_growth:
 
     def step(self) -> None:
         """Marks the beginning of a round of a loop that calls no module; once it is used, only it counts."""
-        self._stepped = True
+        self._stepped, self._births.after_backward = True, None
         self._tick("step")
 
     def call_after(self, calls: int, function: Any) -> None:
@@ -133,11 +147,19 @@ class watch_growth:
         return self._last
 
     def _begins(self, module: torch.nn.Module, args: tuple) -> None:
+        self._births.after_backward = None
+        # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
+        self._births.compiled |= hasattr(module, "_orig_mod")
+        self._begins_round(type(module).__name__, args)
+
+    def _without_calls(self) -> None:
+        """A loop that has called no module yet goes from backward pass to backward pass."""
+        self._begins_round(BACKWARD_PASS, ())
+
+    def _begins_round(self, name: str, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
-            # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
-            self._births.compiled |= hasattr(module, "_orig_mod")
             try:
-                self._tick(type(module).__name__, args)
+                self._tick(name, args)
             except Exception as error:  # a fault of the watch's own is no reason to end somebody's training
                 self._failure = message_of(error)
                 self.stop()
@@ -148,28 +170,61 @@ class watch_growth:
         self._modules[name] = self._modules.get(name, 0) + 1
         ripe = [kept for kept in births.kept.values() if len(kept.alive) >= kept.next_search]
         if ripe:
-            self._look(None, seconds=1.0)
+            self._look(None, seconds=1.0, call_begins=True)
             for kept in ripe:  # also where nothing of it lives any more
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         if self._after is not None and births.call > self._after[0]:
             (_, function), self._after = self._after, None
             function()
 
-    def _look(self, traceback: TracebackType | None, seconds: float) -> None:
+    def _look(self, traceback: TracebackType | None, seconds: float, call_begins: bool = False) -> None:
         """Looks for the holders of some of what every line has left behind."""
-        chosen: dict[int, tuple[Kept, list[Birth]]] = {}
-        for number, kept in enumerate(self._births.kept.values()):
+        chosen: list[tuple[Kept, list[Birth], dict[int, int]]] = []
+        for kept in self._births.kept.values():
             if len(kept.alive) >= 3:
-                chosen[number] = kept, _sample(kept)
+                chosen.append((kept, _sample(kept), dict(kept.alive)))
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
-        wanted = {birth.key: birth for _, births in chosen.values() for birth in births if birth() is not None}
-        found = _find(wanted, traceback, seconds)
-        for kept, births in chosen.values():
-            living = [birth for birth in births if birth.key in wanted]
+        wanted = {birth.key: birth for _, births, _ in chosen for birth in births if birth() is not None}
+        looking = _search(wanted, traceback, seconds)
+        ways = {key: (path, link_of(path)) for key, path in looking.found.items()}
+        found = {key: link for key, (_, link) in ways.items()}
+        found |= {key: replace(found[key], holder=holder) for key, holder in self._carriers.correct(ways).items()}
+        others = self._others(ways, found, traceback, seconds)
+        if call_begins:
+            self._carriers.note(looking)
+        for kept, births, alive in chosen:
+            # Without what the collector has freed meanwhile.
+            living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
             links = [(birth.nbytes, found.get(birth.key, Link(NOBODY, False))) for birth in living]
+            calls = {
+                holder: {birth.call for birth in living if others.get(birth.key) == holder}
+                for holder in others.values()
+            }
+            also = tuple(holder for holder, of in calls.items() if len(of) > 1)  # of one call, it may be the last
+            links = [(nbytes, replace(link, also=also)) for nbytes, link in links]
             known = self._links.get(id(kept))
-            if links and (known is None or any(link.holder is not NOBODY for _, link in links)):
+            if links and (known is None or any(_says_more(link, known) for _, link in links)):
                 self._links[id(kept)] = links
+                kept.looked_at = alive
+
+    def _others(
+        self,
+        ways: dict[int, tuple[Path, Link]],
+        found: dict[int, Link],
+        traceback: TracebackType | None,
+        seconds: float,
+    ) -> dict[int, Holder]:
+        """Who would keep storages if the holders that were found did not."""
+        looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})
+        _run(looking, ((lambda: users_roots(traceback), seconds / 2, 0),))
+        holders = {}
+        for key, path in looking.found.items():
+            holder: Holder | None = link_of(path).holder
+            if holder is not None and (holder.kind != "container" or holder.limit is not None):
+                holder = self._carriers.on(path)
+            if holder is not None and holder.key != found[key].holder.key:
+                holders[key] = replace(holder, count=0)
+        return holders
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
@@ -180,39 +235,46 @@ class watch_growth:
         return report
 
 
+def _says_more(link: Link, known: Sequence[tuple[int, Link]]) -> bool:
+    """Whether a holder that was found is worth more than those known from before.
+
+    When the function that had an object is over, a circle may still keep the object. What the object kept while it was
+    in use grew by itself; a circle through ``ctx`` was made anew in each call.
+    """
+    if link.holder.kind == "cycle" and not link.holder.name.startswith("ctx."):
+        return all(before.holder is NOBODY or before.holder.kind == "cycle" for _, before in known)
+    return link.holder is not NOBODY
+
+
 def _sample(kept: Kept) -> list[Birth]:
-    """The storages of a few calls: one of the latest, one in the middle, one of the first."""
+    """The storages of a few calls: a later one, one in the middle, one of the first; the very last still may go."""
     calls = sorted(kept.births)
-    places = {len(calls) - 1, len(calls) // 2, len(calls) // 8}
+    places = {len(calls) * 2 // 3, len(calls) // 2, len(calls) // 8}
     return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]].values())]
 
 
-def _find(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: float) -> dict[int, Link]:
-    """How each storage is kept, by ``id``; without those that nobody was found for."""
-    links: dict[int, Link] = {}
-
-    def from_variables(roots: Callable[[], Iterable[Root]]) -> Callable[[list[int]], dict[int, Link]]:
-        def look(missing: list[int]) -> dict[int, Link]:
-            return {key: link_of(path) for key, path in search(missing, roots(), seconds).found.items()}
-
-        return look
-
-    ways = (
-        from_variables(lambda: users_roots(traceback)),
-        from_variables(waiting_generators),
-        from_variables(stranded_contexts),
-        links_without_names,
-        from_variables(other_roots),
+def _search(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: float) -> Search:
+    """Looks for how each storage is kept; what is likely, and quick to look at, first."""
+    looking = Search(wanted)
+    stages: Stages = (
+        (lambda: users_roots(traceback), seconds / 2, _FEW),
+        (roots_in_heap, seconds / 4, 0),
+        (lambda: roots_behind(looking.missing), seconds / 4, 0),
+        (other_roots, seconds / 4, sys.maxsize),
     )
-    for way in ways:
-        missing = [key for key in wanted if key not in links]
-        if not missing:
-            break
-        try:
-            links.update(way(missing))
-        except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
-            _LOG.debug("the search for holders ended early: %r", error)
-    return links
+    _run(looking, stages)
+    return looking
+
+
+def _run(looking: Search, stages: Stages) -> None:
+    with probing_alone():
+        for roots, share, most_far in stages:
+            if not looking.missing:
+                break
+            try:
+                looking.run(roots(), share, most_far)
+            except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
+                _LOG.debug("the search for holders ended early: %r", error)
 
 
 def _fork_watch(watch: watch_growth) -> None:

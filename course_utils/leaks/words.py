@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from course_utils.base.text import aligned, format_bytes
 from course_utils.leaks.advice import advice, behind
+from course_utils.leaks.calls import BACKWARD_PASS
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding, GrowthReport, Part
@@ -18,7 +19,7 @@ def report_text(report: GrowthReport) -> str:
     """The whole report. A sentence is one line, however long, so that it can be searched for."""
     blocks = [headline(report)]
     for part in (report.training, report.evaluation):
-        if part.calls:
+        if part.calls and not (_without_modules(report) and part.verdict == "too few calls"):
             blocks.append(_part_text(report, part))
     blocks += notes(report)
     return "\n\n".join(blocks)
@@ -28,12 +29,21 @@ def headline(report: GrowthReport) -> str:
     """What was watched, in one line."""
     if not report.calls:
         return (
-            "Memory from call to call: no module with parameters was called, so there was nothing to compare.\n"
+            "Memory from call to call: no module with parameters was called and no gradient was computed, so there was"
+            " nothing to compare.\n"
             "A loop without one can say where a round begins: growth.step(), inside `with watch_growth() as growth:`."
+        )
+    if _without_modules(report):
+        return (
+            f"Memory from one backward pass to the next: {report.calls} of them. No module with parameters was called."
         )
     names = ", ".join(f"`{name}`" for name in sorted(report.modules, key=lambda name: -report.modules[name])[:3])
     kinds = [f"{part.calls} {part.name}" for part in (report.training, report.evaluation) if part.calls]
     return f"Memory from call to call: {report.calls} calls of {names} ({', '.join(kinds)})"
+
+
+def _without_modules(report: GrowthReport) -> bool:
+    return report.modules.keys() == {BACKWARD_PASS}
 
 
 def _part_text(report: GrowthReport, part: Part) -> str:
@@ -81,7 +91,9 @@ def sentence(found: Finding) -> str:
         line = found.line
         subject = f"`{line.source}` ({line})" if line is not None else f"`{holder.name}`"
         text = f"{subject} keeps {what}: {amount}."
-    if found.given_back:
+    if found.given_back and holder.kind == "cycle":
+        text += " It ran meanwhile, and gave back what there was."
+    elif found.given_back:
         text += " It is given back when the loop ends, and grows again with the next."
     return text
 
@@ -91,6 +103,10 @@ def rows(found: Finding) -> list[tuple[str, str]]:
     lines = []
     if found.holder.kind != "nobody":
         lines.append(("kept by", _holder_words(found)))
+    for other, line in found.also:
+        lines.append(("kept too by", f"`{other.name}`" + (f", {line}  {line.source}" if line is not None else "")))
+    if found.inside:
+        lines.append(("in each", ", ".join(text if text.startswith("`") else f"`{text}`" for text in found.inside)))
     for made in found.made[:_MADE_SHOWN]:
         text = f"{made.site}  {made.site.source}" if made.site.file else "no line of yours"
         lines.append(("made by", f"{text}  ({format_bytes(made.bytes_per_call)} per call)"))

@@ -319,7 +319,7 @@ def test_a_renamed_notebook_is_found(course):
     hand_in(course, "ada", "03_detach", name="03_detach (1).ipynb")
     found = reading(course)
     assert found.content == json.dumps(released(course, "03_detach"), indent=1).encode()
-    assert found.remarks == ("There is no 03_detach.ipynb; 03_detach (1).ipynb was graded in its place.",)
+    assert found.remarks == ("There is no 03_detach.ipynb; 03_detach (1).ipynb was read in its place.",)
 
 
 def test_of_several_renamed_notebooks_the_newest_counts(course):
@@ -372,7 +372,7 @@ def test_a_file_name_that_is_not_utf_8_is_told_in_signs_that_a_file_can_hold(cou
     path.rename(path.with_name(LATIN_1 + ".ipynb"))
     found = reading(course)
     (remark,) = found.remarks
-    assert "M\\udcfcller.ipynb was graded in its place" in remark and remark.encode() and found.digest
+    assert "M\\udcfcller.ipynb was read in its place" in remark and remark.encode() and found.digest
     assert found.content == json.dumps(released(course, "03_detach"), indent=1).encode()
 
 

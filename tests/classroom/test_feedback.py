@@ -142,7 +142,7 @@ def test_the_first_page_says_what_was_earned_why_points_are_missing_and_what_bec
         ["written", "to be marked", "Your teacher looks at this answer; its points are not in the sum yet."],
     ]
     assert shown.find("h2").get_text() == "What happened to your file"
-    assert shown.find("h2").find_next("li").get_text().startswith("There is no 03_detach.ipynb; mine.ipynb was graded")
+    assert shown.find("h2").find_next("li").get_text().startswith("There is no 03_detach.ipynb; mine.ipynb was read")
     lesson = json.loads(course.notebook("release", DETACH).read_text())["cells"][2]["source"]
     text = "".join(lesson).split("\n")[0].strip("# ")
     assert text not in shown.get_text(), "the lesson is not printed again"

@@ -29,6 +29,7 @@ from tests.classroom.stand_in import Here, StandIn
 pytestmark = pytest.mark.slow
 
 DETACH = "03_detach"
+UNREAD = "Could not be read; put it right, ask for the file again, or mark it by hand"
 
 
 def marks(course, student, assignment=DETACH):
@@ -180,10 +181,11 @@ def test_a_mark_is_kept_while_the_answer_is_the_same_and_said_where_it_is_not(co
     outcomes = grade(course, [DETACH], here)
     assert marks(course, "ada")["written"] == (None, 2.0, True)
     (said,) = row(outcomes, "ada").remarks
-    assert said.startswith("The answer to written is another than the one that got 2 points by hand")
+    assert said.startswith("The answer to written is another than the one that got 2 of 2 points by hand")
     for _ in range(2):
         (line,) = [x for x in class_table(DETACH, outcomes[0].rows).splitlines() if x.startswith("ada")]
         assert line.endswith("2? by hand") and line.split()[1] == "3+?"
+        assert "1 marked by hand" in class_table(DETACH, outcomes[0].rows)
         outcomes = grade(course, [DETACH], here, again=True)
     give(course, "ada", "written", 1.0)
     (line,) = [x for x in class_table(DETACH, grade(course, [DETACH], here)[0].rows).splitlines() if x[:3] == "ada"]
@@ -366,7 +368,7 @@ def test_what_was_odd_about_a_file_is_kept_with_the_result(course, here):
     for _ in range(2):
         outcomes = grade(course, [DETACH], here)
         assert row(outcomes, "ada").report.repairs == (
-            f"There is no {DETACH}.ipynb; lesson three.ipynb was graded in its place.",
+            f"There is no {DETACH}.ipynb; lesson three.ipynb was read in its place.",
         )
 
 
@@ -616,21 +618,27 @@ def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(course, 
         path.write_bytes(b"{}")
     assert main(["grade", "--course", str(course.root), DETACH]) == 0
     printed = capsys.readouterr().out
-    also, passed = (printed.partition(f"\n{title}:\n")[2] for title in ("Also", "Handed in, and passed over"))
+    titles = (UNREAD, "Also", "Handed in, and passed over")
+    unread, also, passed = (printed.partition(f"\n{title}:\n")[2].split("\n\n")[0] for title in titles)
+    assert unread.splitlines() == [
+        "  dee: The folder answers holds a notebook; it must lie in 03_detach/ itself, as 03_detach.ipynb.",
+        "  eve: 03_detach.zip is an archive, which is not opened; 03_detach.ipynb itself must lie in 03_detach/.",
+    ]
     assert f"  ada: Beside {DETACH}.ipynb lies {DETACH} (1).ipynb, which was not graded; if one" in also
     assert "  ann: Not on your list of students" in also and "finn" not in also
-    assert passed.split("\n\n")[0].splitlines() == [
+    assert passed.splitlines() == [
         "  bob/03_Detach: no assignment is called so; rename the folder to 03_detach.",
         "  cy/03_detach.ipynb: a file beside the assignments' folders; move it to 03_detach/.",
-        "  dee/03_detach/answers: a notebook in a folder within the folder; move it up, to 03_detach/03_detach.ipynb.",
-        "  eve/03_detach/03_detach.zip: an archive is not opened; unpack it, so that 03_detach.ipynb lies in "
-        "03_detach/.",
         "  fay/project: no assignment is called so; nothing in it is graded.",
         "  gus.zip: a file where students' folders lie; an archive is not opened; unpack it to STUDENT/ASSIGNMENT/, "
         "or use nbgrader zip_collect.",
     ]
     assert main(["grade", "--course", str(course.root), DETACH]) == 0
-    assert "Not on your list" not in capsys.readouterr().out, "it is said when they are entered"
+    assert "Not on your list" not in capsys.readouterr().out, "nobody on this list has a name, to tell them apart"
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_student("ada", first_name="Ada")
+    assert main(["grade", "--course", str(course.root), DETACH]) == 0
+    assert "  ann: Not on your list of students" in capsys.readouterr().out, "as long as they are there without a name"
 
 
 def test_a_class_without_a_list_has_no_strangers(course, here):
@@ -695,8 +703,8 @@ def test_reviews_and_repairs_stand_below_by_name(course, here):
     hand_in(course, "bob", DETACH, name="x.ipynb")
     rows = grade(course, [DETACH], here)[0].rows
     assert "Look at these by hand:\n  ada: cell snapshot walks frames" in class_table(DETACH, rows)
-    assert "Put right before grading: 1 harmless things, 1 students; --verbose lists them" in class_table(DETACH, rows)
-    said = f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was graded in its place."
+    assert "Put right before grading, harmless: 1 (students: 1); --verbose lists them" in class_table(DETACH, rows)
+    said = f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was read in its place."
     assert said in class_table(DETACH, rows, verbose=True)
 
 

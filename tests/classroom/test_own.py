@@ -10,7 +10,7 @@ from course_utils.classroom.__main__ import main
 from course_utils.classroom.course.release import release
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
-from tests.classroom.hand_in import answered, hand_in, released
+from tests.classroom.hand_in import answered, hand_in, put, released
 from tests.classroom.handed_in import NEEDS_SANDBOX
 from tests.classroom.own import HIDDEN, HW1, check, put_source
 
@@ -93,7 +93,7 @@ def test_a_hidden_test_that_fails_costs_the_points_and_is_not_shown(own, grader)
     assert (result.outcome, result.earned) == ("wrong", 0)
     assert "a hidden test" in result.text and "7.0" not in result.text
     assert "seven is odd" in result.text, "a message was written for the student"
-    assert result.lost == (("a hidden test", 2.0),)
+    assert result.lost == (("a hidden test: seven is odd", 2.0),)
 
 
 def test_tests_with_weights_earn_their_shares(own, grader):
@@ -109,12 +109,51 @@ def test_a_number_at_the_end_is_partial_credit(own, grader):
 
 
 @pytest.mark.parametrize(
-    "source", ["def double(x):\n    return x.nothing", "def double(x):\n    return 2 *", "double = 1 / 0"]
+    ("source", "why"),
+    [
+        ("def double(x):\n    return x.nothing", "AttributeError: 'int' object has no attribute 'nothing'"),
+        ("def double(x):\n    return 2 *", "SyntaxError: invalid syntax (line 2)"),
+        ("double = 1 / 0", "ZeroDivisionError: division by zero"),
+    ],
 )
-def test_an_answer_that_raises_is_told_apart_from_a_wrong_one(source, own, grader):
+def test_an_answer_that_raises_is_told_apart_from_a_wrong_one_and_the_student_why(source, why, own, grader):
     found = report(grader, own, {"double": source})
     assert said(found)["double-check"] == ("raised", 0)
-    assert "Error" in found.exercises[0].text
+    assert why in found.exercises[0].text and found.exercises[0].lost[0][0].endswith(f": {why}")
+
+
+def test_who_has_an_earlier_release_is_graded_as_the_others_are(own, grader):
+    answers = RIGHT | {"why": "*Your answer here.*"}
+    before = {name: released(own, HW1) for name in ("right", "untouched")}
+    answered(before["right"], answers)
+    source = own.notebook("source", HW1)
+    notebook = read(source)
+    cells = {cell.id: cell for cell in notebook.cells}
+    cells["title"].source, cells["imports"].source = "# The first homework", "import torch  # version 2"
+    cells["halve"].source = cells["halve"].source.replace(":\n", ':\n    """Half of it."""\n', 1)
+    cells["double-check"].source += ', "Think of numbers below 0."'
+    write_whole(source, dumps(notebook))
+    for _ in range(2):  # nothing is lost, nor kept twice, by releasing it once more
+        release(own, HW1)
+    assert len(list(own.earlier(HW1).iterdir())) == 1
+    for name, wanted in (("right", report(grader, own, answers)), ("untouched", report(grader, own, {}))):
+        content = json.dumps(before[name]).encode()
+        found = grader.grade(own.to_grade(HW1), content, student="ada", assignment=HW1)
+        assert (said(found), found.repairs) == (said(wanted), ()), name
+        assert "# Homework 1" not in found.notebook and "# The first homework" in found.notebook
+
+
+def test_words_that_stand_far_from_a_question_wait_for_a_person(own, capsys):
+    notebook = answered(released(own, HW1), {})
+    notebook["cells"].insert(1, {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": "Because it is so."})
+    put(own, "ada", HW1, json.dumps(notebook).encode())
+    hand_in(own, "bob", HW1)
+    assert main(["grade", "--course", str(own.root), HW1]) == 0
+    printed = capsys.readouterr().out
+    assert "0+?" in printed and "hw1: still to mark: 1 (why 1)" in printed
+    with own.gradebook() as gradebook:
+        comments = {name: gradebook.find_comment("why", HW1, HW1, name).comment for name in ("ada", "bob")}
+    assert comments == {"ada": None, "bob": "No response."}
 
 
 def test_an_own_exercise_in_a_lesson_stands_beside_the_lessons_own(course, grader):

@@ -570,7 +570,7 @@ def test_other_cells_that_a_person_grades(role):
 
 
 UNREADABLE = {
-    "missing": (None, "No notebook was handed in."),
+    "missing": (None, "No notebook was found."),
     "empty": (b"", "The file is empty."),
     "blank": (b" \n", "The file is empty."),
     "not JSON": (b"def snapshot(x): pass", "The file is not JSON"),

@@ -15,7 +15,7 @@ _MARK_BYTES = 12_345_671
 
 
 def bytes_at_calls(path: Path) -> list[int]:
-    """Bytes allocated when each call of the script's model begins, above those at the first."""
+    """Bytes allocated when each call of the script's model begins, or each gradient, above those at the first."""
     first: list[int] = []
 
     def mark(module: torch.nn.Module, args: Any) -> None:
@@ -23,12 +23,20 @@ def bytes_at_calls(path: Path) -> list[int]:
             first[:] = [id(module)]
             torch.empty(_MARK_BYTES, dtype=torch.uint8)
 
+    def mark_and_differentiate(*args: Any, **options: Any) -> Any:
+        if not first or first[0] == 0:  # a script without modules
+            first[:] = [0]
+            torch.empty(_MARK_BYTES, dtype=torch.uint8)
+        return differentiate(*args, **options)
+
     handle = register_module_forward_pre_hook(mark)
+    differentiate, torch.autograd.grad = torch.autograd.grad, mark_and_differentiate
     try:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
             run(path)
     finally:
         handle.remove()
+        torch.autograd.grad = differentiate
     tree = profile.profiler.kineto_results.experimental_event_tree()
     events = sorted(_allocations(tree), key=lambda event: event[0])
     total, marks = 0, []

@@ -30,18 +30,11 @@ def run(path: Path) -> None:
 
 
 def watched(path: Path, **options: int) -> GrowthReport:
-    """The report on a script, as the command gives it at the end.
-
-    What other tests have left in the process is set aside: a search looks at all objects, and has only so much time.
-    """
-    gc.collect()
-    gc.freeze()
-    try:
-        with watch_growth(**options) as growth:
-            run(path)
-        return growth.report()
-    finally:
-        gc.unfreeze()
+    """The report on a script, as the command gives it at the end."""
+    gc.collect()  # what other tests have left
+    with watch_growth(**options) as growth:
+        run(path)
+    return growth.report()
 
 
 if __name__ == "__main__":

@@ -101,6 +101,25 @@ if __name__ == "__main__":
     assert "Training: steady." in err
 
 
+def test_torchrun_with_one_process_says_the_same(tmp_path):
+    script = """
+import torch, torch.distributed
+torch.distributed.init_process_group("gloo")
+model, kept = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8)), []
+for _ in range(20):
+    kept.append(model(torch.ones(4, 8)))
+torch.distributed.destroy_process_group()
+"""
+    (tmp_path / "script.py").write_text(script, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
+    command += ["-m", "course_utils.memory", "script.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "`kept`, a list of 20, a global, script.py:6" in done.stderr
+
+
 @pytest.mark.parametrize("words", [["nowhere.py"], ["-m", "nowhere"], [], ["--limit", "much", "script.py"]])
 def test_what_cannot_be_run_is_refused(tmp_path, words):
     status, out, err = run(tmp_path, "", *words)

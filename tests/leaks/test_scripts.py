@@ -12,8 +12,7 @@ import pytest
 from tests.leaks.allocator import bytes_per_call
 from tests.leaks.drive import SCRIPTS, watched
 
-# For the night: in a process that has run thousands of other tests, a search of all its objects runs out of time.
-pytestmark = [pytest.mark.nightly, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 INNOCENT = sorted(path for path in SCRIPTS.glob("ok_*.py"))
 LEAKING = sorted(path for path in SCRIPTS.glob("*.py") if path not in INNOCENT)
@@ -55,13 +54,15 @@ def test_what_only_looks_like_a_leak_is_none(path):
     assert report.verdict in ("steady", "bounded")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", LEAKING, ids=lambda path: path.stem)
 def test_bytes_a_call_are_those_of_the_allocator(path):
     report = watched(path)
     gc.collect()
-    rises = report.findings[0].given_back
+    # Of a cycle the collector takes back some when it happens to run.
+    rises = report.findings[0].given_back or report.findings[0].holder.kind == "cycle"
     parts = [part for part in (report.training, report.evaluation) if part.rate is not None]
-    said = sum(part.rate.nbytes * (1 if rises else part.calls / report.calls) for part in parts)
+    judged = sum(part.calls for part in (report.training, report.evaluation) if part.verdict != "too few calls")
+    said = sum(part.rate.nbytes * (1 if rises else part.calls / judged) for part in parts)
     # Eight bytes for each number that autograd boxes past the dispatcher.
     assert said == pytest.approx(bytes_per_call(path, while_it_rises=rises), rel=0.01, abs=16)

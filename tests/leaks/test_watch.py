@@ -20,7 +20,6 @@ def leak(calls: int, kept: list) -> None:
         kept.append(model(torch.ones(4, 8)))
 
 
-@pytest.mark.nightly  # in a process that has run thousands of other tests, a search of all objects runs out of time
 def test_text_card_and_figure_say_the_same():
     kept: list = []
     with watch_growth(limit_bytes=2**20) as growth:
@@ -37,7 +36,6 @@ def test_text_card_and_figure_say_the_same():
     assert "kept: from 0 B to " in report.plot().description
 
 
-@pytest.mark.nightly  # in a process that has run thousands of other tests, a search of all objects runs out of time
 def test_a_loop_without_modules_says_where_a_round_begins():
     kept = []
     with watch_growth() as growth:
@@ -110,7 +108,6 @@ def test_a_watch_is_entered_once():
         pass
 
 
-@pytest.mark.nightly  # in a process that has run thousands of other tests, a search of all objects runs out of time
 @pytest.mark.parametrize("name", ["plain_sum", "ctx_cycle", "forward_hook", "hidden_state", "callbacks"])
 def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
     (found,) = watched(SCRIPTS / f"{name}.py").findings
@@ -121,7 +118,7 @@ def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
         (root / "course_utils" / "lessons" / lesson / f"{exercise}.toml").read_text(encoding="utf-8")
     )
     assert fields["misconceptions"][key]["name"] == course.name
-    assert course.heading in (root / course.notebook).read_text(encoding="utf-8")
+    assert course.heading in (root / "notebooks" / course.notebook).read_text(encoding="utf-8")
 
 
 def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
@@ -142,3 +139,68 @@ def test_a_model_compiled_before_is_told_of():
             model(torch.ones(1, 4))
     assert growth.report().unwatched == ("Compiled code ran. What it allocates inside is not watched.",)
     torch._dynamo.reset()
+
+
+class Item:
+    """One of very many."""
+
+    def __init__(self, number: int) -> None:
+        self.parts = [number]
+        self.by_name = {"number": (number, self.parts)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plain_sum", "comprehension", "generator", "object_circle", "ctx_cycle"])
+def test_a_search_does_not_drown_in_what_the_process_holds(name):
+    crowd = [Item(number) for number in range(300_000)]
+    (found,) = watched(SCRIPTS / f"{name}.py").findings
+    assert found.holder.kind != "nobody"
+    assert len(crowd) == 300_000
+
+
+@pytest.mark.parametrize(("leaks", "names"), [("logits", ["self.state"]), ("state", ["self.state"])])
+def test_a_state_is_told_from_what_is_computed_with_it(leaks, names):
+    class Cell(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.state = torch.zeros(4, 16)
+            self.inner, self.head = torch.nn.Linear(16, 16), torch.nn.Linear(16, 2)
+
+        def forward(self, x):
+            self.state = torch.tanh(self.inner(x + self.state))
+            return self.head(self.state) if leaks == "logits" else self.state.sum()
+
+    cell = Cell()
+    with watch_growth() as growth:
+        for _ in range(30):
+            logits = cell(torch.ones(4, 16))
+    assert [found.holder.name for found in growth.report().findings] == names
+    assert logits.requires_grad
+
+
+def test_a_loop_of_gradients_alone_needs_no_marks():
+    weight, kept = torch.ones(64, requires_grad=True), []
+    with watch_growth() as growth:
+        for _ in range(30):
+            loss = (weight * torch.ones(64)).square().sum()
+            kept.append(loss * 2)
+            torch.autograd.grad(loss, weight, retain_graph=True)
+    (found,) = growth.report().findings
+    assert found.holder.name == "kept" and found.line.source == "kept.append(loss * 2)"
+    assert "Memory from one backward pass to the next" in str(growth.report())
+
+
+def test_a_second_holder_of_the_same_graph_is_named_too():
+    losses, total = [], 0
+    model, recent = torch.nn.Linear(8, 1), []
+    with watch_growth() as growth:
+        for _ in range(40):
+            loss = model(torch.ones(4, 8)).mean()
+            losses.append(loss)
+            total += loss
+            recent = [*recent[-2:], loss]  # no leak: only the last three
+    (found,) = growth.report().findings
+    assert found.holder.name == "losses"
+    ((other, line),) = found.also
+    assert other.name == "total" and line.source == "total += loss"
+    assert "kept too by  `total`, test_watch.py:" in str(growth.report())

@@ -282,6 +282,36 @@ class CubeFromOutput(Function):
         return 3 * y / x * g
 
 
+class CubeByRoot(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x**3
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** (2 / 3) * g
+
+
+class CubeUnsaved(Cube):
+    @staticmethod
+    def forward(ctx, x):
+        return x**3
+
+
+class CubeMisspelt(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensor[0] ** 2 * g
+
+
+class CubeIncomingDetached(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] ** 2 * g.detach()
+
+
 class CubeIntermediate(Function):
     @staticmethod
     def forward(ctx, x):
@@ -584,6 +614,48 @@ class ReverseSign(Reverse):
     @staticmethod
     def backward(ctx, g):
         return ctx.strength * g, None
+
+
+class ReverseByHook(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        if x.requires_grad:
+            x.register_hook(lambda g: -strength * g)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+class ReverseNoneForZero(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return (-ctx.strength * g if ctx.strength else None), None
+
+
+class ReverseClamped(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -max(ctx.strength, 0.0) * g, None
+
+
+class ReverseUnsaved(Reverse):
+    @staticmethod
+    def forward(ctx, x, strength):
+        return x.view_as(x)
+
+
+class ReverseWhole(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -int(ctx.strength) * g, None
+
+
+class ReverseNumberReturned(Reverse):
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.strength, None
 
 
 class ReverseAbsolute(Reverse):
@@ -930,6 +1002,47 @@ class SwishOutputOnCtx(Function):
     def backward(ctx, g):
         s = torch.sigmoid(ctx.saved_tensors[0])
         return g * (ctx.y.detach() + s * (1 - ctx.y.detach()))
+
+
+class SwishGraph(Function):
+    @staticmethod
+    def forward(ctx, x):
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_()
+            ctx.y = ctx.x * torch.sigmoid(ctx.x)
+        return ctx.y.detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.autograd.grad(ctx.y, ctx.x, g, retain_graph=True)[0]
+
+
+class SwishQuotient(SwishSavesOutput):
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * (y / x + y * (1 - y / x))
+
+
+class SwishComputesFloat(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0].float()
+        s = torch.sigmoid(x)
+        return g * (s * (1 + x * (1 - s))).to(g.dtype)
+
+
+class SwishUnsaved(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        return x * torch.sigmoid(x)
+
+
+class SwishForgetsX(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        s = torch.sigmoid(ctx.saved_tensors[0])
+        return g * (s + s * (1 - s))
 
 
 class SwishClone(Swish):
@@ -1491,6 +1604,58 @@ class LinearOnClass(Function):
         )
 
 
+class LinearNeedsOnClass(Function):
+    @staticmethod
+    def forward(x, weight, bias):
+        return x @ weight.T + (0 if bias is None else bias)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        LinearNeedsOnClass.needed = ctx.needs_input_grad
+        ctx.save_for_backward(*(inputs[1 - i] if ctx.needs_input_grad[i] else None for i in (1, 0)))
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        for_x, for_weight, for_bias = LinearNeedsOnClass.needed
+        return g @ weight if for_x else None, g.T @ x if for_weight else None, g.sum(0) if for_bias else None
+
+
+class LinearUnsaved(LinearKeepsAll):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.biased = bias is not None
+        return nn.functional.linear(x, weight, bias)
+
+
+class LinearByAddmm(LinearKeepsAll):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.T)
+
+
+class LinearSavesFewer(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        needed = ctx.needs_input_grad
+        ctx.save_for_backward(*(kept for kept, need in ((x, needed[1]), (weight, needed[0])) if need))
+        return nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        pairs = zip(ctx.needs_input_grad, (lambda: g @ weight, lambda: g.T @ x, lambda: g.sum(0)), strict=True)
+        return tuple(work() if need else None for need, work in pairs)
+
+
+class LinearOtherWay(LinearKeepsAll):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return weight.T @ g, x.T @ g, g.sum(0) if ctx.needs_input_grad[2] else None
+
+
 class LinearInPlace(LinearKeepsAll):
     @staticmethod
     def forward(ctx, x, weight, bias):
@@ -2021,6 +2186,10 @@ WRONG = (
     Wrong("Cube", "power rule", CubePower),
     Wrong("Cube", "passed on", CubePassedOn),
     Wrong("Cube", "at zero", CubeFromOutput),
+    Wrong("Cube", "at zero", CubeByRoot, "by a root"),
+    Wrong("Cube", "not kept", CubeUnsaved),
+    Wrong("Cube", "not kept", CubeMisspelt, "a name misspelt"),
+    Wrong("Cube", "cut", CubeIncomingDetached, "the incoming gradient detached"),
     Wrong("Cube", "intermediate", CubeIntermediate),
     Wrong("Cube", "intermediate", CubeSquareSaved, "the square saved"),
     Wrong("Cube", "intermediate", CubeClone, "a clone saved"),
@@ -2080,6 +2249,12 @@ WRONG = (
     Wrong("ReverseGradient", "forward scaled", ReverseForwardScaled),
     Wrong("ReverseGradient", "sign", ReverseSign),
     Wrong("ReverseGradient", "absolute", ReverseAbsolute),
+    Wrong("ReverseGradient", "absolute", ReverseClamped, "nothing for a negative one"),
+    Wrong("ReverseGradient", "none for zero", ReverseNoneForZero),
+    Wrong("ReverseGradient", "hook", ReverseByHook),
+    Wrong("ReverseGradient", "not kept", ReverseUnsaved),
+    Wrong("ReverseGradient", "rounded", ReverseWhole),
+    Wrong("ReverseGradient", "upstream", ReverseNumberReturned, "the number itself"),
     Wrong("ReverseGradient", "not scaled", ReverseNotScaled),
     Wrong("ReverseGradient", "passed on", ReversePassedOn),
     Wrong("ReverseGradient", "number", ReverseSavedNumber),
@@ -2106,6 +2281,11 @@ WRONG = (
     Wrong("LowMemorySwish", "output", SwishSavesOutput),
     Wrong("LowMemorySwish", "output", SwishOutputOnCtx, "the output on ctx"),
     Wrong("LowMemorySwish", "clone", SwishClone),
+    Wrong("LowMemorySwish", "graph kept", SwishGraph),
+    Wrong("LowMemorySwish", "not kept", SwishUnsaved),
+    Wrong("LowMemorySwish", "product rule", SwishForgetsX, "without its x"),
+    Wrong("LowMemorySwish", "at zero", SwishQuotient),
+    Wrong("LowMemorySwish", "packed", SwishComputesFloat, "computed in float32"),
     Wrong("LowMemorySwish", "clone", SwishCloneOnCtx, "a clone on ctx"),
     Wrong("LowMemorySwish", "packed", SwishHalf, "half"),
     Wrong("LowMemorySwish", "packed", SwishFloat, "float32"),
@@ -2132,6 +2312,11 @@ WRONG = (
     Wrong("LinearFunction", "upstream", LinearDerivative),
     Wrong("LinearFunction", "edits gradient", LinearEditsGradient),
     Wrong("LinearFunction", "shared state", LinearOnClass),
+    Wrong("LinearFunction", "shared state", LinearNeedsOnClass, "needs on the class"),
+    Wrong("LinearFunction", "not kept", LinearUnsaved),
+    Wrong("LinearFunction", "None", LinearByAddmm, "by addmm"),
+    Wrong("LinearFunction", "mixed up", LinearSavesFewer, "fewer saved than unpacked"),
+    Wrong("LinearFunction", "transposed", LinearOtherWay, "weight.T first"),
     Wrong("LinearFunction", "in place", LinearInPlace),
     Wrong("LinearFunction", "value", LinearInOut),
     Wrong("LinearFunction", "None", LinearBiasAlways),

@@ -48,6 +48,13 @@ def snapshot_flagged(x):
     return x.detach().clone().requires_grad_(x.requires_grad)
 
 
+def snapshot_into_zeros(x):
+    with torch.no_grad():
+        values = torch.zeros(x.shape)
+        values[...] = x
+    return values
+
+
 # ------------------------------------------------------------------------------------------------------ predicted_edit
 
 EDITS = {
@@ -181,6 +188,53 @@ def mean_loss_len(model, loss_fn, batches):
     if not len(batches):
         raise ValueError("no batches")
     return sum(loss_fn(model(x), y).detach() for x, y in batches) / len(batches)
+
+
+def mean_loss_looks_first(model, loss_fn, batches):
+    if not any(True for _ in batches):
+        raise ValueError("no batches")
+    return mean_loss_by_detach(model, loss_fn, batches)
+
+
+def mean_loss_of_one_element(model, loss_fn, batches):
+    return mean_loss_by_detach(model, loss_fn, batches).reshape(1)
+
+
+def mean_loss_flagged(model, loss_fn, batches):
+    return mean_loss_by_detach(model, loss_fn, batches) + torch.zeros((), requires_grad=True)
+
+
+def mean_loss_frozen(model, loss_fn, batches):
+    return mean_loss_graphs(model.requires_grad_(False), loss_fn, batches)
+
+
+def mean_loss_any_error(model, loss_fn, batches):
+    try:
+        return mean_loss_by_detach(model, loss_fn, batches)
+    except Exception:
+        raise ValueError("no batches") from None
+
+
+def mean_loss_by_index(model, loss_fn, batches):
+    first = batches[0]
+    return sum(loss_fn(model(x), y).detach() for x, y in [first, *batches[1:]]) / len(batches)
+
+
+def mean_loss_counts_after(model, loss_fn, batches):
+    total = sum(loss_fn(model(x), y).detach() for x, y in batches)
+    count = sum(1 for _ in batches)
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def mean_loss_total_detached(model, loss_fn, batches):
+    total, count = torch.zeros(()), 0
+    for x, y in batches:
+        total, count = total.detach() + loss_fn(model(x), y), count + 1
+    if not count:
+        raise ValueError("no batches")
+    return total / count
 
 
 def mean_loss_empty(model, loss_fn, batches):
@@ -380,6 +434,41 @@ def bptt_in_a_tuple(cell, inputs, state, window):
     return tuple(states), last
 
 
+def bptt_backward_inside(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        if step and step % window == 0:
+            state.sum().backward()
+            state = state.detach()
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
+def bptt_fresh(cell, inputs, state, window, begin=torch.zeros_like):
+    states = []
+    for step, x in enumerate(inputs):
+        states.append(cell(x, states[-1] if step % window else begin(state) if step else state))
+    return states, states[-1]
+
+
+def bptt_given_again(cell, inputs, state, window):
+    return bptt_fresh(cell, inputs, state, window, lambda given: given)
+
+
+def bptt_multiples(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs, start=1):
+        state = cell(x, state.detach() if step % window == 0 else state)
+        states.append(state)
+    return states, state
+
+
+def bptt_ends(cell, inputs, state, window):
+    states, last = bptt_nested(cell, inputs, state, window)
+    return states[window - 1 :: window], last
+
+
 def bptt_border_under_no_grad(cell, inputs, state, window):
     states = []
     for step, x in enumerate(inputs):
@@ -410,6 +499,29 @@ class RoundOnes(RoundThrough):
     @staticmethod
     def backward(ctx, gradient):
         return torch.ones_like(gradient)
+
+
+class RoundClipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (ctx.saved_tensors[0].abs() <= 1)
+
+
+def round_hooked(x):
+    result = x.round()
+    if result.requires_grad:
+        result.register_hook(torch.ones_like)
+    return result
+
+
+def round_no_grad(x):
+    with torch.no_grad():
+        return x + (x.round() - x)
 
 
 def round_in_place_of_a_clone(x):
@@ -462,13 +574,21 @@ RIGHT = (
 WRONG = (
     Wrong("snapshot", "alias", lambda x: x.detach(), "detach alone"),
     Wrong("snapshot", "alias", lambda x: x.data, "data alone"),
+    Wrong("snapshot", "same memory", lambda x: torch.from_numpy(x.detach().numpy()), "through NumPy"),
+    Wrong("snapshot", "same memory", lambda x: x.detach()[...], "a slice"),
+    Wrong("snapshot", "same memory", lambda x: x.detach().contiguous(), "contiguous"),
+    Wrong("snapshot", "x itself", lambda x: x, "returned as it is"),
+    Wrong("snapshot", "rows", lambda x: x.detach()[:].clone()),
+    Wrong("snapshot", "flagged", lambda x: x.detach().clone().requires_grad_(), "any dtype"),
     Wrong("snapshot", "history", lambda x: x.clone(), "clone alone"),
+    Wrong("snapshot", "history", lambda x: x + 0, "plus 0"),
     Wrong("snapshot", "history", snapshot_unassigned, "a detach that is not assigned"),
     Wrong("snapshot", "x itself", snapshot_x_itself),
     Wrong("snapshot", "filled", lambda x: torch.empty_like(x).copy_(x)),
     Wrong("snapshot", "flagged", snapshot_flagged),
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point()), "Parameter"),
     Wrong("snapshot", "dtype", snapshot_from_list),
+    Wrong("snapshot", "dtype", snapshot_into_zeros, "into zeros"),
     Wrong("snapshot", "in place", snapshot_in_place),
     Wrong("snapshot", "lower the flag", lambda x: x.clone().requires_grad_(False)),
     Wrong("snapshot", "numpy", lambda x: torch.from_numpy(x.numpy().copy())),
@@ -495,6 +615,14 @@ WRONG = (
     Wrong("mean_loss", "weighted", mean_loss_by_samples, "divided by samples"),
     Wrong("mean_loss", "last", mean_loss_last),
     Wrong("mean_loss", "len", mean_loss_len),
+    Wrong("mean_loss", "len", mean_loss_looks_first, "a look before the loop"),
+    Wrong("mean_loss", "len", mean_loss_counts_after, "counted after the loop"),
+    Wrong("mean_loss", "len", mean_loss_by_index, "an index"),
+    Wrong("mean_loss", "last graph", mean_loss_total_detached),
+    Wrong("mean_loss", "flagged", mean_loss_flagged),
+    Wrong("mean_loss", "side effect", mean_loss_frozen, "the model frozen"),
+    Wrong("mean_loss", "one element", mean_loss_of_one_element),
+    Wrong("mean_loss", "other error", mean_loss_any_error),
     Wrong("mean_loss", "empty", mean_loss_empty, "nan for no batches"),
     Wrong("mean_loss", "empty", mean_loss_zero_division, "division by zero"),
     Wrong("mean_loss", "eval", mean_loss_eval),
@@ -503,7 +631,12 @@ WRONG = (
     Wrong("mean_loss", "grad mode", mean_loss_grad_mode),
     Wrong("mean_loss", "swallowed", mean_loss_swallowed),
     Wrong("truncated_bptt", "never cut", bptt_never_cut),
-    Wrong("truncated_bptt", "never cut", bptt_clone_at_border, "clone at the border"),
+    Wrong("truncated_bptt", "no cut", bptt_clone_at_border, "clone at the border"),
+    Wrong("truncated_bptt", "fresh state", bptt_fresh),
+    Wrong("truncated_bptt", "backward inside", bptt_backward_inside),
+    Wrong("truncated_bptt", "fresh state", bptt_given_again, "the given state again"),
+    Wrong("truncated_bptt", "off by one", bptt_multiples, "counted from 1"),
+    Wrong("truncated_bptt", "no list", bptt_ends, "the last state of each window"),
     Wrong("truncated_bptt", "border stored", bptt_cut_before_storing, "cut before storing"),
     Wrong("truncated_bptt", "every step", bptt_every_step),
     Wrong("truncated_bptt", "given state cut", bptt_given_state_cut),
@@ -526,4 +659,14 @@ WRONG = (
     Wrong("stop_gradient_round", "edited", round_edited),
     Wrong("stop_gradient_round", "leaf", round_leaf),
     Wrong("stop_gradient_round", "cut from x", round_fresh_leaf),
+    Wrong("stop_gradient_round", "clipped", RoundClipped.apply),
+    Wrong("stop_gradient_round", "correction", lambda x: x.detach() + (x.round() - x)),
+    Wrong("stop_gradient_round", "scaled", lambda x: x.round().detach() * (x / x.detach()), "a factor of 1"),
+    Wrong("stop_gradient_round", "hook", round_hooked),
+    Wrong("stop_gradient_round", "cancelled", lambda x: x + (x.round() - x)),
+    Wrong("stop_gradient_round", "unassigned", lambda x: x),
+    Wrong("stop_gradient_round", "added", lambda x: x.round().detach() + x),
+    Wrong("stop_gradient_round", "dtype", lambda x: torch.tensor(x.round().tolist())),
+    Wrong("stop_gradient_round", "all detached", round_no_grad, "no_grad"),
+    Wrong("stop_gradient_round", "cut off", lambda x: x + (x.trunc() - x).detach()),
 )

@@ -143,6 +143,24 @@ def capture_with(model, names, *, keep=lambda output: output.detach().clone(), m
             handle.remove()
 
 
+def capture_unflagged(model, names):
+    return capture_with(model, names, keep=lambda output: output.clone().requires_grad_(False))
+
+
+def capture_class_names(model, names):
+    def make(features, name, keep):
+        return lambda module, args, output: features.update({type(module).__name__: keep(output)})
+
+    return capture_with(model, names, make=make)
+
+
+@contextlib.contextmanager
+def capture_children(model, names):
+    children = dict(model.named_children())
+    with capture_with(nn.ModuleDict({name: children[name] for name in names}), names) as features:
+        yield features
+
+
 def capture_returned_dict(model, names):
     features = {}
     for name, module in find(model, names).items():
@@ -357,6 +375,12 @@ def capture_without_finally(model, names):
         handle.remove()
 
 
+class CaptureItself(Capture):
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+
 class CaptureUnlessRaised(Capture):
     def __exit__(self, kind, *rest):
         if kind is None:
@@ -550,6 +574,35 @@ def bytes_globally(model, x):
     return sizes
 
 
+@torch.no_grad()
+def bytes_by_hand(model, x):
+    sizes = {}
+    for name, module in leaves_of(model):
+        x = module(x)
+        sizes[name] = nbytes(x)
+    return sizes
+
+
+def bytes_untracked(model, x):
+    for module in model.modules():
+        module.track_running_stats = False
+    return bytes_batch_norm_counts(model, x)
+
+
+def bytes_state_dict(model, x):
+    state = model.state_dict()
+    sizes = bytes_batch_norm_counts(model, x)
+    model.load_state_dict(state)
+    return sizes
+
+
+def bytes_mean_and_variance(model, x):
+    before = {name: buffer.clone() for name, buffer in model.named_buffers() if "running" in name}
+    sizes = bytes_batch_norm_counts(model, x)
+    model.load_state_dict(before, strict=False)
+    return sizes
+
+
 def bytes_in_eval_mode(model, x):
     """Eval mode is not asked for; put back flag by flag, it does no harm."""
     flags = {module: module.training for module in model.modules()}
@@ -669,6 +722,13 @@ def bytes_flat_tuples(model, x):
     def count(output):
         parts = output if isinstance(output, tuple) else (output,)
         return sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))
+
+    return bytes_with(model, x, count=count)
+
+
+def bytes_of_named_items(model, x):
+    def count(output):
+        return sum(part.nbytes for part in (output if isinstance(output, tuple) else (output,)))
 
     return bytes_with(model, x, count=count)
 
@@ -923,6 +983,24 @@ def last_index(output, channels):
     output = output.clone()
     output[..., channels] = 0
     return output
+
+
+def four_indices(output, channels):
+    output = output.clone()
+    output[:, channels, :, :] = 0
+    return output
+
+
+def ablate_by_vector(module, channels):
+    def hook(m, args, output):
+        return output.where(torch.tensor([index not in channels for index in range(output.shape[1])]), 0)
+
+    return module.register_forward_hook(hook)
+
+
+def ablate_in_a_block(module, channels):
+    with ablate_filled(module, channels) as handle:
+        return handle
 
 
 def inverted(output, channels):
@@ -1372,7 +1450,11 @@ RIGHT = (
 WRONG = (
     Wrong("capture", "no context", capture_returned_dict),
     Wrong("capture", "no context", capture_yield_alone, "a plain generator"),
+    Wrong("capture", "as", CaptureItself),
     Wrong("capture", "one name", capture_one_name),
+    Wrong("capture", "children", capture_children),
+    Wrong("capture", "class names", capture_class_names),
+    Wrong("capture", "lowered", capture_unflagged),
     Wrong("capture", "inputs", capture_inputs),
     Wrong("capture", "inputs", capture_swapped, "arguments swapped"),
     Wrong("capture", "lists", capture_lists),
@@ -1384,7 +1466,7 @@ WRONG = (
     Wrong("capture", "mode", capture_no_grad),
     Wrong("capture", "flags", capture_eval),
     Wrong("capture", "graph", capture_whole),
-    Wrong("capture", "graph", capture_cloned_only, "clone alone"),
+    Wrong("capture", "cloned", capture_cloned_only),
     Wrong("capture", "graph", capture_detached_at_the_end, "detached at the end"),
     Wrong("capture", "alias", capture_detached_only),
     Wrong("capture", "alias", capture_data, "data"),
@@ -1413,9 +1495,10 @@ WRONG = (
     Wrong("activation_bytes", "elements", bytes_elements),
     Wrong("activation_bytes", "four bytes", bytes_four),
     Wrong("activation_bytes", "tuples", bytes_tensors_only),
+    Wrong("activation_bytes", "nested", bytes_of_named_items, "no tuple in a tuple is looked into"),
     Wrong("activation_bytes", "tuples", bytes_first_of_tuple, "first of a tuple"),
-    Wrong("activation_bytes", "tuples", bytes_flat_tuples, "flat tuples"),
-    Wrong("activation_bytes", "tuples", bytes_two_levels, "two levels"),
+    Wrong("activation_bytes", "nested", bytes_flat_tuples),
+    Wrong("activation_bytes", "nested", bytes_two_levels, "two levels"),
     Wrong("activation_bytes", "tuples", bytes_tuples_left_out, "tuples left out"),
     Wrong("activation_bytes", "storage", bytes_storage),
     Wrong("activation_bytes", "overwritten", bytes_overwritten),
@@ -1435,11 +1518,18 @@ WRONG = (
     Wrong("activation_bytes", "two names", bytes_under_all_names),
     Wrong("activation_bytes", "alone", bytes_of_submodules),
     Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
+    Wrong("activation_bytes", "snapshot", bytes_state_dict),
+    Wrong("activation_bytes", "by hand", bytes_by_hand),
+    Wrong("activation_bytes", "side effect", bytes_untracked),
+    Wrong("activation_bytes", "counter", bytes_mean_and_variance),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
     Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end"),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),
     Wrong("ablate", "dim", ablate_hook(first_index)),
-    Wrong("ablate", "dim", ablate_hook(last_index), "the last dimension"),
+    Wrong("ablate", "last", ablate_hook(last_index)),
+    Wrong("ablate", "last", ablate_by_vector, "a mask of one dimension"),
+    Wrong("ablate", "gone", ablate_in_a_block),
+    Wrong("ablate", "image", ablate_hook(four_indices), "four indices"),
     Wrong("ablate", "inputs", ablate_inputs),
     Wrong("ablate", "dropped", ablate_hook(dropped)),
     Wrong("ablate", "inverted", ablate_hook(inverted)),
@@ -1481,6 +1571,9 @@ WRONG = (
     Wrong("grad_cam", "normalised", cam_variant(combine=normalised)),
     Wrong("grad_cam", "normalised", cam_variant(combine=min_max), "from 0 to 1"),
     Wrong("grad_cam", "image size", cam_variant(combine=enlarged)),
+    Wrong("grad_cam", "unaligned", cam_variant(combine=lambda a, g: g.mean((2, 3)) * a)),
+    Wrong("grad_cam", "vector", cam_variant(score=lambda logits, index: logits[:, index])),
+    Wrong("grad_cam", "size one", cam_variant(combine=lambda a, g: cam_of(a, g)[:, None])),
     Wrong("grad_cam", "dtype", cam_variant(combine=lambda a, g: cam_of(a, g).float())),
     Wrong("grad_cam", "history", cam_history),
     Wrong("grad_cam", "in place", cam_in_place),

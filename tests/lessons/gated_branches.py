@@ -42,6 +42,16 @@ def gated_multiply(branch_a, branch_b, x, use_a):
     return torch.cat([branch_a(x) * use_a, branch_b(x) * (not use_a)], dim=1)
 
 
+def gated_stacked_halves(branch_a, branch_b, x, use_a):
+    return torch.stack(gated_padded(branch_a, branch_b, x, use_a).chunk(2, dim=1), dim=1)
+
+
+def gated_rows_of_zeros(branch_a, branch_b, x, use_a):
+    opened = (branch_a if use_a else branch_b)(x)
+    zeros = opened.new_zeros(opened.shape[:2])
+    return torch.cat([opened, zeros] if use_a else [zeros, opened], dim=1)
+
+
 def gated_numpy(branch_a, branch_b, x, use_a):
     opened, closed = (branch_a(x), branch_b) if use_a else (branch_b(x), branch_a)
     zeros = torch.zeros_like(opened)
@@ -333,6 +343,64 @@ def route_masked_inputs(branch_a, branch_b, x, gate):
     return torch.where(gate.view(-1, *[1] * (a.dim() - 1)), a, b)
 
 
+def route_masked_sum(branch_a, branch_b, x, gate):
+    mask = gate.view(-1, *[1] * (x.dim() - 1))
+    return branch_a(x * mask) + branch_b(x * ~mask)
+
+
+def route_by_numbers(branch_a, branch_b, x, gate, numbers):
+    if gate.all() or not gate.any():
+        return (branch_a if gate.all() else branch_b)(x)
+    a, b = branch_a(x[numbers(gate)]), branch_b(x[numbers(~gate)])
+    result = a.new_empty(len(x), *a.shape[1:])
+    result[numbers(gate)], result[numbers(~gate)] = a, b
+    return result
+
+
+def route_two_dimensions(branch_a, branch_b, x, gate):
+    result = None
+    for branch, rows in ((branch_a, gate), (branch_b, ~gate)):
+        if rows.any():
+            y = branch(x[rows])
+            result = y.new_empty(len(x), y.shape[1]) if result is None else result
+            result[rows] = y
+    return result
+
+
+def route_stacked_batches(branch_a, branch_b, x, gate):
+    return torch.stack([(branch_a if on else branch_b)(row[None]) for row, on in zip(x, gate, strict=True)])
+
+
+def route_scattered_like_x(branch_a, branch_b, x, gate):
+    result = torch.zeros_like(x)
+    for branch, rows in ((branch_a, gate), (branch_b, ~gate)):
+        if rows.any():
+            result = result.masked_scatter(rows.view(-1, *[1] * (x.dim() - 1)), branch(x[rows]))
+    return result
+
+
+def route_squeezed(branch_a, branch_b, x, gate):
+    return route_by_numbers(branch_a, branch_b, x, gate, lambda mask: mask.nonzero().squeeze())
+
+
+def route_nonzero(branch_a, branch_b, x, gate):
+    return route_by_numbers(branch_a, branch_b, x, gate, torch.nonzero)
+
+
+def route_cat_of_rows(branch_a, branch_b, x, gate):
+    return torch.cat([(branch_a if on else branch_b)(row) for row, on in zip(x, gate, strict=True)])
+
+
+def route_room_of_a(branch_a, branch_b, x, gate):
+    if gate.any():
+        a = branch_a(x[gate])
+        result = a.new_empty(len(x), *a.shape[1:])
+        result[gate] = a
+    if not gate.all():
+        result[~gate] = branch_b(x[~gate])
+    return result
+
+
 def route_grouped(branch_a, branch_b, x, gate):
     return torch.cat([branch_a(x[gate]), branch_b(x[~gate])])
 
@@ -490,6 +558,10 @@ def sqrt_scattered(x):
 
 def sqrt_masked_inside(x):
     return (x * (x > 0)).sqrt()
+
+
+def sqrt_with_one(x):
+    return torch.where(x > 0, x, torch.ones(1)).sqrt() * (x > 0)
 
 
 def sqrt_maximum(x):
@@ -688,6 +760,23 @@ def gate_sigmoid_first(logit):
     return (s > 0.5).to(s.dtype) + (s - s.detach())
 
 
+class GateSaved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, logit):
+        ctx.save_for_backward(gate := hard(logit))
+        return gate
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (gate,) = ctx.saved_tensors
+        return gradient * gate * (1 - gate)
+
+
+def gate_tanh(logit):
+    t = torch.tanh(logit)
+    return hard(logit) + (t - t.detach())
+
+
 def gate_at_zero(logit):
     s = torch.sigmoid(logit)
     return (logit >= 0).to(s.dtype) + (s - s.detach())
@@ -799,6 +888,8 @@ WRONG = (
     Wrong("gated_forward", "missing", gated_open_alone),
     Wrong("gated_forward", "missing", gated_zero_number, "the number 0"),
     Wrong("gated_forward", "other dimension", gated_batch_dimension),
+    Wrong("gated_forward", "stacked", gated_stacked_halves),
+    Wrong("gated_forward", "vectors", gated_rows_of_zeros),
     Wrong("gated_forward", "not zeroed", gated_no_grad_values),
     Wrong("gated_forward", "input masked", gated_input_masked),
     Wrong("gated_forward", "nan", gated_open_times_zero),
@@ -850,6 +941,16 @@ WRONG = (
     Wrong("route", "twice", route_asks_for_the_shape),
     Wrong("route", "detached", route_detached_rows, "detached rows"),
     Wrong("route", "one gate", route_first_row_decides, "the first row decides"),
+    Wrong("route", "one row", route_squeezed),
+    Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
+    Wrong("route", "nonzero", route_nonzero),
+    Wrong("route", "vectors", route_two_dimensions),
+    Wrong("route", "size one", route_stacked_batches),
+    Wrong("route", "shape of x", route_scattered_like_x, "masked_scatter into zeros"),
+    Wrong("route", "no rows", route_room_of_a),
+    Wrong("route", "input masked", route_masked_sum),
+    Wrong("masked_sqrt", "one element", sqrt_with_one),
+    Wrong("masked_sqrt", "stand-in", lambda x: torch.where(x > 0, x, 1).sqrt()),
     Wrong("masked_sqrt", "where", sqrt_masked_inside, "a mask inside"),
     Wrong("masked_sqrt", "zero itself", sqrt_maximum, "maximum"),
     Wrong("masked_sqrt", "zero itself", sqrt_not_negative, "x >= 0"),
@@ -897,4 +998,7 @@ WRONG = (
     Wrong("hard_gate", "fresh leaf", gate_fresh_leaf),
     Wrong("hard_gate", "sampled", gate_sampled),
     Wrong("hard_gate", "by hand", gate_by_hand),
+    Wrong("hard_gate", "saved", GateSaved.apply),
+    Wrong("hard_gate", "surrogate", gate_tanh),
+    Wrong("hard_gate", "one element", lambda logit: torch.where(logit > 0, torch.ones(1), torch.zeros(1))),
 )

@@ -72,6 +72,20 @@ def weight_flag_raised_again(fan_in, fan_out):
     return (torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)).requires_grad_()
 
 
+def weight_truncated(fan_in, fan_out):
+    deviation = fan_in**-0.5
+    weight = nn.Parameter(torch.empty(fan_out, fan_in))
+    return nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+
+
+def weight_scaled(fan_in, fan_out):
+    return torch.randn(fan_out, fan_in, requires_grad=True) / math.sqrt(fan_in)
+
+
+def weight_generator_seeded(fan_in, fan_out):
+    return nn.Parameter(torch.randn(fan_out, fan_in, generator=torch.Generator().manual_seed(0)) / math.sqrt(fan_in))
+
+
 def weight_in_place(fan_in, fan_out):
     weight = torch.randn(fan_out, fan_in, requires_grad=True)
     weight /= math.sqrt(fan_in)
@@ -327,6 +341,32 @@ def gradients_own_sum(layers, x):
     return [torch.autograd.grad(output.sum(), output, retain_graph=True)[0] for output in outputs]
 
 
+def gradients_of_each(layers, x):
+    outputs = recorded(layers, x)
+    found = []
+    for layer, output in zip(layers[1:], outputs, strict=False):
+        copied = output.detach().requires_grad_()
+        found += torch.autograd.grad(layer(copied).sum(), copied)
+    return [*found, torch.ones_like(outputs[-1])]
+
+
+def gradients_of_every_sum(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return list(torch.autograd.grad(sum(output.sum() for output in outputs), outputs))
+
+
+def gradients_one_by_one(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    return [torch.autograd.grad(outputs[-1].sum(), output)[0] for output in outputs]
+
+
+def gradients_copies_beside(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    copies = [output.detach().requires_grad_() for output in outputs]
+    found = torch.autograd.grad(outputs[-1].sum(), copies, allow_unused=True)
+    return [torch.zeros_like(c) if g is None else g for c, g in zip(copies, found, strict=True)]
+
+
 def gradients_no_sum(layers, x):
     outputs = recorded(layers, x.detach().requires_grad_())
     return list(torch.autograd.grad(outputs[-1], outputs))
@@ -429,6 +469,13 @@ def step_rebinding(params, lr):
             p.grad = None
 
 
+def step_not_in_place(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p.detach().sub(lr * p.grad)
+            p.grad = None
+
+
 def step_leaf_in_place(params, lr):
     for p in params:
         if p.grad is not None:
@@ -527,6 +574,18 @@ def step_normed(params, lr):
         if p.grad is not None:
             p -= lr * p.grad / p.grad.norm()
             p.grad = None
+
+
+@torch.no_grad()
+def step_if_true(params, lr):
+    for p in params:
+        if p.grad:
+            p -= lr * p.grad
+            p.grad = None
+
+
+def step_with_decay(params, lr):
+    torch.optim.SGD(params, lr=lr, weight_decay=0.1).step()
 
 
 def step_adam(params, lr):
@@ -704,6 +763,53 @@ def fit_second_backward(x, y, steps, lr):
     return slope, intercept
 
 
+def fit_clearing_the_slope(x, y, steps, lr):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        (slope * x + intercept - y).square().mean().backward()
+        with torch.no_grad():
+            slope -= lr * slope.grad
+            intercept -= lr * intercept.grad
+        slope.grad = None
+    return slope, intercept
+
+
+def fit_with_one_loss(x, y, steps, lr):
+    slope, intercept = zeros()
+    loss = (slope * x + intercept - y).square().mean()
+    for _ in range(steps):
+        gradients = torch.autograd.grad(loss, (slope, intercept), retain_graph=True)
+        with torch.no_grad():
+            slope -= lr * gradients[0]
+            intercept -= lr * gradients[1]
+    return slope, intercept
+
+
+def fit_by_adam(x, y, steps, lr):
+    slope, intercept = zeros()
+    optimizer = torch.optim.Adam([slope, intercept], lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (slope * x + intercept - y).square().mean().backward()
+        optimizer.step()
+    return slope, intercept
+
+
+def fit_until_it_stands(x, y, steps, lr):
+    slope, intercept = zeros()
+    last = float("inf")
+    for _ in range(steps):
+        loss = (slope * x + intercept - y).square().mean()
+        if last - loss.item() < 1e-3:
+            break
+        last = loss.item()
+        gradients = torch.autograd.grad(loss, (slope, intercept))
+        with torch.no_grad():
+            slope -= lr * gradients[0]
+            intercept -= lr * gradients[1]
+    return slope, intercept
+
+
 def fit_in_turn(x, y, steps, lr):
     weights = zeros()
     for _ in range(steps):
@@ -815,7 +921,7 @@ WRONG = (
         Wrong("predicted_leaves", misconception, LEAVES | {key: not LEAVES[key]})
         for key, misconception in (
             ("plain", "unflagged"),
-            ("flagged", "flagged"),
+            ("flagged", "far end"),
             ("computed", "computed"),
             ("detached", "detached"),
             ("cast", "cast"),
@@ -825,19 +931,34 @@ WRONG = (
         )
     ),
     Wrong("predicted_leaves", "computed", dict.fromkeys(LEAVES, True), "everything is a leaf"),
-    Wrong("predicted_leaves", "unflagged", {key: key == "parameter" for key in LEAVES}, "only the parameter"),
+    Wrong("predicted_leaves", "only parameters", {key: key == "parameter" for key in LEAVES}),
+    Wrong("predicted_leaves", "unflagged", {key: key in ("flagged", "parameter") for key in LEAVES}, "flagged leaves"),
+    Wrong("predicted_leaves", "flagged", LEAVES | {"flagged": False, "parameter": False}),
+    Wrong(
+        "predicted_leaves",
+        "under no_grad",
+        LEAVES | {"detached": False, "under_no_grad": False},
+        "whatever is computed",
+    ),
+    Wrong("predicted_leaves", "far end", LEAVES | {"flagged": False, "cast": True, "view": True}, "not used again"),
     Wrong("make_weight", "unflagged", weight_flag_misspelt, "the flag's name misspelt"),
     Wrong("make_weight", "no return value", weight_not_returned),
     Wrong(
         "make_weight", "other recipe", lambda i, o: nn.init.xavier_normal_(nn.Parameter(torch.empty(o, i))), "Xavier"
     ),
     Wrong("make_weight", "other recipe", lambda i, o: nn.init.kaiming_normal_(nn.Parameter(torch.empty(o, i))), "He"),
-    Wrong("make_weight", "scaled leaf", lambda i, o: torch.randn(o, i, requires_grad=True) / math.sqrt(i)),
+    Wrong("make_weight", "other recipe", weight_truncated, "truncated"),
+    Wrong("make_weight", "scaled leaf", weight_scaled),
     Wrong("make_weight", "scaled leaf", weight_flag_raised_again, "flag raised again"),
     Wrong("make_weight", "scaled leaf", lambda i, o: nn.Parameter(torch.randn(o, i)) * i**-0.5, "scaled parameter"),
     Wrong("make_weight", "retained", weight_retained),
     Wrong("make_weight", "unflagged", lambda i, o: torch.randn(o, i) / math.sqrt(i)),
-    Wrong("make_weight", "unflagged", lambda i, o: weight_as_parameter(i, o).detach(), "detached"),
+    Wrong("make_weight", "flag lost", lambda i, o: torch.randn(o, i, requires_grad=True).detach() / math.sqrt(i)),
+    Wrong("make_weight", "flag lost", torch.no_grad()(weight_scaled), "scaled under no_grad"),
+    Wrong(
+        "make_weight", "view", lambda i, o: weight_as_parameter(o, i).mul(math.sqrt(o / i)).detach().requires_grad_().T
+    ),
+    Wrong("make_weight", "seeded", weight_generator_seeded, "a generator of its own"),
     Wrong("make_weight", "in place", weight_in_place),
     Wrong("make_weight", "is_leaf set", weight_is_leaf_set),
     Wrong("make_weight", "deepcopy", lambda i, o: copy.deepcopy(weight_flag_raised_again(i, o))),
@@ -856,8 +977,13 @@ WRONG = (
     Wrong("activation_gradients", "asked too late", gradients_asked_too_late),
     Wrong("activation_gradients", "backward fills", gradients_backward),
     Wrong("activation_gradients", "cleanup", gradients_cleanup),
-    Wrong("activation_gradients", "frozen", gradients_frozen),
-    Wrong("activation_gradients", "frozen", gradients_frozen_skipped, "frozen skipped"),
+    Wrong("activation_gradients", "recorded", gradients_frozen),
+    Wrong("activation_gradients", "frozen", gradients_frozen_skipped),
+    Wrong("activation_gradients", "own derivative", gradients_of_each),
+    Wrong("activation_gradients", "every sum", gradients_of_every_sum),
+    Wrong("activation_gradients", "other number", lambda layers, x: [-g for g in gradients_flagged_output(layers, x)]),
+    Wrong("activation_gradients", "cut", gradients_copies_beside, "copies beside"),
+    Wrong("activation_gradients", "second backward", gradients_one_by_one),
     Wrong("activation_gradients", "unfrozen", gradients_unfrozen),
     Wrong("activation_gradients", "input flagged", gradients_input_flagged),
     Wrong("activation_gradients", "last left out", gradients_last_left_out),
@@ -871,11 +997,13 @@ WRONG = (
     Wrong("activation_gradients", "own sum", gradients_own_sum),
     Wrong("activation_gradients", "no sum", gradients_no_sum),
     Wrong("activation_gradients", "values", recorded),
-    Wrong("activation_gradients", "frozen", gradients_no_grad, "under no_grad"),
+    Wrong("activation_gradients", "recorded", gradients_no_grad, "under no_grad"),
+    Wrong("activation_gradients", "recorded", torch.enable_grad()(gradients_frozen), "frozen, recording on"),
     Wrong("activation_gradients", "no_grad", gradients_in_callers_mode),
     Wrong("activation_gradients", "no list", gradients_tuple),
     Wrong("activation_gradients", "history", gradients_history),
     Wrong("sgd_step", "rebinding", step_rebinding),
+    Wrong("sgd_step", "rebinding", step_not_in_place, "sub without underscore"),
     Wrong("sgd_step", "leaf in place", step_leaf_in_place),
     Wrong("sgd_step", "new memory", step_new_memory),
     Wrong("sgd_step", "flag lost", step_flag_lost),
@@ -890,6 +1018,8 @@ WRONG = (
     Wrong("sgd_step", "length", step_no_lr, "no learning rate"),
     Wrong("sgd_step", "length", step_normed, "gradient of length 1"),
     Wrong("sgd_step", "other rule", step_adam),
+    Wrong("sgd_step", "other rule", step_with_decay, "weight decay"),
+    Wrong("sgd_step", "truth", step_if_true),
     Wrong("sgd_step", "new memory", step_set, "set_"),
     Wrong("sgd_step", "zeros", step_zero_grad, "zero_grad(set_to_none=False)"),
     Wrong("sgd_step", "zeros", step_none_to_zeros, "None made zeros"),
@@ -906,6 +1036,12 @@ WRONG = (
     Wrong("fit_line", "half", lambda x, y, steps, lr: fit_with(x, y, steps, lr / 2)),
     Wrong("fit_line", "off by one", lambda x, y, steps, lr: fit_with(x, y, steps + 1, lr)),
     Wrong("fit_line", "off by one", lambda x, y, steps, lr: fit_with(x, y, max(steps - 1, 0), lr), "one step too few"),
+    Wrong("fit_line", "return inside", lambda x, y, steps, lr: fit_with(x, y, min(steps, 1), lr)),
+    Wrong("fit_line", "stops early", lambda x, y, steps, lr: fit_with(x, y, min(steps, 2), lr), "two steps"),
+    Wrong("fit_line", "other rule", fit_by_adam),
+    Wrong("fit_line", "accumulates", fit_clearing_the_slope, "the slope's cleared alone"),
+    Wrong("fit_line", "loss once", fit_with_one_loss),
+    Wrong("fit_line", "stops early", fit_until_it_stands),
     Wrong("fit_line", "one after the other", fit_in_turn),
     Wrong("fit_line", "solved", fit_solved),
     Wrong("fit_line", "not a leaf", fit_retain_grad, "retain_grad at every step"),

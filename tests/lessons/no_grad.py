@@ -250,6 +250,64 @@ def evaluate_flag_of_the_top_alone(model, batches):
         model.training = training
 
 
+def evaluate_detached(model, batches):
+    with eval_mode(model):
+        return share(*count(lambda x: model(x).detach(), batches))
+
+
+def evaluate_no_grad_elsewhere(model, batches):
+    with torch.no_grad():
+        model.eval()
+    return evaluate_eval_alone(model, batches)
+
+
+def evaluate_read_twice(model, batches):
+    total = sum(len(labels) for _, labels in batches)
+    with eval_mode(model), torch.no_grad():
+        return share(count(model, batches)[0], total)
+
+
+def evaluate_argmax_of_all(model, batches):
+    right = total = 0
+    with eval_mode(model), torch.no_grad():
+        for x, labels in batches:
+            right += (model(x).argmax() == labels).sum().item()
+            total += len(labels)
+    return share(right, total)
+
+
+def evaluate_children_alone(model, batches):
+    flags = [(module, module.training) for module in (model, *model.children())]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def evaluate_data_detached(model, batches):
+    return evaluate_eval_alone(model, ((x.detach(), labels) for x, labels in batches))
+
+
+def evaluate_train_part_by_part(model, batches):
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        for module in training:
+            module.train()
+
+
+def evaluate_not_batches(model, batches):
+    if not batches:
+        raise ValueError("no batches")
+    return evaluate_divided_by_zero(model, batches)
+
+
 def evaluate_divided_by_zero(model, batches):
     with eval_mode(model), torch.no_grad():
         right, total = count(model, batches)
@@ -436,6 +494,16 @@ def ema_flags_lowered(target, online, decay):
 
 
 @torch.no_grad()
+def ema_norms_alone(target, online, decay):
+    ema_parameters_alone(target, online, decay)
+    for mine, other in zip(target.modules(), online.modules(), strict=True):
+        if isinstance(mine, torch.nn.BatchNorm1d):
+            mine.running_mean.lerp_(other.running_mean, 1 - decay)
+            mine.running_var.lerp_(other.running_var, 1 - decay)
+            mine.num_batches_tracked.copy_(other.num_batches_tracked)
+
+
+@torch.no_grad()
 def ema_buffers_copied(target, online, decay):
     for old, new in zip(target.parameters(), online.parameters(), strict=True):
         old.lerp_(new, 1 - decay)
@@ -564,6 +632,44 @@ def stream_taken_apart(model, batches):
 @torch.no_grad()
 def stream_late(model, batches):
     return (model(x) for x in batches)
+
+
+class StreamIterable:
+    def __init__(self, *given):
+        self.given = given
+
+    def __iter__(self):
+        return stream_decorated(*self.given)
+
+
+def stream_data_detached(model, batches):
+    return (model(x.detach()) for x in batches)
+
+
+def stream_bare_no_grad(model, batches):
+    torch.no_grad()
+    yield from stream_plain(model, batches)
+
+
+def stream_eval_alone(model, batches):
+    model.eval()
+    yield from stream_plain(model, batches)
+
+
+def stream_flags_lowered(model, batches):
+    model.requires_grad_(False)
+    yield from stream_plain(model, batches)
+    model.requires_grad_(True)
+
+
+def stream_output_flag_lowered(model, batches):
+    for x in batches:
+        yield model(x).requires_grad_(False)
+
+
+def stream_late_inner(model, batches):
+    with torch.no_grad():
+        return stream_plain(model, batches)
 
 
 def stream_eager(model, batches):
@@ -791,6 +897,52 @@ def features_plain_call(backbone, x):
         return backbone(x)
 
 
+def features_data_detached(backbone, x):
+    return features_recorded(backbone, x.detach())
+
+
+def features_flag_lowered(backbone, x):
+    with eval_mode(backbone), torch.no_grad():
+        return backbone(x).requires_grad_(False)
+
+
+def features_no_grad_elsewhere(backbone, x):
+    with torch.no_grad():
+        backbone.eval()
+    return features_recorded(backbone, x)
+
+
+def features_children_alone(backbone, x):
+    flags = [(module, module.training) for module in (backbone, *backbone.children())]
+    try:
+        return backbone.eval()(x).detach()
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def features_bare_no_grad(backbone, x):
+    torch.no_grad()
+    return features_recorded(backbone, x)
+
+
+def features_switched_on(backbone, x):
+    torch.set_grad_enabled(False)
+    try:
+        return features_detached(backbone, x)
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def features_train_part_by_part(backbone, x):
+    training = [module for module in backbone.modules() if module.training]
+    try:
+        return backbone.eval()(x).detach()
+    finally:
+        for module in training:
+            module.train()
+
+
 RIGHT = (
     Right("predicted_modes", "numbers", {key: int(value) for key, value in MODES.items()}),
     Right("predicted_modes", "tensors", {key: torch.tensor(value) for key, value in MODES.items()}),
@@ -822,15 +974,24 @@ RIGHT = (
 
 WRONG = (
     Wrong("predicted_modes", "still recording", MODES | {"outer": True}),
-    Wrong("predicted_modes", "still recording", MODES | {"decorated": True}, "decorated"),
+    Wrong("predicted_modes", "wrapped", MODES | {"decorated": True}, "decorated"),
     Wrong("predicted_modes", "outer wins", MODES | {"inner_enabled": False}),
     Wrong("predicted_modes", "ends with on", MODES | {"after_inner": True}),
     Wrong("predicted_modes", "generator", MODES | {"generator_caller": True}),
     Wrong("predicted_modes", "thread", MODES | {"thread": False}),
     Wrong("predicted_modes", "parameter", MODES | {"parameter_under_no_grad": False}),
     Wrong("predicted_modes", "inference", MODES | {"inference_output_is_inference": False}),
-    Wrong("evaluate", "recorded", evaluate_eval_alone, "eval alone"),
-    Wrong("evaluate", "recorded", evaluate_bare_no_grad, "bare no_grad"),
+    Wrong("evaluate", "eval alone", evaluate_eval_alone),
+    Wrong("evaluate", "bare no_grad", evaluate_bare_no_grad, "bare no_grad"),
+    Wrong("evaluate", "recorded", lambda model, batches: share(*count(model, batches))),
+    Wrong("evaluate", "detached", evaluate_detached),
+    Wrong("evaluate", "elsewhere", evaluate_no_grad_elsewhere),
+    Wrong("evaluate", "read twice", evaluate_read_twice),
+    Wrong("evaluate", "argmax of all", evaluate_argmax_of_all),
+    Wrong("evaluate", "children", evaluate_children_alone),
+    Wrong("evaluate", "data cleaned", evaluate_data_detached),
+    Wrong("evaluate", "train spreads", evaluate_train_part_by_part),
+    Wrong("evaluate", "empty iterator", evaluate_not_batches),
     Wrong("evaluate", "no eval", evaluate_no_eval),
     Wrong("evaluate", "left in eval", evaluate_left_in_eval),
     Wrong("evaluate", "one flag", evaluate_train_at_the_end, "train() at the end"),
@@ -838,7 +999,7 @@ WRONG = (
     Wrong("evaluate", "only without error", evaluate_without_finally),
     Wrong("evaluate", "swallowed", evaluate_swallowed),
     Wrong("evaluate", "grad mode", evaluate_plain_call, "plain call"),
-    Wrong("evaluate", "grad mode", evaluate_switched_on_at_the_end, "switched on at the end"),
+    Wrong("evaluate", "always on", evaluate_switched_on_at_the_end, "switched on at the end"),
     Wrong("evaluate", "mean of means", evaluate_mean_of_means),
     Wrong("evaluate", "count", evaluate_counts),
     Wrong("evaluate", "percent", evaluate_percent),
@@ -860,7 +1021,8 @@ WRONG = (
     Wrong("ema_update", "new storage", ema_target_moved, "moved to another device"),
     Wrong("ema_update", "swapped", ema_swapped),
     Wrong("ema_update", "copied", ema_copied),
-    Wrong("ema_update", "copied", ema_buffers_copied, "buffers copied"),
+    Wrong("ema_update", "buffers copied", ema_buffers_copied, "buffers copied"),
+    Wrong("ema_update", "norms alone", ema_norms_alone),
     Wrong("ema_update", "buffers", ema_parameters_alone),
     Wrong("ema_update", "integers", ema_integers_averaged),
     Wrong("ema_update", "integers", ema_integers_rounded, "integers rounded"),
@@ -883,6 +1045,13 @@ WRONG = (
     Wrong("stream_predictions", "eager", stream_eager),
     Wrong("stream_predictions", "eager", stream_list_read, "list(batches)"),
     Wrong("stream_predictions", "ahead", stream_ahead),
+    Wrong("stream_predictions", "frozen", stream_flags_lowered),
+    Wrong("stream_predictions", "lower the flag", stream_output_flag_lowered),
+    Wrong("stream_predictions", "history", stream_late_inner, "a late generator"),
+    Wrong("stream_predictions", "iterable", StreamIterable),
+    Wrong("stream_predictions", "data cleaned", stream_data_detached),
+    Wrong("stream_predictions", "bare no_grad", stream_bare_no_grad),
+    Wrong("stream_predictions", "eval alone", stream_eval_alone),
     Wrong("stream_predictions", "eval", stream_eval),
     Wrong("stream_predictions", "eval", stream_eval_each, "eval at each item"),
     Wrong("stream_predictions", "only without error", stream_without_finally),
@@ -895,8 +1064,16 @@ WRONG = (
     Wrong("frozen_features", "side effect", features_stripped, "stripped"),
     Wrong("frozen_features", "side effect", features_cast, "cast"),
     Wrong("frozen_features", "inference", features_inference),
-    Wrong("frozen_features", "inference", features_cloned_inside, "cloned inside"),
-    Wrong("frozen_features", "recorded", features_recorded),
+    Wrong("frozen_features", "cloned inside", features_cloned_inside, "cloned inside"),
+    Wrong("frozen_features", "eval alone", features_recorded),
+    Wrong("frozen_features", "data cleaned", features_data_detached),
+    Wrong("frozen_features", "flag lowered", features_flag_lowered),
+    Wrong("frozen_features", "recorded", lambda backbone, x: backbone(x)),
+    Wrong("frozen_features", "elsewhere", features_no_grad_elsewhere),
+    Wrong("frozen_features", "children", features_children_alone),
+    Wrong("frozen_features", "bare no_grad", features_bare_no_grad),
+    Wrong("frozen_features", "always on", features_switched_on),
+    Wrong("frozen_features", "train spreads", features_train_part_by_part),
     Wrong("frozen_features", "x path", features_flags_for_a_while),
     Wrong("frozen_features", "frozen", features_frozen),
     Wrong("frozen_features", "flagged", features_flagged),
@@ -908,5 +1085,5 @@ WRONG = (
     Wrong("frozen_features", "grad mode", features_plain_call),
     Wrong("frozen_features", "flagged", features_parameter, "a Parameter"),
     Wrong("frozen_features", "one flag", features_top_flag, "the top flag"),
-    Wrong("frozen_features", "inference", features_copied_inside, "copied inside"),
+    Wrong("frozen_features", "cloned inside", features_copied_inside, "copied inside"),
 )

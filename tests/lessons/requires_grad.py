@@ -150,6 +150,23 @@ def will_last(*inputs):
     return bool(flags_of(inputs)) and flags_of(inputs)[-1] and recording()
 
 
+def tensors(inputs):
+    return [value for value in inputs if isinstance(value, torch.Tensor)]
+
+
+def will_no_whole_numbers(*inputs):
+    found = tensors(inputs)
+    return recording() and all(t.is_floating_point() or t.is_complex() for t in found) and will_flags_alone(*found)
+
+
+def will_real(*inputs):
+    return recording() and any(t.requires_grad and t.is_floating_point() for t in tensors(inputs))
+
+
+def will_no_inference_tensors(*inputs):
+    return torch.is_grad_enabled() and any(t.requires_grad and not t.is_inference() for t in tensors(inputs))
+
+
 def will_words(*inputs):
     return "yes" if any(flags_of(inputs)) and recording() else ""
 
@@ -301,6 +318,12 @@ def freeze_both(module):
 def freeze_forward(module):
     freeze_by_method(module)
     module.forward = torch.no_grad()(module.forward)
+    return module
+
+
+def freeze_forward_alone(module):
+    module.forward = torch.no_grad()(module.forward)
+    module.zero_grad()
     return module
 
 
@@ -590,6 +613,26 @@ def finetune_stale(model, trainable):
     refuse(model, trainable)
     model.requires_grad_(False)
     return list(model.get_submodule(trainable).requires_grad_().parameters())
+
+
+def finetune_skips_frozen(model, trainable):
+    refuse(model, trainable)
+    chosen = set(model.get_submodule(trainable).parameters())
+    for parameter in model.parameters():
+        if parameter.requires_grad and parameter not in chosen:
+            parameter.requires_grad, parameter.grad = False, None
+    return list(model.get_submodule(trainable).requires_grad_().parameters())
+
+
+def finetune_last_module_wins(model, trainable):
+    refuse(model, trainable)
+    for path, module in model.named_modules():
+        inside = f"{path}.".startswith(f"{trainable}.")
+        for parameter in module.parameters(recurse=False):
+            parameter.requires_grad = inside
+            if not inside:
+                parameter.grad = None
+    return list(model.get_submodule(trainable).parameters())
 
 
 def finetune_zeros(model, trainable):
@@ -974,6 +1017,29 @@ def gradient_clears(model, x):
     return got
 
 
+def gradient_of(model, x, reduce):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(reduce(model(leaf)), leaf)[0]
+
+
+def gradient_zeros_for_none(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        (got,) = torch.autograd.grad(model(x).sum(), leaf, allow_unused=True)
+    return torch.zeros_like(x) if got is None else got
+
+
+@torch.no_grad()
+def quotient(model, x, step):
+    got = torch.zeros_like(x)
+    for index in range(x.numel()):
+        moved = x.detach().clone()
+        moved.view(-1)[index] += step
+        got.view(-1)[index] = (model(moved).sum() - model(x).sum()) / step
+    return got
+
+
 def gradient_flags(model, x):
     model.requires_grad_(False)
     with torch.enable_grad():
@@ -1081,13 +1147,25 @@ RIGHT = (
 
 WRONG = (
     Wrong("predicted_flags", "default", FLAGS | {"a": True, "b": True}),
+    Wrong("predicted_flags", "default", FLAGS | {"a": True, "b": True, "square": True}, "every float"),
     Wrong("predicted_flags", "backwards", FLAGS | {"square": True}),
+    Wrong("predicted_flags", "backwards", FLAGS | {"a": True, "square": True}, "down to a"),
+    Wrong("predicted_flags", "spreads", FLAGS | {"b": True}),
+    Wrong("predicted_flags", "only c", FLAGS | {"d": False, "total": False}),
+    Wrong("predicted_flags", "by hand", FLAGS | {"c": False, "d": False, "total": False}, "nothing is flagged"),
     Wrong("predicted_flags", "by hand", FLAGS | {"c": False}),
     Wrong("predicted_flags", "all", FLAGS | {"d": False}),
     Wrong("predicted_flags", "number", FLAGS | {"total": False}),
     Wrong("predicted_flags", "index", FLAGS | {"index": True}),
     Wrong("predicted_flags", "mask", FLAGS | {"mask": True}),
     Wrong("will_require_grad", "all", will_all),
+    Wrong("will_require_grad", "whole", will_no_whole_numbers),
+    Wrong(
+        "will_require_grad",
+        "view",
+        lambda *inputs: any(value.view_as(value).requires_grad for value in tensors(inputs)),
+    ),
+    Wrong("will_require_grad", "inference", will_no_inference_tensors, "inference tensors"),
     Wrong("will_require_grad", "first", will_first),
     Wrong("will_require_grad", "leaves", will_leaves),
     Wrong("will_require_grad", "history", will_history),
@@ -1102,7 +1180,9 @@ WRONG = (
     Wrong("will_require_grad", "try it", will_stack, "stacked"),
     Wrong("will_require_grad", "no bool", will_list),
     Wrong("will_require_grad", "mode", will_inside_enable_grad, "enable_grad inside"),
-    Wrong("will_require_grad", "history", will_inner_or_parameter, "inner or parameter"),
+    Wrong("will_require_grad", "other sign", will_inner_or_parameter, "inner or parameter"),
+    Wrong("will_require_grad", "other sign", lambda *inputs: recording(), "the mode alone"),
+    Wrong("will_require_grad", "complex", will_real),
     Wrong("will_require_grad", "first", will_last, "last"),
     Wrong("will_require_grad", "no bool", will_words, "words"),
     Wrong("freeze", "elsewhere", freeze_hooks, "hooks"),
@@ -1121,7 +1201,8 @@ WRONG = (
     Wrong("freeze", "toggle", freeze_toggle),
     Wrong("freeze", "toggle", freeze_toggle_all, "toggle all"),
     Wrong("freeze", "stale", freeze_stale),
-    Wrong("freeze", "stale", freeze_stale_skips_frozen, "skips the frozen"),
+    Wrong("freeze", "frozen before", freeze_stale_skips_frozen),
+    Wrong("freeze", "no_grad", freeze_forward_alone, "flags left up"),
     Wrong("freeze", "zeros", freeze_zeros),
     Wrong("freeze", "none", freeze_zeros_in_place),
     Wrong("freeze", "copy", freeze_copy),
@@ -1154,10 +1235,13 @@ WRONG = (
     Wrong("finetune_parameters", "twice", finetune_twice),
     Wrong("finetune_parameters", "no list", finetune_generator),
     Wrong("finetune_parameters", "no list", finetune_filter, "filter"),
+    Wrong("finetune_parameters", "no list", lambda model, name: tuple(finetune_by_sets(model, name)), "a tuple"),
     Wrong("finetune_parameters", "pairs", finetune_pairs),
     Wrong("finetune_parameters", "everything", finetune_everything),
     Wrong("finetune_parameters", "stale", finetune_stale),
     Wrong("finetune_parameters", "stale", finetune_zeros, "zeros"),
+    Wrong("finetune_parameters", "frozen before", finetune_skips_frozen),
+    Wrong("finetune_parameters", "shared", finetune_last_module_wins, "the last module wins"),
     Wrong("finetune_parameters", "no gradient", finetune_zeroed_in_place),
     Wrong("finetune_parameters", "cleared", finetune_cleared),
     Wrong("finetune_parameters", "silent", finetune_silent),
@@ -1179,9 +1263,27 @@ WRONG = (
     Wrong("input_gradient", "clears", gradient_cleared_around, "cleared around"),
     Wrong("input_gradient", "x changed", gradient_flag_lowered_again, "flag lowered again"),
     Wrong("input_gradient", "history", gradient_flagged_result, "flagged result"),
+    Wrong("input_gradient", "no sum", lambda model, x: gradient_of(model, x, lambda output: output)),
     Wrong("input_gradient", "side effect", gradient_hook_left, "hook left"),
     Wrong("input_gradient", "output", gradient_output),
-    Wrong("input_gradient", "absolute", gradient_absolute),
+    Wrong("input_gradient", "map", gradient_absolute),
+    Wrong(
+        "input_gradient",
+        "map",
+        lambda model, x: gradient_absolute(model, x) / gradient_absolute(model, x).max(),
+        "scaled",
+    ),
+    Wrong("input_gradient", "map", lambda model, x: gradient_of(model, x, torch.max).abs(), "the winning score"),
+    Wrong("input_gradient", "part", lambda model, x: gradient_of(model, x, torch.max), "the largest"),
+    Wrong("input_gradient", "other number", lambda model, x: gradient_of(model, x, torch.norm)),
+    Wrong("input_gradient", "jacobian", lambda model, x: torch.autograd.functional.jacobian(model, x.detach())),
+    Wrong(
+        "input_gradient", "rows", lambda model, x: torch.stack([gradient_by_vector_jacobian(model, row) for row in x])
+    ),
+    Wrong("input_gradient", "other number", lambda model, x: -gradient_of(model, x, torch.sum), "minus"),
+    Wrong("input_gradient", "unflagged", gradient_zeros_for_none, "zeros for None"),
+    Wrong("input_gradient", "quotient", lambda model, x: quotient(model, x, 1e-3)),
+    Wrong("input_gradient", "quotient", lambda model, x: quotient(model, x, 1e-7), "a step too small for float32"),
     Wrong("input_gradient", "history", gradient_history),
     Wrong("input_gradient", "history", gradient_func_history, "torch.func, not detached"),
     Wrong("input_gradient", "x changed", gradient_flags_x),

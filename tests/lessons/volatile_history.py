@@ -67,6 +67,19 @@ def rule_majority(inputs):
     return any(r for r, _ in inputs) and not volatile, volatile
 
 
+def rule_the_last_met(inputs):
+    return next((pair for pair in reversed(inputs) if any(pair)), (False, False))
+
+
+def rule_no_mark(inputs):
+    return any(r for r, _ in inputs) and not any(v for _, v in inputs), False
+
+
+def rule_of_two(inputs):
+    first, second = inputs
+    return rule_in_a_loop([first, second])
+
+
 def rule_exactly_one(inputs):
     volatile = any(v for _, v in inputs)
     return sum(r for r, _ in inputs) == 1 and not volatile, volatile
@@ -197,6 +210,38 @@ def port_no_grad_for_the_data(model, batches):
     return port_recorded(model, batches)
 
 
+def port_no_grad_around_the_flags(model, batches):
+    with torch.no_grad():
+        model.eval()
+    return port_recorded(model, batches)
+
+
+def port_read_twice(model, batches):
+    return port_by_detach(model, batches) if any(len(x) for x in batches) else []
+
+
+def port_rows(model, batches):
+    outputs = []
+    for output in port_by_inference_mode(model, batches):
+        outputs += output
+    return outputs
+
+
+def port_generator(model, batches):
+    yield from port_by_inference_mode(model, batches)
+
+
+def port_refused(model, batches):
+    if outputs := port_by_inference_mode(model, batches):
+        return outputs
+    raise ValueError("no batches")
+
+
+def port_flag_lowered(model, batches):
+    with in_eval(model):
+        return [model(x).requires_grad_(False) for x in batches]
+
+
 @torch.no_grad()
 def port_without_eval(model, batches):
     return [model(x).cpu() for x in batches]
@@ -229,6 +274,15 @@ def port_train_as_the_root(model, batches):
         return [model(x).cpu() for x in batches]
     finally:
         model.train(training)
+
+
+@torch.no_grad()
+def port_by_apply(model, batches):
+    flags = {module: module.training for module in model.modules()}
+    try:
+        return [model.eval()(x).cpu() for x in batches]
+    finally:
+        model.apply(lambda module: module.train(flags[module]))
 
 
 @torch.no_grad()
@@ -625,6 +679,63 @@ def bounded_flags_all_raised(model, batches):
         model.requires_grad_(True)
 
 
+def bounded_train_part_by_part(model, batches):
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        return bounded_without_eval(model, batches)
+    finally:
+        for module in training:
+            module.train()
+
+
+def bounded_bare_no_grad(model, batches):
+    torch.no_grad()
+    return bounded_with_history(model, batches)
+
+
+def bounded_data_detached(model, batches):
+    return bounded_with_history(model, (x.detach() for x in batches))
+
+
+def bounded_no_grad_elsewhere(model, batches):
+    mean = bounded_with_history(model, batches)
+    with torch.no_grad():
+        return mean
+
+
+@torch.no_grad()
+def bounded_children_only(model, batches):
+    flags = [(module, module.training) for module in (model, *model.children())]
+    model.eval()
+    try:
+        return bounded_without_eval(model, batches)
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+@torch.no_grad()
+def bounded_read_twice(model, batches):
+    count = sum(len(x) for x in batches)
+    if not count:
+        raise ValueError("no batches")
+    with in_eval(model):
+        return sum(model(x).sum(0) for x in batches) / count
+
+
+@torch.no_grad()
+def bounded_halved(model, batches):
+    with in_eval(model):
+        return functools.reduce(lambda mean, new: (mean + new) / 2, (model(x).mean(0) for x in nonempty(batches)))
+
+
+def bounded_not_batches(model, batches):
+    if not batches:
+        raise ValueError("no batches")
+    return bounded_nan(model, batches)
+
+
 def bounded_grad_mode(model, batches):
     torch.set_grad_enabled(False)
     return bounded_with_history(model, batches)
@@ -675,28 +786,42 @@ WRONG = (
     Wrong("volatile_rule", "all flagged", lambda inputs: (all(r for r, _ in inputs), any(v for _, v in inputs))),
     Wrong("volatile_rule", "one input", lambda inputs: inputs[0] if inputs else (False, False)),
     Wrong("volatile_rule", "one input", lambda inputs: inputs[-1] if inputs else (False, False), "the last decides"),
+    Wrong("volatile_rule", "one input", rule_the_last_met, "the last that is met"),
+    Wrong("volatile_rule", "no mark", rule_no_mark),
     Wrong("volatile_rule", "not flagged", lambda inputs: (any(r for r, _ in inputs), not any(r for r, _ in inputs))),
-    Wrong("volatile_rule", "all volatile", rule_majority, "the majority decides"),
+    Wrong("volatile_rule", "majority", rule_majority, "the majority decides"),
     Wrong("volatile_rule", "all flagged", rule_exactly_one, "exactly one"),
+    Wrong(
+        "volatile_rule", "not flagged", lambda inputs: (not (v := any(v for _, v in inputs)), v), "flagged or volatile"
+    ),
+    Wrong("volatile_rule", "two inputs", rule_of_two),
     Wrong("volatile_rule", "swapped", lambda inputs: rule_in_a_loop(inputs)[::-1]),
     Wrong("volatile_rule", "empty", rule_by_max, "an error for no inputs"),
     Wrong("volatile_rule", "no return value", rule_none_for_nothing, "None for no inputs"),
     Wrong("volatile_rule", "no return value", lambda inputs: print(inputs), "no return"),
     Wrong("port_evaluation", "volatile", port_as_in_0_3, "as in 0.3"),
     Wrong("port_evaluation", "volatile", port_volatile_and_careful, "volatile set by hand"),
-    Wrong("port_evaluation", "recorded", port_recorded, "eval alone"),
-    Wrong("port_evaluation", "recorded", port_bare_no_grad, "a bare no_grad()"),
-    Wrong("port_evaluation", "recorded", port_no_grad_for_the_data, "no_grad around the data"),
+    Wrong("port_evaluation", "eval alone", port_recorded),
+    Wrong("port_evaluation", "bare no_grad", port_bare_no_grad, "a bare no_grad()"),
+    Wrong("port_evaluation", "data cleaned", port_no_grad_for_the_data, "no_grad around the data"),
     Wrong("port_evaluation", "detached", port_by_detach, "recorded, then detached"),
     Wrong("port_evaluation", "frozen", port_flags_all_raised, "flags lowered, all raised"),
     Wrong("port_evaluation", "stacked", lambda model, batches: torch.cat(port_by_detach(model, batches))),
     Wrong("port_evaluation", "stacked", lambda model, batches: torch.stack(port_by_detach(model, batches)), "stack"),
     Wrong("port_evaluation", "last", port_last),
+    Wrong("port_evaluation", "recorded", lambda model, batches: [model(x).cpu() for x in batches]),
+    Wrong("port_evaluation", "elsewhere", port_no_grad_around_the_flags),
+    Wrong("port_evaluation", "read twice", port_read_twice),
+    Wrong("port_evaluation", "rows", port_rows),
+    Wrong("port_evaluation", "generator", port_generator),
+    Wrong("port_evaluation", "refused", port_refused),
+    Wrong("port_evaluation", "lower the flag", port_flag_lowered),
     Wrong("port_evaluation", "no eval", port_without_eval),
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
     Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end"),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
-    Wrong("port_evaluation", "one flag", port_children_only, "children only"),
+    Wrong("port_evaluation", "children", port_children_only, "children only"),
+    Wrong("port_evaluation", "train spreads", port_by_apply, "train() by apply()"),
     Wrong("port_evaluation", "len", port_by_index),
     Wrong("port_evaluation", "left in eval", port_left_in_eval),
     Wrong("port_evaluation", "only without error", port_no_finally, "no finally"),
@@ -704,7 +829,7 @@ WRONG = (
     Wrong("port_evaluation", "swallowed", port_swallowed),
     Wrong("port_evaluation", "frozen", port_frozen),
     Wrong("port_evaluation", "grad mode", port_grad_mode_off, "grad mode left off"),
-    Wrong("port_evaluation", "grad mode", port_grad_mode_on, "grad mode switched on"),
+    Wrong("port_evaluation", "always on", port_grad_mode_on, "grad mode switched on"),
     Wrong("port_evaluation", "not a tensor", lambda m, b: [y.tolist() for y in port_by_detach(m, b)], "lists"),
     Wrong("bounded_evaluation", "mean of means", bounded_mean_of_means),
     Wrong("bounded_evaluation", "sum", bounded_total),
@@ -716,7 +841,7 @@ WRONG = (
     Wrong("bounded_evaluation", "recorded", bounded_name_dropped, "recorded, name dropped"),
     Wrong("bounded_evaluation", "batches kept", bounded_recursive, "recursive"),
     Wrong("bounded_evaluation", "kept dimension", bounded_kept_dimension),
-    Wrong("bounded_evaluation", "sum", bounded_by_the_last_size, "divided by the last size"),
+    Wrong("bounded_evaluation", "wrong count", bounded_by_the_last_size, "divided by the last size"),
     Wrong("bounded_evaluation", "len", bounded_by_index),
     Wrong("bounded_evaluation", "outputs kept", bounded_outputs_kept),
     Wrong("bounded_evaluation", "batches kept", bounded_batches_kept),
@@ -727,6 +852,14 @@ WRONG = (
     Wrong("bounded_evaluation", "empty", bounded_zero_division, "division by zero"),
     Wrong("bounded_evaluation", "no eval", bounded_without_eval),
     Wrong("bounded_evaluation", "one flag", bounded_train_at_the_end, "train() at the end"),
+    Wrong("bounded_evaluation", "train spreads", bounded_train_part_by_part),
+    Wrong("bounded_evaluation", "bare no_grad", bounded_bare_no_grad),
+    Wrong("bounded_evaluation", "data cleaned", bounded_data_detached),
+    Wrong("bounded_evaluation", "elsewhere", bounded_no_grad_elsewhere),
+    Wrong("bounded_evaluation", "children", bounded_children_only),
+    Wrong("bounded_evaluation", "read twice", bounded_read_twice),
+    Wrong("bounded_evaluation", "halved", bounded_halved),
+    Wrong("bounded_evaluation", "empty iterator", bounded_not_batches),
     Wrong("bounded_evaluation", "left in eval", bounded_left_in_eval),
     Wrong("bounded_evaluation", "only without error", bounded_no_finally, "no finally"),
     Wrong("bounded_evaluation", "only without error", bounded_not_put_back_for_no_batches, "eval after no batches"),
@@ -738,6 +871,8 @@ WRONG = (
     Wrong("predicted_growth", "numbers only", GROWTH | {"outputs": 16_000}),
     Wrong("predicted_growth", "output forgotten", GROWTH | {"outputs": 400_000}),
     Wrong("predicted_growth", "last only", GROWTH | {"outputs": 20_800}),
+    Wrong("predicted_growth", "newest graph", GROWTH | {"outputs": 36_000}),
+    Wrong("predicted_growth", "elements", {key: nbytes // 4 for key, nbytes in GROWTH.items()}),
     Wrong("predicted_growth", "every step", GROWTH | {"outputs": 816_000}),
     Wrong("predicted_growth", "inputs counted", GROWTH | {"outputs": 544_000}),
     Wrong("predicted_growth", "detach", GROWTH | {"detached": 416_000}),
@@ -745,6 +880,6 @@ WRONG = (
     Wrong("predicted_growth", "weightless", GROWTH | {"detached": 0, "outputs_no_grad": 0}),
     Wrong("predicted_growth", "floats", GROWTH | {"floats": 80}),
     Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 832_000}, "float64"),
-    Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 430_816}, "parameters too"),
+    Wrong("predicted_growth", "inputs counted", GROWTH | {"outputs": 430_816}, "parameters too"),
     Wrong("predicted_growth", "arithmetic", GROWTH | {"detached": 32_000}, "detached twice"),
 )

@@ -62,10 +62,8 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path, *, ano
         "alike": [("assignment", "one", "other", "alike", "pieces"), *pairs],
     }
     written = [write_whole(target / f"{name}.csv", spreadsheet.as_csv(rows)) for name, rows in tables.items()]
-    written += [
-        write_whole(target / "misunderstood.csv", as_csv(counts)),
-        write_whole(target / "misunderstood.md", as_markdown(counts)),
-    ]
+    written.append(write_whole(target / "misunderstood.csv", as_csv(counts)))
+    written.append(write_whole(target / "misunderstood.md", as_markdown(counts)))
     for assignment in assignments:
         if handed_in := sum(report.assignment == assignment for report in reports):
             rows = [row for row in counts if row.assignment == assignment]

@@ -74,12 +74,11 @@ class Books:
             self._ledger.commit()  # before what was marked is written over
         notebook.parent.mkdir(parents=True, exist_ok=True)
         self._write(notebook, report.notebook)
-        names = {result.grade_id: result.exercise for result in report.exercises}
         said = [
-            f"The answer to {names[name]} is another than the one that got {marked[name]:g} points by hand; "
-            "mark it again in the Formgrader, or press Resolve."
-            for name in names
-            if name in stale
+            f"The answer to {result.exercise} is another than the one that got {marked[result.grade_id]:g} of "
+            f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
+            for result in report.exercises
+            if result.grade_id in stale
         ]
         if marks.timestamp:
             self._write(notebook.with_name("timestamp.txt"), timestamp + "\n")
@@ -91,13 +90,7 @@ class Books:
     def _answered_anew(self, notebook: Path, report: Report) -> frozenset[str]:
         try:
             before = answers(notebook.read_text(encoding="utf-8"))
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-        ):  # none was there, or nbgrader's own is broken
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # there is none, or nbgrader's own is broken
             return frozenset()
         now = answers(report.notebook)
         return frozenset(name for name, text in now.items() if before.get(name, text) != text)
@@ -149,7 +142,7 @@ class Books:
         database.expire_all()
         if not notebook.late_submission_penalty:
             return ""
-        return f"{late / 3600:.1f} hours late, {notebook.late_submission_penalty:g} points less."
+        return f"{late / 3600:.1f} hours late, {round(notebook.late_submission_penalty, 2):g} points less."
 
     def _write(self, path: Path, text: str) -> None:
         """Writes a file whole or not at all. What a power cut takes of it, the kept result gives back."""
@@ -167,18 +160,14 @@ def settle(course: ClassFolder, assignments: Iterable[str]) -> list[str]:
     with Books(course) as books:
         for assignment in assignments:
             books.apply_penalties(assignment)
-    return [
-        f"{assignment}: {student}: no late penalty: {error}" for (assignment, student), error in books.refused.items()
-    ]
+    refused = books.refused.items()
+    return [f"{assignment}: {student}: no late penalty: {error}" for (assignment, student), error in refused]
 
 
 def _marks(report: Report, timestamp: str) -> Marks:
-    from nbgrader.utils import compute_checksum, determine_grade
+    from nbgrader.utils import compute_checksum
 
-    scores = {
-        result.grade_id: None if result.outcome in ("review by hand", "unreadable") else result.earned
-        for result in report.exercises
-    }
+    scores = {result.grade_id: None if result.waits else result.earned for result in report.exercises}
     comments: dict[str, str | None] = {}
     unreadable = next((result.text for result in report.exercises if result.outcome == "unreadable"), "")
     for values in json.loads(report.notebook)["cells"]:
@@ -191,9 +180,9 @@ def _marks(report: Report, timestamp: str) -> Marks:
                 why = f"Your file could not be read. {unreadable.partition(': ')[2]} Ask your teacher to look at it."
                 comments[grading.grade_id] = None if comments else why
                 continue
-            comments[grading.grade_id] = "No response." if grading.get("checksum") == compute_checksum(cell) else None
-            if grading.grade_id in scores:  # a written answer: 0 where it is untouched, else a person's to mark
-                scores[grading.grade_id] = determine_grade(cell)[0]
+            waits = scores.get(grading.grade_id, 0.0) is None  # a written answer, which may stand in another cell
+            untouched = not waits and grading.get("checksum") == compute_checksum(cell)
+            comments[grading.grade_id] = "No response." if untouched else None
     return Marks(report.student, report.assignment, _time(timestamp), scores, comments)
 
 

@@ -49,7 +49,7 @@ def count(reports: Iterable[Report]) -> list[ExerciseCounts]:
 
 
 def _counts(assignment: str, exercise: str, results: Sequence[ExerciseResult]) -> ExerciseCounts:
-    attempted = sum(result.outcome not in ("not attempted", "unreadable") for result in results)
+    attempted = sum(result.attempted for result in results)
     passed = sum(result.outcome == "passed" for result in results)
     named: Counter[str] = Counter()
     for result in results:

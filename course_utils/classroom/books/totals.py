@@ -94,18 +94,8 @@ class Totals:
 
         Who did not attempt an exercise is not in its mean; what is still to be marked is in none.
         """
-        yield (
-            "assignment",
-            "exercise",
-            "handed_in",
-            "attempted",
-            "marked",
-            "passed",
-            "mean",
-            "median",
-            "possible",
-            "share",
-        )
+        counted = ("handed_in", "attempted", "marked", "passed")
+        yield ("assignment", "exercise", *counted, "mean", "median", "possible", "share")
         by_assignment: dict[str, list[Report]] = {}
         for report in reports:
             by_assignment.setdefault(report.assignment, []).append(report)
@@ -114,16 +104,11 @@ class Totals:
             full = sum(score >= self.possible[name] for score in scores)
             yield (name, "", len(found), len(found), len(scores), full, *_middle(scores, self.possible[name]))
             for first in found[0].exercises:
-                tried = [report.student for report in found if _attempted(report, first.grade_id)]
+                tried = [r.student for r in found for e in r.exercises if e.grade_id == first.grade_id and e.attempted]
                 given = [self.marks[name].get(student, {}).get(first.grade_id) for student in tried]
                 scores = [mark.score for mark in given if mark is not None and mark.score is not None]
                 full, middle = sum(score >= first.possible for score in scores), _middle(scores, first.possible)
                 yield (name, first.exercise, len(found), len(tried), len(scores), full, *middle)
-
-
-def _attempted(report: Report, grade_id: str) -> bool:
-    outcomes = [result.outcome for result in report.exercises if result.grade_id == grade_id]
-    return bool(outcomes) and outcomes[0] not in ("not attempted", "unreadable")
 
 
 def _middle(scores: Sequence[float], possible: float) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from nbgrader.apps.api import NbGraderAPI
 
 CONFIG = "nbgrader_config.py"
-HIDDEN_TESTS = "hidden_tests"  # metadata of a check cell on its way to whoever grades
+HIDDEN_TESTS, EARLIER = "hidden_tests", "earlier"  # metadata of a cell on its way to whoever grades
 REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
 # What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
 FILTERS = {
@@ -146,16 +147,15 @@ class ClassFolder:
     def strangers(self) -> set[str]:
         """Who handed something in and is not on the teacher's list of students, where there is one.
 
-        There is one if the gradebook holds somebody's name or address, or somebody who handed in nothing: who hands
-        something in is entered by grading it.
+        Grading enters who hands something in, without a name. So where the gradebook holds names or addresses, it is
+        who has neither; else, where it holds somebody who handed in nothing, who is not entered yet.
         """
         submitters = set(self.submitters("*"))
         with self.gradebook() as gradebook:
-            known = {
-                student.id: (student.first_name, student.last_name, student.email) for student in gradebook.students
-            }
-        listed = any(name not in submitters or any(about) for name, about in known.items())
-        return submitters - known.keys() if listed else set()
+            about = {who.id: (who.first_name, who.last_name, who.email) for who in gradebook.students}
+        if named := {name for name, known in about.items() if any(known)}:
+            return submitters - named
+        return submitters - about.keys() if about.keys() - submitters else set()
 
     def submitters(self, assignment: str) -> list[str]:
         """The students who handed in this assignment, in order; ``"*"`` stands for any."""
@@ -182,20 +182,31 @@ class ClassFolder:
         names = re.findall(r'"grade_id": ("[^"]+")', self.notebook("release", assignment).read_text(encoding="utf-8"))
         return read_submission(folder, student=student, assignment=assignment, marks=tuple(names))
 
+    def earlier(self, assignment: str) -> Path:
+        """Where releases lie that a later one took the place of: some students have none but those."""
+        return self.path("earlier", ".", assignment)
+
     def to_grade(self, assignment: str) -> str:
-        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
+        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone, and with
+        what its cells said in earlier releases."""
         text = self.notebook("release", assignment).read_text(encoding="utf-8")
         with self.gradebook() as gradebook:
             found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
             known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
-        notebook, hidden = json.loads(text), False
+        earlier: defaultdict[str, set[str]] = defaultdict(set)
+        for path in self.earlier(assignment).glob("*.ipynb"):
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+                earlier[cell.get("id", "")].add("".join(cell["source"]))
+        notebook, more = json.loads(text), False
         for cell in notebook["cells"]:
             grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
             if cell["cell_type"] == "code" and grading.get("grade") and not grading.get("solution"):
                 full = known.get(grading.get("grade_id")) or source
                 if full != source:
-                    cell["metadata"][HIDDEN_TESTS], hidden = full, True
-        return json.dumps(notebook) if hidden else text
+                    cell["metadata"][HIDDEN_TESTS], more = full, True
+            if cell.get("id") and (others := earlier[cell["id"]] - {source}):
+                cell["metadata"][EARLIER], more = sorted(others), True
+        return json.dumps(notebook) if more else text
 
     def report(self, assignment: str, student: str) -> Path:
         """Where the result of grading it is kept."""

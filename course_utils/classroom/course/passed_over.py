@@ -10,9 +10,7 @@ from pathlib import Path
 from course_utils.base.errors import explain
 from course_utils.base.markup import clean
 from course_utils.classroom.course.folder import ClassFolder
-
-ARCHIVES = (".zip", ".7z", ".rar", ".tar", ".gz", ".tgz")
-_LEFT_ALONE = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
+from course_utils.classroom.course.submissions import ARCHIVES, NO_ONES
 
 
 def passed_over(course: ClassFolder) -> list[str]:
@@ -31,27 +29,13 @@ def _found(root: Path, known: list[str]) -> Iterator[tuple[Path, str]]:
         if not student.is_dir():
             yield student, f"a file where students' folders lie; {_move(student, 'STUDENT/', known)}"
             continue
-        for entry in _entries(student):
-            if entry.name in known:
-                yield from _inside(entry)
-            elif not entry.is_dir():
+        for entry in (path for path in _entries(student) if path.name not in known):
+            if not entry.is_dir():
                 yield entry, f"a file beside the assignments' folders; {_move(entry, '', known)}"
             elif likely := _likely(entry.name, known):
                 yield entry, f"no assignment is called so; rename the folder to {likely}."
             else:
                 yield entry, "no assignment is called so; nothing in it is graded."
-
-
-def _inside(folder: Path) -> Iterator[tuple[Path, str]]:
-    """What lies in an assignment's folder in place of its notebook."""
-    entries = _entries(folder) if folder.is_dir() else []
-    if any(entry.suffix.lower() == ".ipynb" for entry in entries):
-        return
-    for entry in entries:
-        if entry.suffix.lower() in ARCHIVES:
-            yield entry, f"an archive is not opened; unpack it, so that {folder.name}.ipynb lies in {folder.name}/."
-        elif entry.is_dir() and not entry.is_symlink() and any(entry.rglob("*.ipynb")):
-            yield entry, f"a notebook in a folder within the folder; move it up, to {folder.name}/{folder.name}.ipynb."
 
 
 def _move(path: Path, above: str, known: list[str]) -> str:
@@ -72,7 +56,7 @@ def _entries(folder: Path) -> list[Path]:
         names = sorted(os.listdir(folder))
     except OSError:  # there is none, or it cannot be read, which grading says
         return []
-    return [folder / name for name in names if not name.startswith(_LEFT_ALONE)]
+    return [folder / name for name in names if not name.startswith(NO_ONES)]
 
 
 def refuse_unknown(course: ClassFolder, students: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from course_utils.authoring.build import learner_text
@@ -9,6 +10,7 @@ from course_utils.authoring.files import read, topic_of
 from course_utils.authoring.lint import lint_learner, report
 from course_utils.authoring.problems import Page, Problem
 from course_utils.base.errors import explain
+from course_utils.base.files import write_whole
 from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import CONFIG, ClassFolder
 from course_utils.classroom.course.rules import RULES
@@ -30,8 +32,8 @@ class Released:
 def release(course: ClassFolder, assignment: str) -> Released:
     """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
 
-    Releasing again after a change is safe: marks stay, and nbgrader refuses a change of the graded cells once there are
-    submissions.
+    Releasing again after a change is safe: marks stay, what was released before is kept, so that those who have it are
+    graded as the others are, and nbgrader refuses a change of the graded cells once there are submissions.
 
     Raises:
         ValueError: the source breaks a rule that grading stands on, a released cell shows a solution, or nbgrader
@@ -40,6 +42,7 @@ def release(course: ClassFolder, assignment: str) -> Released:
     source, target = course.notebook("source", assignment), course.notebook("release", assignment)
     page = Page(f"source/{assignment}/{source.name}", topic_of(source), read(source))
     _refuse(assignment, [problem for rule in RULES for problem in rule(page)])
+    before = target.read_bytes() if target.is_file() else b""
     result = course.api.generate_assignment(assignment)
     if not result["success"]:
         raise ValueError(
@@ -51,6 +54,9 @@ def release(course: ClassFolder, assignment: str) -> Released:
                 "from the new one.",
             )
         )
+    if before and before != target.read_bytes():
+        course.earlier(assignment).mkdir(parents=True, exist_ok=True)
+        write_whole(course.earlier(assignment) / f"{hashlib.sha256(before).hexdigest()[:16]}.ipynb", before)
     try:
         _refuse(assignment, lint_learner(target, source, name=f"release/{assignment}/{target.name}"))
     except ValueError:

@@ -45,7 +45,7 @@ def checks(page: Page) -> Iterator[Problem]:
         if not cell.is_check:
             if HIDDEN in cell.source:
                 what = "Hidden tests stand in a cell that is no check: they would be cut out and never run."
-                yield page.problem("hidden-tests", what, "move them into a check cell.", cell)
+                yield page.problem("hidden-tests", what, "set its type to Autograder tests.", cell)
             continue
         try:
             tree = ast.parse(cell.source)

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from course_utils.base.markup import clean
 
 LARGEST_BYTES = 32 * 2**20
 READ_BYTES = LARGEST_BYTES  # of a larger file only one byte more is read: enough to be refused
+ARCHIVES = (".zip", ".7z", ".rar", ".tar", ".gz", ".tgz")
+NO_ONES = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # how names begin of files that a system made
 TIMESTAMP_BYTES = 200  # a time in any form is shorter
 
 
@@ -84,12 +87,23 @@ def _choose(folder: Path, expected: str, marks: list[bytes], remarks: list[str],
         return expected
     likely = likely or found
     if not likely:
+        remarks += _elsewhere(folder, expected)
         return None
     newest = max(likely, key=lambda name: ((folder / name).lstat().st_mtime, name))
     others = f", the newest of {len(likely)}" if len(likely) > 1 else ""
     # A name from a Windows zip need not be UTF-8, and no file that is written here could hold it: it is cleaned.
-    remarks.append(f"There is no {expected}; {clean(newest, 120)} was graded in its place{others}.")
+    remarks.append(f"There is no {expected}; {clean(newest, 120)} was read in its place{others}.")
     return newest
+
+
+def _elsewhere(folder: Path, expected: str) -> Iterator[str]:
+    """What lies in an assignment's folder in place of its notebook."""
+    for entry in sorted(path for path in folder.iterdir() if not path.name.startswith(NO_ONES)):
+        name = clean(entry.name, 120)
+        if entry.suffix.lower() in ARCHIVES:
+            yield f"{name} is an archive, which is not opened; {expected} itself must lie in {folder.name}/."
+        elif entry.is_dir() and not entry.is_symlink() and any(entry.rglob("*.ipynb")):
+            yield f"The folder {name} holds a notebook; it must lie in {folder.name}/ itself, as {expected}."
 
 
 def _peek(path: Path) -> bytes:

@@ -73,8 +73,7 @@ class Director:
         for step in self._steps:
             cell = step.released
             if cell is not None and cell.role == "by hand":
-                by_hand = Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
-                self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else by_hand
+                self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else outcomes.by_hand()
             elif cell is not None and cell.role == "check" and cell.answer and not self._rebuilt.own_code:
                 self._verdicts[cell.id] = outcomes.not_attempted(cell)
 
@@ -104,7 +103,7 @@ class Director:
             if current.released is not None and current.role == "check":
                 self._verdicts[current.released.id] = outcomes.stopped(current.released, ended)
             self._lost[current.index] = ended
-            said = f"{_sentence(current.label)} was left out: {ended}."
+            said = f"{current.title} was left out: {ended}."
             (self.reviews if "channel" in str(ended) else self.notes).append(said)
             return self._out_of_time()
 
@@ -146,11 +145,11 @@ class Director:
         if answer.get("interrupted"):
             limit = f"{self._limits.check_seconds:g} s"
             self._lost[step.index] = Ended("timed out", f"its cell ran for more than {limit}")
-            self.notes.append(f"{_sentence(step.label)} was interrupted after {limit}.")
+            self.notes.append(f"{step.title} was interrupted after {limit}.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:500] for part in error]
             if step.role == "added" and self._needs.used_by_answers & step.code.defines:
-                self.notes.append(f"{_sentence(step.label)} raised {self._errors[step.index][0]}.")
+                self.notes.append(f"{step.title} raised {self._errors[step.index][0]}.")
 
     # Judging.
 
@@ -240,7 +239,7 @@ class Director:
                 self._verdicts[cell.id] = before.or_better(self._one_check(session, cell, step, again))
                 if self._verdicts[cell.id] is not before:
                     why = "at the end, because the answer needs a cell that stands after it"
-                    self.notes.append(f"{_sentence(step.label)} was repeated {why}.")
+                    self.notes.append(f"{step.title} was repeated {why}.")
 
     # Judging again, in a clean process.
 
@@ -257,7 +256,7 @@ class Director:
                 if again.earned > first.earned and not lacking:
                     why = "another cell had changed what it uses"
                     how = "with the set-up, the answer and what it needs alone"
-                    self.notes.append(f"{_sentence(step.label)} was repeated {how}, because {why}.")
+                    self.notes.append(f"{step.title} was repeated {how}, because {why}.")
                 if not (first.seen and first.earned):
                     self._verdicts[cell.id] = first.or_better(again)
                 elif not again.seen and again.earned >= first.earned:
@@ -299,7 +298,3 @@ class Director:
             if best.outcome == "passed" or needed == everything:
                 break
         return best
-
-
-def _sentence(label: str) -> str:
-    return label[:1].upper() + label[1:]

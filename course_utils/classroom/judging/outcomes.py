@@ -5,6 +5,7 @@ Everything that a student's process sends is checked here before it is used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -17,6 +18,8 @@ from course_utils.classroom.sandbox.protocol import Ended
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
 _MOST_CLAIMS = 60
+_CELL_FILE = re.compile("<ipython-input-[^>]*>, ")  # what IPython calls a cell, in the text of a SyntaxError
+_WHY = ("raised", "stopped", "said")  # details of a claim that say why it does not hold
 _TOLD_BY_CHECK = ("possible", "status", "claims", "notes", "output")  # of a score
 
 
@@ -82,9 +85,13 @@ def not_attempted(cell: ReleasedCell) -> Verdict:
     return Verdict(0.0, "not attempted", _nothing(cell, "not attempted"))
 
 
+def by_hand() -> Verdict:
+    return Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
+
+
 def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell runs") -> Verdict:
     """The answer's own cell raised, or there is no answer to judge."""
-    message = f"{error[0]}: {error[1]}".rstrip(": ")
+    message = _CELL_FILE.sub("", f"{error[0]}: {error[1]}".rstrip(": "))
     claim = Claim(what, False, details=(("raised", message),))
     return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=name_in(message))
 
@@ -127,6 +134,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         if score is not None:
             score.notes = (WITHHELD, *score.notes)
     failed = [] if score is None else [claim.misconception for claim in score.claims if not claim.held]
+    shown = f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>" if score is None else score._repr_html_()
     return ExerciseResult(
         grade_id=cell.grade_id,
         exercise=cell.name,
@@ -136,9 +144,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         said=said,
         misconceptions=tuple(dict.fromkeys(filter(None, failed))),
         text=_final(str(score)) if score is not None else f"{cell.name}: {text}",
-        html=_final(score._repr_html_())
-        if score is not None
-        else f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>",
+        html=shown if score is None else _final(shown),
         wall_seconds=round(verdict.seconds, 4),
         by_hand=cell.role == "by hand",
         lost=() if outcome == "review by hand" or score is None else tuple(_lost(score)),
@@ -157,10 +163,8 @@ def _lost(score: Score) -> Iterable[tuple[str, float]]:
     costs = [(score.possible - score) * (claim.weight / total if total else 1 / len(failed)) for claim in failed]
     for claim, cost in zip(failed, costs, strict=True):
         if claim.judged:
-            text = claim.text
-            if claim.details and claim.details[-1][0] in ("raised", "stopped"):
-                text += f": {claim.details[-1][1]}"
-            yield text + f" (likely: {claim.misconception})" * bool(claim.misconception), cost
+            why = [f": {value}" for label, value in claim.details if label in _WHY and value not in claim.text]
+            yield claim.text + "".join(why) + f" (likely: {claim.misconception})" * bool(claim.misconception), cost
     rest = [cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged]
     if rest:
         number = "one more claim" if len(rest) == 1 else f"{len(rest)} more claims"

@@ -57,16 +57,10 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
         end = max(failed)  # nothing after it was run
     claims = []
     for test in tests:
-        shown = failed.get(test.first, "") if test.told else ""
-        claims.append(
-            Claim(
-                test.text,
-                test.first not in failed and test.last < end,
-                details=(("said", shown.removeprefix("AssertionError: ")),) if shown else (),
-                weight=1.0 if test.weight is None else test.weight,
-                judged=test.first in failed or test.last < end,
-            )
-        )
+        shown = failed.get(test.first, "").removeprefix("AssertionError").removeprefix(": ") if test.told else ""
+        weight, details = 1.0 if test.weight is None else test.weight, (("said", shown),) if shown else ()
+        ran, fails = test.last < end, test.first in failed
+        claims.append(Claim(test.text, ran and not fails, details=details, weight=weight, judged=ran or fails))
     if end is not math.inf and not any(test.first == end for test in tests):
         claims.append(Claim("the check comes to its end", False, details=(("raised", failed[int(end)]),), weight=0.0))
     total = sum(claim.weight for claim in claims)
@@ -83,15 +77,8 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
     status: Status = "passed" if outcome == "passed" else "partial"
     if outcome == "wrong" and error:
         outcome, status = "raised", "error"
-    score = Score(
-        earned,
-        lesson="",
-        exercise=cell.name,
-        possible=cell.points,
-        status=status,
-        claims=tuple(claims),
-        notes=tuple(notes),
-    )
+    about = {"lesson": "", "exercise": cell.name}
+    score = Score(earned, **about, possible=cell.points, status=status, claims=tuple(claims), notes=tuple(notes))
     return Verdict(earned, outcome, score, undefined=name_in(": ".join(said)))
 
 

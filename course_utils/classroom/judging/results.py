@@ -48,6 +48,16 @@ class ExerciseResult:
     by_hand: bool = False
     lost: tuple[tuple[str, float], ...] = ()
 
+    @property
+    def attempted(self) -> bool:
+        """Whether there was an answer to look at."""
+        return self.outcome not in ("not attempted", "unreadable")
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person decides what it earns."""
+        return self.outcome in ("review by hand", "unreadable")
+
 
 @dataclass(frozen=True)
 class Report:

@@ -55,7 +55,7 @@ def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tup
         Unreadable: there is no file, it is too large, or it is no notebook.
     """
     if content is None:
-        raise Unreadable("No notebook was handed in.")
+        raise Unreadable("No notebook was found.")
     if not content.strip():
         raise Unreadable("The file is empty.")
     if len(content) > largest_bytes:

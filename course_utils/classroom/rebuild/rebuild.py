@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from course_utils.classroom.rebuild.answers import ELSEWHERE, Answer, HandedIn, find_answer, name_of, same
@@ -53,6 +53,11 @@ class Step:
     def role(self) -> str:
         """The released cell's role; ``"added"`` for a student's own cell."""
         return self.released.role if self.released else "added"
+
+    @property
+    def title(self) -> str:
+        """The label, as a sentence begins with it."""
+        return self.label[:1].upper() + self.label[1:]
 
     @property
     def is_stub(self) -> bool:
@@ -99,12 +104,13 @@ def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> 
         Unreadable: it is no notebook; see ``reading``.
     """
     cells, repairs = read_cells(submitted, largest_bytes)
-    names = {cell.grade_id for cell in cells} - {""}
-    if names and names.isdisjoint(cell.grade_id for cell in released.cells):
+    names = [cell.grade_id for cell in cells if cell.grade_id]
+    if names and not {cell.grade_id for cell in released.cells}.intersection(names):
         raise Unreadable(
-            f"This is the notebook of another assignment, whose cells are called {min(names)!r:.80} and so on."
+            f"This is the notebook of another assignment, whose cells are called {names[0]!r:.80} and so on."
         )
     found = _match(released, cells)
+    cells = [_as_it_is_now(cell, released.by_id.get(found.get(cell.position, ""))) for cell in cells]
     handed_in = HandedIn(released, cells, found, repairs)
     answers = {cell.id: find_answer(cell, handed_in) for cell in released.cells if cell.role in ("answer", "by hand")}
     _say_what_else(handed_in)
@@ -139,6 +145,12 @@ def _match(released: Released, cells: list[SubmittedCell]) -> dict[int, str]:
             found[cell.position] = released.cells[next((place for place in twins if place > last), twins[0])].id
         last = places[found[cell.position]] if cell.position in found else last
     return found
+
+
+def _as_it_is_now(cell: SubmittedCell, now: ReleasedCell | None) -> SubmittedCell:
+    """A cell that nobody touched since an earlier release, with the text of the last one."""
+    untouched = now is not None and any(same(cell.source, text) for text in now.earlier)
+    return replace(cell, source=now.source) if now is not None and untouched else cell
 
 
 def _say_what_else(handed_in: HandedIn) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from course_utils.base.errors import explain
-from course_utils.classroom.course.folder import HIDDEN_TESTS
+from course_utils.classroom.course.folder import EARLIER, HIDDEN_TESTS
 from course_utils.classroom.rebuild.source import Code, called_on_lesson, lessons_made, read_code
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
@@ -31,6 +31,7 @@ class ReleasedCell:
         answer: of a check cell, the id of the answer cell that it looks at; empty where there is none.
         names: of an answer cell, what it is to define.
         is_task: whether the student's work stands in cells of their own after it.
+        earlier: its texts in earlier releases, which students may still hand in.
         code: what is known of its source.
     """
 
@@ -47,6 +48,7 @@ class ReleasedCell:
     names: frozenset[str] = frozenset()
     is_task: bool = False
     full: str = ""
+    earlier: tuple[str, ...] = ()
     code: Code = field(default_factory=Code)
 
     @property
@@ -120,8 +122,10 @@ def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
     grade_id = str(grading.get("grade_id", ""))
     name = item.get("id") or grade_id or f"cell-{position + 1}"
     points, code = float(grading.get("points", 0) or 0), read_code(source) if kind == "code" else Code()
-    full = str(item.get("metadata", {}).pop(HIDDEN_TESTS, source))  # no notebook that is graded holds them
-    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, full=full, code=code)
+    metadata = item.get("metadata", {})
+    # No notebook that is graded holds them.
+    full, earlier = str(metadata.pop(HIDDEN_TESTS, source)), tuple(metadata.pop(EARLIER, ()))
+    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, full=full, earlier=earlier, code=code)
 
 
 def _pair(cells: list[ReleasedCell]) -> None:

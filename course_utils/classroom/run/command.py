@@ -21,8 +21,8 @@ from course_utils.classroom.run.table import NO_SUBMISSION, Row
 from course_utils.classroom.run.tally import Tally
 
 STRANGER = (
-    "Not on your list of students, and entered in the gradebook all the same. Where it is somebody's other name, "
-    "rename the folder, and: nbgrader db student remove."
+    "Not on your list of students, or there without a name. Where it is somebody's other name, rename the folder, and: "
+    "nbgrader db student remove --force; where it is right: nbgrader db student add, with --first-name."
 )
 
 
@@ -142,8 +142,7 @@ def grade(
         for desk in desks:
             desk.finish()
             for student in strangers & desk.rows.keys():
-                remarks = (*desk.rows[student].remarks, STRANGER)
-                desk.change(student, remarks=remarks)
+                desk.change(student, remarks=(*desk.rows[student].remarks, STRANGER))
         missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
         return [Outcome(desk.assignment, [row for _, row in sorted((missing | desk.rows).items())]) for desk in desks]
 

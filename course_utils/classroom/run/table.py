@@ -14,7 +14,7 @@ from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
 NO_SUBMISSION = "no submission"
-WAIT = ("review by hand", "unreadable")  # outcomes of which a person decides
+_MARKED = "marked by hand"
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
@@ -48,11 +48,9 @@ def cell(result: ExerciseResult, mark: Mark | None = None) -> str:
     """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
     if mark is not None and mark.given is not None and mark.score is not None:
         return f"{points(mark.score)}{'?' if mark.waits else ''} by hand"
-    if result.outcome == "passed":
-        return f"{points(result.earned)} passed"
-    if result.outcome in WAIT:
-        return "? by hand" if result.outcome == "review by hand" else f"? {result.outcome}"
-    return f"{points(result.earned)} {result.outcome}"
+    if result.outcome == "review by hand":
+        return "? by hand"
+    return f"{'?' if result.waits else points(result.earned)} {result.outcome}"
 
 
 def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> str:
@@ -76,28 +74,31 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
     text = [f"{assignment}: {_counted(rows)}", "", _joined(head, widths), "  ".join("-" * width for width in widths)]
     text += [_joined(line, widths) for line in lines]
-    counts: Counter[str] = Counter(result.outcome for _, report in graded for result in report.exercises)
+    counts = Counter(_outcome(result, row.marks) for row, report in graded for result in report.exercises)
     if counts:
-        text += ["", "Outcomes: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if name in counts)]
+        named = (f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
+        text += ["", "Outcomes: " + ", ".join(named)]
     text += _paragraph("Look at these by hand", ((row, said) for row, report in graded for said in report.reviews))
     unread = [row.student for row, report in graded if any(r.outcome == "unreadable" for r in report.exercises)]
-    title = "Could not be read; ask for the file again, or mark it by hand"
-    text += _paragraph(title, ((row, "".join(report.repairs[-1:])) for row, report in graded if row.student in unread))
+    title = "Could not be read; put it right, ask for the file again, or mark it by hand"
+    text += _paragraph(title, ((row, " ".join(report.repairs)) for row, report in graded if row.student in unread))
     repairs = [(row, said) for row, report in graded if row.student not in unread for said in report.repairs]
     if verbose:
         text += _paragraph("Put right before grading", repairs)
     elif repairs:
         students = len({row.student for row, _ in repairs})
-        text += [
-            "",
-            f"Put right before grading: {len(repairs)} harmless things, {students} students; --verbose lists them",
-        ]
+        text += ["", f"Put right before grading, harmless: {len(repairs)} (students: {students}); --verbose lists them"]
     text += _paragraph("Not in a sandbox", ((row, "") for row, report in graded if report.sandbox == "none"))
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
     text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))
     text += _paragraph("Graded, but not written down everywhere", ((row, row.reason) for row in troubled if row.report))
     return "\n".join(text)
+
+
+def _outcome(result: ExerciseResult, marks: Mapping[str, Mark]) -> str:
+    mark = marks.get(result.grade_id)
+    return result.outcome if mark is None or mark.given is None else _MARKED
 
 
 def _counted(rows: Sequence[Row]) -> str:
@@ -117,7 +118,7 @@ def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     results = {result.exercise: result for result in row.report.exercises}
     marks = {name: row.marks.get(result.grade_id) for name, result in results.items()}
     scores = [mark.score if (mark := marks[name]) else result.earned for name, result in results.items()]
-    withheld = any(mark.waits if mark else results[name].outcome in WAIT for name, mark in marks.items())
+    withheld = any(mark.waits if mark else results[name].waits for name, mark in marks.items())
     earned = points(sum(score or 0.0 for score in scores)) + ("+?" if withheld else "")
     return [student, earned, *(cell(results[name], marks[name]) if name in results else "" for name in exercises)]
 

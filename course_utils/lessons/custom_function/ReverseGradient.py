@@ -12,7 +12,7 @@ ReverseGradient = exercise(__file__)
 
 
 def _strengths(trial: Trial) -> tuple[float, ...]:
-    drawn = trial.integer(65, 180) / 64  # exact in float32, too, and not 1, at which more mistakes are right
+    drawn = trial.integer(65, 90) / 32 + 1 / 64  # exact in float32, too, and not whole: there more mistakes are right
     return (drawn, 1.0, -drawn / 2)
 
 
@@ -30,8 +30,11 @@ def _wrong(incoming: Tensor, strength: float) -> shared.Wrong:
     # An answer that takes the absolute value has passed the positive strengths, which come first.
     yield "sign" if strength > 0 else "absolute", strength * incoming
     if strength != 1:  # at which more mistakes are right
+        yield "absolute", torch.zeros_like(incoming)  # nothing comes through where the positive strengths were right
         yield "not scaled", -incoming
         yield "passed on", incoming
+        for rounded in (int(strength), *(round(strength, digits) for digits in range(4))):
+            yield "rounded", -rounded * incoming
         for gradient in (incoming - strength, -incoming - strength, -incoming / strength, incoming / strength):
             yield "no factor", gradient
 
@@ -64,7 +67,8 @@ def _wrong_number(incoming: Tensor, strength: float) -> shared.Wrong:
 @ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=0.5)
 def _(trial: Trial) -> None:
     for strength in (0.0, 0.2 + abs(trial.randn().item())):
-        _expect_turned(trial, trial.randn(4), strength, _wrong_number, inner=False)
+        with shared.named({"no gradient": "none for zero"}):
+            _expect_turned(trial, trial.randn(4), strength, _wrong_number, inner=False)
 
 
 @ReverseGradient.claim("keeps the strength of each call for that call", weight=0.5)
@@ -89,3 +93,5 @@ def _(trial: Trial) -> None:
         for branches, wanted in ((result + beside, [x, beside]), (result, [x])):
             shared.backward(trial, branches, wanted, incoming)
             shared.expect_unedited(incoming, before)
+        (got,) = shared.backward(trial, result + x, [x], incoming, " with strength 2, and x added")
+        shared.expect_agree(got, -before, "the gradient of x, -2 + 1 times that", [("hook", -4 * before)])

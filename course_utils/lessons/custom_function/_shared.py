@@ -1,7 +1,8 @@
 """What the checks of lesson 08 have in common: they call ``apply`` and the answer's backward, and look at its node."""
 
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from typing import Any
@@ -13,7 +14,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import Later, Missed, Trial, expect, first_difference, reading, same
+from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, first_difference, reading, same
 
 INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
 INCOMING = "the incoming gradient"
@@ -23,6 +24,16 @@ Right = Callable[..., list[Tensor]]  # (incoming, *tensors) -> the right gradien
 
 # In float64's own precision: no answer has to leave it, and an approximation would pass otherwise.
 agree = partial(same, rtol=1e-11, atol=1e-12)
+
+
+@contextmanager
+def named(other: Mapping[str, str]) -> Iterator[None]:
+    """Within it one misconception, or none (``""``), is told as another."""
+    try:
+        yield
+    except Missed as missed:
+        missed.misconception = other.get(missed.misconception, missed.misconception)
+        raise
 
 
 def expect_function(trial: Trial) -> None:
@@ -197,15 +208,20 @@ def expect_gradients(
 
 
 def expect_calls_apart(trial: Trial, first: list[Tensor], second: list[Tensor], right: Right) -> None:
-    """A second call between a call and its backward changes nothing."""
-    leaves, others = ([tensor.clone().requires_grad_() for tensor in tensors] for tensors in (first, second))
-    result = apply(trial, *leaves)
-    apply(trial, *others)
-    incoming = trial.randn(*result.shape)
-    found = backward(trial, result, leaves, incoming, ", with another call in between")
-    rows = zip(INPUTS, found, right(incoming, *first), right(incoming, *second), strict=False)
-    for name, got, gradient, of_second in rows:
-        expect_agree(got, gradient, f"the gradient of {name} in the first call", [("shared state", of_second)])
+    """A second call between a call and its backward changes nothing, with other flags either."""
+    for flag in (True, False):
+        leaves = [tensor.clone().requires_grad_() for tensor in first]
+        result = apply(trial, *leaves)
+        apply(trial, *(tensor.clone().requires_grad_(flag) for tensor in second))
+        incoming = trial.randn(*result.shape)
+        with named({"": "shared state", "no gradient": "shared state"}):
+            try:
+                found = backward(trial, result, leaves, incoming, ", with another call in between")
+            except AnswerRaised as raised:  # alone, the first call has gone through
+                shown = f"{type(raised.error).__name__}: {raised.error}".split("\n")[0][:120]
+                raise Missed(expected="the gradients of the first call", got=shown) from None
+            for name, got, gradient in zip(INPUTS, found, right(incoming, *first), strict=False):
+                expect_agree(got, gradient, f"the gradient of {name} in the first call")
 
 
 def expect_slope(trial: Trial, slope: Callable[[Tensor], Tensor], wrong: Callable[[Tensor, Tensor], Wrong]) -> None:

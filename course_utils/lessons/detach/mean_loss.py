@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import (
+    AnswerRaised,
     Later,
+    Missed,
     Trial,
     Unlucky,
     exercise,
@@ -15,6 +17,7 @@ from course_utils.checks.claims import (
     expect_no_history,
     expect_same,
     expect_training_flags,
+    gradient,
     same,
     squared_error,
     training_flags,
@@ -45,15 +48,26 @@ def _(trial: Trial) -> None:
     sizes = [trial.integer(1, 3), trial.integer(9, 12), trial.integer(4, 6), trial.integer(1, 2)]
     model, batches = _regressor(trial), _batches(trial, sizes)
     losses = _losses(model, batches)
-    for given in (batches, iter(batches)):
-        result = trial.call(model, squared_error, given, show=f"mean_loss(model, loss_fn, {len(sizes)} batches)")
+    by_rows = (losses * torch.tensor(sizes)).sum() / sum(sizes), losses.sum() / sum(sizes)
+    otherwise = [("sum", losses.sum()), *(("weighted", mean) for mean in by_rows), ("last", losses[-1])]
+
+    def expect_mean(given: object, show: str) -> None:
+        result = trial.call(model, squared_error, given, show=f"mean_loss(model, loss_fn, {len(sizes)} batches{show})")
         is_number = isinstance(result, (int, float))
         expect(not is_number, "number", expected="a 0-dim tensor", got=Later(lambda: f"the number {result:.4f}"))
         got = trial.tensor(result, what="a 0-dim tensor")
-        expect(not got.dim(), expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
-        by_rows = (losses * torch.tensor(sizes)).sum() / sum(sizes), losses.sum() / sum(sizes)
-        otherwise = [("sum", losses.sum()), *(("weighted", mean) for mean in by_rows), ("last", losses[-1])]
+        expect(not got.dim(), "one element", expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
         expect_same(got, losses.mean(), otherwise)
+
+    expect_mean(batches, "")
+    try:
+        expect_mean(iter(batches), " from an iterator")
+    except Missed as missed:  # the list was right
+        raise Missed("len", **dict(missed.details)) from None
+    except AnswerRaised as raised:
+        if isinstance(raised.error, ValueError):  # its own, for batches that are used up
+            raise Missed("len", expected="their mean", got="ValueError, as for no batches") from None
+        raise
 
 
 @mean_loss.claim("runs the model in the modes it was given", weight=1)
@@ -71,7 +85,15 @@ def _(trial: Trial) -> None:
 
 @mean_loss.claim("has no history", weight=1)
 def _(trial: Trial) -> None:
-    expect_no_history(trial.tensor(trial.call(_regressor(trial), squared_error, _batches(trial, [4, 4]))), "graphs")
+    def mean(batches: list[tuple[Tensor, Tensor]]) -> Tensor:
+        return trial.tensor(trial.call(_regressor(trial), squared_error, batches, show="mean_loss(...) of 2 batches"))
+
+    got, batches = mean(_batches(trial, [4, 4])), _batches(trial, [4, 4])
+    if got.grad_fn is not None:
+        inputs = [x.requires_grad_() for x, _ in batches]
+        first, last = (gradient(mean(batches), x) is not None for x in inputs)
+        expect_no_history(got, "graphs" if first else "last graph" if last else "flagged")
+    expect_no_history(got, "flagged")
 
 
 @mean_loss.claim("keeps no more bytes alive for 12 batches than for 4", weight=2)
@@ -106,5 +128,5 @@ def _(trial: Trial) -> None:
     failing, before = unlucky(_batches(trial, [4])), training_flags(model)
     what, show = "the error of the batch", "mean_loss(model, loss_fn, batches that raise)"
     raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
-    expect_error(Unlucky, raising, "swallowed", what=what, other="")
+    expect_error(Unlucky, raising, "swallowed", what=what, other="other error")
     expect_training_flags(model, before, "eval")

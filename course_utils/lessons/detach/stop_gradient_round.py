@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, gradient, reading
+from course_utils.checks.claims import Calls, Missed, Trial, exercise, expect, gradient, reading
 
 stop_gradient_round = exercise(__file__)
 
@@ -26,11 +26,16 @@ def _equal(got: Tensor, value: Tensor) -> bool:
 def _(trial: Trial) -> None:
     for values in _numbers(trial):
         for x in (values.clone(), values.clone().requires_grad_()):
-            got = trial.tensor(trial.call(x), shape=x.shape, dtype=x.dtype).detach()
+            got = trial.tensor(trial.call(x), shape=x.shape).detach()
+            key = "dtype" if got.is_floating_point() else ""
+            expect(got.dtype == x.dtype, key, expected=str(x.dtype), got=str(got.dtype))
             if torch.equal(got, values.round()):
                 continue
-            otherwise = {"half up": (values + 0.5).floor(), "scaled": values * (values.round() / values)}
-            key = reading(got, otherwise, _equal)
+            up = (values + 0.5).floor(), values.sign() * (values.abs() + 0.5).floor()
+            otherwise = [("scaled", values * (values.round() / values)), *(("half up", rounded) for rounded in up)]
+            others = [("cut off", cut) for cut in (values.trunc(), values.floor(), values.ceil())]
+            others += [("unassigned", values), ("added", values.round() + values)]
+            key = reading(got, otherwise, _equal) or reading(got, others)
             if not key and (torch.allclose(got, values.round(), atol=1e-3) or not got.isfinite().all()):
                 key = "order"
             wrong = (got != values.round()).flatten().nonzero()[0]
@@ -43,7 +48,8 @@ def _(trial: Trial) -> None:
     for values in _numbers(trial):
         x = values.clone().requires_grad_()
         source = x * 1  # an inner tensor, so that a fresh leaf in the answer is told from a path to x
-        got = trial.tensor(trial.call(source), shape=x.shape)
+        calls = Calls()
+        got = trial.tensor(trial.call(source, within=calls), shape=x.shape)
         key = "cut from x" if got.requires_grad else "all detached"
         expect(got.grad_fn is not None, key, expected="a path to x", got="no grad_fn")
         # From the trial: a gradient that torch's own generator draws could be foretold.
@@ -54,6 +60,14 @@ def _(trial: Trial) -> None:
         if torch.allclose(found, upstream, rtol=1e-6):
             continue
         zeros, ones = torch.zeros_like(upstream), torch.ones_like(upstream)
-        otherwise = {"zero gradient": zeros, "doubled": 2 * upstream, "upstream": ones}
+        otherwise = {"zero gradient": zeros, "doubled": 2 * upstream, "upstream": ones, "correction": -upstream}
+        otherwise["scaled"] = values.round() / values * upstream
         key = reading(found, otherwise, torch.allclose)
-        raise Missed(key, expected="d result / d x = 1", got=f"{(found / upstream).flatten()[0]:.4g} at x[0]")
+        if key == "zero gradient":
+            key = "hook" if got._backward_hooks else "cancelled" if "sub" in calls.names else key
+        if not key and (found.isclose(upstream) | (found == 0)).all():
+            key = "clipped"
+        slopes = (found / upstream).flatten()
+        place = (slopes - 1).abs().argmax()
+        shown = f"{slopes[place]:.4g} at x = {values.flatten()[place]:.4g}"
+        raise Missed(key, expected="d result / d x = 1 everywhere", got=shown)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, expect_same, reading, same
+from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, expect_same, hook_count, reading, same
 from course_utils.lessons.forward_hooks._shared import apart, some_of
 
 ablate = exercise(__file__)
@@ -76,9 +76,10 @@ def _cases(trial: Trial) -> list[tuple[nn.Module, Tensor, int]]:
 def _(trial: Trial) -> None:
     for module, x, count in _cases(trial):
         listed, others = _split(trial, count)
-        plain, xs = copy.deepcopy(module), [x, x[:-1] + 1]
+        plain, xs, hooks = copy.deepcopy(module), [x, x[:-1] + 1], []
 
         def body(_handle: Any) -> list[Tensor]:
+            hooks.append(hook_count(module))
             with torch.no_grad():
                 return [module(x.clone()) for x in xs]
 
@@ -93,12 +94,14 @@ def _(trial: Trial) -> None:
             if same(got, _zeroed(y, listed)):
                 expect(got.dtype == y.dtype, "dtype", expected=str(y.dtype), got=str(got.dtype))
                 continue
-            readings = [(unchanged, y), ("inverted", _zeroed(y, others))]
+            readings = [(unchanged if hooks[0] else "gone", y), ("inverted", _zeroed(y, others))]
             if x.shape[1] >= count:
                 readings.append(("inputs", plain(_zeroed(x, listed))))
-            readings += [("dim", _zeroed(y, listed, dim)) for dim in (0, -1)]
+            readings += [(key, _zeroed(y, listed, dim)) for key, dim in (("dim", 0), ("last", -1))]
             zeros = [index for index in range(count) if not got[:, index].any()]
             shown = f"zeros in {zeros or 'none of them'}" + ", and other values" * (zeros == sorted(listed))
+            along = [dim for dim in range(y.dim()) if dim != 1 and same(got, _zeroed(y, listed, dim))]
+            shown = f"zeros at {sorted(listed)} of dimension {along[0]}" if along else shown
             raise Missed(reading(got, readings), expected=f"zeros in the channels {sorted(listed)} alone", got=shown)
 
 

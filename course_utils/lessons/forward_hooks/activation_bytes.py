@@ -73,6 +73,17 @@ def _(trial: Trial) -> None:
     _expect_sizes(got, right, key)
 
 
+@activation_bytes.claim("runs the model once, by calling it as a module", weight=0.5)
+def _(trial: Trial) -> None:
+    model, calls, runs = layers(trial), [], []
+    model.register_forward_pre_hook(lambda *_: calls.append(1))
+    model.encoder.register_forward_pre_hook(lambda *_: runs.append(1))  # called by the model's own forward alone
+    _sizes(trial, model, trial.randn(4, 3), "model with a hook of its own, x")
+    expect(len(runs) > 0, "by hand", expected="one forward pass", got="the layers called, and the model never")
+    expect(len(calls) > 0, "past the hooks", expected="the model's own hook called", got="not called")
+    expect(len(calls) == 1, "several runs", expected="one forward pass", got=str(len(calls)))
+
+
 class _Leaf(nn.Module):
     """A module without children that calls a function."""
 
@@ -99,18 +110,25 @@ class _Branches(nn.Module):
 @activation_bytes.claim("sums over nested tuples, by the elements and dtype of each tensor")
 def _(trial: Trial) -> None:
     n, width, hidden = trial.integer(2, 9), trial.integer(3, 6), trial.integer(2, 5)
-    parts = _Leaf(lambda x: (x.half(), (x > 0, (x.float(), x.argmax(1)))))
+    parts = _Leaf(lambda x: (x.half(), x > 0, (x.float(), (x.argmax(1),))))
     column = _Leaf(lambda x: x[:, :1].expand(-1, width + 2))  # a view of one column, spread over many
     model = trial.fill(_Branches(lstm=nn.LSTM(width, hidden), parts=parts, column=column).double())
     elements = {"lstm": n * hidden + 2 * hidden, "parts": n * (3 * width + 1), "column": n * (width + 2)}
     eights = {name: 8 * count for name, count in elements.items()}
     right = eights | {"parts": n * width * (2 + 1 + 4) + 8 * n}
-    got = _sizes(trial, model, trial.randn(n, width), "model with an LSTM and a nested tuple, x")
+    flat = _Branches(pair=_Leaf(lambda x: (x, 2 * x)))
+    _expect_sizes(_sizes(trial, flat, trial.randn(n, 3), "model with a tuple, x"), {"pair": 48 * n}, "tuples")
+    try:
+        got = _sizes(trial, model, trial.randn(n, width), "model with an LSTM and a nested tuple, x")
+    except AnswerRaised as raised:
+        told = str(raised.error)
+        expect("'tuple' object" not in told, "nested", expected="all tensors in it", got=f"an error: {told}")
+        raise
     key = reading(got, {"elements": elements, "four bytes": eights}, operator.eq)
-    # Of a tuple's parts the first alone, or those that are tensors.
-    is_flat = got.get("lstm") != right["lstm"] or got.get("parts") in (2 * n * width, 3 * n * width, None)
+    # Of a tuple's parts those that are tensors, or those of the tuples in it as well.
+    is_flat = got.get("lstm") != right["lstm"] or got.get("parts") in (3 * n * width, 7 * n * width, None)
     is_storage = got.get("column") != right["column"]
-    _expect_sizes(got, right, key or ("tuples" if is_flat else "storage" if is_storage else ""))
+    _expect_sizes(got, right, key or ("nested" if is_flat else "storage" if is_storage else ""))
 
 
 class _Loop(nn.Module):
@@ -142,15 +160,6 @@ def _(trial: Trial) -> None:
     zeros = {"spare": 0, "unused.0": 0}
     overwritten = [("overwritten", sizes | more) for sizes in (last, first) for more in ({}, zeros)]
     _expect_sizes(got, right, reading(got, [("not run", right | zeros), *overwritten], operator.eq))
-
-
-@activation_bytes.claim("runs the model once, by calling it as a module", weight=0.5)
-def _(trial: Trial) -> None:
-    model, calls = layers(trial), []
-    model.register_forward_pre_hook(lambda *_: calls.append(1))
-    _sizes(trial, model, trial.randn(4, 3), "model with a hook of its own, x")
-    expect(len(calls) > 0, "past the hooks", expected="the model's own hook called", got="not called")
-    expect(len(calls) == 1, "several runs", expected="one forward pass", got=str(len(calls)))
 
 
 @activation_bytes.claim("lists a layer with two names once, and a model that is itself a leaf", weight=0.5)
@@ -219,9 +228,18 @@ def _(trial: Trial) -> None:
     for raises, key in ((False, "statistics"), (True, "only without error")):
         model = layers(trial).append(nn.BatchNorm1d(2).double())
         before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        norm = model[-1]
+        counter = norm.num_batches_tracked
+        writes, passes = counter._version, int(counter)
         if raises:
             model.append(Raises())
         with contextlib.suppress(*[AnswerRaised] * raises):
             _sizes(trial, model, trial.randn(4, 3), f"model with batch norm{', x that raises' * raises}")
-        moved = ", ".join(name for name, buffer in model.named_buffers() if not torch.equal(buffer, before[name]))
-        expect(not moved, key, expected="all buffers as before", got=f"{moved} changed")
+        moved = [name for name, buffer in model.named_buffers() if not torch.equal(buffer, before[name])]
+        # Each forward pass writes once: whatever wrote besides has put back what was no copy.
+        if not raises and counter._version - writes > int(counter) - passes > 0:
+            key = "snapshot"
+        key = "counter" if [name.rpartition(".")[2] for name in moved] == ["num_batches_tracked"] else key
+        expect(not moved, key, expected="all buffers as before", got=f"{', '.join(moved)} changed")
+        kept = norm.track_running_stats and norm.momentum == 0.1
+        expect(kept, "side effect", expected="batch norm's settings as before", got="other settings")

@@ -96,6 +96,9 @@ class _Cam:
         yield "all classes", of_all
         yield "predicted class", self.map_of(self.logits.max(1).values)
         yield "probability", self.map_of(self.logits.softmax(1)[:, self.index])
+        log = self.logits.log_softmax(1)[:, self.index]
+        for loss in (log, -log, log / len(a), -log / len(a)):  # summed in ``map_of``
+            yield "probability", self.map_of(loss)
         largest, smallest = self.map.amax((1, 2), keepdim=True), self.map.amin((1, 2), keepdim=True)
         yield "normalised", self.map / largest
         yield "normalised", self.map / (largest + 1e-8)
@@ -137,6 +140,8 @@ def _(trial: Trial) -> None:
         is_large = got.shape == (len(x), _HEIGHT, _WIDTH)
         right = f"shape {tuple(cam.map.shape)}"
         expect(not is_large, "image size", expected=right, got=f"shape {tuple(got.shape)}")
+        with_channel = got.shape == cam.map[:, None].shape
+        expect(not with_channel, "size one", expected=right, got=f"shape {tuple(got.shape)}")
         expect_same(got, cam.map, cam.other_recipes())
         expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
 

@@ -52,6 +52,12 @@ def expect_gradients(trial: Trial, got: Tensor, expected: Tensor, named: dict[st
             expect(same(one, other, 1e-4, 1e-5), expected=plain, got="another gradient")
 
 
+def expect_shape(got: Tensor, expected: torch.Size) -> None:
+    """It has the shape; a dimension too many beside a 0-dim tensor is what a helper of shape (1,) makes."""
+    key = "one element" if got.shape == (1,) and not expected else ""
+    expect(got.shape == expected, key, expected=f"shape {tuple(expected)}", got=f"shape {tuple(got.shape)}")
+
+
 def edited_gradient(got: Tensor, x: Tensor, upstream: Tensor, edited: str, other: str = "") -> Tensor | None:
     """d (got · upstream) / d x; ``edited`` is missed where something saved was edited in place, else ``other``."""
     try:
@@ -72,7 +78,7 @@ def flops(function: Callable[[], Tensor]) -> int:
 
 def flops_alone(branch: Branch, x: Tensor) -> int:
     """FLOPs of a branch's forward and backward pass; no gradient is left behind."""
-    x = x.detach().requires_grad_()
+    x = x.detach().requires_grad_(x.requires_grad)
     count = flops(lambda: branch.layers(x))
     branch.zero_grad()
     return count

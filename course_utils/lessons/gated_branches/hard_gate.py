@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, reading
-from course_utils.lessons.gated_branches._shared import edited_gradient
+from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
 
 hard_gate = exercise(__file__)
 
@@ -39,7 +39,8 @@ def _(trial: Trial) -> None:
     for values in _logits(trial):
         expected = (values > 0).to(values.dtype)
         for logit in (values.clone(), values.clone().requires_grad_()):
-            got = trial.tensor(trial.call(logit), shape=logit.shape).detach()
+            got = trial.tensor(trial.call(logit)).detach()
+            expect_shape(got, logit.shape)
             expect(got.is_floating_point(), "comparison", expected=str(logit.dtype), got=str(got.dtype))
             got = got.to(logit.dtype)  # a gate in float32 is told first whether it learns
             if torch.allclose(got, expected, atol=1e-3):
@@ -55,15 +56,17 @@ def _(trial: Trial) -> None:
 _STEPS = {"RoundBackward0", "SignBackward0", "FloorBackward0", "CeilBackward0", "HeavisideBackward0"}
 
 
-def _steps_behind(got: Tensor) -> set[str]:
-    """The names of all nodes behind a result."""
+def _zero_gradient(got: Tensor) -> str:
+    """Why the gradient is 0 everywhere, by the nodes behind the result."""
     found, left = set(), [got.grad_fn]
     while left:
         node = left.pop()
         if node is not None and node not in found:
             found.add(node)
             left += [before for before, _ in node.next_functions]
-    return {node.name() for node in found}
+    if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in found):
+        return "saved"
+    return "cancelled" if _STEPS.isdisjoint(node.name() for node in found) else "zero gradient"
 
 
 def _expect_slope(trial: Trial, values: Tensor) -> None:
@@ -76,7 +79,8 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
     found = edited_gradient(got, logit, upstream, "saved output", "comparison")
     if found is None:
-        raise Missed("fresh leaf", expected="a path to the logit", got="none")
+        key = "" if isinstance(got.grad_fn, torch.autograd.function.BackwardCFunction) else "fresh leaf"
+        raise Missed(key, expected="a gradient for the logit", got="none")
     wide = values.double()
     # In float32, 1 - sigmoid(8) has lost four digits, and each formula loses others: hence float64, and 1e-6.
     s, slope = (t.to(values.dtype) for t in (wide.sigmoid(), wide.sigmoid() * (-wide).sigmoid()))
@@ -85,10 +89,13 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     if agree(found, right):
         return
     half = right * (values > 0)
-    otherwise = {"zero gradient": 0 * right, "identity": upstream, "upstream": slope, "doubled": 2 * right}
-    key = reading(found, [*otherwise.items(), ("scaled", half), ("scaled", half / s)], agree)
+    otherwise = {_zero_gradient(got): 0 * right, "identity": upstream, "upstream": slope, "doubled": 2 * right}
+    boxes = [values.abs() <= 1, values.abs() <= 0.5, (values > 0) & (values < 1), values > 0]
+    others = [1 - values.tanh() ** 2, s, *(box.to(values) for box in boxes), (values.abs() < 3).to(values) / 6]
+    readings = [("scaled", half), ("scaled", half / s), ("saved", upstream * values * (1 - values))]
+    readings += [("surrogate", upstream * other) for other in others]
+    key = reading(found, [*otherwise.items(), *readings], agree)
     key = "by hand" if found.isnan().any() else key
-    key = "cancelled" if key == "zero gradient" and _STEPS.isdisjoint(_steps_behind(got)) else key
     at = (found - right).abs().nan_to_num(torch.inf).flatten().argmax()
     number, wanted, given = (t.flatten()[at].item() for t in (values, slope, found / upstream))
     raise Missed(key, expected=f"the slope {wanted:.4g} at logit {number:.4g}", got=f"{given:.4g}")

@@ -46,13 +46,23 @@ def _routed(trial: Trial, a: Branch, b: Branch, x: Tensor, gate: Tensor, within:
     try:
         return trial.tensor(trial.call(a, b, x, gate, show=show, within=within))
     except AnswerRaised as raised:
+        _expect_batches(a, b, x, f"{type(raised.error).__name__}: {raised.error}"[:120])
         # Vectors went well before: a mask with a vector's dimensions chooses, when a branch has run on all rows.
         on_all = any(len(rows) == len(x) for branch in (a, b) for rows in branch.inputs)
         unaligned = x.dim() > 2 and "must match the size of tensor" in str(raised.error)
         if on_all and unaligned and gate.any() and not gate.all():
             got = f"a branch on all {len(x)} rows, and then: {raised.error}"[:160]
             raise Missed("choose afterwards", expected="each branch on its own rows", got=got) from None
+        no_room = x.dim() > 2 and any(text in str(raised.error) for text in ("shape mismatch", "expanded size"))
+        expect(not no_room, "vectors", expected="room for images", got=str(raised.error)[:120])
         raise
+
+
+def _expect_batches(a: Branch, b: Branch, x: Tensor, then: str) -> None:
+    """Each branch was given as many dimensions as ``x`` has; ``then`` is what went wrong after that."""
+    for rows in (*a.inputs, *b.inputs):
+        expected, got = f"rows of x, of shape {('n', *x.shape[1:])}", f"shape {tuple(rows.shape)}, and then {then}"
+        expect(rows.dim() == x.dim(), "one row" if rows.dim() < x.dim() else "nonzero", expected=expected, got=got)
 
 
 def _row_by_row(a: Branch, b: Branch, x: Tensor, gate: Tensor) -> Tensor:
@@ -65,8 +75,11 @@ def _(trial: Trial) -> None:
         got = _routed(trial, a, b, x, gate)
         with torch.no_grad():
             expected = _row_by_row(a, b, x, gate)
-            shape = f"shape {tuple(expected.shape)}"
-            expect(got.shape == expected.shape, expected=shape, got=f"shape {tuple(got.shape)}")
+            if got.shape != expected.shape:
+                _expect_batches(a, b, x, shape := f"shape {tuple(got.shape)}")
+                is_kept = got.shape == expected[:, None].shape
+                key = "size one" if is_kept else "shape of x" if got.shape == x.shape else ""
+                raise Missed(key, expected=f"shape {tuple(expected.shape)}", got=shape)
             if not same(got, expected):
                 raise _wrong_rows(got, a, b, x, gate, expected)
 
@@ -82,7 +95,8 @@ def _wrong_rows(got: Tensor, a: Branch, b: Branch, x: Tensor, gate: Tensor, expe
     if same(got, a.layers(x)) or same(got, b.layers(x)):
         return Missed("one gate", expected="one decision per row", got="one branch for all rows")
     wrong = [i for i in range(len(x)) if not same(got[i], expected[i])]
-    key, shown = ("", "other values") if got[wrong].any() else ("left out", "zeros")
+    emptied = any(not row.any() for branch in (a, b) for rows in branch.inputs for row in rows)
+    key, shown = ("input masked" if emptied else "", "other values") if got[wrong].any() else ("left out", "zeros")
     return Missed(key, expected="row by row what its own branch returns", got=f"{shown} in row {wrong[0]}")
 
 

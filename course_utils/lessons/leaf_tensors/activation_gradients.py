@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,8 @@ def _gradients(
 ) -> list[Tensor]:
     """What the answer returned; Missed where it is no list of tensors."""
     under = " under no_grad()" if within else ""
-    show = f"activation_gradients([{', '.join(type(layer).__name__ for layer in layers)}], {describe(x)}){under}"
+    names = (f"{'frozen ' * _is_frozen(layer)}{type(layer).__name__}" for layer in layers)
+    show = f"activation_gradients([{', '.join(names)}], {describe(x)}){under}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = trial.call(layers, x, show=show, within=within)
@@ -55,9 +57,14 @@ def _gradients(
     elif len(missing) == len(result):
         key = "asked too late"
     else:
-        key = "cut" if any(parameter.requires_grad for parameter in layers[0].parameters()) else "frozen"
+        key = "frozen" if _is_frozen(layers[0]) else "cut"
     expect(not missing, key, expected=f"{len(layers)} tensors", got=f"None at {missing}")
     return [trial.tensor(item, dtype=x.dtype, what="tensors") for item in result]
+
+
+def _is_frozen(layer: nn.Module) -> bool:
+    flags = [parameter.requires_grad for parameter in layer.parameters()]
+    return bool(flags) and not any(flags)
 
 
 def _same_lists(got: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
@@ -72,6 +79,10 @@ def _mistakes(gradients: Sequence[Tensor], outputs: Sequence[Tensor]) -> Iterato
     yield "values", outputs[1:]
     yield "own sum", [torch.ones_like(output) for output in outputs[1:]]
     yield "mean", [gradient / outputs[-1].numel() for gradient in gradients[1:]]
+    yield "every sum", torch.autograd.grad(sum(output.sum() for output in outputs[1:]), outputs, retain_graph=True)[1:]
+    pairs = pairwise(outputs)
+    own = [torch.autograd.grad(after.sum(), before, retain_graph=True)[0] for before, after in pairs]
+    yield from (("own derivative", [*own[1:], torch.ones_like(outputs[-1])]), ("own derivative", own))
 
 
 def _judge_gradients(
@@ -80,7 +91,7 @@ def _judge_gradients(
     outputs = [x.detach().requires_grad_()]
     for layer in layers:
         outputs.append(layer(outputs[-1]))
-    gradients = torch.autograd.grad(outputs[-1].sum(), outputs)
+    gradients = torch.autograd.grad(outputs[-1].sum(), outputs, retain_graph=True)
     got, expected = _gradients(trial, layers, x, within), gradients[1:]
     if _same_lists(got, expected):
         return
@@ -91,6 +102,7 @@ def _judge_gradients(
     shapes, wanted = (", ".join(str(tuple(item.shape)) for item in items) for items in (got, expected))
     expect(shapes == wanted, key, expected=f"shapes {wanted}", got=f"shapes {shapes}")
     wrong = [same(*pair) for pair in zip(got, expected, strict=True)].index(False)
+    key = key or ("other number" if got[wrong].any() else "cut")
     place, right, number = first_difference(got[wrong], expected[wrong])
     raise Missed(key, expected=f"{right:.6g}{place} of gradient {wrong} (from 0)", got=f"{number:.6g}")
 
@@ -145,7 +157,9 @@ def _(trial: Trial) -> None:
         try:
             _judge_gradients(trial, layers, x, within=torch.no_grad())
         except AnswerRaised as raised:
+            if frozen:
+                raise
             raise Missed("no_grad", expected="gradients", raised=message_of(raised.error, 110)) from None
         except Missed as missed:
-            missed.misconception = "no_grad"  # with grad mode on, the same answer was right
+            missed.misconception = missed.misconception if frozen else "no_grad"  # with grad mode on, it was right
             raise

@@ -22,26 +22,29 @@ def _line(trial: Trial, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Ten
 
 
 def _descend(
-    x: Tensor, y: Tensor, steps: int, lr: float, *, keep: float = 0.0, in_turn: bool = False
+    x: Tensor, y: Tensor, steps: int, lr: float, *, keep: Sequence[float] = (0.0, 0.0), in_turn: bool = False
 ) -> tuple[float, float]:
-    """Slope and intercept by the formula, in float64. ``keep`` is the share of the old gradient that each step adds;
+    """Slope and intercept by the formula, in float64. ``keep`` are the shares of the old gradients that each step adds;
     ``in_turn`` moves the slope before the intercept's gradient is taken."""
     x, y = x.detach().double(), y.detach().double()
     slope = intercept = gradient_slope = gradient_intercept = 0.0
     for _ in range(steps):
-        gradient_slope = keep * gradient_slope + 2 * ((slope * x + intercept - y) * x).mean().item()
+        gradient_slope = keep[0] * gradient_slope + 2 * ((slope * x + intercept - y) * x).mean().item()
         moved = slope - lr * gradient_slope
         error = (moved if in_turn else slope) * x + intercept - y
-        gradient_intercept = keep * gradient_intercept + 2 * error.mean().item()
+        gradient_intercept = keep[1] * gradient_intercept + 2 * error.mean().item()
         slope, intercept = moved, intercept - lr * gradient_intercept
     return slope, intercept
 
 
 def _mistakes(x: Tensor, y: Tensor, steps: int, lr: float) -> Iterator[tuple[str, tuple[float, float]]]:
-    yield "accumulates", _descend(x, y, steps, lr, keep=1.0)
+    yield from (("accumulates", _descend(x, y, steps, lr, keep=keep)) for keep in ((1, 1), (0, 1), (1, 0)))
+    yield "loss once", _descend(x, y, 1, lr * steps)
     yield "sum", _descend(x, y, steps, lr * len(x))
     yield "half", _descend(x, y, steps, lr / 2)
     yield from (("off by one", _descend(x, y, other, lr)) for other in (steps - 1, steps + 1))
+    yield "return inside", _descend(x, y, 1, lr)
+    yield from (("stops early", _descend(x, y, fewer, lr)) for fewer in range(2, steps - 1))
     yield "one after the other", _descend(x, y, steps, lr, in_turn=True)
     yield "ascent", _descend(x, y, steps, -lr)
     yield "swapped", _descend(x, y, steps, lr)[::-1]
@@ -69,8 +72,13 @@ def _is_at(got: Sequence[Tensor], expected: tuple[float, float], relative: float
 
 @fit_line.claim("ends where gradient descent from zeros ends", weight=3, gate=True)
 def _(trial: Trial) -> None:
-    several, as_many = trial.integer(4, 9), trial.integer(4, 9)
-    for steps, dtype in ((several, torch.float64), (1, torch.float64), (as_many, torch.float32)):
+    several, as_many, many = trial.integer(4, 9), trial.integer(4, 9), trial.integer(80, 100)
+    for steps, dtype in (
+        (several, torch.float64),
+        (1, torch.float64),
+        (as_many, torch.float32),
+        (many, torch.float64),
+    ):
         x, y, lr = _line(trial, dtype)
         got, right = _fitted(trial, x, y, steps, lr), _descend(x, y, steps, lr)
         if not _is_at(got, right):
@@ -81,6 +89,7 @@ def _(trial: Trial) -> None:
             if not key and not _is_at(_fitted(trial, x, y, 0, lr), (0.0, 0.0)):
                 key = "start"
             trial.called = called
+            key = key or ("stops early" if steps == many else "other rule")  # with fewer steps it was right
             where = f"slope {right[0]:.6g}, intercept {right[1]:.6g} after {steps} steps"
             raise Missed(key, expected=where, got=f"slope {got[0].item():.6g}, intercept {got[1].item():.6g}")
 

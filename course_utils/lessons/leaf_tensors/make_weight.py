@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import Missed, Trial, exercise, expect, reading, same
+from course_utils.checks.claims import Calls, Missed, Trial, exercise, expect, reading, same
 from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 make_weight = exercise(__file__)
@@ -26,8 +26,16 @@ def _(trial: Trial) -> None:
 
 @make_weight.claim("is a leaf that requires grad", weight=3)
 def _(trial: Trial) -> None:
-    got = trial.tensor(trial.call(trial.integer(2, 19), trial.integer(2, 999)))
-    expect_flagged_leaf(got, "retained" if got.retains_grad else "scaled leaf", "unflagged")
+    weight, of_result, unflagged = _made(trial, trial.integer(2, 19), trial.integer(2, 999))
+    expect_flagged_leaf(weight, of_result, unflagged)
+
+
+def _made(trial: Trial, fan_in: int, fan_out: int) -> tuple[Tensor, str, str]:
+    """The answer's weight, and what it shows if it is a result, and if it is not flagged."""
+    made = Calls()
+    weight = trial.tensor(trial.call(fan_in, fan_out, within=made), shape=(fan_out, fan_in))
+    of_result = "retained" if weight.retains_grad else "view" if weight._is_view() else "scaled leaf"
+    return weight, of_result, "flag lost" if any(tensor.requires_grad for tensor in made.tensors) else "unflagged"
 
 
 @make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=2)
@@ -41,11 +49,18 @@ def _(trial: Trial) -> None:
         kurtosis = ((weight - mean) / deviation).pow(4).mean().item() if deviation else math.nan
         copied = _repeats(weight, deviation)
         expect(not copied, "repeated", expected="every number drawn for itself", got="equal rows or columns")
+        again = trial.tensor(trial.call(fan_in, fan_out), shape=(fan_out, fan_in)).detach().double().cpu()
+        expect(
+            not (deviation and torch.equal(weight, again)),
+            "seeded",
+            expected="other numbers in the second call",
+            got="the same",
+        )
         normal = "a normal distribution (kurtosis 3)"
         expect(not 1.5 < kurtosis < 2.1, "uniform", expected=normal, got="values spread evenly between two bounds")
         scales = [("unscaled", 1.0), ("wrong fan", 1 / math.sqrt(fan_out)), ("variance", 1 / fan_in)]
         scales += [("other recipe", math.sqrt(2 / fan_in)), ("other recipe", math.sqrt(2 / (fan_in + fan_out)))]
-        key = reading(deviation, scales, _is_scale)
+        key = reading(deviation, scales, _is_scale) or ("other recipe" if deviation else "")
         is_right = _is_scale(deviation, wanted)
         expect(is_right, key, expected=f"standard deviation {wanted:.4g}", got=f"{deviation:.4g}")
         expect(abs(mean) < 0.05 * wanted, expected="mean 0", got=f"mean {mean:.4g}")
@@ -66,14 +81,13 @@ def _repeats(weight: Tensor, deviation: float) -> bool:
 @make_weight.claim("is taken by an optimizer, and moved", weight=2)
 def _(trial: Trial) -> None:
     fan_in, fan_out, lr = trial.integer(2, 9), trial.integer(2, 9), 0.25
-    weight = trial.tensor(trial.call(fan_in, fan_out), shape=(fan_out, fan_in))
+    weight, of_result, unflagged = _made(trial, fan_in, fan_out)
     before = weight.detach().clone()
     try:
         optimizer = torch.optim.SGD([weight], lr=lr)
     except ValueError as error:
-        key = "retained" if weight.retains_grad else "scaled leaf"
-        raise Missed(key, expected="an optimizer takes it", got=message_of(error)) from None
-    expect(weight.requires_grad, "unflagged", expected="a gradient to step by", got="requires_grad False")
+        raise Missed(of_result, expected="an optimizer takes it", got=message_of(error)) from None
+    expect(weight.requires_grad, unflagged, expected="a gradient to step by", got="requires_grad False")
     x = trial.randn(5, fan_in, dtype=weight.dtype).to(weight.device)
     weight.grad = None
     try:

@@ -8,17 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import (
-    AnswerRaised,
-    Missed,
-    Trial,
-    Turn,
-    expect,
-    expect_error,
-    expect_training_flags,
-    same,
-    training_flags,
-)
+from course_utils.checks import modes
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, Turn, expect, same
 
 
 def plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
@@ -95,45 +86,13 @@ def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:
         return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
 
 
-def _grad_mode_changes(trial: Trial) -> list[str]:
-    return [effect for effect in trial.effects if "grad mode" in effect]
-
-
-def expect_grad_mode_kept(trial: Trial, key: str) -> None:
-    changes = _grad_mode_changes(trial)
-    expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
-
-
 def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> None:
-    """Every submodule's training flag is its own again after a run without an error."""
     for training, other in ((True, 1), (False, 3), (True, 2)):
-        model = moody_model(trial, training, other)
-        before = training_flags(model)
-        run(model)
-        expect_training_flags(model, before, "left in eval", "one flag")
+        modes.expect_flags_put_back(moody_model(trial, training, other), run)
 
 
 def expect_modes_put_back(
-    trial: Trial, model: nn.Module, data: Any, show: str, kind: type[Exception], good: Any, key: str = "swallowed"
+    trial: Trial, model: nn.Module, data: Any, show: str, good: Any, key: str = "swallowed"
 ) -> None:
-    """Where a call raises, the error goes through, and training flags and grad mode are those of before.
-
-    Args:
-        data: what makes the call raise.
-        good: data for a call that does not: what such a call leaves changed, too, is another mistake.
-        key: the misconception where nothing is raised.
-    """
-    before = training_flags(model)
-    what = "the error of the batch or the model" if key == "swallowed" else kind.__name__
-    expect_error(kind, lambda: call(trial, model, data, show), key, what=what)
-    flags, effects, called = training_flags(model), trial.effects, trial.called
-    if flags == before and not _grad_mode_changes(trial):
-        return
-    usual, trial.effects = copy.deepcopy(model), []
-    for module, training in zip(usual.modules(), before, strict=True):
-        module.training = training
-    call(trial, usual, good, show)
-    left, switched, trial.effects, trial.called = training_flags(usual), _grad_mode_changes(trial), effects, called
-    always = "one flag" if any(left) else "left in eval"
-    expect_training_flags(model, before, always if left != before else "only without error")
-    expect_grad_mode_kept(trial, "grad mode" if switched else "only without error")
+    """See ``modes.expect_modes_put_back``; ``show`` is the call on the card."""
+    modes.expect_modes_put_back(trial, lambda *given: call(trial, *given, show), model, data, good, key)

@@ -168,7 +168,8 @@ def _(trial: Trial) -> None:
 
 @ema_update.claim("averages floating-point buffers and copies the others", weight=2)
 def _(trial: Trial) -> None:
-    for layers in ((nn.BatchNorm1d(2),), (_Statistics(), nn.BatchNorm1d(2))):
+    norm = nn.BatchNorm1d(2)
+    for layers, forgotten in (((norm,), "buffers"), ((_Statistics(), norm), "norms alone")):
         target, online = _pair(trial, *layers)
         decay = _decay(trial)
         before, expected = copy.deepcopy(_tensors(target)), _averages(target, online, decay)
@@ -182,7 +183,7 @@ def _(trial: Trial) -> None:
             if name.endswith("cache"):
                 key = "state_dict"
             elif wanted.is_floating_point():
-                key = "copied" if same(got, _tensors(online)[name]) else "buffers"
+                key = "buffers copied" if same(got, _tensors(online)[name]) else forgotten
             else:  # the values are far enough apart for a rounded average to differ from the old one
                 key = "left out" if same(got, before[name]) else "integers"
             raise _missed(key, name, got, wanted, before[name])

@@ -7,7 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, Unlucky, exercise, expect, reading, unlucky
+from course_utils.checks import modes
+from course_utils.checks.claims import Missed, Trial, exercise, expect, reading, unlucky
 from course_utils.lessons.no_grad import _shared
 
 evaluate = exercise(__file__)
@@ -49,6 +50,9 @@ def _(trial: Trial) -> None:
     shares = [agree / size for agree, size in zip(right, sizes, strict=True)]
     otherwise = [("mean of means", sum(shares) / 3), ("count", hits), ("count", hits / 3)]
     otherwise += [("percent", 100 * hits / samples), ("last", shares[-1])]
+    largest = [_shared.in_eval_mode(model, x).argmax() for x, _ in batches]
+    matches = [(labels == index).sum().item() for (_, labels), index in zip(batches, largest, strict=True)]
+    otherwise += [("argmax of all", sum(matches) / samples)]
     x = batches[0][0]
     before = _shared.in_eval_mode(model, x)
     for given in (batches, iter(batches)):
@@ -56,23 +60,26 @@ def _(trial: Trial) -> None:
         _shared.expect_usable(trial, model, x, before)
         if not _near(got, hits / samples):
             expected = f"{hits} of {samples}: {hits / samples:.6f}"
-            raise Missed(reading(got, otherwise, _near), expected=expected, got=f"{got:.6f}")
+            key = "read twice" if given is not batches else reading(got, otherwise, _near)
+            raise Missed(key, expected=expected, got=f"{got:.6f}")
 
 
-def _is_recorded(trial: Trial, show: str) -> bool:
-    """Whether what the model computes in the answer is being recorded."""
+def _is_recorded(trial: Trial, show: str, frozen: bool = False) -> bool:
+    """Whether what the model computes in the answer is being recorded; a frozen one gets data that requires grad."""
     model, recorded = _shared.plain_model(trial), []
     batches, _right = _labelled(trial, model, 4, 3)
     model[0].register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
-    _share(trial, model, batches, show)
+    model.requires_grad_(not frozen)
+    _share(trial, model, [(x.requires_grad_(frozen), labels) for x, labels in batches], show)
     return any(recorded)
 
 
 @evaluate.claim("records nothing", weight=3)
 def _(trial: Trial) -> None:
-    recorded = _is_recorded(trial, "model, 2 batches")
-    no_graph = "no graph while the model runs"
-    expect(not recorded, "recorded", expected=no_graph, got="the model's outputs require grad")
+    show = "model, 2 batches"
+    if _is_recorded(trial, show):
+        key = modes.why_recorded(lambda frozen: _is_recorded(trial, show, frozen))
+        raise Missed(key, expected="no graph while the model runs", got="the model's outputs require grad")
 
 
 @evaluate.claim("leaves the grad mode as it found it, on or off")
@@ -80,7 +87,7 @@ def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, batches"), (False, "model, batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
             _is_recorded(trial, show)
-        _shared.expect_grad_mode_kept(trial, "grad mode")
+        modes.expect_grad_mode_kept(trial)
 
 
 @evaluate.claim("is computed in eval mode", weight=2, gate=True)
@@ -104,18 +111,18 @@ def _(trial: Trial) -> None:
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
-    for kind, who, other in ((Unlucky, "source", 1), (RuntimeError, "model", 3)):
+    for who, other in (("source", 1), ("model", 3)):
         model = _shared.moody_model(trial, True, other)
         batches, _right = _labelled(trial, model, 4)
         wrong_width = (trial.randn(4, 2), batches[0][1])
-        given = unlucky(batches) if kind is Unlucky else [*batches, wrong_width]
+        given = unlucky(batches) if who == "source" else [*batches, wrong_width]
         show = f"model, batches; the {who} raises"
-        _shared.expect_modes_put_back(trial, model, given, show, kind, good=batches)
+        _shared.expect_modes_put_back(trial, model, given, show, good=batches)
 
 
 @evaluate.claim("raises ValueError for no batches, with the flags put back")
 def _(trial: Trial) -> None:
     model = _shared.moody_model(trial, True, 1)
     batches, _right = _labelled(trial, model, 4)
-    for empty in ([], iter([])):
-        _shared.expect_modes_put_back(trial, model, empty, "model, []", ValueError, good=batches, key="empty")
+    for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
+        _shared.expect_modes_put_back(trial, model, empty, f"model, {shown}", good=batches, key=key)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from course_utils.checks import modes
 from course_utils.checks.claims import Trial, exercise, expect, expect_no_history, expect_same, same
 from course_utils.lessons.no_grad import _shared
 
@@ -25,13 +26,22 @@ def _(trial: Trial) -> None:
         expect(got.dtype == dtype, expected=f"{dtype}, as the backbone gives it", got=str(got.dtype))
 
 
+def _is_recorded(trial: Trial, frozen: bool) -> bool:
+    """Whether the features have a history; a frozen backbone gets an ``x`` that requires grad."""
+    backbone = _shared.plain_model(trial).requires_grad_(not frozen)
+    return _features(trial, backbone, trial.randn(4, 3, requires_grad=frozen)).grad_fn is not None
+
+
 @frozen_features.claim("does not require grad and has no graph into the backbone or `x`", gate=True)
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone = _shared.plain_model(trial).requires_grad_(not frozen)
         x = trial.randn(4, 3, requires_grad=flagged_x)
         got = _features(trial, backbone, x, f"{'frozen ' * frozen}backbone, x{' that requires grad' * flagged_x}")
-        expect_no_history(got, "x path" if flagged_x else "recorded", "flagged")
+        key = "x path" if flagged_x else ""
+        if got.grad_fn is not None and not flagged_x:
+            key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
+        expect_no_history(got, key, "flagged")
 
 
 @frozen_features.claim("can be saved for the backward of a head", weight=2)
@@ -39,13 +49,16 @@ def _(trial: Trial) -> None:
     for enabled, show in ((True, "backbone, x"), (False, "backbone, x, called inside no_grad")):
         backbone, x = _shared.plain_model(trial), trial.randn(4, 3, requires_grad=True)
         expected = _shared.in_eval_mode(backbone, x).sum(0).unsqueeze(1).expand(5, 2)
+        made: list[int] = []
+        backbone[-1].register_forward_hook(lambda _module, _inputs, output: made.append(output.data_ptr()))
         with torch.set_grad_enabled(enabled):
             features = _features(trial, backbone, x, show)
-        expect(not features.is_inference(), "inference", expected="an ordinary tensor", got="an inference tensor")
+        key = "inference" if features.data_ptr() in made else "cloned inside"
+        expect(not features.is_inference(), key, expected="an ordinary tensor", got="an inference tensor")
         weight = trial.randn(5, 2, requires_grad=True)
         (features @ weight).sum().backward()
         expect_same(weight.grad, expected, what="the head's gradient")
-        _shared.expect_grad_mode_kept(trial, "grad mode")
+        modes.expect_grad_mode_kept(trial)
 
 
 @frozen_features.claim("is computed in eval mode, and batch norm learns nothing", weight=2, gate=True)
@@ -65,7 +78,15 @@ def _(trial: Trial) -> None:
     _shared.expect_flags_put_back(trial, lambda backbone: _features(trial, backbone, trial.randn(4, 3)))
     for other in (1, 3):
         backbone, show = _shared.moody_model(trial, True, other), "backbone, x of a wrong width"
-        _shared.expect_modes_put_back(trial, backbone, trial.randn(4, 2), show, RuntimeError, good=trial.randn(4, 3))
+        _shared.expect_modes_put_back(trial, backbone, trial.randn(4, 2), show, good=trial.randn(4, 3))
+
+
+def _lowers_flags(trial: Trial) -> bool:
+    """Whether the flag of a leaf is lowered that comes through the backbone as it is."""
+    called, x = trial.called, trial.randn(4, 3, requires_grad=True)
+    _features(trial, nn.Identity(), x)
+    trial.called = called
+    return not x.requires_grad
 
 
 @frozen_features.claim("does not require grad either where the backbone gives back a view of `x`, or `x` itself")
@@ -74,4 +95,6 @@ def _(trial: Trial) -> None:
         leaf = trial.randn(4, 3, 2, requires_grad=True)
         for x in (leaf, leaf * 2):
             what = f"an output of {type(backbone).__name__} that does not require grad"
-            expect_no_history(_features(trial, backbone, x, "backbone, x that requires grad"), "view", what=what)
+            got = _features(trial, backbone, x, "backbone, x that requires grad")
+            key = "flag lowered" if got.requires_grad and _lowers_flags(trial) else "view"
+            expect_no_history(got, key, what=what)

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.checks import modes
 from course_utils.checks.claims import (
     Trial,
     Turn,
-    Unlucky,
     exercise,
     expect,
     expect_error,
@@ -70,31 +70,30 @@ def _(trial: Trial) -> None:
             expect_same(trial.tensor(got), output, what=f"the model's output, {tuple(output.shape)}, batch by batch")
 
 
-class _Source:
-    """Batches that note in which grad mode they were asked for: a late stream has its mode off at that time alone."""
-
-    def __init__(self, batches: list[Tensor]) -> None:
-        self.batches, self.modes = batches, list[bool]()
-
-    def __iter__(self) -> Iterator[Tensor]:
-        self.modes.append(_grad_mode())
-        return iter(self.batches)
-
-
 @stream_predictions.claim("yields tensors without history", weight=1, gate=True)
 def _(trial: Trial) -> None:
     for made_with, used_with in ((True, True), (False, True), (True, False)):
-        model, source = _shared.plain_model(trial), _Source([trial.randn(4, 3) for _ in range(3)])
+        model, batches = _shared.plain_model(trial), [trial.randn(4, 3) for _ in range(3)]
         with torch.set_grad_enabled(made_with):
-            stream = _stream(trial, model, source, "model, 3 batches")
+            stream = _stream(trial, model, batches, "model, 3 batches")
         with torch.set_grad_enabled(used_with):
             items = _listed(trial, model, stream, "model, 3 batches")
-        key = "recorded" if made_with and used_with and all(source.modes) else "history"
+        key = "history"
+        if made_with and used_with and any(trial.tensor(item).grad_fn is not None for item in items):
+            key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
+            key = "history" if key == "elsewhere" else key
         for item in items:
             expect_no_history(trial.tensor(item), key)
 
 
-@stream_predictions.claim("reads one batch for each step", weight=1)
+def _is_recorded(trial: Trial, frozen: bool) -> bool:
+    """Whether the first item has a history; a frozen model gets batches that require grad."""
+    model, batches = _shared.plain_model(trial).requires_grad_(not frozen), [trial.randn(4, 3, requires_grad=frozen)]
+    (item,) = _listed(trial, model, _stream(trial, model, batches, "model, 1 batch"), "model, 1 batch")
+    return trial.tensor(item).requires_grad
+
+
+@stream_predictions.claim("is an iterator that reads one batch for each step", weight=1)
 def _(trial: Trial) -> None:
     model, outputs, read = _shared.plain_model(trial), [], []
     model[0].register_forward_hook(lambda *_: outputs.append(1))  # an answer may call model.forward, past its own hooks
@@ -104,8 +103,12 @@ def _(trial: Trial) -> None:
             read.append(1)
             yield trial.randn(2, 3)
 
+    iterator: list[bool] = []
+
     def drive() -> list[tuple[int, int]]:
-        stream = iter(trial.answer(model, source()))
+        stream = trial.answer(model, source())
+        iterator.append(hasattr(stream, "__next__"))
+        stream = iter(stream)
         counts = [(len(read), len(outputs))]
         for _ in range(3):
             next(stream)
@@ -118,6 +121,9 @@ def _(trial: Trial) -> None:
         wanted = f"after step {steps}: batches read {steps}, outputs made {steps}"
         got = f"batches read {seen[0]}, outputs made {seen[1]}"
         expect(seen == (steps, steps), "eager" if max(seen) >= 5 else "ahead", expected=wanted, got=got)
+    expect(
+        iterator[0], "iterable", expected="what `next(stream)` takes an item from", got="an object without `__next__`"
+    )
 
 
 def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:
@@ -152,11 +158,11 @@ def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:
 @stream_predictions.claim("leaves the caller's grad mode its own at every step", weight=3)
 def _(trial: Trial) -> None:
     cases = ([True] * 4, [False] * 4, [True, False, True, False], [False, True, False, True], [True, True])
-    for number, modes in enumerate(cases):
-        seen, expected = _drive(trial, modes, keep=number % 2 == 0), [*modes, modes[-1]]
+    for number, case in enumerate(cases):
+        seen, expected = _drive(trial, case, keep=number % 2 == 0), [*case, case[-1]]
         on_is_kept = all(after for after, before in zip(seen, expected, strict=True) if before)
-        constant = "always on" if on_is_kept else "leak" if seen[-1] == modes[-1] else "plain call"
-        key = constant if len(set(modes)) == 1 else "remembered"
+        constant = "always on" if on_is_kept else "leak" if seen[-1] == case[-1] else "plain call"
+        key = constant if len(set(case)) == 1 else "remembered"
         wanted = f"the mode at first, after each item and after the loop: {_mode_words(expected)}"
         expect(seen == expected, key, expected=wanted, got=_mode_words(seen))
 
@@ -199,8 +205,8 @@ def _(trial: Trial) -> None:
     read(batches, "batches)")
     # A mode that is off after every stream has a claim of its own.
     key = "only without error" if seen.pop() else "plain call"
-    for kind, who in ((Unlucky, "source"), (RuntimeError, "model")):
-        given = unlucky(batches) if kind is Unlucky else iter([*batches, trial.randn(2, 2), *batches])
-        called, what = f"batches), the {who} raises", "the error of the batch or the model"
-        expect_error(kind, lambda given=given, called=called: read(given, called), "swallowed", what=what)
+    for who in ("source", "model"):
+        given = unlucky(batches) if who == "source" else iter([*batches, trial.randn(2, 2), *batches])
+        called = f"batches), the {who} raises"
+        expect_error(Exception, lambda given=given, called=called: read(given, called), "swallowed", what="an error")
         expect(seen.pop(), key, expected="the caller's mode: on", got="off")

@@ -50,6 +50,7 @@ def _frozen(trial: Trial, module: nn.Module, show: str = "freeze(module)") -> An
         ("shallow", lowered and all(name.count(".") < deepest for name in lowered)),
         ("kinds", lowered),
         ("attribute", any("requires_grad" in vars(submodule) for submodule in module.modules())),
+        ("no_grad", any("forward" in vars(submodule) for submodule in module.modules())),
         ("misspelt", any(vars(parameter) for parameter in module.parameters())),
         ("copy", isinstance(result, nn.Module) and result is not module),
         ("own forgotten", not list(module.children())),
@@ -80,10 +81,12 @@ def _(trial: Trial) -> None:
     optimizer.step()  # fills the momentum
     net.scale.requires_grad_(False)  # frozen by somebody else, and its gradient forgotten
     net.stem[0].bias.grad = None
+    already = {name for name, parameter in net.named_parameters() if not parameter.requires_grad}
     _frozen(trial, net, "freeze(module) after a backward")
     before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
     left = {name: parameter.grad for name, parameter in net.named_parameters() if parameter.grad is not None}
     key = "stale" if any(gradient.any() for gradient in left.values()) else "zeros"
+    key = "frozen before" if set(left) <= already else key
     optimizer.step()
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
     names, tensors = ", ".join(list(left)[:4]), f"{len(moved)} tensors"

@@ -48,7 +48,7 @@ def _true_gradient(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _shapes(trial: Trial) -> tuple[tuple[int, ...], ...]:
-    width = trial.integer(2, 5)
+    width = trial.integer(8, 11)  # so many derivatives have both signs
     return (trial.integer(2, 5), width), (width,), (2, trial.integer(2, 3), width)
 
 
@@ -99,7 +99,11 @@ def _gradient_of(trial: Trial, model: nn.Module, x: Tensor, **how: Any) -> Tenso
     if result is None and not x.requires_grad and _gives_tensor(trial, model, x.detach().clone().requires_grad_()):
         raise Missed("unflagged", expected=f"a gradient of shape {tuple(x.shape)}", got="None")
     got = trial.tensor(result)
-    expect_same(got, expected, _mistakes(model, x.detach(), expected, start), agree=_close)
+    # A quotient is near in float64 and may be anywhere in float32, which is tried where float64 was right.
+    rounded = x.dtype is torch.float32
+    key = "quotient" if rounded or same(got, expected, rtol=0.05, atol=5e-3) else "other number"
+    otherwise = () if rounded else _mistakes(model, x.detach(), expected, start)
+    expect_same(got, expected, otherwise, key=key, agree=_close)
     return trial.tensor(got, dtype=x.dtype)
 
 
@@ -107,11 +111,16 @@ def _mistakes(model: nn.Module, x: Tensor, expected: Tensor, start: Tensor) -> I
     inner = x.clone().requires_grad_()
     output = model(inner)
     yield "accumulated", expected + start
-    yield "absolute", expected.abs()
+    yield "unflagged", torch.zeros_like(x)
     yield from (("mean", expected / count) for count in range(2, output.numel() + 1))
     for part in (output.flatten()[0], output[0].sum(), output[..., 0].sum(), output.max(), output.amax(-1).sum()):
-        yield "part", torch.autograd.grad(part, inner, retain_graph=True)[0]
+        found = torch.autograd.grad(part, inner, retain_graph=True)[0]
+        yield from (("part", found), ("map", found.abs()))
+    yield from (("map", value) for value in (expected.abs(), expected.relu(), expected.square(), expected * x))
+    yield from (("map", expected / size) for size in (expected.norm(), expected.abs().max(), expected.abs().sum()))
+    yield from (("map", expected.abs() / size) for size in (expected.norm(), expected.abs().max()))
     yield from (("output", output), ("output", output.sum()))
+    yield "jacobian", torch.autograd.functional.jacobian(model, x)
     yield "eval", _true_gradient(model.eval(), x)  # the last one: nobody looks at the model any more
 
 
@@ -170,7 +179,7 @@ def _(trial: Trial) -> None:
                 raise
             raise Missed("frozen", expected="a gradient", raised=message_of(raised.error, 110)) from None
         except Missed as missed:
-            if missed.misconception:
+            if missed.misconception not in ("unflagged", "other number"):
                 raise
             raise Missed("frozen", expected="the gradient that leads to x", got="another tensor") from None
 

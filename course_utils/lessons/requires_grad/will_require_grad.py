@@ -9,12 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, reading
-from course_utils.lessons.requires_grad._shared import first_sign
+from course_utils.checks.claims import Calls, Missed, Trial, exercise, expect, reading
 
 will_require_grad = exercise(__file__)
 
 _Mode = Callable[[], AbstractContextManager]
+
+
+def _can_be_flagged(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
 
 # What an answer may take for the rule. An answer that agrees with one of them in every case is told so.
 _BELIEFS: tuple[tuple[str, Callable[..., bool]], ...] = (
@@ -24,7 +28,9 @@ _BELIEFS: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("leaves", lambda *tensors: any(tensor.requires_grad and tensor.is_leaf for tensor in tensors)),
     ("history", lambda *tensors: any(tensor.grad_fn is not None for tensor in tensors)),
     ("parameters", lambda *tensors: any(isinstance(tensor, nn.Parameter) for tensor in tensors)),
-    ("dtype", lambda *tensors: any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors)),
+    ("dtype", lambda *tensors: any(map(_can_be_flagged, tensors))),
+    ("complex", lambda *tensors: any(tensor.requires_grad and tensor.is_floating_point() for tensor in tensors)),
+    ("whole", lambda *tensors: all(map(_can_be_flagged, tensors)) and any(tensor.requires_grad for tensor in tensors)),
 )
 
 # Whether something is recorded in these modes, and the modes, the outermost first.
@@ -94,14 +100,11 @@ def _(trial: Trial) -> None:
         if answer != any(flags):
             trial.called = f"will_require_grad({', '.join('tensor' for _ in tensors)})"
             beliefs = ((key, [rule(*case) for case in cases]) for key, rule in _BELIEFS)
-            key = reading(got, beliefs, eq) or first_sign(
-                ("parameters", not any(flags) and any(isinstance(tensor, nn.Parameter) for tensor in tensors)),
-                ("dtype", not any(flags)),
-                ("all", len(tensors) > 1),
-                ("history", tensors[0].is_leaf),
-                ("leaves", True),
+            key = reading(got, beliefs, eq) or "other sign"
+            inputs = ", ".join(
+                "flagged" if tensor.requires_grad else "not flagged" if _can_be_flagged(tensor) else "whole numbers"
+                for tensor in tensors
             )
-            inputs = ", ".join("flagged" if flag else "not flagged" for flag in flags)
             raise Missed(key, inputs=inputs, expected=any(flags), got=answer)
 
 
@@ -127,10 +130,14 @@ def _judge_modes(trial: Trial, inference: bool) -> None:
     for name, (records, modes) in _MODES.items():
         if ("inference" in name) != inference:
             continue
-        key = "inference" if "inference_mode(), enable" in name else "mode"
         for inputs, shown, expected in (((flagged, plain), "flagged", records), ((plain, 2), "not flagged", False)):
             got = _flag(trial, *inputs, within=_entered(modes), show=f" under {name}")
-            expect(got == expected, key, inputs=shown, expected=expected, got=got)
+            if got != expected:
+                made = Calls()
+                _flag(trial, *inputs, within=_entered([*modes, lambda: made]), show=f" under {name}")
+                is_view = any(tensor._base is flagged for tensor in made.tensors)
+                key = "inference" if "inference_mode(), enable" in name else "view" if is_view else "mode"
+                raise Missed(key, inputs=shown, expected=expected, got=got)
 
 
 @will_require_grad.claim("obeys the grad mode", weight=1)

@@ -9,15 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import (
-    AnswerRaised,
-    Trial,
-    Unlucky,
-    expect_error,
-    expect_training_flags,
-    training_flags,
-    unlucky,
-)
+from course_utils.checks import modes
+from course_utils.checks.claims import AnswerRaised, Trial, expect_training_flags, training_flags, unlucky
 
 
 def plain_model(trial: Trial, *after: nn.Module) -> nn.Sequential:
@@ -68,32 +61,26 @@ def records(run: Callable[[], object]) -> bool:
     return bool(saved)
 
 
-@contextlib.contextmanager
-def flags_put_back(trial: Trial, training: bool, other: int, key: str, one: str = "") -> Iterator[nn.Module]:
-    """A moody model, whose submodules' training flags must be their own again after the block."""
-    model = moody_model(trial, training, other)
-    before = training_flags(model)
-    yield model
-    expect_training_flags(model, before, key, one)
-
-
 def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module, list[Tensor]], object]) -> None:
     for training, other in ((True, 1), (False, 2), (True, 3)):
-        with flags_put_back(trial, training, other, "left in eval", "one flag") as model:
-            run(model, draw_batches(trial, 4, 3))
+        model, batches = moody_model(trial, training, other), draw_batches(trial, 4, 3)
+        modes.expect_flags_put_back(model, lambda model, batches=batches: run(model, batches))
 
 
-def expect_flags_put_back_after_errors(trial: Trial) -> None:
+def expect_modes_put_back_after_errors(trial: Trial, flags_alone: bool = False) -> None:
     """Where a batch or the model raises, the error goes through, too."""
-    unreadable, wrong_width = unlucky(draw_batches(trial, 4)), [*draw_batches(trial, 4), trial.randn(4, 2)]
-    cases = (Unlucky, "batch", unreadable, True, 1), (RuntimeError, "model", wrong_width, False, 2)
-    for kind, who, batches, training, other in cases:
-        with flags_put_back(trial, training, other, "only without error") as model:
-            run = partial(call, trial, model, batches, f"model, 2 batches: the {who} raises at the second one")
-            expect_error(kind, run, "swallowed", what=f"the error of the {who}", other="")
+    good = draw_batches(trial, 4)
+    cases = ("batch", unlucky(good), True, 1), ("model", [*good, trial.randn(4, 2)], False, 2)
+    for who, batches, training, other in cases:
+        show = f"model, 2 batches: the {who} raises at the second one"
+        model, run = moody_model(trial, training, other), partial(call, trial, show=show)
+        modes.expect_modes_put_back(trial, run, model, batches, good, flags_alone=flags_alone)
 
 
 def expect_flags_put_back_after_no_batches(trial: Trial) -> None:
     """Whether the answer raises there, and what, has a claim of its own."""
-    with flags_put_back(trial, True, 1, "only without error") as model, contextlib.suppress(AnswerRaised):
+    model = moody_model(trial, True, 1)
+    before = training_flags(model)
+    with contextlib.suppress(AnswerRaised):
         call(trial, model, [], "model, []")
+    expect_training_flags(model, before, "only without error")

@@ -1,13 +1,15 @@
 """Asks for the mean output over any number of batches; the check looks at values, the peak of live bytes and flags."""
 
 from collections.abc import Iterator
+from functools import partial, reduce
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
-from course_utils.checks.claims import Missed, Trial, exercise, expect_error, expect_no_history, expect_same
+from course_utils.checks import modes
+from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_error, expect_no_history, expect_same
 from course_utils.lessons.volatile_history import _shared
 from course_utils.memory import MemoryTracker
 
@@ -33,18 +35,32 @@ def _(trial: Trial) -> None:
         outputs = _shared.outputs_in_eval_mode(model, batches)
         samples, means = torch.cat(outputs), torch.stack([output.mean(0) for output in outputs])
         mean, total = samples.mean(0), samples.sum(0)
-        sums = (total, total / len(batches), means.sum(0), total / len(batches[-1]))
-        otherwise = [("mean of means", means.mean(0)), *(("sum", value) for value in sums)]
+        counts, halved = (len(batches), len(batches[-1])), reduce(lambda mean, new: (mean + new) / 2, means)
+        otherwise = [("mean of means", means.mean(0)), ("sum", total), ("sum", means.sum(0)), ("halved", halved)]
+        otherwise += [("wrong count", total / count) for count in counts]
         otherwise += [("kept dimension", mean.unsqueeze(0)), ("last", means[-1]), ("last", outputs[-1])]
         otherwise += [("one number", samples.mean())]
         for given in (batches, iter(batches)):
-            got = _mean_output(trial, model, given, "model, batches of different size").cpu()
-            expect_same(got, mean, otherwise, key="one number" if mean.dim() and not got.dim() else "")
+            result = _shared.call(trial, model, given, "model, batches of different size")
+            again = given is batches or isinstance(result, Tensor)
+            expect(again, "read twice", expected="a tensor, as for the list of these batches", got=result)
+            got = trial.tensor(result).cpu()
+            key = "one number" if mean.dim() and not got.dim() else "" if given is batches else "read twice"
+            expect_same(got, mean, otherwise, key=key)
 
 
 @bounded_evaluation.claim("has no history")
 def _(trial: Trial) -> None:
-    expect_no_history(_mean_output(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 4, 4)), "history")
+    got = _mean_output(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 4, 4))
+    key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen)) if got.grad_fn is not None else ""
+    expect_no_history(got, key if key in ("bare no_grad", "data cleaned", "elsewhere") else "history")
+
+
+def _is_recorded(trial: Trial, frozen: bool) -> bool:
+    """Whether the mean has a history; a frozen model gets batches that require grad."""
+    model = _shared.plain_model(trial).requires_grad_(not frozen)
+    batches = [x.requires_grad_(frozen) for x in _shared.draw_batches(trial, 4, 4)]
+    return _mean_output(trial, model, batches).grad_fn is not None
 
 
 def _deep_model(trial: Trial) -> nn.Sequential:
@@ -114,8 +130,8 @@ def _(trial: Trial) -> None:
 @bounded_evaluation.claim("raises ValueError for no batches")
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
-    for empty in ([], iter([])):
-        expect_error(ValueError, lambda empty=empty: _shared.call(trial, model, empty, "model, []"), "empty")
+    for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
+        expect_error(ValueError, partial(_shared.call, trial, model, empty, f"model, {shown}"), key)
 
 
 @bounded_evaluation.claim("is computed in eval mode", gate=True)
@@ -128,5 +144,5 @@ def _(trial: Trial) -> None:
 @bounded_evaluation.claim("puts back every submodule's own training flag, also where something raises")
 def _(trial: Trial) -> None:
     _shared.expect_flags_put_back(trial, lambda model, batches: _mean_output(trial, model, batches))
-    _shared.expect_flags_put_back_after_errors(trial)
+    _shared.expect_modes_put_back_after_errors(trial, flags_alone=True)
     _shared.expect_flags_put_back_after_no_batches(trial)

@@ -6,28 +6,26 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_no_history, expect_same
+from course_utils.checks import modes
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, expect_same
 from course_utils.lessons.volatile_history import _shared
 
 port_evaluation = exercise(__file__)
 
 
-def _outputs(trial: Trial, model: nn.Module, batches: Iterable[Tensor], count: int, show: str = "") -> list[Tensor]:
+def _outputs(
+    trial: Trial, model: nn.Module, batches: Iterable[Tensor], count: int, show: str = "", short: str = "last"
+) -> list[Tensor]:
     result = _shared.call(trial, model, batches, show or f"model, {count} batches")
     expected = f"a list of {count} tensors"
     expect(result is not None, "no return value", expected=expected, got="None")
     if isinstance(result, Tensor):
         key = "last" if count > 1 and result.shape[:1] == (4,) else "stacked"
         raise Missed(key, expected=expected, got="one tensor")
-    expect(isinstance(result, list), expected=expected, got=result)
-    key = "last" if count else ""
+    expect(isinstance(result, list), "generator" if hasattr(result, "__next__") else "", expected=expected, got=result)
+    key = "rows" if len(result) > count else short
     expect(len(result) == count, key, expected=f"{count} outputs", got=f"{len(result)} outputs")
     return [trial.tensor(value) for value in result]
-
-
-def _expect_grad_mode_kept(trial: Trial, key: str) -> None:
-    changes = [effect for effect in trial.effects if "grad mode" in effect]
-    expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
 
 
 @port_evaluation.claim("returns a list with one output per batch, in their order", weight=0, gate=True)
@@ -36,13 +34,30 @@ def _(trial: Trial) -> None:
     batches = _shared.draw_batches(trial, trial.integer(2, 3), 7, trial.integer(5, 6), 4)
     expected = _shared.outputs_in_eval_mode(model, batches)
     for given in (batches, iter(batches)):
-        for got, wanted in zip(_outputs(trial, model, given, 4), expected, strict=True):
+        outputs = _outputs(trial, model, given, 4, short="last" if given is batches else "read twice")
+        for got, wanted in zip(outputs, expected, strict=True):
             expect_same(got.cpu(), wanted, what=f"the model's output of shape {tuple(wanted.shape)}, batch by batch")
 
 
 @port_evaluation.claim("returns an empty list for no batches", weight=0.5)
 def _(trial: Trial) -> None:
-    _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
+    try:
+        _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
+    except AnswerRaised as raised:
+        raise Missed("refused", expected="[]", got=type(raised.error).__name__) from None
+
+
+def _is_recorded(trial: Trial, frozen: bool) -> bool:
+    """Whether the outputs have a history; a frozen model gets batches that require grad."""
+    model = _shared.plain_model(trial).requires_grad_(not frozen)
+    batches = [x.requires_grad_(frozen) for x in _shared.draw_batches(trial, 3, 5)]
+    return any(got.grad_fn is not None for got in _outputs(trial, model, batches, 2))
+
+
+def _expect_no_history(trial: Trial, got: Tensor, key: str = "") -> None:
+    if got.grad_fn is not None:
+        key = key or modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
+    expect_no_history(got, key)
 
 
 @port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way")
@@ -54,7 +69,7 @@ def _(trial: Trial) -> None:
         outputs = _outputs(trial, _shared.plain_model(trial).to(device), batches, 2)
     warned = any("volatile was removed" in str(warning.message) for warning in caught)
     for got in outputs:
-        expect_no_history(got, "volatile" if warned else "recorded")
+        _expect_no_history(trial, got, "volatile" if warned else "")
         expect(got.device.type == "cpu", expected="an output on the CPU", got=f"one on {got.device}")
     model, batches = _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5)
     recorded = _shared.records(lambda: _outputs(trial, model, batches, 2))
@@ -66,9 +81,9 @@ def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, 2 batches"), (False, "model, 2 batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
             outputs = _outputs(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5), 2, show)
-        _expect_grad_mode_kept(trial, "grad mode")
+        modes.expect_grad_mode_kept(trial)
         for got in outputs:  # leaving the mode alone earns nothing where the outputs were to have no history
-            expect_no_history(got, "recorded")
+            _expect_no_history(trial, got)
 
 
 @port_evaluation.claim("computes them in eval mode", gate=True)
@@ -85,5 +100,4 @@ def _(trial: Trial) -> None:
 
 @port_evaluation.claim("puts back flags and grad mode where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
-    _shared.expect_flags_put_back_after_errors(trial)
-    _expect_grad_mode_kept(trial, "only without error")
+    _shared.expect_modes_put_back_after_errors(trial)

@@ -26,14 +26,17 @@ def _most(flags: tuple[bool, ...]) -> bool:
 _BELIEFS: tuple[tuple[str, Callable[[tuple[bool, ...], tuple[bool, ...]], _Flags]], ...] = (
     ("both up", lambda flagged, volatile: (any(flagged), any(volatile))),
     ("all volatile", lambda flagged, volatile: (any(flagged), all(volatile))),
-    ("all volatile", lambda flagged, volatile: (any(flagged) and not _most(volatile), _most(volatile))),
+    ("majority", lambda flagged, volatile: (any(flagged) and not _most(volatile), _most(volatile))),
+    ("majority", lambda flagged, volatile: (sum(flagged) > sum(volatile), sum(volatile) > sum(flagged))),
     ("flag wins", lambda flagged, volatile: (any(flagged), any(volatile) and not any(flagged))),
     ("today", lambda flagged, volatile: (any(flagged), False)),
     ("all flagged", lambda flagged, volatile: (all(flagged), any(volatile))),
     ("one input", lambda flagged, volatile: (flagged[0], volatile[0])),
     ("one input", lambda flagged, volatile: (flagged[-1], volatile[-1])),
+    ("no mark", lambda flagged, volatile: (any(flagged) and not any(volatile), False)),
     ("not flagged", lambda flagged, volatile: (any(flagged), not any(flagged))),
     ("not flagged", lambda flagged, volatile: (all(flagged), not all(flagged))),
+    ("not flagged", lambda flagged, volatile: (not any(volatile), any(volatile))),
     ("swapped", lambda flagged, volatile: _rule(flagged, volatile)[::-1]),
 )
 
@@ -68,14 +71,21 @@ def _answer(trial: Trial, inputs: list[_Flags]) -> _Flags:
 def _belief(trial: Trial, inputs: list[_Flags]) -> str:
     """The misconception whose results the answer gives throughout; empty where none fits."""
     samples = [inputs, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
-    samples += [[_PLAIN, _VOLATILE, _FLAGGED], [_VOLATILE, _PLAIN], [_PLAIN, _PLAIN], [_VOLATILE], [_FLAGGED]]
+    samples += [
+        [_PLAIN, _VOLATILE, _FLAGGED],
+        [_VOLATILE, _VOLATILE, _FLAGGED],
+        [_VOLATILE, _PLAIN],
+        [_PLAIN, _PLAIN],
+        [_VOLATILE],
+        [_FLAGGED],
+    ]
     samples += _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_PLAIN,))
     try:
-        given = [_answer(trial, sample) for sample in samples]
+        given, turned = ([_answer(trial, sample[::step]) for sample in samples] for step in (1, -1))
     except (AnswerRaised, Missed):
         return ""
     believed = ((key, [belief(*zip(*sample, strict=True)) for sample in samples]) for key, belief in _BELIEFS)
-    return reading(given, believed, operator.eq)
+    return reading(given, believed, operator.eq) or ("one input" if turned != given else "")
 
 
 def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2)) -> None:

@@ -1,0 +1,179 @@
+"""What claims of several lessons expect of the training flags and the grad mode, and which mistake they name.
+
+The misconceptions have the same keys in every lesson that asks for it; they stand in quotes in the docstrings below.
+"""
+
+import contextlib
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from course_utils.checks.claims import (
+    Missed,
+    Trial,
+    expect,
+    expect_error,
+    expect_training_flags,
+    flag_words,
+    training_flags,
+)
+
+
+def expect_grad_mode_kept(trial: Trial) -> None:
+    """No call of the answer has changed the grad mode; it was left off ("grad mode"), or switched on ("always on")."""
+    changes = _grad_mode_changes(trial)
+    key = "always on" if changes and changes[0].endswith("True") else "grad mode"
+    expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
+
+
+def expect_flags_put_back(model: nn.Module, run: Callable[[nn.Module], object]) -> None:
+    """Every submodule's training flag is its own again after a run without an error.
+
+    They may all be off ("left in eval"), or wrong below the direct children alone ("children"); the answer may have
+    told parts of the model to train, and these wrote over parts of their own ("train spreads"); or it knows of one
+    flag ("one flag").
+    """
+    before, outer = training_flags(model), [model, *model.children()]
+    flags = [module.training for module in outer]
+    run(model)
+    if training_flags(model) != before:
+        again = _with_flags(model, before)
+        key = "train spreads" if _tells_parts_to_train(again, run) else "one flag"
+        key = "children" if [module.training for module in outer] == flags else key
+        expect_training_flags(model, before, "left in eval", key)
+
+
+def expect_modes_put_back(
+    trial: Trial,
+    call: Callable[[nn.Module, Any], object],
+    model: nn.Module,
+    data: Any,
+    good: Any,
+    key: str = "swallowed",
+    flags_alone: bool = False,
+) -> None:
+    """Where a call raises, the caller gets an error, and training flags and grad mode are those of before.
+
+    They are not "only without error"; what a call that raises nothing leaves changed, too, is another mistake.
+
+    Args:
+        call: calls the answer with a model and data.
+        data: what makes the call raise.
+        good: data for a call that does not.
+        key: the misconception where nothing is raised; but for "swallowed", it has to be a ValueError.
+        flags_alone: whether the grad mode is left to another claim.
+    """
+    before = training_flags(model)
+    kind, what = (Exception, "an error") if key == "swallowed" else (ValueError, "")
+    expect_error(kind, lambda: call(model, data), key, what=what)
+    flags, effects, called = training_flags(model), trial.effects, trial.called
+    if flags == before and (flags_alone or not _grad_mode_changes(trial)):
+        return
+    trial.effects = []
+    try:
+        expect_flags_put_back(_with_flags(model, before), lambda model: call(model, good))
+        expect_grad_mode_kept(trial)
+    finally:
+        trial.effects = effects
+    trial.called = called
+    got = ", ".join([flag_words(flags), *_grad_mode_changes(trial)])
+    raise Missed("only without error", expected=f"{flag_words(before)}, the grad mode as before", got=got)
+
+
+def _grad_mode_changes(trial: Trial) -> list[str]:
+    return [effect for effect in trial.effects if "grad mode" in effect]
+
+
+def _with_flags(model: nn.Module, flags: list[bool]) -> nn.Module:
+    """A copy of the model, in other modes."""
+    twin = copy.deepcopy(model)
+    for module, flag in zip(twin.modules(), flags, strict=True):
+        module.training = flag
+    return twin
+
+
+def _tells_parts_to_train(model: nn.Module, run: Callable[[nn.Module], object]) -> bool:
+    """Whether ``train()`` is called for a part of the model, and not for the whole."""
+    within, parts, train = list[nn.Module](), list[nn.Module](), nn.Module.train
+
+    def noted(module: nn.Module, mode: bool = True) -> nn.Module:
+        if mode and module is not model and not within:
+            parts.append(module)
+        within.append(module)
+        try:
+            return train(module, mode)
+        finally:
+            within.pop()
+
+    with _replaced(nn.Module, "train", noted):
+        run(model)
+    return bool(parts)
+
+
+@contextlib.contextmanager
+def _replaced(owner: type, name: str, value: object) -> Iterator[None]:
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def why_recorded(records: Callable[[bool], bool]) -> str:
+    """Why an answer records, told apart by what it calls in one more run, and by a run with other inputs.
+
+    Args:
+        records: whether the answer records: given False, plain data through a model that learns; given True, data
+            that requires grad through a frozen one.
+
+    Returns:
+        "bare no_grad" where it makes a switch that it neither enters nor wraps around anything; "detached" where it
+        detaches what has been recorded; "data cleaned" where what it does to the data stops the recording in a frozen
+        model; "elsewhere" where it enters a switch, around other lines; "eval alone" where it calls ``eval()``; and
+        "recorded" where it does nothing of the kind.
+    """
+    made, used, told, calls = list[object](), list[object](), list[object](), _Detached()
+    places = [(torch.utils._contextlib._DecoratorContextManager, "__call__", used), (nn.Module, "eval", told)]
+    for switch in (torch.no_grad, torch.inference_mode):
+        places += [(switch, "__init__", made), (switch, "__enter__", used)]
+    with contextlib.ExitStack() as stack:
+        for owner, name, notes in places:
+            stack.enter_context(_replaced(owner, name, _noting(vars(owner)[name], notes)))
+        stack.enter_context(calls)
+        records(False)
+    if {*map(id, made)} - {*map(id, used)}:
+        return "bare no_grad"
+    if calls.found:
+        return "detached"
+    if not records(True):
+        return "data cleaned"
+    return "elsewhere" if used else "eval alone" if told else "recorded"
+
+
+def _noting(method: Callable[..., Any], notes: list[object]) -> Callable[..., Any]:
+    def noted(self: object, *args: Any, **kwargs: Any) -> Any:
+        caller = sys._getframe(1).f_globals["__name__"]
+        if not caller.startswith(("course_utils.", "torch.nn.")):  # what the check does, and making a layer
+            notes.append(self)
+        return method(self, *args, **kwargs)
+
+    return noted
+
+
+class _Detached(TorchFunctionMode):
+    """Finds out whether a tensor with history is detached."""
+
+    found = False
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        names = ("detach", "detach_", "data")
+        name = getattr(function, "__name__", "")
+        name = getattr(function.__self__, "__name__", "") if name == "__get__" else name
+        self.found |= bool(name in names and args and args[0].grad_fn is not None)
+        return function(*args, **kwargs or {})

@@ -1,0 +1,33 @@
+"""What a site may not show: the lines that only the solutions have (``secrets``)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_utils.authoring.files import Course, read
+
+ROOT = Path(__file__).resolve().parents[2]
+COURSE = Course(ROOT)
+SOLUTION = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.DOTALL)
+SHORTEST = 20  # what is shorter, such as `return 2 * x`, stands by chance in other places too
+
+
+def squeezed(text: str) -> str:
+    """The text without its spaces and line ends, which HTML and wrapping change."""
+    return "".join(text.split())
+
+
+def secrets() -> Iterator[tuple[str, str]]:
+    """Each line of a solution and each paragraph of a model answer, squeezed, after the place that it comes from."""
+    scripts = (ROOT / "course_utils" / "clinic" / "scripts").glob("*.py")  # lesson 11 shows them
+    learners = (cell.source for path in COURSE.learner_paths() for cell in read(path).cells)
+    known = squeezed("".join([*learners, *(path.read_text(encoding="utf-8") for path in scripts)]))
+    for path in COURSE.solution_paths():
+        for cell in read(path).cells:
+            if not cell.metadata.get("nbgrader", {}).get("solution"):
+                continue
+            blocks = SOLUTION.findall(cell.source)
+            parts = [line for block in blocks for line in block.splitlines()] + blocks
+            for part in map(squeezed, parts if cell.cell_type == "code" else cell.source.split("\n\n")):
+                if len(part) >= SHORTEST and part not in known:
+                    yield f"{path.stem}, {cell.id}", part

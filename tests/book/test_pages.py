@@ -1,0 +1,129 @@
+"""The sources of the site's pages, before Sphinx sees them."""
+
+import json
+import re
+
+import nbformat
+import pytest
+
+from course_utils.base.markup import visible
+from course_utils.catalogue import LESSONS
+from course_utils.checks.misconceptions import LESSONS as TEXT_FILES
+from course_utils.checks.misconceptions import Misconception, read
+from course_utils.checks.thoughts import thoughts
+from tests.book.given import COURSE, ROOT, secrets, squeezed
+from tools.book import answers, front, lessons, mistakes
+from tools.book.__main__ import write_sources
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("book") / "sources"
+    write_sources(COURSE, folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=LESSONS, ids=lambda lesson: lesson.name)
+def lesson(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def notebook(sources, lesson):
+    return nbformat.read(sources / "notebooks" / f"{lesson.notebook}.ipynb", as_version=4)
+
+
+def test_no_page_shows_a_solution_or_a_model_answer(sources):
+    pages = {path.name: squeezed(path.read_text(encoding="utf-8")) for path in sources.rglob("*.md")}
+    for path in sources.rglob("*.ipynb"):
+        notebook = nbformat.read(path, as_version=4)
+        outputs = json.dumps([cell.get("outputs") for cell in notebook.cells], ensure_ascii=False)
+        pages[path.name] = squeezed("".join(cell.source for cell in notebook.cells) + outputs.replace("\\n", ""))
+    hidden = list(secrets())
+    assert len(hidden) > 200
+    assert [(page, *secret) for page, text in pages.items() for secret in hidden if secret[1] in text] == []
+
+
+def test_outputs_are_the_solved_notebook_s_and_those_of_checks_stay_out(notebook):
+    shown = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+    graded = [cell.id for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    assert graded and not any(shown[id] for id in graded)
+    assert sum(map(bool, shown.values())) >= 10
+    assert "Every claim holds" not in str(shown) and "passed" not in str(shown)
+    assert not shown.get("scorecard") and not shown.get("progress-where")
+
+
+@pytest.mark.parametrize(
+    ("source", "personal"),
+    [
+        ("lesson.scorecard()", True),
+        ("progress()", True),
+        ("progress(show_location=False)", False),
+        ("plot_lines({'yours': run(freeze)})", True),
+        ("%%memory\nx.double()  # freeze", False),
+        ("plot_lines(moved, x='step after the freeze')", False),
+    ],
+)
+def test_what_shows_a_learner_s_own_is_known(source, personal):
+    assert lessons.is_personal(source, {"freeze", "double"}) is personal
+
+
+def test_every_figure_has_its_words_as_alternative_text(notebook):
+    rows = [(cell, output) for cell in notebook.cells for output in cell.get("outputs", [])]
+    figures = [(cell, output) for cell, output in rows if "image/png" in output.get("data", {})]
+    assert figures
+    assert [cell.metadata.mystnb.image.alt for cell, _ in figures] == [
+        output.data["text/plain"] for _, output in figures
+    ]
+
+
+def test_every_prediction_is_folded_with_its_answer(notebook, lesson):
+    said = answers.stored()[lesson.name]
+    folds = [cell.source for cell in notebook.cells if "Your guess first: </strong>" in cell.source]
+    assert len(folds) == len(said) == len(thoughts(TEXT_FILES / lesson.name))
+    assert all(fold.startswith("<details><summary>") and "PyTorch says: <code>" in fold for fold in folds)
+
+
+def test_every_hint_is_folded(notebook, lesson):
+    texts = [
+        read(path).get("hints", []) for path in (TEXT_FILES / lesson.name).glob("*.toml") if path.stem != "predictions"
+    ]
+    folds = re.findall(r"<details><summary>Hint \d of \d</summary>", "".join(cell.source for cell in notebook.cells))
+    assert len(folds) == sum(map(len, texts)) > 1
+
+
+def test_each_lesson_says_how_to_open_it(notebook, lesson):
+    assert f"my_notebooks/{lesson.notebook}.ipynb" in notebook.cells[1].source
+
+
+def test_every_misconception_stands_on_one_page(sources):
+    text = "".join(path.read_text(encoding="utf-8") for path in (sources / "misconceptions").glob("*.md"))
+    homes = {}
+    for path in sorted(TEXT_FILES.glob("*/*.toml")):
+        if path.stem != "predictions":
+            homes |= {row.home: row.name for row in read(path)["misconceptions"].values()}
+    assert text.count("\n### ") == len(homes)
+    assert [name for name in homes.values() if f"### {mistakes.escaped(name)}\n" not in text] == []
+    assert f"all {len(homes)} of them" in text
+
+
+def test_a_misconception_s_program_is_folded():
+    row = Misconception("a < b", "It *is* `x_1`.", "Print [it].", ("detach", "Read on"))
+    fields = {"program": "\nprint(1)\n", "prints": "\n1\n"}
+    text = "\n".join(mistakes.section("snapshot", [(row, fields)]))
+    assert r"### a \< b" in text and "*is* `x_1`" in text and r"\[it\]" in text
+    assert "<details>" in text and "```python\nprint(1)\n```\n\n```text\n1\n```" in text
+    assert "../notebooks/03_detach.ipynb#read-on" in text
+    assert "<details>" not in "\n".join(mistakes.section("snapshot", [(row, {})]))
+
+
+def test_the_front_page_is_the_readme_without_the_way_to_itself():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = front.front_page(readme, ["Lessons <notebooks/index>"])
+    assert "make book" in readme and "make book" not in page
+    assert "## Lessons" in page and "Lessons <notebooks/index>" in page
+
+
+def test_what_is_shown_of_an_answer_is_visible_text():
+    shown = [text for said in answers.stored().values() for text in said.values()]
+    assert shown and all(text and text == visible(text) for text in shown)

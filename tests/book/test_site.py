@@ -1,0 +1,143 @@
+"""The whole site, as files and in Chromium: every page, light and dark, on a phone and on a desk."""
+
+import html
+import re
+import socket
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+import course_utils
+from course_utils.catalogue import LESSONS
+from tests.book.given import secrets, squeezed
+from tools.book.__main__ import make_site
+
+pytestmark = [pytest.mark.nightly, pytest.mark.browser]
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(fold => { fold.open = true })"
+# What reaches beyond the window's edge, where the page or its text can be scrolled sideways.
+TOO_WIDE = """() => [document.documentElement, document.querySelector(".bd-article-container")]
+    .filter(frame => frame.scrollWidth > frame.clientWidth)
+    .map(frame => [...frame.querySelectorAll("*")]
+        .filter(element => element.getBoundingClientRect().right > innerWidth + 1 && !element.closest("pre, table"))
+        .slice(0, 5).map(element => element.outerHTML.slice(0, 100)))"""
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
+@pytest.fixture
+def reader(browser, site):
+    """``reader(scheme="light", width=1280)`` opens a window; nothing that it loads may come from elsewhere."""
+    contexts, elsewhere = [], []
+
+    def open_window(scheme="light", width=1280):
+        size = {"width": width, "height": 900}
+        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce"))
+        page = contexts[-1].new_page()
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(("file:", "data:")) else elsewhere.append(request.url),
+        )
+        return page
+
+    yield open_window
+    for context in contexts:
+        context.close()
+    assert elsewhere == []
+
+
+def test_every_lesson_and_every_public_name_has_its_page(pages):
+    wanted = {f"{folder}/{lesson.notebook}.html" for folder in ("notebooks", "misconceptions") for lesson in LESSONS}
+    wanted |= {f"api/course_utils.{name}.html" for name in course_utils.__all__}
+    assert wanted - set(pages) == set()
+    assert {"index.html", "search.html", "docs/classroom.html", "docs/architecture.html", "CHANGELOG.html"} <= set(
+        pages
+    )
+
+
+def test_no_solution_no_model_answer_and_no_private_path(site, pages):
+    texts = {page: (site / page).read_text(encoding="utf-8") for page in pages}
+    texts["searchindex.js"] = (site / "searchindex.js").read_text(encoding="utf-8")
+    private = re.compile(r"/(?:root|home/\w+|Users|work|tmp|build)/")
+    assert {page: found[0] for page, text in texts.items() if (found := private.search(text))} == {}
+    seen = {page: squeezed(html.unescape(re.sub(r"<[^>]+>", "", text))) for page, text in texts.items()}
+    assert [(page, *secret) for page, text in seen.items() for secret in secrets() if secret[1] in text] == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_read_by_everyone(site, pages, reader, scheme, width):
+    page, axe, found = reader(scheme, width), Axe(), {}
+    for name in pages:
+        page.goto((site / name).as_uri())
+        assert page.locator("html").get_attribute("data-theme") == scheme
+        page.evaluate(OPEN_ALL)
+        violations = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        wrong = [(row["id"], [node["target"] for node in row["nodes"][:3]]) for row in violations]
+        if wrong := wrong + page.evaluate(TOO_WIDE):
+            found[name] = wrong
+    assert found == {}
+
+
+def test_every_picture_says_what_it_shows(site, pages):
+    alts = {page: re.findall(r'<img[^>]*\balt="([^"]*)"', (site / page).read_text(encoding="utf-8")) for page in pages}
+    assert sum(map(len, alts.values())) > 50
+    assert [(page, alt) for page, texts in alts.items() for alt in texts if len(alt) < 20 or alt.endswith(".png")] == []
+
+
+@pytest.mark.parametrize(("word", "page"), [("volatile", "04_volatile_history"), ("makes a copy", "03_detach")])
+def test_search_finds_without_a_server(site, reader, word, page):
+    window = reader()
+    window.goto((site / "index.html").as_uri())
+    window.keyboard.press("Control+k")
+    window.keyboard.type(word)
+    window.keyboard.press("Enter")
+    expect(window.locator(f"#search-results a[href*='{page}']").first).to_be_visible()
+
+
+def test_what_is_folded_opens_by_keyboard(site, reader):
+    window = reader()
+    window.goto((site / "notebooks" / "03_detach.html").as_uri())
+    for words in ("Your guess first", "Hint 1 of 3"):
+        summary = window.locator("summary", has_text=words).first
+        fold = summary.locator("xpath=..")
+        assert fold.get_attribute("open") is None
+        summary.focus()
+        window.keyboard.press("Enter")
+        assert fold.get_attribute("open") is not None
+
+
+def test_light_and_dark_can_be_chosen(site, reader):
+    window = reader("light")
+    window.goto((site / "index.html").as_uri())
+    window.get_by_role("button", name=re.compile("theme|colou?r mode", re.IGNORECASE)).first.click()
+    window.get_by_text("Dark", exact=True).first.click()
+    assert window.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_it_is_printed_light_on_paper_and_without_what_leads_elsewhere(site, reader):
+    window = reader("dark")
+    window.goto((site / "notebooks" / "03_detach.html").as_uri())
+    window.evaluate(
+        "addEventListener('beforeprint', () => { window.printed = document.documentElement.dataset.theme })"
+    )
+    window.pdf()
+    assert window.evaluate("printed") == "light"
+    assert window.locator("html").get_attribute("data-theme") == "dark"
+    window.emulate_media(media="print")
+    expect(window.locator(".bd-article h1")).to_be_visible()
+    expect(
+        window.locator(".bd-header, .bd-sidebar-primary, .bd-sidebar-secondary").locator("visible=true")
+    ).to_have_count(0)
+
+
+def test_links_to_other_sites_lead_somewhere(site, tmp_path):
+    try:
+        socket.create_connection(("docs.pytorch.org", 443), timeout=10).close()
+    except OSError as error:
+        pytest.skip(f"The links that lead out of the site were not tried: no network ({error}).")
+    assert make_site(site.with_name("book-sources"), tmp_path / "links", builder="linkcheck") == 0

@@ -1,0 +1,88 @@
+"""The pages above the others, as text: the front page, made of README.md, the list of lessons and that of names."""
+
+import course_utils
+from course_utils.catalogue import LESSONS
+
+PAGES = """
+```{{toctree}}
+:hidden:
+
+{pages}
+```
+"""
+# What the public names return; their own modules are nobody's import.
+RETURNED = (
+    "checks.asides.Hint",
+    "checks.asides.Prediction",
+    "checks.asides.Solution",
+    "draw.style.Drawing",
+    "drills.drill.Drill",
+    "graph.report.GraphNode",
+    "graph.report.SavedTensor",
+    "leaks.findings.Finding",
+    "leaks.findings.Part",
+    "measure.compare.Comparison",
+    "measure.machine.Environment",
+    "memory.caching_allocator.CachingAllocatorModel",
+    "memory.records.Timeline",
+    "memory.tools.probe.LineUse",
+    "progress.history.Reset",
+    "progress.tables.Progress",
+    "progress.tables.ScoreCard",
+    "progress.tables.ScoreRow",
+)
+LESSONS_HEAD = """\
+# Lessons
+
+Each lesson opens with a failure and the question that it raises. You can read them here. To work through them, with
+checks that answer you, open them in JupyterLab: `make lab`.
+
+"""
+API = """\
+API
+===
+
+Every public name of ``course_utils``, in the words of its docstring.
+
+.. currentmodule:: course_utils
+
+.. autosummary::
+   :toctree: .
+   :template: name.rst
+   :nosignatures:
+
+   {public}
+
+What they return
+----------------
+
+.. autosummary::
+   :toctree: .
+   :template: name.rst
+   :nosignatures:
+
+   {returned}
+"""
+
+
+def front_page(readme: str, pages: list[str]) -> str:
+    """README.md without the lines that lead to this very site.
+
+    Args:
+        readme: its text.
+        pages: what the site's head links to, as in a toctree.
+    """
+    before, _, rest = readme.partition("<!-- the site -->\n")
+    return before + rest.partition("<!-- end -->\n")[2] + PAGES.format(pages="\n".join(pages))
+
+
+def lessons() -> str:
+    """The list of lessons, in Markdown."""
+    rows = [f"{row.number}. [{row.title}]({row.notebook}.ipynb)\\\n   {row.question}\n" for row in LESSONS]
+    return LESSONS_HEAD + "".join(rows) + PAGES.format(pages="\n".join(row.notebook for row in LESSONS))
+
+
+def names() -> str:
+    """The list of public names, in reStructuredText; autosummary makes a page for each."""
+    public = "\n   ".join(sorted(course_utils.__all__, key=str.lower))
+    return API.format(public=public, returned="\n   ".join(RETURNED))
