@@ -105,12 +105,12 @@ class _Case:
     def otherwise(self) -> Iterator[tuple[str, shared.Named]]:
         """Mistakes that are looked for last."""
         models, count, (x, y), alone = self.ensemble.models, len(self.ensemble.models), (self.x, self.y), self.alone
-        yield from (("one row", alone(data=[(x[i : i + 1], y[i : i + 1])] * count)) for i in range(len(x)))
         if len(x) == count:
             yield "in_dims", alone(data=[(x[i : i + 1], y[i : i + 1]) for i in range(count)])
         if any(True for _ in models[0].buffers()):
             yield "buffers", alone(self.ensemble.with_state_of_first(parameters=False, buffers=True))
             yield "train mode", alone([copy.deepcopy(model).train() for model in models])
+        yield from (("one row", alone(data=[(x[i : i + 1], y[i : i + 1])] * count)) for i in range(len(x)))
 
     def key(self, got: shared.Named) -> str:
         """The misconception behind wrong parameters, found by training with it."""
