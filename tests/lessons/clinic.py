@@ -599,6 +599,47 @@ def sweeps(model, images, labels, dataset):
     return accumulate(model, images, labels, dataset.micro_rows, ())
 
 
+def step_each(model, optimizer, images, labels, dataset, log):
+    total = 0.0
+    for x, y in micro(images, labels, dataset):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        total += loss.item() * len(x) / len(images)
+        optimizer.step()
+    log.append(total)
+
+
+def clipped(model, optimizer, images, labels, dataset, log):
+    optimizer.zero_grad()
+    log.append(accumulate(model, images, labels, dataset.micro_rows, ()))
+    nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    optimizer.step()
+
+
+def undivided(model, images, labels, dataset):
+    total = 0.0
+    for x, y in micro(images, labels, dataset):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        total += loss.item() * len(x) / len(images)
+    return total
+
+
+def quarter_rate(model, dataset):
+    return torch.optim.SGD(model.parameters(), lr=dataset.learning_rate / 4)
+
+
+def logs_the_last(model, images, labels, dataset):
+    accumulate(model, images, labels, dataset.micro_rows, ())
+    with torch.no_grad():
+        return F.cross_entropy(model(images[-4:]), labels[-4:]).item()
+
+
+def right_over_batches(model, batches):
+    return evaluate(model, batches, ()) * batches.rows / len(batches)
+
+
 def wrong(key, answer, name=""):
     return Wrong("run_clinic", key, answer, name)
 
@@ -674,6 +715,13 @@ WRONG = [
     wrong("all in train", variant(test=train_mode_after)),
     wrong("all in train", variant(test=train_mode_after, freeze=guards_the_statistics), "its statistics guarded"),
     wrong("recorded", variant(test=detached_outputs), "outputs detached and kept"),
+    wrong("any seed", lambda dataset, epochs, seed: script()(dataset, epochs, 0)),
+    wrong("any seed", variant(make=of(network(()), lambda: nn.Parameter(torch.zeros(10, 128)))), "zeros to start from"),
+    wrong("step each", variant(train=step_each)),
+    wrong("factor", variant(train=clipped)),
+    wrong("rate", variant(train=training(undivided), optimize=quarter_rate)),
+    wrong("logged else", variant(train=training(logs_the_last))),
+    wrong("another share", variant(test=right_over_batches)),
     wrong("wrong derivative", variant(make=of(SigmoidBackward))),
     wrong("gate multiplies", script("gate")),
     wrong("no_grad branch", variant(make=of(ClosedUnderNoGrad))),

@@ -241,6 +241,29 @@ def predict_frozen(models, x):
     return predict_on_meta(frozen(models), x)
 
 
+def predict_after_a_look(models, x):
+    return predict_on_meta(models, x).new_zeros(predict_on_meta(models, x).shape) + predict_on_meta(models, x)
+
+
+def predict_after_one_model(models, x):
+    return predict_on_meta(models, x).reshape(len(models), *models[0](x).shape)
+
+
+def predict_broadcast(models, x):
+    return functional_call(models[0], own_state(models), (x,))
+
+
+def predict_by_hand(models, x):
+    weight, bias, other_weight, other_bias = own_state(models)[0].values()
+    hidden = torch.einsum("bi,mhi->mbh", x, weight) + bias[:, None]
+    return torch.einsum("mbh,mch->mbc", hidden.relu(), other_weight) + other_bias[:, None]
+
+
+def predict_mean_weights_for_all(models, x):
+    mean = predict_mean_weights(models, x)
+    return mean.expand(len(models), *mean.shape)
+
+
 # ------------------------------------------------------------------------------------------------- one batch each
 
 
@@ -655,6 +678,19 @@ def samples_by_a_gradient_each(model, loss_fn, x, y):
     return {name: torch.stack(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
+def samples_after_a_look(model, loss_fn, x, y):
+    samples_by_grad(model, loss_fn, x, y)
+    return samples_by_grad(model, loss_fn, x, y)
+
+
+def samples_of_the_outputs(model, loss_fn, x, y):
+    return jacrev(lambda params: functional_call(model, params, (x,)))(detached(model))
+
+
+def samples_in_train_mode(model, loss_fn, x, y):
+    return samples_by_grad(copy.deepcopy(model).train(), loss_fn, x, y)
+
+
 # --------------------------------------------------------------------------------------------------------- training
 
 
@@ -1019,9 +1055,15 @@ def train_filled(models, x, y, lr, steps):
     return train_functional(models, x, y, lr, steps)
 
 
-def train_with_backward(models, x, y, lr, steps):
-    F.cross_entropy(copy.copy(models[0]).forward(x), y).backward()
-    return train_functional(models, x, y, lr, steps)
+def train_through_the_models(models, x, y, lr, steps):
+    params, buffers = own_state(models)
+    for _ in range(steps):
+        for value in params.values():
+            value.retain_grad()
+        losses = vmap(one_loss(models), in_dims=(0, 0, None, None))(params, buffers, x, y)
+        losses.sum().backward(retain_graph=True)
+        params = {name: value - lr * value.grad for name, value in params.items()}
+    return {name: value.detach() for name, value in params.items()}
 
 
 def train_frozen(models, x, y, lr, steps):
@@ -1052,6 +1094,22 @@ def train_one_at_a_time(models, x, y, lr, steps):
         gradients = step(params, buffers, x, y)
         params = {name: value - lr * gradients[name] for name, value in params.items()}
     return params
+
+
+def train_and_look(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    loss = one_loss(models)
+    for _ in range(steps):
+        vmap(loss, in_dims=(0, 0, None, None))(params, buffers, x, y)
+        gradients = vmap(grad(loss), in_dims=(0, 0, None, None))(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
+def train_broadcast(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    functional_call(models[0], (params, buffers), (x,))
 
 
 RIGHT = [
@@ -1087,6 +1145,12 @@ WRONG = [
     Wrong(P, "chunks", predict_chunks),
     Wrong(P, "state dict", predict_by_state_dict_on_meta, "state_dict, on meta"),
     Wrong(P, "unbatched", predict_row_by_row),
+    Wrong(P, "again", predict_after_a_look),
+    Wrong(P, "again", predict_after_one_model, "one model called before"),
+    Wrong(P, "as stacked", predict_broadcast),
+    Wrong(P, "by hand", predict_by_hand),
+    Wrong(P, "one answer", lambda models, x: predict_on_meta(models, x).mean(1)),
+    Wrong(P, "averaged", predict_mean_weights_for_all, "mean of weights, for all"),
     Wrong(P, "flags", predict_frozen),
     Wrong(P, "cleared", predict_and_zero_grad),
     Wrong(P, "first model", predict_first_model),
@@ -1139,6 +1203,10 @@ WRONG = [
     Wrong(E, "filled", each_and_backward),
     Wrong(E, "flags", each_on_a_frozen_model),
     Wrong(E, "unbatched", each_row_by_row),
+    Wrong(E, "again", lambda models, xs: each_default(models, xs) + 0 * each_default(models, xs)),
+    Wrong(E, "as stacked", lambda models, xs: predict_broadcast(models, torch.stack(list(xs)))),
+    Wrong(E, "by hand", lambda models, xs: torch.stack([predict_by_hand(models, x)[i] for i, x in enumerate(xs)])),
+    Wrong(E, "one answer", lambda models, xs: each_default(models, xs).mean(1)),
     Wrong(E, "chunks", each_one_at_a_time),
     Wrong(E, "all on all", each_diagonal_of_rows, "all rows, then its own"),
     Wrong(E, "new leaves", each_from_new_leaves),
@@ -1162,6 +1230,9 @@ WRONG = [
     Wrong(G, "filled", samples_one_backward_each),
     Wrong(G, "modes", samples_in_eval),
     Wrong(G, "with buffers", samples_by_state_dict),
+    Wrong(G, "again", samples_after_a_look),
+    Wrong(G, "outputs", samples_of_the_outputs),
+    Wrong(G, "modes", samples_in_train_mode, "in train mode, on a copy"),
     Wrong(G, "cleared", samples_and_zero_grad),
     Wrong(G, "flags", samples_of_a_frozen_model),
     Wrong(G, "chunks", samples_one_at_a_time),
@@ -1206,8 +1277,12 @@ WRONG = [
     Wrong(T, "train mode", train_in_train_mode),
     Wrong(T, "modes", train_given_in_train_mode),
     Wrong(T, "cleared", train_filled),
-    Wrong(T, "filled", train_with_backward),
+    Wrong(T, "filled", train_through_the_models),
     Wrong(T, "flags", train_frozen),
+    Wrong(T, "again", train_and_look),
+    Wrong(T, "as stacked", train_broadcast),
+    Wrong(T, "one row", lambda models, x, y, lr, steps: train_functional(models, x[:1], y[:1], lr, steps)),
+    Wrong(T, "another result", lambda models, x, y, lr, steps: copy.deepcopy(models)),
     Wrong(T, "unbatched", train_row_by_row),
     Wrong(T, "chunks", train_one_at_a_time),
     Wrong(T, "moved", train_and_lose_the_first),

@@ -1,5 +1,7 @@
 """The network of the script as a function of its weights, and the steps that right and wrong gradients make."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -9,6 +11,7 @@ from course_utils.clinic import ClinicResult
 from course_utils.lessons.clinic._patient import Patient, encoder, open_branch, run
 
 Weights = dict[str, Tensor]
+Batches = Iterable[tuple[Tensor, Tensor, float]]
 
 
 def weights_of(result: ClinicResult, patient: Patient) -> Weights:
@@ -63,25 +66,45 @@ def _is_another_rule(step: Tensor, gradient: Tensor, weight: Tensor) -> bool:
     return bool(sizes.std() < 0.1 * sizes.mean() or decayed > 0.99)
 
 
-def _descended(patient: Patient, weights: Weights, names: list[str], cleared: bool) -> Tensor:
-    """The open branch's weight after a step of plain gradient descent for each batch."""
+def _descended(patient: Patient, weights: Weights, names: list[str], batches: Batches, cleared: bool = True) -> Tensor:
+    """The open branch's weight after a step of plain gradient descent for each batch, with its factor in the loss."""
     weights, sums = dict(weights), [torch.zeros(()) for _ in names]
-    for images, labels in patient.train:
+    for images, labels, share in batches:
         gradients = _gradients(patient, weights, images, labels, names)
         sums = gradients if cleared else [held + gradient for held, gradient in zip(sums, gradients, strict=True)]
         for name, gradient in zip(names, sums, strict=True):
-            weights[name] = weights[name] - patient.learning_rate * gradient
+            weights[name] = weights[name] - patient.learning_rate * share * gradient
     return weights["open.weight"]
+
+
+def _moving(before: Weights, after: Weights) -> list[str]:
+    """What stands still, and what moves that should not, is judged elsewhere."""
+    return [name for name in before if not torch.equal(before[name], after[name])]
+
+
+def _key_of_step(patient: Patient, before: Weights, after: Weights, parts_sum: Tensor, right: Tensor) -> str:
+    """What a step in a wrong direction, or of a wrong length, shows."""
+    moved = before["open.weight"] - after["open.weight"]
+    images, labels = next(iter(patient.train))
+    parts = list(zip(images.split(patient.micro_rows), labels.split(patient.micro_rows), strict=True))
+    for scale in (None, 1, 1 / len(parts)):
+        batches = [(x, y, scale or len(x) / len(images)) for x, y in parts]
+        each = before["open.weight"] - _descended(patient, before, _moving(before, after), batches)
+        if (moved - each).norm() < 1e-3 * each.norm():
+            return "step each"
+    for key, direction in (("factor", right), ("rate", parts_sum)):
+        if F.cosine_similarity(moved.flatten(), direction.flatten(), dim=0) > 0.9999:
+            return key
+    return "another rule" if _is_another_rule(moved / patient.learning_rate, right, before["open.weight"]) else ""
 
 
 def _expect_steps_of_descent(trial: Trial, patient: Patient, seed: int) -> None:
     """The open branch's weight goes the way of plain gradient descent, one step a batch."""
     before, after = (weights_of(run(trial, patient, epochs, seed), patient) for epochs in (0, 1))
-    # What stands still, and what moves that should not, is judged elsewhere.
-    moving = [name for name in before if not torch.equal(before[name], after[name])]
+    moving = _moving(before, after)
 
     def error(cleared: bool) -> float:
-        expected = _descended(patient, before, moving, cleared)
+        expected = _descended(patient, before, moving, [(x, y, 1) for x, y in patient.train], cleared)
         return ((after["open.weight"] - expected).norm() / (expected - before["open.weight"]).norm()).item()
 
     if error(cleared=True) > 2e-3:
@@ -98,11 +121,14 @@ def _expect_mean_loss(patient: Patient, weights: Weights, result: ClinicResult) 
 
 
 def _is_own_backward_wrong(trial: Trial, patient: Patient, result: ClinicResult, weights: Weights) -> bool:
-    """Whether the network gives a wrong gradient in one plain pass: a Function of the answer's own has another backward."""
+    """Whether the network gives a wrong gradient in one plain pass: a Function of its own has another backward."""
     images, labels = (part[: patient.micro_rows] for part in next(iter(patient.train)))
     (right,) = _gradients(patient, weights, images, labels, ["open.weight"])
     wanted = open_branch(result, patient).body[0].weight
+    expected = F.cross_entropy(logits(patient, weights, images), labels)
     loss = trial.run(lambda: F.cross_entropy(result.model(images), labels), called=trial.called)
+    if not torch.allclose(loss, expected, rtol=1e-3):
+        return False
     (got,) = trial.run(lambda: torch.autograd.grad(loss, wanted), called=trial.called)
     return not torch.allclose(got, right, rtol=1e-2, atol=1e-3 * right.abs().max().item())
 
@@ -111,10 +137,12 @@ def expect_full_gradient(trial: Trial) -> None:
     """A step is that of the full batch's gradient, whatever the micro-batches."""
     # One batch, one step of plain gradient descent: how far a weight has moved tells the gradient it was given.
     patient, seed = Patient(trial, batches=1), trial.integer(1, 10**6)
-    results = [run(trial, patient, epochs, seed) for epochs in (0, 0, 1)]
-    before, again, after = (weights_of(result, patient) for result in results)
+    results = [run(trial, patient, epochs, start) for epochs, start in ((0, seed), (0, seed), (0, seed + 1), (1, seed))]
+    before, again, other, after = (weights_of(result, patient) for result in results)
     same = torch.equal(before["weight"], again["weight"])
     expect(same, "another seed", expected="the same weights for the same seed", got="others")
+    differs = not torch.equal(before["weight"], other["weight"])
+    expect(differs, "any seed", expected="another head's weight for another seed", got="the same, to the bit")
     step = (before["open.weight"] - after["open.weight"]) / patient.learning_rate
     candidates = _open_gradients(patient, before)
     right = candidates[0][1]
@@ -127,7 +155,6 @@ def expect_full_gradient(trial: Trial) -> None:
     key = key if error < 1e-2 else ""
     if not key and _is_own_backward_wrong(trial, patient, results[0], before):
         key = "wrong derivative"
-    elif not key and _is_another_rule(step, right, before["open.weight"]):
-        key = "another rule"
+    key = key or _key_of_step(patient, before, after, candidates[1][1], right)
     got = f"norm {step.norm():.4f}, off by {100 * errors[0][0]:.0f} %"
     raise Missed(key, expected=f"the full batch's gradient, norm {right.norm():.4f}", got=got)

@@ -82,7 +82,8 @@ def _(trial: Trial) -> None:
 @run_clinic.claim("computes what the script computes: the logits, one loss per batch, one accuracy per epoch", weight=0)
 def _(trial: Trial) -> None:
     for use_a in (True, False):
-        patient, epochs = Patient(trial, use_a=use_a), trial.integer(1, 3)
+        # So many tests that the network gets some of their rows right by chance.
+        patient, epochs = Patient(trial, tests=8, use_a=use_a), trial.integer(1, 3)
         result = run(trial, patient, epochs)
         images, labels = (torch.cat(part) for part in zip(*patient.test, strict=True))
         with torch.no_grad():
@@ -94,7 +95,9 @@ def _(trial: Trial) -> None:
         count, right = len(accuracies), (wanted.argmax(dim=1) == labels).float().mean().item()
         expect(count == epochs, expected=f"{epochs} accuracies, one an epoch", got=f"{count}")
         if abs(accuracies[-1] - right) > 0.1 / len(labels):
-            key = "mean of accuracies"
+            rights = (wanted.argmax(dim=1) == labels).float().split(len(next(iter(patient.test))[0]))
+            mean = torch.stack([part.mean() for part in rights]).mean().item()
+            key = "mean of accuracies" if abs(accuracies[-1] - mean) < 1e-3 else "another share"
             raise Missed(key, expected=f"accuracy {right:.3f} after the last epoch", got=f"{accuracies[-1]:.3f}")
 
 
@@ -134,8 +137,8 @@ def _(trial: Trial) -> None:
 
 @run_clinic.claim("3 · keeps a loss log that holds no graph (lesson 03)")
 def _(trial: Trial) -> None:
-    # Equal micro-batches: a log with the wrong scale is wrong by their number, and judged with the gradient.
-    patient, seed, epochs = Patient(trial, rows=16), trial.integer(1, 10**6), trial.integer(1, 2)
+    # One micro-batch a batch: a log with the wrong scale, or of one of many micro-batches, is judged with the gradient.
+    patient, seed, epochs = Patient(trial, rows=8), trial.integer(1, 10**6), trial.integer(1, 2)
     start, result = run(trial, patient, 0, seed), run(trial, patient, epochs, seed)
     log, count = _list(result.losses), epochs * patient.steps
     key = "" if log else "log is empty"
@@ -147,8 +150,12 @@ def _(trial: Trial) -> None:
     images, labels = next(iter(patient.train))
     loss = F.cross_entropy(logits(patient, weights_of(start, patient), images), labels)
     expected, got = loss.item(), float(log[0])
-    close = any(abs(got - scale * expected) < 2e-3 * abs(expected) * scale for scale in (1, 2, 16))
-    expect(close, expected=f"first loss {expected:.4f}", got=f"{got:.4f}")
+    close = any(abs(got - scale * expected) < 2e-3 * abs(expected) * scale for scale in (1, 8))
+    if not close:
+        again = run(trial, patient, 0, seed)
+        same = torch.equal(start.model.weight.detach(), again.model.weight.detach())
+        expect(same, "another seed", expected="the same weights for the same seed", got="others")
+    expect(close, "logged else", expected=f"first loss {expected:.4f}", got=f"{got:.4f}")
 
 
 @run_clinic.claim("4 · holds no more bytes from training step to training step (lesson 08)")

@@ -75,11 +75,10 @@ class Ensemble:
         given: the parameters of each model that the answer's last call got.
         passed: how many forward passes the answer's last call ran.
         numbers: how many numbers one layer, that of ``tanh``, gave back in all of them.
-        mapped: whether vmap ran each of them, for several models or samples at once.
     """
 
     def __init__(self, trial: Trial, count: int, architecture: nn.Sequential) -> None:
-        self.trial, self.passed, self.numbers, self.mapped = trial, 0, 0, False
+        self.trial, self.passed, self.numbers = trial, 0, 0
         self._passes: list[tuple[int, bool]] = []
         self.given: list[list[nn.Parameter]] = []
         (counted,) = (layer for layer in architecture if isinstance(layer, _CountedTanh))
@@ -109,7 +108,6 @@ class Ensemble:
                     device = next(iter(new.values())).device
                     self.trial.effects.append(f"put other tensors into {name}, on the device {device}")
         self.passed, self.numbers = len(self._passes), sum(numbers for numbers, _ in self._passes)
-        self.mapped = all(mapped for _, mapped in self._passes)
         return result
 
     def call_with_models(self, *arguments: Any, what: str = "models") -> Any:
@@ -136,9 +134,12 @@ class Ensemble:
                 mine.detach().copy_(theirs)
         return copies
 
-    def expect_passes(self, expected: int = 1) -> None:
-        """The answer's last call ran the architecture's forward as often as expected."""
-        key = ("chunks" if self.mapped else "loop") if self.passed > expected else ""
+    def expect_passes(self, rows: int, expected: int = 1) -> None:
+        """The answer's last call ran the architecture's forward as often as expected, each time on all these rows."""
+        key = "loop" if self.passed > expected else ""
+        if key and any(mapped for _, mapped in self._passes):
+            whole = max(numbers for numbers, _ in self._passes) >= rows * self.models[0][0].out_features
+            key = "again" if whole else "chunks"
         told = f"forward passes of the architecture: {expected}"
         expect(self.passed == expected, key, expected=told, got=str(self.passed))
 
@@ -174,8 +175,8 @@ class Ensemble:
         if not same(got, expected):
             ones = [self.outputs(xs, self.with_state_of_first(parameters=True, buffers=also)) for also in (True, False)]
             key = reading(got, (("first model", one) for one in ones if count > 1)) or key
-            told = _differing(got, expected)
-            raise Missed(key or _prediction_key(got, expected), expected="each model's own outputs", got=told)
+            key = key or _prediction_key(got, expected) or ("" if self.passed else "by hand")
+            raise Missed(key, expected="each model's own outputs", got=_differing(got, expected))
 
 
 def _differing(got: Tensor, expected: Tensor) -> str:
@@ -201,8 +202,11 @@ def _prediction_key(got: Tensor, expected: Tensor) -> str:
         return key
     if got.shape == (models, batch):
         return "scores"
-    if got.shape == (batch, classes):
-        return "first model" if same(got, expected[0]) else "averaged"
+    if got.shape == (models, classes):
+        return "one answer"
+    one = got if got.shape == (batch, classes) else got[0]
+    if models > 1 and same(one.expand_as(got), got):  # one answer for all models
+        return "first model" if any(same(one, own) for own in expected) else "averaged"
     return ""
 
 
@@ -239,7 +243,7 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
         if not same(got, expected):
             got_told = _differing(got, expected) if got.shape == expected.shape else f"shape {tuple(got.shape)}"
             key = reading(got, readings) or "buffers"
-            told = "the outputs in the models' own modes" if key == "modes" else "the outputs with each model's own buffers"
+            told = "the outputs " + ("in the models' own modes" if key == "modes" else "with each model's own buffers")
             raise Missed(key, expected=told, got=got_told)
 
 

@@ -34,7 +34,7 @@ def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
     ensemble = Ensemble(trial, count, plain(columns, 3))
     ensemble.call_with_models(trial.randn(4, columns))
-    ensemble.expect_passes()
+    ensemble.expect_passes(4 * count)
 
 
 @ensemble_predict.claim("is right where there are as many models as rows", weight=2)
@@ -46,7 +46,7 @@ def _(trial: Trial) -> None:
     one_row_each = ensemble.outputs([x] * count).diagonal().T
     key = "in_dims" if isinstance(result, Tensor) and same(result, one_row_each) else ""
     ensemble.expect_predictions(result, [x] * count, key)
-    ensemble.expect_passes()
+    ensemble.expect_passes(count * count)
 
 
 @ensemble_predict.claim("uses each model's own buffers", weight=2)

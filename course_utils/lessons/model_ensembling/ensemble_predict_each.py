@@ -43,7 +43,7 @@ def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
     ensemble = Ensemble(trial, count, plain(columns, 3))
     ensemble.call_with_models(trial.randn(count, 4, columns))
-    ensemble.expect_passes()
+    ensemble.expect_passes(4 * count)
 
 
 @ensemble_predict_each.claim("runs no model on another model's batch", weight=1.5)
@@ -61,7 +61,7 @@ def _(trial: Trial) -> None:
     xs = trial.randn(count, count, columns)
     result = ensemble.call_with_models(xs)
     ensemble.expect_predictions(result, list(xs), _key(result, ensemble, xs))
-    ensemble.expect_passes()
+    ensemble.expect_passes(count * count)
 
 
 @ensemble_predict_each.claim("takes a list of batches, too", weight=1.5)
@@ -76,7 +76,7 @@ def _(trial: Trial) -> None:
             error = message_of(raised.error, 160)
             raise Missed("list", expected="the same as for the stacked batches", raised=error) from raised
         ensemble.expect_predictions(result, list(xs), "list")
-        ensemble.expect_passes()
+        ensemble.expect_passes(count * xs.shape[1])
 
 
 @ensemble_predict_each.claim("uses each model's own buffers", weight=1.5)
