@@ -119,7 +119,7 @@ def advice(found: Finding) -> str:
         return f"Each `{holder.container}` leads to the one before. Let the older ones go, or keep numbers in them."
     if not graph or holder.name.startswith(CACHE_OF):
         return _keep_less(found)
-    if not found.graph_bytes and not found.scalar:
+    if not found.graph_bytes and not found.scalar and not found.nodes:
         return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
     better = _rewritten(found) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found)

@@ -22,8 +22,10 @@ def report_html(report: GrowthReport) -> str:
     for part in (report.training, report.evaluation):
         if part.calls:
             blocks += _part(report, part)
+    for found in report.chains:
+        blocks += _finding(found)
     blocks += [paragraph(note, style=SMALL) for note in notes(report)]
-    return beside_line("section", ORANGE if report.verdict == "growing" else GREEN, blocks)
+    return beside_line("section", ORANGE if report.verdict == "growing" or report.chains else GREEN, blocks)
 
 
 def _part(report: GrowthReport, part: Part) -> list[str]:
@@ -31,10 +33,13 @@ def _part(report: GrowthReport, part: Part) -> list[str]:
     heading = f"{part.name.capitalize()}: {judgement(report, part)}"
     blocks: list[str] = [element("h4", mark(sign, ground), heading, style=_HEADING)]
     for found in part.findings:
-        blocks += [paragraph(sentence(found)), paragraph(advice(found))]
-        blocks.append(html_lines([row for row in rows(found) if row[0] != "course"]))
-        blocks += _course(found)
+        blocks += _finding(found)
     return blocks + [paragraph(quiet_words(one), style=SMALL) for one in quiet_of(part)]
+
+
+def _finding(found: Finding) -> list[str]:
+    lines = html_lines([row for row in rows(found) if row[0] != "course"])
+    return [paragraph(sentence(found)), paragraph(advice(found)), lines, *_course(found)]
 
 
 def _course(found: Finding) -> list[str]:

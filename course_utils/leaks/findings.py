@@ -45,6 +45,7 @@ class Finding:
         history: the holder's tensors have a history, even if backward has freed what that had saved.
         given_back: it was given back when a loop ended, and grew anew.
         series: bytes kept when each call began: (call, bytes).
+        nodes: nodes a call that its graph grows by, where no bytes of tensors grow with it; 0 elsewhere.
     """
 
     holder: Holder
@@ -62,6 +63,7 @@ class Finding:
     history: bool = False
     given_back: bool = False
     series: tuple[tuple[int, int], ...] = ()
+    nodes: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class GrowthReport:
         limit_bytes: the memory that can fill up; None where no limit is known.
         unwatched: what happened that the watch could not see, in words.
         every: one call in so many was watched.
+        chains: variables whose graph grows by nodes alone; ``verdict`` and ``findings`` speak of bytes.
         totals: bytes kept by what outlived its call: (call, bytes) where they changed.
     """
 
@@ -128,6 +131,7 @@ class GrowthReport:
     limit_bytes: int | None
     unwatched: tuple[str, ...] = ()
     every: int = 1
+    chains: tuple[Finding, ...] = ()
     totals: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     @property

@@ -47,7 +47,7 @@ def build_report(
     unwatched = ["Compiled code ran. What it allocates inside is not watched."] if births.compiled else []
     return GrowthReport(
         births.call, dict(modules), parts[0], parts[1], births.alive_bytes(), allocated, limit_bytes, tuple(unwatched),
-        births.every, _totals(births),
+        births.every, totals=_totals(births),
     )  # fmt: skip
 
 

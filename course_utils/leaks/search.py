@@ -64,13 +64,14 @@ class Search:
     Args:
         targets: storages looked for, by ``id``.
         barred: things that no way may lead through, by ``id``.
+        graphs: goes on into tensors and graphs, too.
 
     Attributes:
         found: the way to each storage that was found.
         missing: the others.
     """
 
-    def __init__(self, targets: Iterable[int], barred: Iterable[int] = ()) -> None:
+    def __init__(self, targets: Iterable[int], barred: Iterable[int] = (), graphs: bool = True) -> None:
         self.found: dict[int, Path] = {}
         self.missing = set(targets)
         self._skip = {id(self.missing), id(self.found), id(self), *barred}
@@ -79,7 +80,7 @@ class Search:
         self._things: list[Any] = []
         self._came: list[tuple[int, Edge | Root]] = []
         self._near: deque[int] = deque()
-        self._graph: deque[int] = deque()
+        self._graph: deque[int] = deque(maxlen=None if graphs else 0)
         self._rest: deque[tuple[int, Iterator[tuple[Edge, Any]]]] = deque()
         self._far: deque[int] = deque()
         self._held: list[int] = []

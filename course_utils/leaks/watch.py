@@ -18,6 +18,7 @@ from course_utils.graph.references import probing_alone
 from course_utils.leaks.births import Births
 from course_utils.leaks.calls import BACKWARD_PASS, Calls
 from course_utils.leaks.carriers import Carriers
+from course_utils.leaks.chains import Chains
 from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.holders import NOBODY, Holder, Link
 from course_utils.leaks.kept import Birth, Kept
@@ -65,9 +66,10 @@ class watch_growth:
     have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
 
     Limits: seen are tensors that operations make in the thread that entered, and in autograd's threads for it. Not
-    seen: other Python threads and processes, compiled code's own buffers, memory of NumPy and of C extensions, and the
-    few bytes that a graph's nodes take beside their tensors. Holders are looked for while the loop runs and when a
-    report is asked for; what Python cannot show is reported as kept by something that the search did not find.
+    seen: other Python threads and processes, compiled code's own buffers, memory of NumPy and of C extensions. Nodes of
+    graphs are counted, not their bytes, and behind variables alone, up to 30 000 of them. Holders are looked for while
+    the loop runs and when a report is asked for; what Python cannot show is reported as kept by something that the
+    search did not find.
     """
 
     def __init__(self, *, every: int = 1, limit_bytes: int | None = None, warm_up: int = 3) -> None:
@@ -82,7 +84,7 @@ class watch_growth:
         self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
         self._modules: dict[str, int] = {}
         self._links: dict[int, list[tuple[int, Link]]] = {}
-        self._carriers = Carriers()
+        self._carriers, self._chains = Carriers(), Chains()
         self._stepped = self.stopped = False
         self._entered = self._running = False
         self._failure = ""
@@ -173,6 +175,10 @@ class watch_growth:
             self._look(None, seconds=1.0, call_begins=True)
             for kept in ripe:  # also where nothing of it lives any more
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
+        if births.call >= self._chains.next_count:
+            looking = Search((-1,), graphs=False)  # for no storage: up to every variable with a history
+            _run(looking, ((users_roots, 0.2, 0),))
+            self._chains.count(births.call, looking)
         if self._after is not None and births.call > self._after[0]:
             (_, function), self._after = self._after, None
             function()
@@ -229,6 +235,7 @@ class watch_growth:
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
         report = build_report(self._births, self._links, self._modules, self.warm_up, self.limit_bytes)
+        report = replace(report, chains=tuple(self._chains.findings(report.findings)))
         if self._failure:
             note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
             return replace(report, unwatched=(*report.unwatched, note))

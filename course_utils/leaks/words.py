@@ -21,6 +21,7 @@ def report_text(report: GrowthReport) -> str:
     for part in (report.training, report.evaluation):
         if part.calls and not (_without_modules(report) and part.verdict == "too few calls"):
             blocks.append(_part_text(report, part))
+    blocks += ["\n".join(_finding_lines(found)) for found in report.chains]
     blocks += notes(report)
     return "\n\n".join(blocks)
 
@@ -49,10 +50,17 @@ def _without_modules(report: GrowthReport) -> bool:
 def _part_text(report: GrowthReport, part: Part) -> str:
     lines = [f"{part.name.capitalize()}: {judgement(report, part)}"]
     for found in part.findings:
-        lines += ["", f"  {sentence(found)}", f"  {advice(found)}"]
-        lines += [f"    {row}" for row in aligned(rows(found)).splitlines()]
+        lines += ["", *_finding_lines(found)]
     lines += [f"  {quiet_words(one)}" for one in quiet_of(part)]
     return "\n".join(lines)
+
+
+def _finding_lines(found: Finding) -> list[str]:
+    return [
+        f"  {sentence(found)}",
+        f"  {advice(found)}",
+        *(f"    {row}" for row in aligned(rows(found)).splitlines()),
+    ]
 
 
 def judgement(report: GrowthReport, part: Part) -> str:
@@ -91,6 +99,13 @@ def sentence(found: Finding) -> str:
         line = found.line
         subject = f"`{line.source}` ({line})" if line is not None else f"`{holder.name}`"
         text = f"{subject} keeps {what}: {amount}."
+        if found.nodes:
+            nodes = "1 node" if found.nodes == 1 else f"{found.nodes} nodes"
+            text = (
+                f"The graph behind {subject} grows by {nodes} a call. Bytes of tensors do not grow with it: backward"
+                " has freed what the nodes saved. The nodes themselves stay, in host memory, several hundred bytes"
+                " each, and whatever walks the graph later has a longer and longer way."
+            )
     if found.given_back and holder.kind == "cycle":
         text += " It ran meanwhile, and gave back what there was."
     elif found.given_back:

@@ -15,7 +15,8 @@ from tests.leaks.drive import SCRIPTS, watched
 pytestmark = pytest.mark.slow
 
 INNOCENT = sorted(path for path in SCRIPTS.glob("ok_*.py"))
-LEAKING = sorted(path for path in SCRIPTS.glob("*.py") if path not in INNOCENT)
+NODES = sorted(path for path in SCRIPTS.glob("nodes_*.py"))
+LEAKING = sorted(path for path in SCRIPTS.glob("*.py") if path not in INNOCENT + NODES)
 
 
 def lines(path: Path, mark: str) -> list[int]:
@@ -50,8 +51,21 @@ def test_the_line_and_the_holder_are_named(path):
 @pytest.mark.parametrize("path", INNOCENT, ids=lambda path: path.stem)
 def test_what_only_looks_like_a_leak_is_none(path):
     report = watched(path)
-    assert report.findings == (), str(report)
+    assert report.findings == report.chains == (), str(report)
     assert report.verdict in ("steady", "bounded")
+
+
+@pytest.mark.parametrize(("path", "nodes"), list(zip(NODES, (10, 5), strict=True)))
+def test_a_graph_that_grows_by_nodes_alone_is_told_of(path, nodes):
+    report = watched(path)
+    assert report.verdict == "steady" and report.findings == (), str(report)
+    (found,) = report.chains
+    assert (found.holder.name, found.nodes) == (name(path), nodes)
+    assert found.line is not None and [found.line.line] == lines(path, "# keeps:")
+    (instead,) = re.findall(r"# instead: (.*)", path.read_text(encoding="utf-8"))
+    for text in (str(report), report._repr_html_()):
+        assert f"grows by {nodes} nodes a call" in text and instead in text
+        assert "total += loss adds numbers" in text and "03_detach.ipynb" in text
 
 
 @pytest.mark.nightly

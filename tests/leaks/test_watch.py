@@ -204,3 +204,19 @@ def test_a_second_holder_of_the_same_graph_is_named_too():
     ((other, line),) = found.also
     assert other.name == "total" and line.source == "total += loss"
     assert "kept too by  `total`, test_watch.py:" in str(growth.report())
+
+
+@pytest.mark.parametrize("freed", [True, False])
+def test_nodes_are_told_of_only_where_backward_has_freed_them(freed):
+    weight, total = torch.ones(64, requires_grad=True), 0
+    with watch_growth() as growth:
+        for _ in range(30):
+            growth.step()
+            loss = (weight * torch.rand(64)).sum()
+            if freed:
+                loss.backward()
+            total += loss
+    report = growth.report()
+    assert [found.holder.name for found in report.findings] == ([] if freed else ["total"])
+    # The addition, the sum and the product of each call; the leaf's node is always the same.
+    assert [(found.holder.name, found.nodes) for found in report.chains] == ([("total", 3)] if freed else [])
