@@ -277,6 +277,13 @@ def mean_loss_grad_mode(model, loss_fn, batches):
     return mean_loss_by_detach(model, loss_fn, batches)
 
 
+def mean_loss_switched_back(model, loss_fn, batches):
+    torch.set_grad_enabled(False)
+    mean = mean_loss_by_detach(model, loss_fn, batches)
+    torch.set_grad_enabled(True)
+    return mean
+
+
 def mean_loss_swallowed(model, loss_fn, batches):
     losses = []
     try:
@@ -629,6 +636,7 @@ WRONG = (
     Wrong("mean_loss", "eval", mean_loss_eval_put_back, "eval, put back"),
     Wrong("mean_loss", "eval", mean_loss_eval_left, "eval, put back unless something raises"),
     Wrong("mean_loss", "grad mode", mean_loss_grad_mode),
+    Wrong("mean_loss", "only without error", mean_loss_switched_back),
     Wrong("mean_loss", "swallowed", mean_loss_swallowed),
     Wrong("truncated_bptt", "never cut", bptt_never_cut),
     Wrong("truncated_bptt", "no cut", bptt_clone_at_border, "clone at the border"),

@@ -168,6 +168,12 @@ def gated_default_zeros(branch_a, branch_b, x, use_a):
     return torch.cat([opened, zeros] if use_a else [zeros, opened], dim=1)
 
 
+def gated_zeros_in_dtype_of_x(branch_a, branch_b, x, use_a):
+    opened = branch_a(x) if use_a else branch_b(x)
+    zeros = torch.zeros(opened.shape, dtype=x.dtype)
+    return torch.cat([opened, zeros] if use_a else [zeros, opened], dim=1)
+
+
 def gated_is_true(branch_a, branch_b, x, use_a):
     return gated_new_zeros(branch_a, branch_b, x, use_a is True)
 
@@ -285,6 +291,20 @@ def route_masked_scatter(branch_a, branch_b, x, gate):
     a, b = branch_a(x[gate]), branch_b(x[~gate])
     mask = gate.view(-1, *[1] * (a.dim() - 1)).expand(len(x), *a.shape[1:])
     return torch.zeros_like(mask, dtype=a.dtype).masked_scatter(mask, a).masked_scatter(~mask, b)
+
+
+def route_in_dtype_of_x(branch_a, branch_b, x, gate):
+    return route_by_index_put(branch_a, branch_b, x, gate).to(x.dtype)
+
+
+def route_room_like_x(branch_a, branch_b, x, gate):
+    result = None
+    for mask, branch in ((gate, branch_a), (~gate, branch_b)):
+        if mask.any():
+            part = branch(x[mask])
+            result = x.new_zeros(len(x), *part.shape[1:]) if result is None else result
+            result[mask] = part
+    return result
 
 
 def route_zeros_for_the_rest(branch_a, branch_b, x, gate):
@@ -680,6 +700,12 @@ class GateIdentity(Gate):
         return gradient
 
 
+class GateClipped(Gate):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.clamp(-1, 1)
+
+
 def hard(logit):
     return (logit > 0).to(logit.dtype)
 
@@ -894,6 +920,7 @@ WRONG = (
     Wrong("gated_forward", "input masked", gated_input_masked),
     Wrong("gated_forward", "nan", gated_open_times_zero),
     Wrong("gated_forward", "dtype", gated_default_zeros),
+    Wrong("gated_forward", "dtype of x", gated_zeros_in_dtype_of_x),
     Wrong("gated_forward", "tensor gate", gated_is_true),
     Wrong("gated_forward", "bool gate", gated_item),
     Wrong("gated_forward", "detached", gated_detached),
@@ -931,6 +958,8 @@ WRONG = (
     Wrong("route", "shape of x", route_like_x),
     Wrong("route", "dtype", route_default_zeros),
     Wrong("route", "dtype", route_float32_buffer, "row by row into float32"),
+    Wrong("route", "dtype of x", route_in_dtype_of_x),
+    Wrong("route", "dtype of x", route_room_like_x, "room in the dtype of x"),
     Wrong("route", "choose afterwards", route_where_column, "torch.where, a column"),
     Wrong("route", "choose afterwards", route_multiplied_column, "masks, a column"),
     Wrong("route", "choose afterwards", route_idle_in_numpy, "in NumPy"),
@@ -986,6 +1015,7 @@ WRONG = (
     Wrong("hard_gate", "soft", lambda logit: torch.sigmoid(5 * logit), "a steep sigmoid"),
     Wrong("hard_gate", "identity", gate_identity),
     Wrong("hard_gate", "identity", GateIdentity.apply, "a Function that hands on"),
+    Wrong("hard_gate", "no slope", GateClipped.apply),
     Wrong("hard_gate", "order", gate_sum_order),
     Wrong("hard_gate", "sigmoid first", gate_sigmoid_first),
     Wrong("hard_gate", "at zero", gate_at_zero),

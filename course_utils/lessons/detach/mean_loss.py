@@ -1,5 +1,6 @@
 """``mean_loss``: what it claims."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -130,3 +131,16 @@ def _(trial: Trial) -> None:
     raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
     expect_error(Unlucky, raising, "swallowed", what=what, other="other error")
     expect_training_flags(model, before, "eval")
+    _expect_grad_mode_after_errors(trial, lambda: call(_batches(trial, [4]), "one batch"))
+
+
+def _expect_grad_mode_after_errors(trial: Trial, succeed: Callable[[], object]) -> None:
+    """A grad mode that is left changed by errors alone is told here; by every call, with the side effects."""
+    effects, called, trial.effects = trial.effects, trial.called, []
+    succeed()
+    always, trial.effects, trial.called = trial.effects, effects, called
+    changes = [effect for effect in effects if "grad mode" in effect and effect not in always]
+    if changes:
+        trial.effects = [effect for effect in effects if effect not in changes]
+        got = f"after an error, the answer {', '.join(changes)}"
+        raise Missed("only without error", expected="the grad mode as before", got=got)

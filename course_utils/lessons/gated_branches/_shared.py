@@ -26,6 +26,22 @@ class Branch(nn.Module):
         return self.layers(x)
 
 
+class _Cast(nn.Module):
+    """What comes in, in another dtype."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.to(self.dtype)
+
+
+def casting(branch: Branch) -> Branch:
+    """The branch (of float64), as one that takes every dtype and returns float16."""
+    return Branch(_Cast(torch.float64), branch.layers, _Cast(torch.float16))
+
+
 def branches(trial: Trial, kind: str, *last: nn.Module) -> tuple[Branch, Branch, Tensor]:
     """Two branches of one architecture with other weights, and a flagged input for them."""
     rows, width, out = trial.integer(3, 6), trial.integer(2, 4), trial.integer(5, 7)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import Missed, Page, Trial, exercise, expect, first_difference, gradient, same
-from course_utils.lessons.gated_branches._shared import Branch, branches, expect_gradients, flops, flops_alone
+from course_utils.lessons.gated_branches._shared import Branch, branches, casting, expect_gradients, flops, flops_alone
 
 gated_forward = exercise(__file__)
 
@@ -191,3 +191,8 @@ def _(trial: Trial) -> None:
         got = _gated(trial, _Case(case.a.to(dtype), case.b.to(dtype), case.x.detach().to(dtype), case.gate))
         expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
         _expect_not_called(trial, case, got)
+    for case in _cases(trial, "vectors", "vectors"):
+        got = _gated(trial, _Case(casting(case.a), casting(case.b), x := case.x.detach().float(), case.gate))
+        key = "dtype of x" if got.dtype == x.dtype else ""
+        expected = "torch.float16 from branches that return it for a float32 x"
+        expect(got.dtype == torch.float16, key, expected=expected, got=str(got.dtype))

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, reading
+from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, gradient, reading
 from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
 
 hard_gate = exercise(__file__)
@@ -96,6 +96,8 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     readings += [("surrogate", upstream * other) for other in others]
     key = reading(found, [*otherwise.items(), *readings], agree)
     key = "by hand" if found.isnan().any() else key
+    if not key and (evenly := gradient(got, logit)) is not None and (evenly == evenly.max()).all():
+        raise Missed("no slope", expected="a slope that depends on the logit", got="one gradient at all logits")
     at = (found - right).abs().nan_to_num(torch.inf).flatten().argmax()
     number, wanted, given = (t.flatten()[at].item() for t in (values, slope, found / upstream))
     raise Missed(key, expected=f"the slope {wanted:.4g} at logit {number:.4g}", got=f"{given:.4g}")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect, same
-from course_utils.lessons.gated_branches._shared import Branch, branches, expect_gradients, flops, flops_alone
+from course_utils.lessons.gated_branches._shared import Branch, branches, casting, expect_gradients, flops, flops_alone
 
 route = exercise(__file__)
 
@@ -156,3 +156,14 @@ def _(trial: Trial) -> None:
             x = trial.randn(3, x.shape[1]).to(dtype)
             got = _routed(trial, a.to(dtype), b.to(dtype), x, torch.tensor(gate))
             expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
+    expected = "torch.float16 from branches that return it for a float32 x"
+    for gate in ([True, False, True], [True, True, True], [False, False, False]):
+        a, b, x = branches(trial, "vectors")
+        x = trial.randn(3, x.shape[1]).float()
+        try:
+            got = _routed(trial, casting(a), casting(b), x, torch.tensor(gate))
+        except AnswerRaised as raised:  # a write between two dtypes, in an answer that has managed with one
+            expect("dtype" not in str(raised.error), "dtype of x", expected=expected, got=str(raised.error)[:120])
+            raise
+        key = "dtype of x" if got.dtype == x.dtype else ""
+        expect(got.dtype == torch.float16, key, expected=expected, got=str(got.dtype))
