@@ -1,7 +1,7 @@
 """What the exercises of lesson 10 look at: models of one architecture, their outputs in a loop, forward passes."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,9 +9,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.base.text import describe, message_of
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, first_difference, reading, same
-
-Named = Mapping[str, Tensor]
+from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, reading, same
 
 
 class _Numbers(TorchDispatchMode):
@@ -184,7 +182,7 @@ def _differing(got: Tensor, expected: Tensor) -> str:
     return f"other values for model {wrong}"
 
 
-def _tensors(model: nn.Module) -> Named:
+def _tensors(model: nn.Module) -> Mapping[str, Tensor]:
     return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
@@ -259,40 +257,6 @@ def expect_connected(trial: Trial, *, each: bool) -> None:
     x = trial.randn(count, 5, columns) if each else trial.randn(5, columns)
     result = trial.tensor(ensemble.call_with_models(x))
     ensemble.expect_connected(result, list(x) if each else [x] * count)
-
-
-def stacked(rows: Sequence[Named]) -> dict[str, Tensor]:
-    """One dict of tensors for many, with a new first dimension."""
-    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
-
-
-def all_same(got: Named, expected: Named) -> bool:
-    return all(name in got and same(got[name], value) for name, value in expected.items())
-
-
-def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], not_named: str = "") -> None:
-    """The result is a dict of tensors with these names, shapes and values; else ``key_of`` says what it shows."""
-    wanted = "a dict of tensors by parameter name"
-    expect(result is not None, "no return value", expected=wanted, got="None")
-    key = "own weights" if isinstance(result, Tensor) and not_named else not_named
-    expect(isinstance(result, Mapping), key, expected=wanted, got=describe(result))
-    names = "names " + ", ".join(expected)
-    key = "with buffers" if set(result) > set(expected) else not_named
-    expect(set(result) == set(expected), key, expected=names, got=describe(list(result), 120))
-    for name in expected:
-        got = describe(result[name], 60)
-        expect(isinstance(result[name], Tensor), "not a tensor", expected=f"a tensor for {name}", got=got)
-    for name, right in expected.items():
-        got = result[name]
-        if got.shape != right.shape:
-            shapes = f"shape {tuple(right.shape)} for {name}", f"shape {tuple(got.shape)}"
-            raise Missed(key_of(result), expected=shapes[0], got=shapes[1])
-    for name, right in expected.items():
-        if not same(result[name], right):
-            place, right_number, number = first_difference(result[name], right)
-            digits = 6 if f"{right_number:.6g}" != f"{number:.6g}" else 15
-            told = f"{name}: {right_number:.{digits}g}{place}"
-            raise Missed(key_of(result), expected=told, got=f"{number:.{digits}g}{place}")
 
 
 def apart(trial: Trial, low: int, high: int, *others: int) -> int:

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from course_utils.base.text import describe, message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history
 from course_utils.lessons.model_ensembling import _shared as shared
+from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, stacked
 
 per_sample_gradients = exercise(__file__)
 
@@ -27,7 +28,7 @@ class _Case:
         names, parameters = zip(*model.named_parameters(), strict=True)
         losses = [loss_fn(model(x[i : i + 1]), y[i : i + 1]) for i in range(len(x))]
         gradients = [torch.autograd.grad(loss, parameters) for loss in losses]
-        self.expected = shared.stacked([dict(zip(names, row, strict=True)) for row in gradients])
+        self.expected = stacked([dict(zip(names, row, strict=True)) for row in gradients])
 
     def call(self) -> Any:
         loss = self.loss_fn.__name__
@@ -35,9 +36,9 @@ class _Case:
         return self.ensemble.call(self.model, self.loss_fn, self.x, self.y, show=show)
 
     def expect(self, result: Any) -> None:
-        shared.expect_named(result, self.expected, self._key, "not named")
+        expect_named(result, self.expected, self._key, "not named")
 
-    def _key(self, got: shared.Named) -> str:
+    def _key(self, got: Named) -> str:
         batch, expected = len(self.x), self.expected
         if all(got[name].shape == value.shape[1:] for name, value in expected.items()):
             return "summed"
@@ -45,10 +46,10 @@ class _Case:
             return "outputs"
         if all(not got[name].any() for name in expected):
             return "own weights"
-        if shared.all_same({name: value * batch for name, value in got.items()}, expected):
+        if all_same({name: value * batch for name, value in got.items()}, expected):
             return "scaled"
         reduced = [{k: f(value, 0).expand_as(value) for k, value in expected.items()} for f in (torch.sum, torch.mean)]
-        return "summed" if batch > 1 and any(shared.all_same(got, wrong) for wrong in reduced) else ""
+        return "summed" if batch > 1 and any(all_same(got, wrong) for wrong in reduced) else ""
 
 
 def _classified(trial: Trial, batch: int, number: int, architecture: Callable = shared.plain) -> _Case:

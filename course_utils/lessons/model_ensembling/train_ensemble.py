@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from course_utils.base.text import message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, reading
 from course_utils.lessons.model_ensembling import _shared as shared
+from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, stacked
 
 train_ensemble = exercise(__file__)
 
@@ -26,14 +27,14 @@ def _of_probabilities(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(outputs.softmax(-1), targets)
 
 
-def _is_multiple(these: shared.Named, those: shared.Named) -> bool:
+def _is_multiple(these: Named, those: Named) -> bool:
     """Whether all these tensors are those, times one number above or below 0."""
     one, other = (torch.cat([side[name].detach().double().flatten() for name in those]) for side in (these, those))
     factor = one.dot(other) / other.dot(other)
     return bool(factor.abs() > 1e-6) and torch.allclose(one, factor * other, rtol=1e-4, atol=1e-9)
 
 
-def _minus(these: shared.Named, those: shared.Named) -> shared.Named:
+def _minus(these: Named, those: Named) -> Named:
     return {name: these[name].detach() - value for name, value in those.items()}
 
 
@@ -60,7 +61,7 @@ class _Case:
         momentum: float = 0.0,
         dampening: float = 0.0,
         loss_fn: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
-    ) -> shared.Named:
+    ) -> Named:
         """Every model trained alone, on copies; their parameters, stacked. ``scale`` is for the learning rate."""
         trained = []
         models = [copy.deepcopy(model) for model in models or self.ensemble.models]
@@ -73,18 +74,16 @@ class _Case:
                     speed.mul_(momentum).add_(gradient, alpha=1 - dampening)
                     parameter.detach().sub_(scale * self.lr * speed)
             trained.append({name: parameter.detach() for name, parameter in named.items()})
-        return shared.stacked(trained)
+        return stacked(trained)
 
-    def jointly(self, factor: float) -> shared.Named:
+    def jointly(self, factor: float) -> Named:
         """One step down the loss of the models' mean outputs."""
         models = copy.deepcopy(self.ensemble.models)
         loss = factor * F.cross_entropy(torch.stack([model(self.x) for model in models]).mean(0), self.y)
         loss.backward()
-        return shared.stacked(
-            [{k: p.detach() - self.lr * p.grad for k, p in model.named_parameters()} for model in models]
-        )
+        return stacked([{k: p.detach() - self.lr * p.grad for k, p in model.named_parameters()} for model in models])
 
-    def wrongly(self) -> Iterator[tuple[str, shared.Named]]:
+    def wrongly(self) -> Iterator[tuple[str, Named]]:
         """What training with each mistake gives."""
         models, steps = self.ensemble.models, self.steps
         count, alone = len(models), self.alone
@@ -102,7 +101,7 @@ class _Case:
         if steps == 1:
             yield from (("joint", self.jointly(factor)) for factor in (1.0, count))
 
-    def otherwise(self) -> Iterator[tuple[str, shared.Named]]:
+    def otherwise(self) -> Iterator[tuple[str, Named]]:
         """Mistakes that are looked for last."""
         models, count, (x, y), alone = self.ensemble.models, len(self.ensemble.models), (self.x, self.y), self.alone
         if len(x) == count:
@@ -112,14 +111,14 @@ class _Case:
             yield "train mode", alone([copy.deepcopy(model).train() for model in models])
         yield from (("one row", alone(data=[(x[i : i + 1], y[i : i + 1])] * count)) for i in range(len(x)))
 
-    def key(self, got: shared.Named) -> str:
+    def key(self, got: Named) -> str:
         """The misconception behind wrong parameters, found by training with it."""
         start = self.alone(steps=0)
         if any(value.shape == start[name].shape[1:] for name, value in got.items()):
             return "one set"
         if any(value.shape != start[name].shape for name, value in got.items()):
             return ""
-        if key := reading(got, self.wrongly(), shared.all_same):
+        if key := reading(got, self.wrongly(), all_same):
             return key
         if self.steps == 1:
             taken, right = _minus(got, start), self.alone()
@@ -131,15 +130,15 @@ class _Case:
                 return "optimizer"  # weight decay
             if _is_multiple(taken, _minus(right, start)):
                 return "factor"
-        return reading(got, self.otherwise(), shared.all_same)
+        return reading(got, self.otherwise(), all_same)
 
     def expect_passes(self) -> None:
         self.ensemble.expect_passes(len(self.ensemble.models) * len(self.x), self.steps)
 
-    def expect(self, what: str = "models") -> shared.Named:
+    def expect(self, what: str = "models") -> Named:
         """Calls the answer: each model is where it would be alone."""
         result, expected = self.call(what), self.alone()
-        shared.expect_named(result, expected, self.key, "another result")
+        expect_named(result, expected, self.key, "another result")
         return result
 
 

@@ -1,0 +1,46 @@
+"""Dicts of tensors by parameter name, as lesson 10's functions give them: made, compared and demanded."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_utils.base.text import describe
+from course_utils.checks.claims import Missed, expect, first_difference, same
+
+Named = Mapping[str, Tensor]
+
+
+def stacked(rows: Sequence[Named]) -> dict[str, Tensor]:
+    """One dict of tensors for many, with a new first dimension."""
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def all_same(got: Named, expected: Named) -> bool:
+    return all(name in got and same(got[name], value) for name, value in expected.items())
+
+
+def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], not_named: str = "") -> None:
+    """The result is a dict of tensors with these names, shapes and values; else ``key_of`` says what it shows."""
+    wanted = "a dict of tensors by parameter name"
+    expect(result is not None, "no return value", expected=wanted, got="None")
+    key = "own weights" if isinstance(result, Tensor) and not_named else not_named
+    expect(isinstance(result, Mapping), key, expected=wanted, got=describe(result))
+    names = "names " + ", ".join(expected)
+    key = "with buffers" if set(result) > set(expected) else not_named
+    expect(set(result) == set(expected), key, expected=names, got=describe(list(result), 120))
+    for name in expected:
+        got = describe(result[name], 60)
+        expect(isinstance(result[name], Tensor), "not a tensor", expected=f"a tensor for {name}", got=got)
+    for name, right in expected.items():
+        got = result[name]
+        if got.shape != right.shape:
+            shapes = f"shape {tuple(right.shape)} for {name}", f"shape {tuple(got.shape)}"
+            raise Missed(key_of(result), expected=shapes[0], got=shapes[1])
+    for name, right in expected.items():
+        if not same(result[name], right):
+            place, right_number, number = first_difference(result[name], right)
+            digits = 6 if f"{right_number:.6g}" != f"{number:.6g}" else 15
+            told = f"{name}: {right_number:.{digits}g}{place}"
+            raise Missed(key_of(result), expected=told, got=f"{number:.{digits}g}{place}")
