@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect_training_flags, training_flags
+from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_training_flags, training_flags
 from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._steps import Gradients, Stepping
 
@@ -145,4 +145,7 @@ def _(trial: Trial) -> None:
         task, names = case.task, dict(case.model.named_parameters())
         stepped = dict(zip(names, case.after(case.gradients(task.gradient)), strict=True))
         after = task.loss_fn(torch.func.functional_call(case.model, stepped, task.x), task.y).item()
-        task.expect_loss(case.call()[0], after)
+        result, forwards = case.call()
+        most, expected = shared.most_rows(forwards), "at most 4 samples at a time, for the loss as well"
+        task.expect_loss(result, after)
+        expect(most <= 4, "full forward", expected=expected, got=f"{most} of {rows} at once")
