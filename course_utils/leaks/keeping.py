@@ -6,7 +6,7 @@ import ast
 import functools
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from course_utils.leaks.holders import CACHE_OF, Holder
@@ -19,11 +19,12 @@ _ADDS = {
 _ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right"}
 
 
-def keeping_line(holder: Holder) -> Site | None:
+def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
     """The line that makes a holder keep something; None where the source does not show it.
 
-    Of several, one in the function whose variable it is comes first, then one in the same file; one that adds comes
-    before one that binds anew, and one that stores a plain number comes last.
+    The holder's own file is looked at and those that are near; all others only where these show nothing. Of several
+    lines, one in the function whose variable it is comes first, then one in the same file; one that adds comes before
+    one that binds anew, and one that stores a plain number comes last.
     """
     if holder.kind == "nobody":
         return None
@@ -33,10 +34,11 @@ def keeping_line(holder: Holder) -> Site | None:
         return _decorator(holder)
     best: tuple[int, Site] | None = None
     files = [holder.file, *(file for file in _users_files() if file != holder.file)]
-    for file in files:
-        for worth, site in _candidates(file, holder):
-            if best is None or worth > best[0]:
-                best = worth, site
+    for some in ([file for file in files if file == holder.file or file in near], files):
+        for file in some if best is None else ():
+            for worth, site in _candidates(file, holder):
+                if best is None or worth > best[0]:
+                    best = worth, site
     if best is None and holder.before_tail[0]:
         # Under a key that the source does not spell out, or inside of an object that adds for its user: ``queue.put``.
         outside = keeping_line(replace(holder, tail=holder.before_tail, before_tail=("", "")))

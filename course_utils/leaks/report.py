@@ -163,7 +163,7 @@ def _finding(parts: Sequence[tuple[Kept, Growth, float, list[tuple[int, Link]]]]
     every_link = [link for *_, links in parts for _, link in links]
     insides = Counter(link.inside for link in every_link if link.inside and not link.holder.name.startswith(CACHE_OF))
     holder = max((link.holder for link in every_link), key=lambda one: one.count)
-    line = keeping_line(holder)
+    line = keeping_line(holder, {site.file for site in made})
     also = {other.key: other for link in every_link for other in link.also if other.key != holder.key}
     return Finding(
         holder=replace(holder, name=as_written(holder, line)),

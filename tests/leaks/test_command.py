@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,10 @@ def start(folder: Path, script: str, *words: str) -> subprocess.Popen:
     (folder / "script.py").write_text(script, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "course_utils.memory", *words]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # A shell's job in the background ignores Ctrl-C, and hands that on to all that it starts.
+    listens = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=listens, **pipes)
 
 
 def run(folder: Path, script: str, *words: str) -> tuple[int, str, str]:
