@@ -149,7 +149,7 @@ class Item:
         self.by_name = {"number": (number, self.parts)}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["plain_sum", "comprehension", "generator", "object_circle", "ctx_cycle"])
 def test_a_search_does_not_drown_in_what_the_process_holds(name):
     crowd = [Item(number) for number in range(300_000)]
