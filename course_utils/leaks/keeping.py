@@ -32,24 +32,24 @@ def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
         return Site(holder.file, holder.first_line, holder.where)
     if holder.name.startswith(CACHE_OF):
         return _decorator(holder)
-    best: tuple[int, Site] | None = None
+    best: tuple[int, int, Site] | None = None
     files = [holder.file, *(file for file in _users_files() if file != holder.file)]
     for some in ([file for file in files if file == holder.file or file in near], files):
         for file in some if best is None else ():
-            for worth, site in _candidates(file, holder):
-                if best is None or worth > best[0]:
-                    best = worth, site
+            for found in _candidates(file, holder):
+                if best is None or found[0] > best[0]:
+                    best = found
     if best is None and holder.before_tail[0]:
         # Under a key that the source does not spell out, or inside of an object that adds for its user: ``queue.put``.
         outside = keeping_line(replace(holder, tail=holder.before_tail, before_tail=("", "")))
         if outside is not None:
             return outside
-    if best is None or best[0] % 8 <= 2:
+    if best is None or best[1] <= 2:
         for alias in _aliases(holder):
             for file in files:
-                for _, site in _candidates(file, alias):
+                for *_, site in _candidates(file, alias):
                     return site
-    return best[1] if best is not None else None
+    return best[2] if best is not None else None
 
 
 def _decorator(holder: Holder) -> Site | None:
@@ -115,7 +115,8 @@ def parsed(file: str) -> ast.Module | None:
     return _tree(file, source) if source else None
 
 
-def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
+def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, int, Site]]:
+    """Lines that may be the one: how likely each is where it stands, how likely by itself (``_worth``), the line."""
     tree = parsed(file)
     if tree is None:
         return
@@ -127,9 +128,9 @@ def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, Site]]:
             file != holder.file or not (holder.first_line <= statement.lineno and _within(function, holder.where))
         ):
             continue
-        if holder.scope == "attribute" and holder.where and function.split(".")[0] == holder.where:
-            worth += 4
-        yield worth + (8 if file == holder.file else 0), Site(file, statement.lineno, function)
+        in_class = holder.scope == "attribute" and holder.where and function.split(".")[0] == holder.where
+        place = (4 if in_class else 0) + (8 if file == holder.file else 0)
+        yield worth + place, worth, Site(file, statement.lineno, function)
 
 
 def _within(function: str, where: str) -> bool:

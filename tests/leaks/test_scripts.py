@@ -31,9 +31,7 @@ def name(path: Path) -> str:
 
 def some_by_day(paths):
     """Every fourth script at each push, all of them at night: the others find the same things by the same ways."""
-    # The last one's line is taken for one of tests/lessons/forward_hooks.py where that has been imported before.
-    late = [path for at, path in enumerate(paths) if at % 4 or path.stem == "features_by_layer"]
-    return [pytest.param(path, marks=pytest.mark.nightly if path in late else ()) for path in paths]
+    return [pytest.param(path, marks=pytest.mark.nightly if at % 4 else ()) for at, path in enumerate(paths)]
 
 
 def test_there_are_enough_scripts():
