@@ -17,11 +17,14 @@ import queue
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
 import pytest
+import zmq
+from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 POLL_SECONDS = 0.5
@@ -108,7 +111,11 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     root = Path(item.config.stash[_scratch].name)
     scratch = root / str(len(list(root.iterdir())))
     scratch.mkdir()
-    with mock.patch.dict(os.environ, kernel_environment(scratch)):
+    # Files of its own, not ports: between being chosen and being used, a port may be taken by another kernel, and one
+    # without its port for outputs neither ends nor answers.
+    channels = {"transport": "ipc", "ip": str(scratch / "kernel")} if zmq.has("ipc") else {}
+    manager = mock.patch("nbval.kernel.KernelManager", partial(KernelManager, **channels))
+    with manager, mock.patch.dict(os.environ, kernel_environment(scratch)):
         result = yield
     _notice_death(item.parent)
     return result

@@ -265,7 +265,7 @@ def test_a_fault_mended_in_the_sick_script_earns_its_own_point(number, fault):
     assert float(score) >= 0.7
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("use_a", [True, False])
 def test_the_healthy_script_has_room_to_spare_on_ten_seeds(use_a):
     for seed in range(10):

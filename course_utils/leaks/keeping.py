@@ -65,16 +65,15 @@ def _decorator(holder: Holder) -> Site | None:
 def _aliases(holder: Holder) -> Iterator[Holder]:
     """The holder under the name that a function gives it which it is handed to: ``note(losses, loss)``."""
     files = [holder.file, *(file for file in _users_files() if file != holder.file)]
-    trees = [(file, tree) for file in files if (tree := parsed(file)) is not None]
     called: list[tuple[str, int | str]] = []
-    for _, tree in trees:
-        for node in ast.walk(tree):
+    for file in files:
+        for node in ast.walk(parsed(file, holder.tail[1]) or ast.Module([], [])):
             if isinstance(node, ast.Call):
                 name = _called(node)
                 called += [(name, at) for at, value in enumerate(node.args) if _ends_in(value, holder.tail)]
                 called += [(name, word.arg) for word in node.keywords if word.arg and _ends_in(word.value, holder.tail)]
-    for file, tree in trees:
-        for function, node in _functions(tree):
+    for file in files if called else ():
+        for function, node in _functions(parsed(file, *{name for name, _ in called}) or ast.Module([], [])):
             for name, at in called:
                 words = [argument.arg for argument in node.args.args]
                 words = words[1:] if words[:1] == ["self"] else words
@@ -109,15 +108,19 @@ def _tree(file: str, source: str) -> ast.Module | None:
         return None
 
 
-def parsed(file: str) -> ast.Module | None:
-    """The syntax of a file; None where it is not Python or not there."""
+def parsed(file: str, *words: str) -> ast.Module | None:
+    """The syntax of a file; None where it is not Python, not there, or has none of the words that are asked for.
+
+    Words are looked for in the text first: a project of hundreds of modules is not parsed for one name.
+    """
     source = "".join(linecache.getlines(file))
-    return _tree(file, source) if source else None
+    named = not words or any(word in source or not word.isidentifier() for word in words)
+    return _tree(file, source) if source and named else None
 
 
 def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, int, Site]]:
     """Lines that may be the one: how likely each is where it stands, how likely by itself (``_worth``), the line."""
-    tree = parsed(file)
+    tree = parsed(file, holder.tail[1])
     if tree is None:
         return
     for function, statement in _statements(tree, "<module>"):

@@ -130,6 +130,7 @@ def test_the_link_on_a_card_leads_to_the_heading_that_explains_it(open_notebook)
     lab.picture("followed")
 
 
+@pytest.mark.nightly
 def test_a_lesson_can_be_done_with_the_keyboard_alone(open_notebook):
     lab = open_notebook(DETACH)
     keyboard = lab.page.keyboard
@@ -154,6 +155,7 @@ def test_a_lesson_can_be_done_with_the_keyboard_alone(open_notebook):
     lab.picture("keyboard")
 
 
+@pytest.mark.nightly
 def test_every_card_can_be_read_on_every_theme(open_notebook):
     lab = open_notebook(GALLERY, "gallery.ipynb")
     lab.run_all()
@@ -172,6 +174,7 @@ def test_every_card_can_be_read_on_every_theme(open_notebook):
         assert ratio == pytest.approx(expected, abs=0.005)
 
 
+@pytest.mark.nightly
 def test_cards_from_somebody_else_s_computer_say_and_look_the_same(open_notebook):
     solved = nbformat.read(NOTEBOOKS / "solutions" / DETACH.name, as_version=4)
     stored = [

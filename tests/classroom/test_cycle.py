@@ -19,7 +19,7 @@ DETACH = "03_detach"
 # One that did nothing, one that is right, and one that is wrong in every exercise.
 HONEST = ("detach-blank", "detach-right-0", "detach-wrong-0")
 
-pytestmark = [*NEEDS_SANDBOX]
+pytestmark = [*NEEDS_SANDBOX, pytest.mark.nightly]
 
 
 def nbgrader(course: ClassFolder, *arguments: str) -> str:

@@ -58,7 +58,15 @@ def busy(processes):
             other.wait()
 
 
-@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+def some_by_day():
+    """Every fourth style at each push, all of them at night."""
+    return [
+        pytest.param(style, id=name, marks=pytest.mark.nightly if at % 4 else ())
+        for at, (name, style) in enumerate(STYLES.items())
+    ]
+
+
+@pytest.mark.parametrize("style", some_by_day())
 def test_an_unusual_style_costs_nothing(grader, style):
     report = graded(grader, style)
     full = {name: exercises(style.assignment)[name] for name in style.exercises}
@@ -68,6 +76,7 @@ def test_an_unusual_style_costs_nothing(grader, style):
     assert (report.reviews, style.untold(report.notes)) == ((), [])
 
 
+@pytest.mark.nightly
 def test_a_busy_machine_changes_nothing(grader):
     styles = [STYLES[name] for name in SENSITIVE]
     alone = [graded(grader, style) for style in styles]

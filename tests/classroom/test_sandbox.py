@@ -275,6 +275,7 @@ def test_a_refused_namespace_is_said_with_what_to_allow(monkeypatch):
     assert "apparmor_restrict_unprivileged_userns" in sandbox.missing()
 
 
+@pytest.mark.nightly
 def test_without_namespaces_of_its_own_every_submission_gets_a_fresh_python(monkeypatch):
     command = sandbox._command
 
@@ -321,6 +322,7 @@ def as_ordinary_user():
     return ["bwrap", "--dev-bind", "/", "/", *world, "--cap-add", "ALL", "--chdir", str(ROOT), "--", *become, "--"]
 
 
+@pytest.mark.nightly
 def test_an_ordinary_user_needs_no_fresh_python_for_every_submission():
     # The warning that tells of a fresh Python is an error here.
     python = [sys.executable, "-W", "error::UserWarning", "-c", ORDINARY]

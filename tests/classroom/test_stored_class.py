@@ -3,6 +3,8 @@
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.books.kept import kept
 from course_utils.classroom.course.folder import ClassFolder
@@ -27,6 +29,7 @@ def test_what_was_graded_stands_and_the_rest_is_graded(tmp_path, capsys):
     assert "dee" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_one_whose_release_is_another_is_graded_again(tmp_path):
     with zipfile.ZipFile(STORED) as stored:
         stored.extractall(tmp_path)

@@ -568,14 +568,14 @@ def grad_off(model, losses, accuracies):
     return ClinicResult(model, losses, accuracies)
 
 
-def train_for_three_epochs_at_most(dataset, epochs, seed):
+def train_for_a_few_steps_at_most(dataset, epochs, seed):
     steps = 0
 
     def train(model, optimizer, images, labels, data, log):
         nonlocal steps
         optimizer.zero_grad()
         log.append(accumulate(model, images, labels, data.micro_rows, ()))
-        if steps < 40:
+        if steps < 12:  # an accuracy of about 0.6, and never near the bar
             optimizer.step()
         steps += 1
 
@@ -738,7 +738,7 @@ WRONG = [
     wrong("never cleared", variant(train=without_zero_grad)),
     wrong("over budget", script("graphs")),
     wrong("over budget", variant(train=training(whole_batch)), "the whole batch at once"),
-    wrong("below the bar", train_for_three_epochs_at_most),
+    wrong("below the bar", train_for_a_few_steps_at_most),
     wrong("another network", variant(make=of(Relu))),
     wrong("another network", variant(make=of(OpenFirst)), "the open half always first"),
     wrong("another seed", without_a_seed),

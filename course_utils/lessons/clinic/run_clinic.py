@@ -265,11 +265,14 @@ def _(trial: Trial) -> None:
         run(trial, small, 2, seed, within=tracker)
     peak, budget = format_bytes(tracker.peak), data.budget_bytes
     expect(tracker.peak <= budget, "over budget", expected=f"at most {format_bytes(budget)}", got=peak)
-    model = run(trial, data, data.epochs, seed).model.eval()
-    with torch.no_grad():
-        accuracy = (model(test_images).argmax(dim=1) == test_labels).float().mean().item()
+    for again in range(2):  # a last layer that never learns misses it with one draw of its weights in several hundred
+        model = run(trial, data, data.epochs, seed + again).model.eval()
+        with torch.no_grad():
+            accuracy = (model(test_images).argmax(dim=1) == test_labels).float().mean().item()
+        if accuracy >= data.bar:
+            return
     expected = f"{data.bar:.2f} of the test images after {data.epochs} epochs"
-    expect(accuracy >= data.bar, "below the bar", expected=expected, got=f"{accuracy:.2f}")
+    raise Missed("below the bar", expected=expected, got=f"{accuracy:.2f}")
 
 
 @run_clinic.claim("leaves torch's settings and the dataset as they were", weight=0)
