@@ -49,6 +49,14 @@ def answers(topic, level):
     return [drill_run.answers(topic, made.program) for made in programs(topic, level)[:400]]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forgotten():
+    """27,000 programs are a million objects, which the collector would go through for every later test."""
+    yield
+    programs.cache_clear()
+    answers.cache_clear()
+
+
 def right_answers(made):
     return drill_run.answers(made.topic, made.program)
 
