@@ -46,9 +46,8 @@ def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
             return outside
     if best is None or best[1] <= 2:
         for alias in _aliases(holder):
-            for file in files:
-                for *_, site in _candidates(file, alias):
-                    return site
+            for *_, site in _candidates(alias.file, alias):
+                return site
     return best[2] if best is not None else None
 
 
@@ -120,16 +119,15 @@ def parsed(file: str, *words: str) -> ast.Module | None:
 
 def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, int, Site]]:
     """Lines that may be the one: how likely each is where it stands, how likely by itself (``_worth``), the line."""
-    tree = parsed(file, holder.tail[1])
+    of_a_function = holder.scope in ("local", "variable", "default")
+    tree = parsed(file, holder.tail[1]) if file == holder.file or not of_a_function else None
     if tree is None:
         return
     for function, statement in _statements(tree, "<module>"):
         worth = _worth(statement, holder)
         if not worth:
             continue
-        if holder.scope in ("local", "variable", "default") and (
-            file != holder.file or not (holder.first_line <= statement.lineno and _within(function, holder.where))
-        ):
+        if of_a_function and not (holder.first_line <= statement.lineno and _within(function, holder.where)):
             continue
         in_class = holder.scope == "attribute" and holder.where and function.split(".")[0] == holder.where
         place = (4 if in_class else 0) + (8 if file == holder.file else 0)
