@@ -28,6 +28,7 @@ def digest(threads: int) -> str:
     return seen.hexdigest()
 
 
+@pytest.mark.nightly
 def test_events_are_equal_in_three_processes_and_with_one_and_two_threads():
     code = "import sys; from tests.test_memory_determinism import digest; print(digest(int(sys.argv[1])))"
     runs = [

@@ -104,6 +104,7 @@ def test_a_learner_gets_the_lessons_without_solutions_and_nothing_is_ever_overwr
     assert mine.read_text(encoding="utf-8") == "my work" and not (mine.parent / "my_notebooks").exists()
 
 
+@pytest.mark.nightly
 def test_a_folder_can_be_named(site: Path, tmp_path: Path) -> None:
     run(site, tmp_path, COMMAND, "update", "--folder", "this autumn")
     mine = tmp_path / "this autumn/my_notebooks/03_detach.ipynb"

@@ -110,6 +110,7 @@ def test_building_leaves_the_solution_as_it_was(course, solution):
     assert solution == kept
 
 
+@pytest.mark.nightly
 def test_nbgrader_generate_assignment_gives_the_same_bytes(course, tmp_path):
     (built,) = build(course)
     teachers = tmp_path / "teacher"

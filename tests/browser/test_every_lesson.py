@@ -1,21 +1,16 @@
-"""Every lesson as it is today: run in JupyterLab, and read on two themes. A push looks at one, the night at all.
+"""Every lesson as it is today: run in JupyterLab, and read on two themes, every night.
 
-A file of its own, so that it does not wait for that one: a file is one worker's job.
+What JupyterLab does with a lesson is looked at by each push, too: with the frozen lesson of ``test_learner``.
 """
 
 import pytest
 
 from tests.browser.jupyterlab import NOTEBOOKS, assert_readable
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-LESSONS = [
-    pytest.param(path, id=path.stem, marks=[] if path.stem == "00_start_here" else [pytest.mark.nightly])
-    for path in sorted(NOTEBOOKS.glob("*.ipynb"))
-]
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
 
-@pytest.mark.parametrize("path", LESSONS)
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_every_lesson_runs_to_its_end_and_can_be_read_on_the_dark_theme(open_notebook, path):
     lab = open_notebook(path)
     lab.run_all()

@@ -184,6 +184,7 @@ def test_pages_go_into_a_folder_or_into_a_zip_for_each_student(graded, tmp_path,
         assert file.namelist() == [f"{DETACH}.html"] and b"my_own_idea" in file.read(f"{DETACH}.html")
 
 
+@pytest.mark.nightly
 def test_many_pages_are_written_by_several_processes_and_are_the_same(graded, monkeypatch):
     alone = {file.student: page(graded, file.student) for file in feedback(graded, DETACH)}
     monkeypatch.setattr("course_utils.classroom.books.feedback.WORTH_A_PROCESS", 1)

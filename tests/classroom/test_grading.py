@@ -270,6 +270,7 @@ def test_rows_are_those_that_nbgrader_makes(course, here):
         assert rows[0] == rows[1]
 
 
+@pytest.mark.nightly
 def test_a_gradebook_that_is_busy_is_waited_for_and_then_told(course, here, monkeypatch):
     hand_in(course, "ada", DETACH)
     monkeypatch.setattr("course_utils.classroom.books.ledger.PATIENCE_SECONDS", 0.0)

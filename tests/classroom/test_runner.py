@@ -175,6 +175,7 @@ def test_a_thread_that_holds_a_lock_costs_nothing(grader):
     assert grade(grader, Notebook().solve().add(held, after="setup")).earned == 10
 
 
+@pytest.mark.nightly
 def test_an_answer_that_waits_for_a_thread_of_an_earlier_cell_is_for_a_person_to_judge(grader):
     pool = "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\n"
     pool += "pool.submit(max, 1, 2).result()"

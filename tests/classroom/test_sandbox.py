@@ -245,6 +245,7 @@ print(hasattr(builtins, "left"), hasattr(torch, "left"), "LEFT" in os.environ, o
     assert shown == before  # /tmp shows the way to packages that lie below it, and nothing else
 
 
+@pytest.mark.nightly
 def test_ending_the_grader_ends_everything(tmp_path):
     code = """
 import sys, time

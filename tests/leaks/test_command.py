@@ -103,6 +103,7 @@ if __name__ == "__main__":
     assert "Training: steady." in err
 
 
+@pytest.mark.nightly
 def test_torchrun_with_one_process_says_the_same(tmp_path):
     script = """
 import torch, torch.distributed

@@ -108,7 +108,16 @@ def test_a_watch_is_entered_once():
         pass
 
 
-@pytest.mark.parametrize("name", ["plain_sum", "ctx_cycle", "forward_hook", "hidden_state", "callbacks"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plain_sum",
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ("ctx_cycle", "forward_hook", "hidden_state", "callbacks")
+        ),
+    ],
+)
 def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
     (found,) = watched(SCRIPTS / f"{name}.py").findings
     course = behind(found)
