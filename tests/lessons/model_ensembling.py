@@ -710,14 +710,19 @@ def one_loss(models, loss_fn=F.cross_entropy):
     return loss
 
 
-def train_functional(models, x, y, lr, steps):
+def stepped(models, x, y, lr, steps, loss, **options):
+    """Plain gradient descent on all models at once, with the loss of one."""
     params, buffers = stack_module_state(models)
     params = {name: value.detach() for name, value in params.items()}
-    step = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None))
+    step = vmap(grad(loss), in_dims=(0, 0, None, None), **options)
     for _ in range(steps):
         gradients = step(params, buffers, x, y)
         params = {name: value - lr * gradients[name] for name, value in params.items()}
     return params
+
+
+def train_functional(models, x, y, lr, steps):
+    return stepped(models, x, y, lr, steps, one_loss(models))
 
 
 def train_by_optimizer(models, x, y, lr, steps, reduce=torch.sum, **options):
@@ -795,14 +800,8 @@ def train_flat_mean(models, x, y, lr, steps):
 
 
 def train_sum_over_rows(models, x, y, lr, steps):
-    params, buffers = stack_module_state(models)
-    params = {name: value.detach() for name, value in params.items()}
     loss = one_loss(models, lambda outputs, targets: F.cross_entropy(outputs, targets, reduction="sum"))
-    step = vmap(grad(loss), in_dims=(0, 0, None, None))
-    for _ in range(steps):
-        gradients = step(params, buffers, x, y)
-        params = {name: value - lr * gradients[name] for name, value in params.items()}
-    return params
+    return stepped(models, x, y, lr, steps, loss)
 
 
 def train_joint(models, x, y, lr, steps):
@@ -1077,23 +1076,11 @@ def train_row_by_row(models, x, y, lr, steps):
         rows = vmap(lambda row: functional_call(base, (params, buffers), (row,)))(x)
         return F.cross_entropy(rows, y)
 
-    params, buffers = stack_module_state(models)
-    params = {name: value.detach() for name, value in params.items()}
-    step = vmap(grad(loss), in_dims=(0, 0, None, None))
-    for _ in range(steps):
-        gradients = step(params, buffers, x, y)
-        params = {name: value - lr * gradients[name] for name, value in params.items()}
-    return params
+    return stepped(models, x, y, lr, steps, loss)
 
 
 def train_one_at_a_time(models, x, y, lr, steps):
-    params, buffers = stack_module_state(models)
-    params = {name: value.detach() for name, value in params.items()}
-    step = vmap(grad(one_loss(models)), in_dims=(0, 0, None, None), chunk_size=1)
-    for _ in range(steps):
-        gradients = step(params, buffers, x, y)
-        params = {name: value - lr * gradients[name] for name, value in params.items()}
-    return params
+    return stepped(models, x, y, lr, steps, one_loss(models), chunk_size=1)
 
 
 def train_and_look(models, x, y, lr, steps):
