@@ -382,6 +382,11 @@ class ClosedUnderNoGrad(TwoBranches):
         return parts
 
 
+class ClosedByItsShape(TwoBranches):
+    def halves(self, x):
+        return [F.silu(branch(x)) if is_open else torch.zeros_like(branch(x)) for branch, is_open in self.gates]
+
+
 class Relu(TwoBranches):
     def halves(self, x):
         return [branch(x).relu() if is_open else x.new_zeros(len(x), 64) for branch, is_open in self.gates]
@@ -679,6 +684,8 @@ WRONG = [
     wrong("cycle", variant(make=of(network(["circle"])), train=training(sweeps)), "swept up at each step"),
     wrong("attribute", script("attribute")),
     wrong("attribute", script(*FAULTS), "the script as it came"),
+    wrong("eval freezes", variant(freeze=lambda model: model.encoder.eval())),
+    wrong("still flagged", variant(freeze=lambda model: None)),
     wrong("statistics", variant(freeze=lambda model: model.encoder.requires_grad_(False))),
     wrong("non-leaf", script("transposed")),
     wrong(
@@ -725,6 +732,7 @@ WRONG = [
     wrong("wrong derivative", variant(make=of(SigmoidBackward))),
     wrong("gate multiplies", script("gate")),
     wrong("no_grad branch", variant(make=of(ClosedUnderNoGrad))),
+    wrong("shape of a pass", variant(make=of(ClosedByItsShape))),
     wrong("hook left", script("hook")),
     wrong("hook left", variant(freeze=hook_on_a_weight), "a hook on a weight"),
     wrong("hooks cleared", variant(after=clears_hooks)),

@@ -62,8 +62,12 @@ class _Limit(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         alive = self._tracker.current
         if alive > self._limit_bytes:
+            counts = alive, self._limit_bytes
+            shown, limit = map(format_bytes, counts)
+            if shown == limit:
+                shown, limit = (f"{count:,} B" for count in counts)
+            operation = func.name().partition(".")[0]
             raise torch.OutOfMemoryError(
-                f"Out of memory: after {func.name().partition('.')[0]} {format_bytes(alive)} are alive, and "
-                f"{format_bytes(self._limit_bytes)} is the limit."
+                f"Out of memory: after {operation} {shown} are alive, and {limit} is the limit."
             )
         return result
