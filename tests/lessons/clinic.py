@@ -392,6 +392,11 @@ class Relu(TwoBranches):
         return [branch(x).relu() if is_open else x.new_zeros(len(x), 64) for branch, is_open in self.gates]
 
 
+class OpenAlone(TwoBranches):
+    def halves(self, x):
+        return [F.silu(branch(x)) for branch, is_open in self.gates if is_open]
+
+
 class OpenFirst(TwoBranches):
     def halves(self, x):
         half = next(F.silu(branch(x)) for branch, is_open in self.gates if is_open)
@@ -749,6 +754,7 @@ WRONG = [
     wrong("below the bar", train_for_a_few_steps_at_most),
     wrong("another network", variant(make=of(Relu))),
     wrong("another network", variant(make=of(OpenFirst)), "the open half always first"),
+    wrong("another network", variant(make=of(OpenAlone)), "the closed half left out"),
     wrong("another seed", without_a_seed),
     wrong("nothing done", nothing_trained),
     wrong("no return value", lambda dataset, epochs, seed: print(dataset)),

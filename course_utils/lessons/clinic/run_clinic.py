@@ -142,9 +142,14 @@ def _(trial: Trial) -> None:
 @run_clinic.claim("3 · keeps a loss log that holds no graph (lesson 03)")
 def _(trial: Trial) -> None:
     # One micro-batch a batch: a log with the wrong scale, or of one of many micro-batches, is judged with the gradient.
-    patient, seed, epochs = Patient(trial, rows=8), trial.integer(1, 10**6), trial.integer(1, 2)
+    for _ in range(3):  # the loss of other rows comes as near as 0.2 % with one draw in thirty
+        _expect_log(trial, Patient(trial, rows=8), trial.integer(1, 2))
+
+
+def _expect_log(trial: Trial, patient: Patient, epochs: int) -> None:
+    seed, count = trial.integer(1, 10**6), epochs * patient.steps
     start, result = run(trial, patient, 0, seed), run(trial, patient, epochs, seed)
-    log, count = _list(result.losses), epochs * patient.steps
+    log = _list(result.losses)
     key = "" if log else "log is empty"
     expect(len(log) == count, key, expected=f"{count} losses, one a training batch", got=f"{len(log)}")
     for entry in log:
@@ -154,11 +159,12 @@ def _(trial: Trial) -> None:
     images, labels = next(iter(patient.train))
     loss = F.cross_entropy(logits(patient, weights_of(start, patient), images), labels)
     expected, got = loss.item(), float(log[0])
-    close = any(abs(got - scale * expected) < 2e-3 * abs(expected) * scale for scale in (1, 8))
-    if not close:
-        again = float(_list(run(trial, patient, epochs, seed).losses)[0])
-        expect(math.isclose(again, got, rel_tol=1e-5), "another seed", expected="the same weights for the same seed", got="others")
-    expect(close, "logged else", expected=f"first loss {expected:.4f}", got=f"{got:.4f}")
+    if any(abs(got - scale * expected) < 2e-3 * abs(expected) * scale for scale in (1, 8)):
+        return
+    again = float(_list(run(trial, patient, epochs, seed).losses)[0])
+    if not math.isclose(again, got, rel_tol=1e-5):
+        raise Missed("another seed", expected="the same weights for the same seed", got="others")
+    raise Missed("logged else", expected=f"first loss {expected:.4f}", got=f"{got:.4f}")
 
 
 @run_clinic.claim("4 · holds no more bytes from training step to training step (lesson 08)")
