@@ -239,10 +239,10 @@ class Turn(nn.Module):
         return x.roll(1, dims=-1) if self.training else x
 
 
-def unlucky(items: Iterable[Any], what: str = "batch") -> Iterator[Any]:
+def unlucky(items: Iterable[Any]) -> Iterator[Any]:
     """The items, and then ``Unlucky``."""
     yield from items
-    raise Unlucky(f"this {what} cannot be read")
+    raise Unlucky("this batch cannot be read")
 
 
 def squared_error(prediction: Tensor, target: Tensor) -> Tensor:
