@@ -24,6 +24,19 @@ from course_utils.checks.claims import (
 )
 
 
+def moody_model(trial: Trial, training: bool, other: int, *last: nn.Module) -> nn.Sequential:
+    """A linear layer for three columns, batch norm with statistics that are drawn, and the ``last`` parts, for eight.
+
+    Its submodule number ``other`` is in another mode than the rest.
+    """
+    norm = nn.BatchNorm1d(8)
+    model = trial.fill(nn.Sequential(nn.Linear(3, 8), norm, *last).double()).train(training)
+    norm.running_mean.copy_(trial.randn(8))
+    norm.running_var.copy_(trial.randn(8).abs() + 0.5)
+    model[other].training = not training
+    return model
+
+
 def expect_grad_mode_kept(trial: Trial) -> None:
     """No call of the answer has changed the grad mode; it was left off ("grad mode"), or switched on ("always on")."""
     changes = _grad_mode_changes(trial)

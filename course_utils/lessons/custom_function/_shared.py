@@ -14,7 +14,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, first_difference, reading, same
+from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, numbers_apart, reading, same
 
 INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
 INCOMING = "the incoming gradient"
@@ -126,9 +126,7 @@ def expect_agree(got: Tensor | None, right: Tensor, what: str, wrong: Wrong = ()
     shape, right_shape = tuple(got.shape), tuple(right.shape)
     expect(shape == right_shape, expected=f"{what}, shape {right_shape}", got=f"shape {shape}")
     if not agree(got, right, **tolerance):
-        place, *numbers = first_difference(got, right)
-        digits = 15 if f"{numbers[0]:.6g}" == f"{numbers[1]:.6g}" else 6
-        expected, shown = (f"{number:.{digits}g}{place}" for number in numbers)
+        expected, shown = numbers_apart(got, right)
         raise Missed(reading(got, wrong, agree), expected=f"{what}: {expected}", got=shown)
 
 
