@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
 from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, numbers_apart, reading, same
+from course_utils.graph.recorded import nodes_behind
 
 INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
 INCOMING = "the incoming gradient"
@@ -81,13 +82,7 @@ def backward(
 
 def node_of(result: Tensor) -> Any:
     """The node of a custom Function nearest to the result, None where there is none."""
-    waiting = [result.grad_fn]
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, BackwardCFunction):
-            return node
-        waiting.extend(following for following, _ in node.next_functions if following) if node else None
-    return None
+    return next((node for node in nodes_behind(result) if isinstance(node, BackwardCFunction)), None)
 
 
 def kept_on_node(node: Any, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
