@@ -276,6 +276,7 @@ def test_coloured_text_brings_its_own_ground_and_colour_alone_is_never_text(name
 @every_card
 def test_grounds_lines_and_bars_can_be_told_from_both_pages(name):
     colours = set(re.findall(COLOUR, SHOWN[name][0])) - {"#ffffff"}
+    assert colours
     for colour in colours:
         for page in PAGES:
             assert contrast(colour, page) >= 3, f"{colour} on {page}"
@@ -283,7 +284,9 @@ def test_grounds_lines_and_bars_can_be_told_from_both_pages(name):
 
 @pytest.mark.parametrize("name", ["scorecard", "progress"])
 def test_bars_can_be_told_from_the_striped_rows_of_a_table(name):
-    for colour in set(re.findall(COLOUR, SHOWN[name][0])):
+    colours = set(re.findall(COLOUR, SHOWN[name][0]))
+    assert colours
+    for colour in colours:
         for page in ("#f5f5f5", "#212121"):  # --jp-rendermime-table-row-background, light and dark
             assert contrast(colour, page) >= 3, f"{colour} on {page}"
 

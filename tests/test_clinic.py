@@ -68,8 +68,9 @@ def test_the_encoder_gives_uncorrelated_features_of_variance_one():
     data = ClinicDataset.digits(4)
     images = torch.cat([x for x, _ in data.train])
     features = data.encoder().eval()(images).detach().double()
-    assert torch.allclose(features.mean(0), torch.zeros(32, dtype=torch.float64), atol=1e-4)
-    assert torch.allclose(features.T @ features / len(features), torch.eye(32, dtype=torch.float64), atol=1e-2)
+    assert torch.allclose(features.mean(0), torch.zeros(32, dtype=torch.float64), atol=1e-6)  # it works in float32
+    # Batch norm adds 1e-5 to each variance, the smallest of which is below 0.02.
+    assert torch.allclose(features.T @ features / len(features), torch.eye(32, dtype=torch.float64), atol=1e-3)
 
 
 def test_every_encoder_is_a_fresh_copy_as_a_new_module_is():
@@ -93,7 +94,7 @@ def test_the_network_joins_the_halves_in_order(use_a):
     a, b = model.branch_a(model.encoder(x)), model.branch_b(model.encoder(x))
     zeros = torch.zeros_like(a)
     wanted = torch.cat([a, zeros] if use_a else [zeros, b], dim=1) @ model.weight.T
-    assert torch.allclose(model(x), wanted, atol=1e-6)
+    assert torch.allclose(model(x), wanted, atol=1e-6)  # float32, added in another order
 
 
 def test_a_script_has_to_write_the_halves():
@@ -282,6 +283,7 @@ def test_the_healthy_script_s_function_is_the_sick_script_s():
     data = ClinicDataset.digits(0)
     healthy, sick = script()(data, 0, 5).model.eval(), script("circle", "gate")(data, 0, 5).model.eval()
     x, y = next(iter(data.test))
+    # In float32, and added in another order.
     assert torch.allclose(healthy(x), sick(x), atol=1e-6)
     for model in (healthy, sick):
         F.cross_entropy(model(x), y).backward()

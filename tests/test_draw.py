@@ -258,7 +258,9 @@ def own_texts(drawing):
 def measured(make):
     """The size of a figure, and each text in it with its box: drawn once for the tests that ask."""
     drawing = make()
-    return drawing.figure.bbox.frozen(), [(text.get_text(), box) for text, box in own_texts(drawing)]
+    texts = [(text.get_text(), box) for text, box in own_texts(drawing)]
+    assert texts
+    return drawing.figure.bbox.frozen(), texts
 
 
 @pytest.mark.parametrize("make", ALL)
@@ -288,13 +290,15 @@ def test_texts_stay_inside_their_boxes(make):
     # y grows downwards in the data.
     corners = [to_pixels.transform_bbox(patch.get_bbox()).corners() for patch in patches]
     extents = [Bbox([points.min(axis=0), points.max(axis=0)]) for points in corners]
+    inside = 0
     for text, box in boxes:
         middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
         around = [extent for extent in extents if extent.contains(*middle)]
         if around:
-            extent = around[-1]
+            extent, inside = around[-1], inside + 1
             assert box.x0 >= extent.x0 + 1 and box.x1 <= extent.x1 - 1, text.get_text()
             assert box.y0 >= extent.y0 - 0.5 and box.y1 <= extent.y1 + 0.5, text.get_text()
+    assert inside
 
 
 def picture_of(make):

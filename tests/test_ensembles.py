@@ -52,7 +52,7 @@ def test_models_with_statistics_of_their_own_are_told_apart():
     for number, model in enumerate(normed):
         model[1].running_mean += number
     loop, one_call = (run() for run in ways_to_predict(normed, torch.randn(4, 3)).values())
-    assert torch.allclose(loop, one_call, atol=1e-6)
+    assert torch.allclose(loop, one_call, atol=1e-6)  # float32, added in another order; so it is below
 
 
 def test_chunks_give_the_same_and_what_is_stacked_is_a_copy(models):

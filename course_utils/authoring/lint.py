@@ -14,6 +14,7 @@ from pathlib import Path
 from course_utils.authoring import rules_code, rules_outputs, rules_prose, rules_structure
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.problems import Page, Problem
+from course_utils.base.text import count_of
 from course_utils.checks.misconceptions import LESSONS as LESSONS_FOLDER
 from course_utils.checks.thoughts import thoughts
 
@@ -141,8 +142,7 @@ def exercises_of(topic: str) -> dict[str, float] | None:
 
 def report(problems: list[Problem]) -> str:
     """The problems as text, one paragraph each, and how many there are."""
-    count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}."
-    return "\n".join([*(f"{problem}\n" for problem in problems), count])
+    return "\n".join([*(f"{problem}\n" for problem in problems), f"{count_of(len(problems), 'problem')}."])
 
 
 def _solution_lines(solution: Page) -> frozenset[str]:

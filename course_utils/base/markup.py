@@ -145,10 +145,10 @@ def bar(share: float) -> Html:
     return element("span", filled, style=style + ";vertical-align:middle", aria_hidden="true")
 
 
-def text_bar(share: float, width: int = 10) -> str:
-    """A bar of ``width`` characters, filled to ``share`` (0 to 1)."""
-    filled = _filled(share, width)
-    return "█" * filled + "░" * (width - filled)
+def text_bar(share: float) -> str:
+    """A bar of 10 characters, filled to ``share`` (0 to 1)."""
+    filled = _filled(share, 10)
+    return "█" * filled + "░" * (10 - filled)
 
 
 def _filled(share: float, width: int) -> int:

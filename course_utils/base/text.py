@@ -1,5 +1,6 @@
 """Short, plain text for things a learner looks at: bytes (``format_bytes``), tensors and other values (``describe``,
-``class_name``), exceptions and warnings (``message_of``), rows in columns (``aligned``).
+``class_name``), exceptions and warnings (``message_of``), counts (``count_of``), rows in columns (``aligned``,
+``columns``, ``markdown_table``).
 """
 
 import threading
@@ -170,6 +171,18 @@ def columns(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
         "  ".join(f"{text:{form}}" for text, form, width in zip(row, forms, widths, strict=True) if width).rstrip()
         for row in rows
     )
+
+
+def markdown_table(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """The same as a table in Markdown; the first row is its heading."""
+    header, *rest = rows
+    rule = ["---" if place in left else "---:" for place in range(len(header))]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rest))
+
+
+def count_of(number: int, noun: str) -> str:
+    """How many there are of something: ``1 node``, ``2 nodes``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def points(earned: float, possible: float) -> str:

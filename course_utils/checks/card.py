@@ -4,6 +4,7 @@ same data gives the same text, to the byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from course_utils.base.markup import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 # What stands before a claim: the word says it, the sign and its ground say it again.
 _HOLDS, _FAILS, _OPEN = ("✓", "holds", GREEN), ("✗", "does not hold", ORANGE), ("-", "not judged yet", GREY)
 _STORIES = 2  # claims that fail and are told in full; more would bury the first
-_HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
+HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 
 
 def score_html(score: Score) -> str:
@@ -42,21 +43,42 @@ def score_html(score: Score) -> str:
     (claims, others), next_step = _story(score), _next_step(score)
     # An exercise has an <h3> of its own in a lesson, so its result comes one level below.
     name = element("code", clean(score.exercise, 80))
-    blocks = [element("h4", name, f": {_verdict(score)}", style=_HEADING)]
+    blocks = [element("h4", name, f": {_verdict(score)}", style=HEADING)]
     if claims:
         items = [_claim_html(claim, next_step if claim is claims[0] else "") for claim in claims]
         if others:
             failed = sum(_kind(claim) is _FAILS for claim in claims)
             style = SMALL + ";margin:0 0 0.7em 1.6em;padding:0;list-style:none"
             items.insert(failed, element("li", prose(others), style=style))
-        style = "list-style:none;margin:0.4em 0 0.6em 0;padding:0"
-        blocks.append(element("ul", Html("\n" + "\n".join(items) + "\n"), style=style, role="list"))
+        blocks.append(list_html(items))
     if next_step and not _leads_with_failure(claims):
         blocks.append(paragraph(next_step, "Next"))
     if score.output:
         blocks += [paragraph("Your answer printed:", style=SMALL), typed(clean(score.output, 2000, lines=15))]
     blocks += [paragraph(clean(note, 400), "Note", SMALL) for note in score.notes]
     return beside_line("section", {"passed": GREEN, "not attempted": GREY}.get(score.status, ORANGE), blocks)
+
+
+def list_html(items: Iterable[str]) -> Html:
+    """The list of a card's claims, made by ``line_html`` and ``told_html``."""
+    style = "list-style:none;margin:0.4em 0 0.6em 0;padding:0"
+    return element("ul", Html("\n" + "\n".join(items) + "\n"), style=style, role="list")
+
+
+def line_html(kind: tuple[str, str, str], text: str) -> Html:
+    """A claim in one line, behind its sign and word; ``kind`` has the sign, the word and their ground."""
+    sign, word, ground = kind
+    style = "margin:0.1em 0;padding:0;list-style:none"
+    return element("li", mark(sign, ground), f"{word}: ", prose(text), style=style)
+
+
+def told_html(kind: tuple[str, str, str], text: str, blocks: Sequence[str]) -> Html:
+    """A claim with all that is said of it below."""
+    sign, word, ground = kind
+    inner = [element("p", mark(sign, ground), element("strong", word), ": ", prose(text), style="margin:0")]
+    if blocks:
+        inner.append(element("div", *blocks, style="margin:0 0 0 1.6em"))
+    return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
 
 
 def score_text(score: Score) -> str:
@@ -137,10 +159,8 @@ def _next_step(score: Score) -> str:
 
 
 def _claim_html(claim: Claim, next_step: str) -> Html:
-    sign, word, ground = _kind(claim)
     if _kind(claim) is not _FAILS:
-        style = "margin:0.1em 0;padding:0;list-style:none"
-        return element("li", mark(sign, ground), f"{word}: ", prose(claim.text), style=style)
+        return line_html(_kind(claim), claim.text)
     blocks = []
     if claim.misconception:
         blocks.append(paragraph(f"“{claim.misconception}”", "Likely misconception"))
@@ -155,11 +175,7 @@ def _claim_html(claim: Claim, next_step: str) -> Html:
         if claim.program:
             summary = element("summary", "Shown by a program")
             blocks.append(element("details", summary, typed(claim.program), "It prints:", typed(claim.prints)))
-    line = (mark(sign, ground), element("strong", word), ": ", prose(claim.text))
-    inner = [element("p", *line, style="margin:0")]
-    if blocks:
-        inner.append(element("div", *blocks, style="margin:0 0 0 1.6em"))
-    return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
+    return told_html(_FAILS, claim.text, blocks)
 
 
 def _claim_text(claim: Claim, next_step: str) -> str:

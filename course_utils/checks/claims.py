@@ -92,9 +92,8 @@ def expect_same(
     if what or got.shape != expected.shape:
         right = what or f"shape {tuple(expected.shape)}"
         raise Missed(key, expected=right, got="other values" if what else f"shape {tuple(got.shape)}")
-    place, right_number, number = first_difference(got, expected)
-    digits = 6 if f"{right_number:.6g}" != f"{number:.6g}" else 15
-    raise Missed(key, expected=f"{right_number:.{digits}g}{place}", got=f"{number:.{digits}g}{place}")
+    right, number = numbers_apart(got, expected)
+    raise Missed(key, expected=right, got=number)
 
 
 def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
@@ -107,6 +106,17 @@ def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
     place = (wrong if wrong.any() else (mine - right).abs()).flatten().float().argmax()
     index = [int(i) for i in torch.unravel_index(place, right.shape)]
     return f" at {index}", right[tuple(index)].item(), mine[tuple(index)].item()
+
+
+def numbers_apart(got: Tensor, expected: Tensor) -> tuple[str, str]:
+    """Where two tensors of one shape first differ, for a card: the right number and the answer's, each with its place.
+
+    Both have as many digits as tell them apart.
+    """
+    place, *numbers = first_difference(got, expected)
+    digits = 6 if f"{numbers[0]:.6g}" != f"{numbers[1]:.6g}" else 15
+    right, number = (f"{number:.{digits}g}{place}" for number in numbers)
+    return right, number
 
 
 def expect_error(
@@ -239,10 +249,10 @@ class Turn(nn.Module):
         return x.roll(1, dims=-1) if self.training else x
 
 
-def unlucky(items: Iterable[Any], what: str = "batch") -> Iterator[Any]:
+def unlucky(items: Iterable[Any]) -> Iterator[Any]:
     """The items, and then ``Unlucky``."""
     yield from items
-    raise Unlucky(f"this {what} cannot be read")
+    raise Unlucky("this batch cannot be read")
 
 
 def squared_error(prediction: Tensor, target: Tensor) -> Tensor:

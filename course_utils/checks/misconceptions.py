@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from course_utils import catalogue
+from course_utils.base.text import count_of
 
 LESSONS = Path(__file__).resolve().parents[1] / "lessons"
 THE_EXERCISE = "exercise"  # as the place of an explanation: the exercise's own heading
@@ -108,7 +109,7 @@ def heading(path: Path, values: Mapping[str, Any]) -> str:
     if not {"number", "points", "minutes"} <= values.keys():
         raise ValueError(f"{path} lacks number, points or minutes, of which the exercise's heading is made.")
     lesson, points, minutes = catalogue.find(path.parent.name), values["points"], f"{values['minutes']} minutes"
-    costs = f"{points} point{'' if points == 1 else 's'}, {minutes}" if points else f"{minutes}, no points"
+    costs = f"{count_of(points, 'point')}, {minutes}" if points else f"{minutes}, no points"
     return f"Exercise {lesson.number}.{values['number']} · {path.stem} · {costs}"
 
 

@@ -7,7 +7,7 @@ import contextlib
 import copy
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -22,6 +22,20 @@ from course_utils.checks.claims import (
     flag_words,
     training_flags,
 )
+
+
+def moody_model(trial: Trial, training: bool, other: int, *last: nn.Module) -> nn.Sequential:
+    """A linear layer for three columns, batch norm with statistics that are drawn, and the ``last`` parts, for eight.
+
+    Its submodule number ``other`` is in another mode than the rest.
+    """
+    norm = nn.BatchNorm1d(8)
+    model = nn.Sequential(nn.Linear(3, 8), norm, *last).double().train(training)
+    trial.fill(model)
+    for statistic, values in ((norm.running_mean, trial.randn(8)), (norm.running_var, trial.randn(8).abs() + 0.5)):
+        cast(torch.Tensor, statistic).copy_(values)
+    model[other].training = not training
+    return model
 
 
 def expect_grad_mode_kept(trial: Trial) -> None:

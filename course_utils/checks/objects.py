@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from course_utils.base.text import count_of
+
 # Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _equal = torch.equal
@@ -19,10 +21,6 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
         return True
     # NaN differs from itself; equal NaN patterns are still no change.
     return bool(((before == after) | ((before != before) & (after != after))).all())
-
-
-def count_of(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class _TensorPicture:
@@ -58,25 +56,25 @@ def hook_count(module: nn.Module) -> int:
     )
 
 
+def _named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    return dict(module.named_parameters()) | dict(module.named_buffers())
+
+
 class _ModulePicture:
     def __init__(self, name: str, module: nn.Module, watch_training: bool) -> None:
         self.name, self.module, self.watch_training = name, module, watch_training
         self.training = {key: submodule.training for key, submodule in module.named_modules()}
-        self.names = [key for key, _ in module.named_parameters()] + [key for key, _ in module.named_buffers()]
         self.hooks = hook_count(module)
-        self.tensors = [
-            _TensorPicture(f"{name}.{key}", tensor)
-            for key, tensor in [*module.named_parameters(), *module.named_buffers()]
-        ]
+        tensors = _named_tensors(module)
+        self.names = list(tensors)
+        self.tensors = [_TensorPicture(f"{name}.{key}", tensor) for key, tensor in tensors.items()]
 
     def differences(self) -> Iterator[str]:
         now = {key: submodule.training for key, submodule in self.module.named_modules()}
         changed = [key for key, training in self.training.items() if now.get(key, training) != training]
         if changed and self.watch_training:
             yield f"left {self.name} in {'training' if now[changed[0]] else 'eval'} mode"
-        if [key for key, _ in self.module.named_parameters()] + [
-            key for key, _ in self.module.named_buffers()
-        ] != self.names:
+        if list(_named_tensors(self.module)) != self.names:
             yield f"added or removed parameters or buffers of {self.name}"
         extra = hook_count(self.module) - self.hooks
         if extra:

@@ -64,8 +64,8 @@ def unfolded(memory: GraphMemory) -> Folding:
     return Folding(tuple(Group((node,)) for node in memory.nodes), memory.edges)
 
 
-def folded(memory: GraphMemory, goal: int = _GOAL) -> Folding:
-    """The graph in about ``goal`` boxes, and those of the leaves that several of them use."""
+def folded(memory: GraphMemory) -> Folding:
+    """The graph in about ``_GOAL`` boxes, and those of the leaves that several of them use."""
     order = _order(memory)
     modules = _modules(memory, order)
     operations = [index for index in order if not _only_hands_on(memory, index)]
@@ -73,15 +73,15 @@ def folded(memory: GraphMemory, goal: int = _GOAL) -> Folding:
     runs: list[list[int]] = []
     for depth in range(deepest, -1, -1):
         runs = _runs(operations, [_path(module)[:depth] for module in modules])
-        if len(runs) <= goal:
+        if len(runs) <= _GOAL:
             break
     groups = []
     for run in runs:
         module = ".".join(_common([_path(modules[index]) for index in run]))
         # Few and large boxes say little: they are cut where they repeat themselves.
         groups += (
-            _cut(memory, run, module, goal // 2 // len(runs))
-            if len(runs) <= goal // 4
+            _cut(memory, run, module, _GOAL // 2 // len(runs))
+            if len(runs) <= _GOAL // 4
             else [_group(memory, run, module)]
         )
     return _complete(memory, groups)

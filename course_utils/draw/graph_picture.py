@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from course_utils.base.text import format_bytes
+from course_utils.base.text import count_of, format_bytes
 from course_utils.draw.boxes import Line
 from course_utils.draw.fold import MOST_NODES, Folding, folded, unfolded
 from course_utils.draw.graph_card import LEADING, Label, Measure, Role, Shape, card_of, words_of
@@ -133,7 +133,7 @@ def _picture(
 
 def _summary(memory: GraphMemory, folding: Folding) -> str:
     count = len(memory.nodes)
-    text = f"{count} node{'' if count == 1 else 's'}"
+    text = count_of(count, "node")
     if len(folding.groups) < count:
         text += f" in {len(folding.groups)} boxes"
     freed = sum(node.freed for node in memory.nodes)

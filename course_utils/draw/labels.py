@@ -46,8 +46,8 @@ def _around_ellipsis(text: str, letters: int) -> str:
     return text[: letters - tail].rstrip() + ELLIPSIS + (text[len(text) - tail :].lstrip() if tail else "")
 
 
-def wrapped(text: str, limit: float, width: Width, lines: int = 2) -> tuple[str, ...]:
-    """The text in at most so many lines, none wider than ``limit``, broken between words or parts of a name.
+def wrapped(text: str, limit: float, width: Width) -> tuple[str, ...]:
+    """The text in at most two lines, none wider than ``limit``, broken between words or parts of a name.
 
     Where that is not enough, parts from the middle give way to an ellipsis.
 
@@ -64,7 +64,7 @@ def wrapped(text: str, limit: float, width: Width, lines: int = 2) -> tuple[str,
         first = (len(parts) - dropped) // 2
         kept = [*parts[:first], ELLIPSIS, *parts[first + dropped :]] if dropped else parts
         filled = _filled(kept, limit, width)
-        if len(filled) <= lines and all(width(line) <= limit for line in filled):
+        if len(filled) <= 2 and all(width(line) <= limit for line in filled):
             return tuple(_balanced(kept, limit, width, len(filled)))
     return (shortened(text, limit, width),)
 

@@ -11,6 +11,9 @@ from itertools import pairwise
 
 from course_utils.draw.boxes import Box, Layout, Line
 
+_GAP = 14.0  # smallest distance between boxes side by side
+_ROW_GAP = 22.0  # distance between layers
+_LANE_WIDTH = 10.0  # kept free for a line that crosses a layer
 # A lane is kept straighter than a box is centred: a bend in a long line costs the reader more. And what leads on is
 # kept straighter than what ends there.
 _LANE_WEIGHT = 8.0
@@ -21,22 +24,12 @@ _PLACE_SWEEPS = 24
 _NEARLY_STRAIGHT = 12.0
 
 
-def layered(
-    sizes: Sequence[tuple[float, float]],
-    edges: Sequence[tuple[int, int]],
-    *,
-    gap: float = 14.0,
-    row_gap: float = 22.0,
-    lane: float = 10.0,
-) -> Layout:
+def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
     """Places boxes in layers, each edge pointing down.
 
     Args:
         sizes: width and height of each box.
         edges: pairs of box numbers, from the upper box to the lower one. Repeated edges are drawn once.
-        gap: smallest distance between boxes side by side.
-        row_gap: distance between layers.
-        lane: width kept free for a line that crosses a layer.
 
     Raises:
         ValueError: the edges form a circle.
@@ -45,9 +38,9 @@ def layered(
     layer_of = _layers(len(sizes), edges)
     points, links = _with_lanes(len(sizes), edges, layer_of)
     layers = _ordered(points, links)
-    widths = [sizes[point][0] if point < len(sizes) else lane for point in range(len(points))]
-    x = _placed(layers, links, widths, gap, lanes_from=len(sizes))
-    return _drawn(sizes, points, layers, links, x, widths, row_gap)
+    widths = [sizes[point][0] if point < len(sizes) else _LANE_WIDTH for point in range(len(points))]
+    x = _placed(layers, links, widths, lanes_from=len(sizes))
+    return _drawn(sizes, points, layers, links, x, widths)
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
@@ -151,16 +144,14 @@ def _crossings(layers: list[list[int]], below: list[list[int]]) -> int:
     return total
 
 
-def _placed(
-    layers: list[list[int]], links: list[tuple[int, int]], widths: list[float], gap: float, lanes_from: int
-) -> list[float]:
+def _placed(layers: list[list[int]], links: list[tuple[int, int]], widths: list[float], lanes_from: int) -> list[float]:
     above, below = _neighbours(len(widths), links)
     x = [0.0] * len(widths)
     for layer in layers:
         at = 0.0
         for point in layer:
             x[point] = at + widths[point] / 2
-            at += widths[point] + gap
+            at += widths[point] + _GAP
 
     def pull(upper: int, lower: int) -> float:
         if upper >= lanes_from and lower >= lanes_from:
@@ -178,20 +169,15 @@ def _placed(
                 weight = sum(strength for _, strength in pulls)
                 wanted.append(sum(at * strength for at, strength in pulls) / weight if weight else x[point])
                 weights.append(max((strength for _, strength in pulls), default=1.0))
-            for point, at in zip(layer, _spread(wanted, weights, [widths[p] for p in layer], gap), strict=True):
+            for point, at in zip(layer, _spread(wanted, weights, [widths[p] for p in layer]), strict=True):
                 x[point] = at
-    _straighten(x, layers, links, widths, gap, lanes_from)
+    _straighten(x, layers, links, widths, lanes_from)
     left = min((x[point] - widths[point] / 2 for point in range(len(x))), default=0.0)
     return [at - left for at in x]
 
 
 def _straighten(
-    x: list[float],
-    layers: list[list[int]],
-    links: list[tuple[int, int]],
-    widths: list[float],
-    gap: float,
-    lanes_from: int,
+    x: list[float], layers: list[list[int]], links: list[tuple[int, int]], widths: list[float], lanes_from: int
 ) -> None:
     """Moves points straight below those that lead to them, where the difference is small and the gaps allow it."""
     above, below = _neighbours(len(widths), links)
@@ -206,10 +192,10 @@ def _straighten(
                 wanted = x[sources[0]]
                 if position:
                     other = layer[position - 1]
-                    wanted = max(wanted, x[other] + (widths[other] + widths[point]) / 2 + gap)
+                    wanted = max(wanted, x[other] + (widths[other] + widths[point]) / 2 + _GAP)
                 if position + 1 < len(layer):
                     other = layer[position + 1]
-                    wanted = min(wanted, x[other] - (widths[other] + widths[point]) / 2 - gap)
+                    wanted = min(wanted, x[other] - (widths[other] + widths[point]) / 2 - _GAP)
                 x[point] = wanted
 
 
@@ -218,11 +204,11 @@ def _onward(upper: int, lower: int, below: list[list[int]]) -> bool:
     return leading_on == [lower] or below[upper] == [lower]
 
 
-def _spread(wanted: list[float], weights: list[float], widths: list[float], gap: float) -> list[float]:
+def _spread(wanted: list[float], weights: list[float], widths: list[float]) -> list[float]:
     """The places nearest to the wanted ones, in least squares, that keep order and gaps (pool adjacent violators)."""
     offsets, at = [], 0.0
     for index, width in enumerate(widths):
-        at += width / 2 + (gap + widths[index - 1] / 2 if index else 0.0)
+        at += width / 2 + (_GAP + widths[index - 1] / 2 if index else 0.0)
         offsets.append(at)
     blocks: list[tuple[float, float, int]] = []  # mean, weight, how many
     for want, weight, offset in zip(wanted, weights, offsets, strict=True):
@@ -243,13 +229,12 @@ def _drawn(
     links: list[tuple[int, int]],
     x: list[float],
     widths: list[float],
-    row_gap: float,
 ) -> Layout:
     heights = [max((sizes[point][1] for point in layer if point < len(sizes)), default=0.0) for layer in layers]
     tops, at = [], 0.0
     for height in heights:
         tops.append(at)
-        at += height + row_gap
+        at += height + _ROW_GAP
     boxes = tuple(Box(x[box], tops[points[box]] + heights[points[box]] / 2, *sizes[box]) for box in range(len(sizes)))
 
     def bottom(point: int) -> float:
@@ -268,4 +253,4 @@ def _drawn(
         top = tops[points[point]]
         lines.append(Line(x[point], top, x[point], top + heights[points[point]], arrow=False))
     width = max((x[point] + widths[point] / 2 for point in range(len(x))), default=0.0)
-    return Layout(boxes, tuple(lines), width, max(at - row_gap, 0.0))
+    return Layout(boxes, tuple(lines), width, max(at - _ROW_GAP, 0.0))

@@ -190,18 +190,21 @@ def lay_paper(ax: Axes, left: float = 0.0, below: float = 0.0) -> None:
     )
 
 
+_DPI = 100.0  # at which texts are measured
+
+
 @functools.cache
-def _renderer(dpi: float) -> Any:
+def _renderer() -> Any:
     from matplotlib.backends.backend_agg import RendererAgg
 
-    return RendererAgg(1, 1, dpi)
+    return RendererAgg(1, 1, _DPI)
 
 
 @functools.lru_cache(maxsize=4096)
-def text_width(text: str, size: float, bold: bool = False, dpi: float = 100.0) -> float:
+def text_width(text: str, size: float, bold: bool = False) -> float:
     """The width of a text in points, as matplotlib would draw it."""
     from matplotlib.font_manager import FontProperties
 
     font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
-    width, _, _ = _renderer(dpi).get_text_width_height_descent(text, font, ismath=False)
-    return width * 72 / dpi
+    width, _, _ = _renderer().get_text_width_height_descent(text, font, ismath=False)
+    return width * 72 / _DPI

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_utils.base.text import format_bytes
+from course_utils.base.text import count_of, format_bytes
 from course_utils.draw.labels import shortened
 from course_utils.memory.records import Timeline
 
@@ -157,7 +157,7 @@ def timeline_words(timeline: Timeline, title: str) -> str:
     """The figure in words."""
     heading, summary = timeline_heading(timeline, title)
     events = len(timeline.current) - 1
-    parts = [f"{heading}, over {events} allocation{'' if events == 1 else 's'} and frees: {summary}."]
+    parts = [f"{heading}, over {count_of(events, 'allocation')} and frees: {summary}."]
     at_peak = [(name, values[timeline.peak_event]) for name, values in timeline.categories.items()]
     shares = [f"{name} {format_bytes(value)}" for name, value in at_peak if value]
     if shares and timeline.peak_op:

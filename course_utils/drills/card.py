@@ -16,14 +16,13 @@ from course_utils.base.markup import (
     clean,
     element,
     html_lines,
-    mark,
     paragraph,
-    prose,
     text_lines,
     text_typed,
     typed,
     wrap,
 )
+from course_utils.checks.card import HEADING, line_html, list_html, told_html
 from course_utils.checks.score import Claim, Score
 from course_utils.drills.asks import call, cell, questions, task
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _WRONG = ("✗", "not what happens", ORANGE)
 _UNREADABLE = ("✗", "no answer to the question", ORANGE)
 _ASK = "Answer in a cell of its own:"
-_HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 
 
 class DrillScore(Score):
@@ -83,7 +81,7 @@ class DrillScore(Score):
 def drill_html(drill: Drill) -> str:
     """A drill as a card: the program, what is asked, and the cell to answer with."""
     blocks = [
-        element("h4", _title(drill), style=_HEADING),
+        element("h4", _title(drill), style=HEADING),
         *([paragraph(drill.because)] if drill.because else []),
         paragraph(task(drill)),
         typed(_numbered(drill)),
@@ -120,12 +118,11 @@ def _numbered(drill: Drill) -> str:
 
 def result_html(score: DrillScore) -> str:
     """A checked drill as a card: first what is wrong, each with the line that decides it."""
-    blocks = [element("h4", f"{_title(score)}: {_verdict(score)}", style=_HEADING)]
+    blocks = [element("h4", f"{_title(score)}: {_verdict(score)}", style=HEADING)]
     items = [_wrong_html(claim) for claim in _wrong(score)]
-    items += [_line_html(*kind, names) for kind, names in _others(score)]
+    items += [line_html(kind, names) for kind, names in _others(score)]
     if items:
-        style = "list-style:none;margin:0.4em 0 0.6em 0;padding:0"
-        blocks.append(element("ul", Html("\n" + "\n".join(items) + "\n"), style=style, role="list"))
+        blocks.append(list_html(items))
     blocks += [paragraph(note, "Note") for note in score.notes]
     blocks.append(paragraph(_next_step(score), "Next"))
     return beside_line("section", {"passed": GREEN, "not attempted": GREY}.get(score.status, ORANGE), blocks)
@@ -171,23 +168,13 @@ def _others(score: DrillScore) -> Iterator[tuple[tuple[str, str, str], str]]:
         yield ("-", "no answer yet", GREY), ", ".join(open_)
 
 
-def _line_html(sign: str, word: str, ground: str, names: str) -> Html:
-    return element(
-        "li", mark(sign, ground), f"{word}: ", prose(names), style="margin:0.1em 0;padding:0;list-style:none"
-    )
-
-
 def _kind(claim: Claim) -> tuple[str, str, str]:
     return _WRONG if any(label == "PyTorch" for label, _ in claim.details) else _UNREADABLE
 
 
 def _wrong_html(claim: Claim) -> Html:
-    sign, word, ground = _kind(claim)
-    inner = [element("p", mark(sign, ground), element("strong", word), ": ", prose(claim.text), style="margin:0")]
     blocks = [paragraph(claim.diagnosis)] if claim.diagnosis else []
-    blocks.append(html_lines(claim.details))
-    inner.append(element("div", *blocks, style="margin:0 0 0 1.6em"))
-    return element("li", *inner, style="margin:0.3em 0 0.7em 0;padding:0;list-style:none")
+    return told_html(_kind(claim), claim.text, [*blocks, html_lines(claim.details)])
 
 
 def _wrong_text(claim: Claim) -> str:

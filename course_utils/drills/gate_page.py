@@ -42,10 +42,10 @@ class GatePage(Page):
         branch = self.branches[index]
         branch.runs = True, Reason(line, "runs first", {"branch": f"`{branch.name}`", "line": str(line)})
 
-    def skipped(self, index: int, line: int, rule: str = "is not called") -> None:
+    def skipped(self, index: int, line: int) -> None:
         """A branch that is not run: no gradient comes to it."""
         branch = self.branches[index]
-        why = Reason(line, rule, {"branch": f"`{branch.name}`", "line": str(line)})
+        why = Reason(line, "is not called", {"branch": f"`{branch.name}`", "line": str(line)})
         branch.runs, branch.grad = (False, why), (NONE, why)
 
     def reached(self, index: int, line: int, answer: str, rule: str) -> None:

@@ -49,7 +49,7 @@ class ModePage(Page):
         self.functions = draw.sample(_FUNCTIONS, len(_FUNCTIONS))
 
     @contextmanager
-    def within(self, context: str, name: str = "") -> Iterator[int]:
+    def within(self, context: str) -> Iterator[int]:
         before = self.on, self.inference, self.why, self.past, self.inference_line
         with self.block(f"with torch.{context}:") as line:
             self.depth += 1

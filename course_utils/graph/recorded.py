@@ -1,5 +1,5 @@
 """What a node of the recorded graph holds, read without disturbing it (``saved_slots``, ``python_slots``,
-``tensors_inside``).
+``tensors_inside``), and the nodes that there are (``nodes_behind``).
 
 Only raw slots are read (``_raw_saved_*``, ``SavedTensor.data``): the ``_saved_*`` attributes and ``unpack`` run unpack
 hooks, which re-run a checkpointed forward. A ``SavedTensor`` read from a node is a pointer into the node: it is never
@@ -8,6 +8,7 @@ kept.
 
 import functools
 import types
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,17 @@ class Slot:
 @functools.lru_cache(maxsize=1024)
 def _raw_names(kind: Any) -> tuple[str, ...]:
     return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+
+
+def nodes_behind(tensor: torch.Tensor) -> Iterator[Any]:
+    """The nodes of the graph that was recorded behind a tensor, the nearest first, each once."""
+    waiting, seen = deque([tensor.grad_fn]), set[Any]()
+    while waiting:
+        node = waiting.popleft()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            waiting.extend(following for following, _ in node.next_functions)
 
 
 def hides_saved_tensors(node: Any) -> bool:

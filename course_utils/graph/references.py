@@ -232,18 +232,24 @@ class _Same(torch.autograd.Function):
         return grad
 
 
+def tensor_classes() -> set[type[torch.Tensor]]:
+    """``torch.Tensor`` and every class below it. By type and not by isinstance: see ``_family``."""
+    found, waiting = {torch.Tensor}, [torch.Tensor]
+    while waiting:
+        new = set(waiting.pop().__subclasses__()) - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
 def live_objects() -> tuple[list[torch.Tensor], list[FunctionType | MethodType]]:
     """Every tensor that has a Python object, and every function with variables of its own or bound to an object.
 
     Tensors that only C++ holds are among them, since their Python objects live as long as they do. Slow: looks at all
     objects. The lists are one more reference to each thing in them: drop them before counting.
     """
-    tensors, waiting = {torch.Tensor}, [torch.Tensor]
-    while waiting:
-        new = set(waiting.pop().__subclasses__()) - tensors
-        tensors |= new
-        waiting.extend(new)
-    kinds = {*tensors, FunctionType, MethodType}
+    tensors = tensor_classes()
+    kinds: set[type] = {*tensors, FunctionType, MethodType}
     found = [thing for thing in gc.get_objects() if type(thing) in kinds]
     return (
         [thing for thing in found if type(thing) in tensors],

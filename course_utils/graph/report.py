@@ -4,14 +4,14 @@ Reading changes nothing: no hook is installed, no saved tensor is unpacked (a ch
 in-place check stays on, and the result keeps no tensor, no node and no storage alive.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
 from course_utils.base.errors import explain
-from course_utils.base.text import aligned, describe, format_bytes
+from course_utils.base.text import aligned, count_of, describe, format_bytes
 from course_utils.graph.names import tensor_names
 from course_utils.graph.walk import Reading
 
@@ -129,7 +129,7 @@ class GraphMemory:
         count = len(self.nodes)
         rows = [
             ("nodes", f"{count}"),
-            ("held for backward", f"{format_bytes(self.total)} in {_count(self.saved, 'saved tensor')}"),
+            ("held for backward", f"{format_bytes(self.total)} in {count_of(len(self.saved), 'saved tensor')}"),
             ("by the graph alone", format_bytes(self.exclusive)),
             ("by others too", format_bytes(self.shared)),
         ]
@@ -144,14 +144,9 @@ class GraphMemory:
 
     def __repr__(self) -> str:
         return (
-            f"GraphMemory({len(self.nodes)} nodes, {_count(self.saved, 'saved tensor')}, total={self.total},"
+            f"GraphMemory({len(self.nodes)} nodes, {count_of(len(self.saved), 'saved tensor')}, total={self.total},"
             f" shared={self.shared}, exclusive={self.exclusive})"
         )
-
-
-def _count(things: Iterable, noun: str) -> str:
-    count = len(tuple(things))
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def operation_name(name: str) -> str:

@@ -16,7 +16,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.base.errors import explain
-from course_utils.base.text import columns, describe, format_bytes
+from course_utils.base.text import columns, describe, format_bytes, markdown_table
 from course_utils.memory import MemoryTracker
 
 # A sample shorter than this says more about the clock than about the work.
@@ -77,9 +77,7 @@ class Comparison:
 
     def to_markdown(self, *, times: bool = True) -> str:
         """A table for a page. ``times=False`` leaves out what differs from run to run."""
-        header, *rows = self._rows(times)
-        rule = ["---", *["---:"] * (len(header) - 1)]
-        return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *rows))
+        return markdown_table(self._rows(times))
 
     def to_text(self, *, times: bool = True) -> str:
         """A table for a terminal. ``times=False`` leaves out what differs from run to run."""

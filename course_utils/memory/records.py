@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from course_utils.base.errors import explain
-from course_utils.base.text import columns, format_bytes
+from course_utils.base.text import columns, format_bytes, markdown_table
 
 CATEGORIES = ("parameters", "gradients", "optimizer state", "saved for backward", "temporary", "other")
 """The categories of a tracked storage, in the order in which tables and figures show them."""
@@ -195,21 +195,13 @@ class MemoryReport:
 
     def to_markdown(self) -> str:
         """Two Markdown tables: the phases (if any), then the categories at the end and at the peak."""
-        tables = []
-        if self.phases:
-            tables.append(_markdown(("phase", "start", "end", "net", "peak", "peak after"), self._phase_rows()))
-        tables.append(_markdown(("category", "at the end", "at the peak"), self._category_rows()))
-        return "\n\n".join(tables)
+        return "\n\n".join(markdown_table(rows, left) for rows, left in self._tables())
 
     def _repr_markdown_(self) -> str:
         return f"**{self._headline()}**\n\n{self.to_markdown()}\n\n" + "  \n".join(self._notes())
 
     def __str__(self) -> str:
-        parts = [self._headline()]
-        if self.phases:
-            parts.append(_table(("phase", "start", "end", "net", "peak", "peak after"), self._phase_rows()))
-        parts.append(_table(("category", "at the end", "at the peak"), self._category_rows()))
-        notes = self._notes()
+        parts, notes = [self._headline(), *(columns(rows, left) for rows, left in self._tables())], self._notes()
         return "\n\n".join(parts) + ("\n\n" + "\n".join(notes) if notes else "")
 
     __repr__ = __str__
@@ -221,8 +213,14 @@ class MemoryReport:
             f"peak {format_bytes(self.peak)}{after}"
         )
 
-    def _phase_rows(self) -> list[tuple[str, ...]]:
-        return [(p.name, *map(format_bytes, (p.start, p.end, p.net, p.peak)), p.peak_op or "-") for p in self.phases]
+    def _tables(self) -> list[tuple[list[tuple[str, ...]], tuple[int, ...]]]:
+        """The phases (if any) and the categories: rows with their heading, and which columns are of words."""
+        categories = [("category", "at the end", "at the peak"), *self._category_rows()]
+        if not self.phases:
+            return [(categories, (0,))]
+        phases: list[tuple[str, ...]] = [("phase", "start", "end", "net", "peak", "peak after")]
+        phases += [(p.name, *map(format_bytes, (p.start, p.end, p.net, p.peak)), p.peak_op or "-") for p in self.phases]
+        return [(phases, (0, 5)), (categories, (0,))]
 
     def _category_rows(self) -> list[tuple[str, ...]]:
         names = [name for name in (*CATEGORIES, "older") if self.categories.get(name) or self.peak_categories.get(name)]
@@ -257,16 +255,3 @@ def _minus(later: int | None, earlier: int | None) -> int | None:
 def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
     names = [*later, *(name for name in earlier if name not in later)]
     return {name: later.get(name, 0) - earlier.get(name, 0) for name in names}
-
-
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """Columns of text: the first and a last one of words to the left, numbers to the right."""
-    words = {0, len(header) - 1} if header[-1] == "peak after" else {0}
-    return columns((header, *rows), left=words)
-
-
-def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    words = {0, len(header) - 1} if header[-1] == "peak after" else {0}
-    rule = ["---" if i in words else "---:" for i in range(len(header))]
-    lines = [header, tuple(rule), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from course_utils.base.text import aligned, format_bytes
+from course_utils.graph.references import tensor_classes
 from course_utils.graph.storages import storages_of
 from course_utils.memory.categories import held_by_graphs
 from course_utils.memory.device import device_name
@@ -146,13 +147,6 @@ def _trained(known: Known) -> Iterator[torch.Tensor]:
 
 def living_tensors() -> list[torch.Tensor]:
     """Every tensor in the process that Python's garbage collector knows."""
-    kinds = {torch.Tensor}
-    waiting = [torch.Tensor]
-    while waiting:
-        for kind in waiting.pop().__subclasses__():
-            if kind not in kinds:
-                kinds.add(kind)
-                waiting.append(kind)
     # type(), not isinstance: weak proxies pretend to be what they point at.
     objects = gc.get_objects()
-    return list(compress(objects, map(kinds.__contains__, map(type, objects))))
+    return list(compress(objects, map(tensor_classes().__contains__, map(type, objects))))

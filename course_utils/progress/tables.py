@@ -30,8 +30,22 @@ class ScoreRow:
     status: str
 
 
+class _Summed:
+    """The points of all rows together."""
+
+    rows: "tuple[ScoreRow, ...] | tuple[LessonProgress, ...]"
+
+    @property
+    def earned(self) -> float:
+        return sum(row.earned for row in self.rows)
+
+    @property
+    def possible(self) -> float:
+        return sum(row.possible for row in self.rows)
+
+
 @dataclass(frozen=True, repr=False)
-class ScoreCard:
+class ScoreCard(_Summed):
     """One lesson's points, as ``lesson.scorecard()`` shows them.
 
     Attributes:
@@ -47,14 +61,6 @@ class ScoreCard:
     predictions_right: int = 0
     predictions_asked: int = 0
     notes: tuple[str, ...] = ()
-
-    @property
-    def earned(self) -> float:
-        return sum(row.earned for row in self.rows)
-
-    @property
-    def possible(self) -> float:
-        return sum(row.possible for row in self.rows)
 
     def _repr_html_(self) -> str:
         return scorecard_html(self)
@@ -119,7 +125,7 @@ class Remembered:
 
 
 @dataclass(frozen=True, repr=False)
-class Progress:
+class Progress(_Summed):
     """The whole course: shows itself as a table with bars, or as text.
 
     Attributes:
@@ -131,14 +137,6 @@ class Progress:
     rows: tuple[LessonProgress, ...]
     notes: tuple[str, ...] = ()
     misconceptions: tuple[Remembered, ...] = ()
-
-    @property
-    def earned(self) -> float:
-        return sum(row.earned for row in self.rows)
-
-    @property
-    def possible(self) -> float:
-        return sum(row.possible for row in self.rows)
 
     def _repr_html_(self) -> str:
         return progress_html(self)

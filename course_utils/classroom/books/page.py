@@ -21,7 +21,7 @@ from pygments.lexers import PythonLexer  # type: ignore[import-untyped]  # nor t
 from course_utils.base.markup import Html, clean, element, paragraph, prose, typed
 from course_utils.base.text import points
 from course_utils.classroom.books.marks import Mark
-from course_utils.classroom.books.shown import LONGEST_MARKED_UP, LONGEST_SHOWN, SHOWN, markdown
+from course_utils.classroom.books.shown import LONGEST_MARKED_UP, Room, markdown
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
 _STYLE = """
@@ -121,7 +121,7 @@ def _file(report: Report) -> Iterator[str]:
 def _exercises(sheet: Sheet) -> Iterator[str]:
     results = {result.grade_id: result for result in sheet.report.exercises}
     waiting: list[NotebookNode] = []
-    room = [SHOWN]
+    room = Room()
     yield element("h2", "Your answers")
     for cell in nbformat.v4.to_notebook(json.loads(sheet.report.notebook)).cells:
         grading = cell.metadata.get("nbgrader", {})
@@ -145,8 +145,8 @@ def _exercises(sheet: Sheet) -> Iterator[str]:
         waiting = []
 
 
-def _cell(cell: NotebookNode, room: list[int]) -> Iterator[str]:
-    source = _cut(cell.source, room)
+def _cell(cell: NotebookNode, room: Room) -> Iterator[str]:
+    source = room.cut(cell.source)
     if cell.cell_type == "markdown":
         yield _marked_up(source, cell)
     elif source:
@@ -156,21 +156,15 @@ def _cell(cell: NotebookNode, room: list[int]) -> Iterator[str]:
         yield from _output(output, room)
 
 
-def _output(output: NotebookNode, room: list[int]) -> Iterator[str]:
+def _output(output: NotebookNode, room: Room) -> Iterator[str]:
     data: Mapping[str, Any] = output.get("data", {})
     picture = next((kind for kind in ("image/png", "image/jpeg") if kind in data), "")
     text = output.get("text") or data.get("text/plain", "") or "\n".join(output.get("traceback", []))
-    if picture and len(data[picture]) <= room[0]:
-        room[0] -= len(data[picture])
+    if picture and len(data[picture]) <= room.left:
+        room.left -= len(data[picture])
         yield f'<img alt="what the cell drew" src="data:{picture};base64,{"".join(data[picture].split())}">'
-    elif shown := _cut(text, room):
+    elif shown := room.cut(text):
         yield typed(shown)
-
-
-def _cut(text: str, room: list[int]) -> str:
-    shown = text[: max(0, min(LONGEST_SHOWN, room[0]))].encode("utf-8", "replace").decode()
-    room[0] -= len(shown)
-    return shown if len(shown) == len(text) else f"{shown}\n... and {len(text) - len(shown):,} more characters"
 
 
 def _marked_up(text: str, cell: NotebookNode) -> str:

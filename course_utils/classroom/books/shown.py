@@ -74,7 +74,7 @@ class Bounded(Preprocessor):
     """Shows long texts as they are, without Markdown or colours, and of very long ones the beginning."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        texts, outputs = _Room(), _Room()
+        texts, outputs = Room(ONE_MORE), Room(ONE_MORE)
         marked_up = {"markdown": MARKED_UP, "code": MARKED_UP, "raw": 0}  # what is raw would be HTML
         cells, nb.cells = nb.cells, []
         for cell in cells:
@@ -94,16 +94,17 @@ class Bounded(Preprocessor):
         return nb, resources
 
 
-class _Room:
-    """How much a page still holds."""
+class Room:
+    """How many characters a page still holds (``left``); each text takes its own, and ``beside`` as many."""
 
-    def __init__(self) -> None:
-        self.left = SHOWN
+    def __init__(self, beside: int = 0) -> None:
+        self.left, self._beside = SHOWN, beside
 
     def cut(self, text: str) -> str:
+        """As much of a text as there is room for."""
         # Half a surrogate pair is nothing that a page can hold.
         shown = text[: max(0, min(LONGEST_SHOWN, self.left))].encode("utf-8", "replace").decode()
-        self.left -= len(shown) + ONE_MORE
+        self.left -= len(shown) + self._beside
         left_out = len(text) - len(shown)
         return f"{shown}\n... and {left_out:,} more characters" if left_out else shown
 

@@ -56,8 +56,8 @@ class Code:
 class Reader:
     """``read_code`` for one notebook: each source once, and no more than so many characters beside what is known."""
 
-    def __init__(self, known: Mapping[str, Code], room: int = 2 * _LONGEST) -> None:
-        self._known, self._room = dict(known), room
+    def __init__(self, known: Mapping[str, Code]) -> None:
+        self._known, self._room = dict(known), 2 * _LONGEST
 
     def __call__(self, source: str) -> Code:
         if source not in self._known:

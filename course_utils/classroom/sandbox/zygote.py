@@ -71,7 +71,7 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
     if not nested:
         jail.adopt_orphans()
     end = socket.socket(fileno=control)
-    Channel(end).send({"warm": True, "nested": nested})
+    Channel(end).send({"nested": nested})
     while True:
         data, descriptors, _, _ = socket.recv_fds(end, 1, 1)
         if not data or not descriptors:

@@ -14,7 +14,8 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, first_difference, reading, same
+from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, numbers_apart, reading, same
+from course_utils.graph.recorded import nodes_behind
 
 INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
 INCOMING = "the incoming gradient"
@@ -81,13 +82,7 @@ def backward(
 
 def node_of(result: Tensor) -> Any:
     """The node of a custom Function nearest to the result, None where there is none."""
-    waiting = [result.grad_fn]
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, BackwardCFunction):
-            return node
-        waiting.extend(following for following, _ in node.next_functions if following) if node else None
-    return None
+    return next((node for node in nodes_behind(result) if isinstance(node, BackwardCFunction)), None)
 
 
 def kept_on_node(node: Any, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
@@ -126,9 +121,7 @@ def expect_agree(got: Tensor | None, right: Tensor, what: str, wrong: Wrong = ()
     shape, right_shape = tuple(got.shape), tuple(right.shape)
     expect(shape == right_shape, expected=f"{what}, shape {right_shape}", got=f"shape {shape}")
     if not agree(got, right, **tolerance):
-        place, *numbers = first_difference(got, right)
-        digits = 15 if f"{numbers[0]:.6g}" == f"{numbers[1]:.6g}" else 6
-        expected, shown = (f"{number:.{digits}g}{place}" for number in numbers)
+        expected, shown = numbers_apart(got, right)
         raise Missed(reading(got, wrong, agree), expected=f"{what}: {expected}", got=shown)
 
 

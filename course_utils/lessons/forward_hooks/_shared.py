@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, expect_error, expect_hooks, first_difference
+from course_utils.checks.claims import Trial, expect_error, expect_hooks, numbers_apart
 
 NAMES = ("encoder", "encoder.0", "encoder.1", "encoder.2", "act", "head")  # what is in ``layers``
 
@@ -39,5 +39,5 @@ def apart(got: Tensor, right: Tensor, of: str = "") -> dict[str, str]:
     """Where an answer's tensor first differs from the right one, as a card's ``expected`` and ``got``."""
     if got.shape != right.shape:
         return {"expected": f"shape {tuple(right.shape)}{of}", "got": f"shape {tuple(got.shape)}"}
-    place, right_number, number = first_difference(got, right)
-    return {"expected": f"{right_number:.6g}{place}{of}", "got": f"{number:.6g}{place}"}
+    right_number, number = numbers_apart(got, right)
+    return {"expected": right_number + of, "got": number}

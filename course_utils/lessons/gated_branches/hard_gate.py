@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, gradient, reading
+from course_utils.graph.recorded import nodes_behind
 from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
 
 hard_gate = exercise(__file__)
@@ -58,12 +59,7 @@ _STEPS = {"RoundBackward0", "SignBackward0", "FloorBackward0", "CeilBackward0", 
 
 def _zero_gradient(got: Tensor) -> str:
     """Why the gradient is 0 everywhere, by the nodes behind the result."""
-    found, left = set(), [got.grad_fn]
-    while left:
-        node = left.pop()
-        if node is not None and node not in found:
-            found.add(node)
-            left += [before for before, _ in node.next_functions]
+    found = list(nodes_behind(got))
     if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in found):
         return "saved"
     return "cancelled" if _STEPS.isdisjoint(node.name() for node in found) else "zero gradient"

@@ -96,5 +96,6 @@ def _(trial: Trial) -> None:
         key = "inference" if weight.is_inference() else ""
         raise Missed(key, expected="backward runs", got=message_of(error, 80)) from None
     optimizer.step()
+    # The weight is of any floating-point dtype: a bfloat16 has two digits.
     moved = same(weight, before - lr * x.sum(0), rtol=0.02, atol=0.02)
     expect(moved, expected="weight - lr * gradient after one step", got="other values")

@@ -54,7 +54,7 @@ def _other_step(value: Tensor, start: Tensor, right: Tensor) -> str:
     if torch.equal(value, start):
         return "rebinding"
     factors = (value - start) / (right - start)
-    if torch.allclose(factors, factors.mean(), rtol=1e-4):
+    if torch.allclose(factors, factors.mean(), rtol=1e-4):  # differences of float32 numbers have lost digits
         return "length" if factors.mean() > 0 else "ascent"
     return "other rule"
 

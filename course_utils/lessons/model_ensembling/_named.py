@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import Missed, expect, first_difference, same
+from course_utils.checks.claims import Missed, expect, numbers_apart, same
 
 Named = Mapping[str, Tensor]
 
@@ -40,7 +40,5 @@ def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], n
             raise Missed(key_of(result), expected=shapes[0], got=shapes[1])
     for name, right in expected.items():
         if not same(result[name], right):
-            place, right_number, number = first_difference(result[name], right)
-            digits = 6 if f"{right_number:.6g}" != f"{number:.6g}" else 15
-            told = f"{name}: {right_number:.{digits}g}{place}"
-            raise Missed(key_of(result), expected=told, got=f"{number:.{digits}g}{place}")
+            right_number, number = numbers_apart(result[name], right)
+            raise Missed(key_of(result), expected=f"{name}: {right_number}", got=number)

@@ -18,14 +18,8 @@ def plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
 
 
 def moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
-    """A model whose values tell the modes apart; its submodule number ``other`` is in another mode than the rest."""
-    norm = nn.BatchNorm1d(8)
-    parts = (nn.Linear(3, 8), norm, nn.Tanh(), nn.Sequential(nn.Linear(8, 5), Turn()))
-    model = trial.fill(nn.Sequential(*parts).double()).train(training)
-    norm.running_mean.copy_(trial.randn(8))
-    norm.running_var.copy_(trial.randn(8).abs() + 0.5)
-    model[other].training = not training
-    return model
+    """A model whose values tell the modes apart; see ``modes.moody_model``."""
+    return modes.moody_model(trial, training, other, nn.Tanh(), nn.Sequential(nn.Linear(8, 5), Turn()))
 
 
 def in_eval_mode(model: nn.Module, x: Tensor) -> Tensor:

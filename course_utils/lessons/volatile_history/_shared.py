@@ -21,14 +21,8 @@ def plain_model(trial: Trial, *after: nn.Module) -> nn.Sequential:
 
 
 def moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
-    """A model whose values tell the modes apart; its submodule number ``other`` is in another mode than the rest."""
-    norm = nn.BatchNorm1d(8)
-    parts = (nn.Linear(3, 8), norm, nn.Dropout(0.5), nn.Sequential(nn.Tanh(), nn.Linear(8, 4)))
-    model = trial.fill(nn.Sequential(*parts).double()).train(training)
-    norm.running_mean.copy_(trial.randn(8))
-    norm.running_var.copy_(trial.randn(8).abs() + 0.5)
-    model[other].training = not training
-    return model
+    """A model whose values tell the modes apart; see ``modes.moody_model``."""
+    return modes.moody_model(trial, training, other, nn.Dropout(0.5), nn.Sequential(nn.Tanh(), nn.Linear(8, 4)))
 
 
 def draw_batches(trial: Trial, *sizes: int) -> list[Tensor]:
