@@ -68,7 +68,7 @@ def test_the_encoder_gives_uncorrelated_features_of_variance_one():
     data = ClinicDataset.digits(4)
     images = torch.cat([x for x, _ in data.train])
     features = data.encoder().eval()(images).detach().double()
-    assert torch.allclose(features.mean(0), torch.zeros(32, dtype=torch.float64), atol=1e-6)  # it works in float32
+    assert torch.allclose(features.mean(0), torch.zeros(32, dtype=torch.float64), atol=1e-5)  # it works in float32
     # Batch norm adds 1e-5 to each variance, the smallest of which is below 0.02.
     assert torch.allclose(features.T @ features / len(features), torch.eye(32, dtype=torch.float64), atol=1e-3)
 
