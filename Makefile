@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.11 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"
 # What belongs to one lesson. Its answers are judged and its files looked at, whatever the other finds.
-BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb),$(error There is no lesson "$(LESSON)". Say it without its number: LESSON=detach))
+BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb),$(error There is no lesson "$(LESSON)". Say it without its number: LESSON=detach. There are $(notdir $(basename $(wildcard notebooks/solutions/*.ipynb)))))
 CODE = course_utils/lessons/$(LESSON) tests/lessons/$(LESSON).py
 TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOOKS)
 .DEFAULT_GOAL := help

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from course_utils.authoring import build as building
 from course_utils.authoring.files import Course
+from course_utils.catalogue import find
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,8 +95,9 @@ def _run(course: Course, names: list[str]) -> int:
 def _programs(course: Course, names: list[str]) -> int:
     from course_utils.authoring.programs import store
 
+    wanted = {find(name).name for name in names}
     for path in sorted((course.root / "course_utils" / "lessons").glob("*/*.toml")):
-        if not names or path.parent.name in names:
+        if not names or path.parent.name in wanted:
             for key in store(path):
                 print(f"{course.name(path)}: {key!r} prints something new")
     return 0

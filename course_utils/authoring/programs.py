@@ -2,7 +2,6 @@
 
 import io
 import re
-import tomllib
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -11,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from course_utils.base.expected import sentences
-from course_utils.base.files import write_whole
+from course_utils.base.files import read_toml, write_whole
 
 LONGEST_S = 60.0  # for one program on a busy machine; each takes well under a second
 
@@ -55,7 +54,7 @@ def store(path: Path) -> list[str]:
         the keys of the misconceptions whose output is new or another one than before.
     """
     text = path.read_text(encoding="utf-8")
-    told = tomllib.loads(text).get("misconceptions", {})
+    told = read_toml(path).get("misconceptions", {})
     shown = {key: fields for key, fields in told.items() if "program" in fields}
     changed = []
     for key, prints in zip(shown, printed([fields["program"] for fields in shown.values()]), strict=True):

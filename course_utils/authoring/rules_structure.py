@@ -146,7 +146,9 @@ def solution_regions(page: Page) -> Iterator[Problem]:
         if markers and cell.kind == "code":
             if not cell.is_answer:
                 what = "A solution region stands in a cell that is not an answer: a learner would see it."
-                yield page.problem("solution-region", what, "mark the cell as a solution cell.", cell)
+                yield page.problem(
+                    "solution-region", what, "copy the metadata of another answer cell, and mend its grade id.", cell
+                )
             if markers != [BEGIN, END] * (len(markers) // 2) or len(markers) % 2:
                 what = "The solution markers do not come in pairs."
                 yield page.problem("solution-region", what, f"use {BEGIN} and {END}, each on a line of its own.", cell)
@@ -184,10 +186,13 @@ def exercises_match(page: Page) -> Iterator[Problem]:
     for exercise, cell in checks.items():
         if exercise not in page.exercises:
             what = f"The lesson's module has no exercise {exercise}; it has {', '.join(page.exercises) or 'none'}."
-            yield page.problem("exercise", what, f"write it in course_utils/lessons/{page.topic}.py.", cell)
+            folder = f"course_utils/lessons/{page.topic}"
+            mend = f"write it in {folder}/{exercise}.py, and name it in EXERCISES of {folder}/__init__.py."
+            yield page.problem("exercise", what, mend, cell)
         elif cell.points != page.exercises[exercise]:
-            what = f"The cell has {cell.points:g} points, the lesson's module says {page.exercises[exercise]:g}."
-            yield page.problem("exercise", what, "make the two agree.", cell)
+            what = f"The cell's points are {cell.points:g}, the exercise's {page.exercises[exercise]:g}."
+            mend = f"make two agree: points in {exercise}.toml, and in nbgrader's metadata of this cell."
+            yield page.problem("exercise", what, mend, cell)
     for exercise in page.exercises:
         if exercise not in checks:
             what = f"The lesson's module has an exercise {exercise} that the notebook does not check."

@@ -1,10 +1,13 @@
-"""Files that are written whole or not at all: a reader, a crash or a full disk sees the old file or the new one."""
+"""Files that are written whole or not at all: a reader, a crash or a full disk sees the old file or the new one. And
+TOML, whose errors name the file (``read_toml``)."""
 
 import os
 import secrets
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -24,6 +27,20 @@ def staged(path: Path, content: bytes) -> Iterator[Path]:
         yield new
     finally:
         new.unlink(missing_ok=True)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file holds.
+
+    Raises:
+        ValueError: it is no TOML; the message names the file, the line and the column.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(
+            f"{path} is no TOML: {error}. A text stands in quotes, one of several lines in three."
+        ) from None
 
 
 def write_whole(path: Path, content: bytes | str) -> Path:

@@ -1,12 +1,12 @@
 """Misunderstandings that checks recognise (``Misconception``), as the exercises' text files hold them (``read``)."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from course_utils import catalogue
+from course_utils.base.files import read_toml
 from course_utils.base.text import count_of
 
 LESSONS = Path(__file__).resolve().parents[1] / "lessons"
@@ -86,9 +86,10 @@ def read(path: Path) -> dict[str, Any]:
     another exercise says ``same_as = "lesson/exercise/key"``, and may have a ``next_step`` of its own.
 
     Raises:
-        ValueError: a field is missing or unknown, or ``same_as`` leads nowhere; the message names the file.
+        ValueError: it is no TOML, a field is missing or unknown, or ``same_as`` leads nowhere; the message names the
+            file.
     """
-    values = tomllib.loads(path.read_text(encoding="utf-8"))
+    values = read_toml(path)
     values["hints"] = [_line(hint) for hint in values.get("hints", ())]
     values["misconceptions"] = {
         key: _made(path, key, fields, values) for key, fields in values.get("misconceptions", {}).items()
@@ -132,7 +133,7 @@ def _home(path: Path, key: str, same_as: str) -> Misconception:
     lesson, _, rest = same_as.partition("/")
     exercise, _, its_key = rest.partition("/")
     other = LESSONS / lesson / f"{exercise}.toml"
-    values = tomllib.loads(other.read_text(encoding="utf-8")) if other.is_file() else {"misconceptions": {}}
+    values = read_toml(other) if other.is_file() else {"misconceptions": {}}
     fields = values["misconceptions"].get(its_key)
     if fields is None or "same_as" in fields:
         raise ValueError(f"{path}: misconception {key!r} is the same as {same_as!r}, which is no misconception's home.")
@@ -140,12 +141,11 @@ def _home(path: Path, key: str, same_as: str) -> Misconception:
 
 
 def _require(path: Path, key: str, fields: Mapping[str, Any], needed: set[str], more: set[str]) -> None:
-    if not needed <= fields.keys() <= needed | more:
-        raise ValueError(
-            f"{path}: misconception {key!r} has the fields {', '.join(fields)}; it needs {', '.join(sorted(needed))}"
-            + (f", may have {', '.join(sorted(more))}" if more else "")
-            + ", and no other."
-        )
+    missing, strange = sorted(needed - fields.keys()), sorted(fields.keys() - needed - more)
+    if missing or strange:
+        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(strange)}"] * bool(strange)
+        allowed = ", ".join([*sorted(needed), *(f"{field} (if you like)" for field in sorted(more))])
+        raise ValueError(f"{path}: misconception {key!r} {' and '.join(said)}. Its fields are {allowed}.")
 
 
 def _line(text: str) -> str:

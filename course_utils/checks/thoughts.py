@@ -1,10 +1,11 @@
 """What a lesson says to a wrong prediction (``thoughts``, ``thought``), as its ``predictions.toml`` holds it."""
 
 import ast
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from course_utils.base.files import read_toml
 
 OTHER = "other"  # what is said to every wrong guess that is not listed
 
@@ -18,12 +19,13 @@ def thoughts(folder: Path) -> Mapping[str, Mapping[str, str]]:
         folder: the lesson's folder.
 
     Raises:
-        ValueError: a key is no Python literal, or a question has no ``other``; the message names the file.
+        ValueError: it is no TOML, a key is no Python literal, or a question has no ``other``; the message names the
+            file.
     """
     path = folder / "predictions.toml"
     if not path.is_file():
         return {}
-    questions = tomllib.loads(path.read_text(encoding="utf-8"))
+    questions = read_toml(path)
     for question, answers in questions.items():
         if OTHER not in answers:
             raise ValueError(f"{path}: {question!r} says nothing to other wrong guesses; give it {OTHER!r}.")

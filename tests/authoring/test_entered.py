@@ -1,4 +1,4 @@
-"""The card of an answer in ``tests/lessons``, by its label."""
+"""The card of an answer in ``tests/lessons``, by its label; and a name that is none is not passed over."""
 
 import pytest
 
@@ -15,11 +15,12 @@ def test_the_card_of_a_wrong_answer_is_shown_and_not_stored(capsys, progress_fil
 @pytest.mark.parametrize(
     ("named", "there"),
     [
-        (("start_here", "double", "squared"), "'sum', 'torch.mul', 'square'"),
-        (("start_here", "twice", "square"), "no exercise 'twice'"),
-        (("start", "double", "square"), "no lesson called 'start'"),
+        (("card", "start_here", "double", "squared"), "'sum', 'torch.mul', 'square'"),
+        (("card", "start_here", "twice", "square"), "no exercise 'twice'"),
+        (("card", "start", "double", "square"), "no lesson called 'start'"),
+        (("programs", "start"), "no lesson called 'start'"),
     ],
 )
 def test_what_is_not_there_is_answered_with_what_is(capsys, named, there):
-    assert main(["card", *named]) == 1
+    assert main([*named]) == 1
     assert there in capsys.readouterr().err

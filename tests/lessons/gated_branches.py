@@ -534,6 +534,10 @@ def sqrt_safe_times_mask(x):
     return torch.where(x > 0, x, 1.0).sqrt() * (x > 0)
 
 
+def sqrt_stand_in_taken_off(x):
+    return torch.where(x > 0, x, 1).sqrt() - (x <= 0).to(x.dtype)
+
+
 def sqrt_masked_fill(x):
     return x.masked_fill(x <= 0, 1).sqrt().masked_fill(x <= 0, 0)
 
@@ -639,6 +643,10 @@ def sqrt_clamp_epsilon(x):
 
 def sqrt_absolute(x):
     return x.abs().sqrt()
+
+
+def sqrt_absolute_masked(x):
+    return x.abs().sqrt() * (x > 0)
 
 
 def sqrt_no_grad(x):
@@ -883,6 +891,7 @@ RIGHT = (
     Right("masked_sqrt", "scattered", sqrt_scattered),
     Right("masked_sqrt", "where inside where", sqrt_safe_inside),
     Right("masked_sqrt", "safe times mask", sqrt_safe_times_mask),
+    Right("masked_sqrt", "the stand-in's root taken off", sqrt_stand_in_taken_off),
     Right("masked_sqrt", "masked_fill twice", sqrt_masked_fill),
     Right("masked_sqrt", "relu, whose backward chooses", sqrt_relu),
     Right("masked_sqrt", "a Function", MaskedSqrt.apply),
@@ -993,6 +1002,7 @@ WRONG = (
     Wrong("masked_sqrt", "epsilon", sqrt_epsilon),
     Wrong("masked_sqrt", "epsilon", sqrt_clamp_epsilon, "clamped at an epsilon"),
     Wrong("masked_sqrt", "absolute", sqrt_absolute),
+    Wrong("masked_sqrt", "zero itself", sqrt_absolute_masked, "the absolute value's, masked"),
     Wrong("masked_sqrt", "detached", sqrt_no_grad),
     Wrong("masked_sqrt", "detached", sqrt_detached_root, "a detached root"),
     Wrong("masked_sqrt", "hook on x", sqrt_hook_on_x),

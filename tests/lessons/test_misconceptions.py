@@ -71,6 +71,22 @@ def test_a_text_file_that_is_wrong_is_named(tmp_path, text):
         read(path)
 
 
+def test_a_field_that_is_missing_or_strange_is_said_by_its_name(tmp_path):
+    path = tmp_path / "task.toml"
+    path.write_text(
+        '[misconceptions.a]\nname = "x"\nexplained = "x"\nexplanation = "x"\nnextstep = "x"', encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match=r"misconception 'a' lacks next_step and has nextstep\. Its fields are"):
+        read(path)
+
+
+def test_a_text_file_that_is_no_toml_is_named(tmp_path):
+    path = tmp_path / "task.toml"
+    path.write_text("number = 1\npoints = one", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"task\.toml is no TOML: .*line 2"):
+        read(path)
+
+
 def test_an_exercise_explains_itself_under_a_heading_of_its_number_points_and_minutes(tmp_path):
     path = tmp_path / "detach" / "task.toml"
     path.parent.mkdir()

@@ -142,7 +142,7 @@ def test_no_label_and_no_answer_is_entered_twice(lesson):
         if isinstance(call, ast.Call) and ast.unparse(call.func) in ("Right", "Wrong")
     )
     twice = [text for text, count in (labels + written).items() if count > 1]
-    assert not twice, 'entered twice; drop one, or give it a label of its own: Wrong(..., name="...")'
+    assert not twice, 'drop an answer entered twice; give a label used twice a name of its own: Wrong(..., name="...")'
 
 
 def assert_tells_one_story(score):
@@ -160,16 +160,19 @@ def test_every_named_misconception_is_shown_by_a_wrong_answer(lesson, exercise):
     shown = {wrong.misconception for wrong in answers(lesson).WRONG if wrong.exercise == exercise}
     assert not named - shown, f"no Wrong({exercise!r}, ...) shows {', '.join(map(repr, sorted(named - shown)))}"
     if lesson != "start_here":
-        assert len(named) >= 5
+        assert len(named) >= 5, f"{exercise}.toml has {len(named)} misconceptions; an exercise has five or more"
+    assert any(right.exercise == exercise for right in answers(lesson).RIGHT), (
+        f"no Right({exercise!r}, ...): enter a right answer written differently from the solution's"
+    )
 
 
 @pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
 def test_every_exercise_has_two_hints_or_more_that_do_not_contain_the_solution(lesson, exercise):
     hints = Lesson(lesson).exercises[exercise].hints
-    assert len(hints) >= 2
+    assert len(hints) >= 2, f"{exercise}.toml has {len(hints)} hints; an exercise has two or more"
     solved = answer_cells(lesson)[exercise].split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
     for line in filter(None, map(str.strip, solved.splitlines())):
-        assert len(line) < 12 or not any(line in hint for hint in hints)
+        assert len(line) < 12 or not any(line in hint for hint in hints), "a hint holds this line of the solution"
 
 
 @pytest.mark.parametrize("info", GRADED, ids=lambda info: info.name)

@@ -75,8 +75,13 @@ def _(trial: Trial) -> None:
         found, upstream, slope = (t[positive] for t in (*_slopes(trial, values)[:2], 0.5 / values.sqrt()))
         key = "upstream" if torch.allclose(found, slope, rtol=1e-4) else ""
         key = "detached" if not found.any() else key
-        right = torch.allclose(found, upstream * slope, rtol=1e-4)
-        expect(right, key, expected="upstream · 1 / (2·sqrt(x))", got="another gradient")
+        right = torch.isclose(found, upstream * slope, rtol=1e-4)
+        if not right.all():
+            wrong = (~right).nonzero()[0]
+            number, wanted, given = (t[wrong].item() for t in (values[positive], upstream * slope, found))
+            raise Missed(
+                key, expected=f"upstream · 1 / (2·sqrt(x)) = {wanted:.6g} at x = {number:.6g}", got=f"{given:.6g}"
+            )
 
 
 def _expect_zero(trial: Trial, chosen: Callable[[Tensor], Tensor], key: str) -> None:
