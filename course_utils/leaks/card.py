@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
-from course_utils.base.markup import GREEN, GREY, ORANGE, SMALL, Html, beside_line, element, html_lines, mark, paragraph
+from course_utils.base.markup import (
+    GREEN,
+    GREY,
+    ORANGE,
+    SMALL,
+    beside_line,
+    element,
+    explained_link,
+    html_lines,
+    mark,
+    paragraph,
+    prose,
+)
 from course_utils.leaks.advice import advice, behind
 from course_utils.leaks.words import headline, judgement, notes, quiet_of, quiet_words, rows, sentence
 
@@ -46,7 +57,5 @@ def _course(found: Finding) -> list[str]:
     course = behind(found)
     if course is None:
         return []
-    # A link as JupyterLab follows it: to the notebook, and there to the heading.
-    target = f"{course.notebook}#{quote(course.heading.replace('`', '').replace(' ', '-'))}"
-    link = element("a", f"{course.notebook}, “{course.heading}”", href=target)
-    return [element("p", Html(""), f"The course on “{course.name}”: ", link, style=SMALL)]
+    link = explained_link(course.notebook.removesuffix(".ipynb"), course.heading)
+    return [element("p", prose(f"The course on “{course.name}”: "), link, style=SMALL)]
