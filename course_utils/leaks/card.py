@@ -58,4 +58,4 @@ def _course(found: Finding) -> list[str]:
     if course is None:
         return []
     link = explained_link(course.notebook.removesuffix(".ipynb"), course.heading)
-    return [element("p", "The course on ", prose(f"“{course.name}”: "), link, style=SMALL)]
+    return [element("p", prose(f"The course on “{course.name}”: "), link, style=SMALL)]

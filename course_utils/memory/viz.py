@@ -1,6 +1,6 @@
 """Writes a tracked run in the format of PyTorch's memory viewer (``to_memory_viz``), from any device.
 
-The file opens at https://pytorch.org/viz and in ``torch.cuda._memory_viz``, as those do that
+The file opens at https://pytorch.org/memory_viz and in ``torch.cuda._memory_viz``, as those do that
 ``torch.cuda.memory._dump_snapshot`` writes.
 """
 

@@ -13,8 +13,8 @@ SHORTEST = 20  # what is shorter, such as `return 2 * x`, stands by chance in ot
 
 
 def squeezed(text: str) -> str:
-    """The text without its spaces and line ends, which HTML and wrapping change."""
-    return "".join(text.split())
+    """The text without spaces and line ends, and without the marks and quotes that Markdown has and HTML has not."""
+    return re.sub(r"[\s`*'\"\u2018\u2019\u201c\u201d-]", "", text)
 
 
 def secrets() -> Iterator[tuple[str, str]]:

@@ -84,6 +84,21 @@ def test_every_prediction_is_folded_with_its_answer(notebook, lesson):
     assert all(fold.startswith("<details><summary>") and "PyTorch says: <code>" in fold for fold in folds)
 
 
+def test_guesses_of_one_thought_stand_in_one_row():
+    fold = lessons.guess_first(
+        "How many?", "3", {"1": "`a` ran.", "2": "Both ran.", "1.0": "`a` ran.", "other": "Look."}
+    )
+    assert "<li>If you said <code>1</code> or <code>1.0</code>: <code>a</code> ran.</li>" in fold
+    assert fold.count("<li>") == 2 and "Look." not in fold
+
+
+def test_a_card_s_links_lead_to_pages(sources):
+    notebook = nbformat.read(sources / "notebooks" / "11_clinic.ipynb", as_version=4)
+    rows = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+    cards = "".join(data.get("text/html", "") for data in rows)
+    assert 'href="03_detach.html#what-total-holds-on-to"' in cards and ".ipynb#" not in cards
+
+
 def test_every_hint_is_folded(notebook, lesson):
     texts = [
         read(path).get("hints", []) for path in (TEXT_FILES / lesson.name).glob("*.toml") if path.stem != "predictions"

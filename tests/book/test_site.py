@@ -3,6 +3,7 @@
 import html
 import re
 import socket
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -22,6 +23,15 @@ TOO_WIDE = """() => [document.documentElement, document.querySelector(".bd-artic
     .map(frame => [...frame.querySelectorAll("*")]
         .filter(element => element.getBoundingClientRect().right > innerWidth + 1 && !element.closest("pre, table"))
         .slice(0, 5).map(element => element.outerHTML.slice(0, 100)))"""
+
+# Of each block of text, how many lines it has, and how many it takes.
+LINES = """() => [...document.querySelectorAll(".bd-article pre")].map(block => {
+    const style = getComputedStyle(block);
+    const pixels = block.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom);
+    return [block.textContent.replace(/\\n$/, "").split("\\n"), Math.round(pixels / parseFloat(style.lineHeight))];
+})"""
+OPEN = "[...document.querySelectorAll('details')].filter(fold => fold.open).map(fold => fold.innerText)"
+A4_WIDTH = 718  # pixels, less a margin of 1 cm on both sides
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +93,22 @@ def test_every_page_can_be_read_by_everyone(site, pages, reader, scheme, width):
     assert found == {}
 
 
+def test_every_link_within_the_site_leads_somewhere(site, pages):
+    texts = {site / page: (site / page).read_text(encoding="utf-8") for page in pages}
+    places = {path: set(re.findall(r'\bid="([^"]*)"', text)) for path, text in texts.items()}
+    links = {
+        (path, html.unescape(link)) for path, text in texts.items() for link in re.findall(r'href="([^"]+)"', text)
+    }
+    lost = []
+    for path, link in links:
+        parts = urlsplit(link)
+        if not parts.scheme:
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.exists() or (parts.fragment and unquote(parts.fragment) not in places[target]):
+                lost.append((path.name, link))
+    assert len(links) > 1000 and lost == []
+
+
 def test_every_picture_says_what_it_shows(site, pages):
     alts = {page: re.findall(r'<img[^>]*\balt="([^"]*)"', (site / page).read_text(encoding="utf-8")) for page in pages}
     assert sum(map(len, alts.values())) > 50
@@ -133,6 +159,42 @@ def test_it_is_printed_light_on_paper_and_without_what_leads_elsewhere(site, rea
     expect(
         window.locator(".bd-header, .bd-sidebar-primary, .bd-sidebar-secondary").locator("visible=true")
     ).to_have_count(0)
+
+
+def test_on_paper_folds_are_open_and_lines_of_code_whole(site, reader):
+    window = reader(width=A4_WIDTH)
+    window.goto((site / "notebooks" / "11_clinic.html").as_uri())
+    window.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {OPEN} }})")
+    window.pdf()
+    printed = window.evaluate("printed")
+    assert any("Hint 1 of 3" in text for text in printed) and any("PyTorch says: 3" in text for text in printed)
+    assert not any("The figure in words" in text for text in printed)
+    assert window.evaluate(OPEN) == []
+    window.emulate_media(media="print")
+    blocks = window.evaluate(LINES)
+    assert len(blocks) > 40
+    assert [lines for lines, taken in blocks if max(map(len, lines)) <= 100 and taken != len(lines)] == []
+
+
+def test_on_a_phone_the_names_of_the_api_need_no_scrolling(site, reader):
+    window = reader(width=390)
+    window.goto((site / "api" / "index.html").as_uri())
+    tables = window.locator(".pst-scrollable-table-container").evaluate_all(
+        "tables => tables.map(table => table.scrollWidth - table.clientWidth)"
+    )
+    assert tables == [0, 0]
+
+
+def test_on_a_phone_menu_and_search_open_by_keyboard(site, reader):
+    window = reader(width=390)
+    window.goto((site / "notebooks" / "03_detach.html").as_uri())
+    for name, inside in (("Site navigation", "link"), ("Search", "searchbox")):
+        window.get_by_role("button", name=name, exact=True).focus()
+        window.keyboard.press("Enter")
+        expect(window.get_by_role("dialog").get_by_role(inside).first).to_be_visible()
+        window.keyboard.press("Escape")
+        expect(window.get_by_role("dialog")).to_have_count(0)
+        expect(window.get_by_role("button", name=name, exact=True)).to_be_focused()
 
 
 def test_links_to_other_sites_lead_somewhere(site, tmp_path):

@@ -4,9 +4,12 @@ What the learner has to find out stays out: the solved cells, what checks say to
 """
 
 import ast
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
+from docutils.nodes import make_id
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
@@ -18,6 +21,7 @@ from course_utils.catalogue import LessonInfo
 from course_utils.checks import misconceptions
 from course_utils.checks.thoughts import OTHER, thoughts
 
+LINK = re.compile(r'href="(\w+)\.ipynb#([^"]+)"')
 PERSONAL = ("lesson.scorecard()", "progress()")
 YOURS = "*What this cell shows is your own. Run it in JupyterLab.*"
 OPEN_IT = """\
@@ -75,18 +79,20 @@ def is_personal(source: str, exercises: Collection[str]) -> bool:
 
 
 def _show(cell: NotebookNode, outputs: list[NotebookNode]) -> None:
-    cell.outputs = [_below_the_heading(output) for output in outputs]
+    cell.outputs = [_at_home_here(output) for output in outputs]
     # MyST-NB takes an image's alternative text from its cell, and not from the output, where it is stored.
     alts = [output.metadata["image/png"]["alt"] for output in outputs if "image/png" in output.get("data", {})]
     if alts:
         cell.metadata["mystnb"] = {"image": {"alt": " ".join(alts)}}
 
 
-def _below_the_heading(output: NotebookNode) -> NotebookNode:
-    # A card's heading is made to stand below an exercise's. On a page, none may be two steps below the one before it.
+def _at_home_here(output: NotebookNode) -> NotebookNode:
+    # A card's heading is made to stand below an exercise's: on a page, none may be two steps below the one before it.
+    # Its links lead to notebooks, with the places that JupyterLab knows: here they are pages, with Sphinx's places.
     data = output.get("data", {})
     if "text/html" in data:
-        data["text/html"] = data["text/html"].replace("<h4 ", "<h3 ").replace("</h4>", "</h3>")
+        card = data["text/html"].replace("<h4 ", "<h3 ").replace("</h4>", "</h3>")
+        data["text/html"] = LINK.sub(lambda link: f'href="{link[1]}.html#{make_id(unquote(link[2]))}"', card)
     return output
 
 
@@ -102,8 +108,14 @@ def asked(cell: NotebookNode) -> tuple[str, NotebookNode | None]:
 
 def guess_first(question: str, answer: str, said: Mapping[str, str]) -> Html:
     """A prediction, folded: what PyTorch says, and which thoughts lead to other guesses."""
-    others = [(guess, text) for guess, text in said.items() if guess != OTHER]
-    rows = [element("li", "If you said ", element("code", guess), ": ", prose(text)) for guess, text in others]
+    guesses: dict[str, list[str]] = {}  # one thought may lead to several
+    for guess, text in said.items():
+        if guess != OTHER:
+            guesses.setdefault(text, []).append(element("code", guess))
+    rows = [
+        element("li", "If you said ", Html(" or ".join(said_so)), ": ", prose(text))
+        for text, said_so in guesses.items()
+    ]
     found = element("p", "PyTorch says: ", element("code", answer))
     head = Html(element("strong", "Your guess first: ") + prose(question))
     return fold(head, found, *[element("ul", *rows)] * bool(rows))
