@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -65,8 +66,8 @@ class watch_growth:
     backward pass to the next; any other calls ``step``. Storages count when they
     have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
 
-    Limits: seen are tensors that operations make in the thread that entered, and in autograd's threads for it. Not
-    seen: other Python threads and processes, compiled code's own buffers, memory of NumPy and of C extensions. Nodes of
+    Limits: seen are tensors that operations make in the thread that entered, in threads that are started inside, and in
+    autograd's threads for them. Not seen: threads from before and other processes, compiled code's own buffers, memory of NumPy and of C extensions. Nodes of
     graphs are counted, not their bytes, and behind variables alone, up to 30 000 of them. Holders are looked for while
     the loop runs and when a report is asked for; what Python cannot show is reported as kept by something that the
     search did not find.
@@ -91,6 +92,7 @@ class watch_growth:
         self._pid = os.getpid()
         self._last: GrowthReport | None = None
         self._after: tuple[int, Any] | None = None
+        self._one_at_a_time = threading.RLock()  # calls may begin in several threads
 
     def __enter__(self) -> "watch_growth":
         if self._entered:
@@ -161,7 +163,8 @@ class watch_growth:
     def _begins_round(self, name: str, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
             try:
-                self._tick(name, args)
+                with self._one_at_a_time:
+                    self._tick(name, args)
             except Exception as error:  # a fault of the watch's own is no reason to end somebody's training
                 self._failure = message_of(error)
                 self.stop()
