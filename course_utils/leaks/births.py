@@ -28,7 +28,7 @@ BEFORE = -1
 
 
 class Births:
-    """Watches the operations of this thread, and of those that it starts, and what becomes of the storages that they make.
+    """Watches the operations of this thread and of those that start later, and what becomes of the storages they make.
 
     Args:
         every: how many calls there are to one that is watched.

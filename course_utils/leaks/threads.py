@@ -34,7 +34,7 @@ class NewThreads:
             return plain(thread)
 
         self._on, self._start, self._plain = True, start, plain
-        threading.Thread.start = start  # type: ignore[method-assign]
+        threading.Thread.start = start  # type: ignore[assignment, method-assign]
 
     def stop(self) -> None:
         """Ends it; threads that run go on inside of their contexts."""
