@@ -115,6 +115,8 @@ def advice(found: Finding) -> str:
             "An exception keeps the variables of every function that it came through. Keep its text, `str(error)`, or"
             " clear it with `traceback.clear_frames(error.__traceback__)`."
         )
+    if holder.tail[0] == "call":
+        return "Each call registers one hook more. Register it once, before the loop, or end it with `handle.remove()`."
     if holder.kind == "chain":
         return f"Each `{holder.container}` leads to the one before. Let the older ones go, or keep numbers in them."
     if not graph or holder.name.startswith(CACHE_OF):
@@ -140,6 +142,9 @@ def _keep_less(found: Finding) -> str:
             "Keep what you need of each, such as a number, or let old ones go"
             f"{bounded.get(found.holder.container, '')}."
         )
+    name = found.holder.name
+    if found.line is not None and re.search(r"(cat|stack)\(", found.line.source):
+        return f"It takes in more with every call. Keep the newest rows alone: `{name} = {name}[-size:]`."
     return "Keep what you need of it, or let the old one go."
 
 
@@ -153,7 +158,7 @@ def _cut(found: Finding) -> str:
         return f"Cut the history between calls: `{name} = tuple(part.detach() for part in {name})`"
     if found.holder.kind == "variable":
         return f"Cut the history between calls: `{found.holder.name} = {found.holder.name}.detach()`"
-    what = inside or "it"
+    what = inside or "each"
     return f"Keep `.detach()` of {what}, which lets the graph go (the tensor itself stays as long as its holder)"
 
 
@@ -178,11 +183,13 @@ def _rewritten(found: Finding) -> str:
     elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
         value = statement.value
     operands = [one for one in _operands(value) if ast.unparse(one) != target]
-    operands = operands if len(operands) == 1 else [one for one in operands if isinstance(one, ast.Name)]
+    cut = f".{'item' if found.scalar else 'detach'}()"
+    if len(operands) != 1 and value is not None:
+        return source.replace(ast.get_source_segment(source, value) or source, f"({ast.unparse(value)}){cut}")
     if len(operands) != 1 or operands[0].end_col_offset is None:
         return ""
     end = len(source.encode()[: operands[0].end_col_offset].decode())
-    return f"{source[:end]}.{'item' if found.scalar else 'detach'}(){source[end:]}"
+    return f"{source[:end]}{cut}{source[end:]}"
 
 
 def _operands(value: ast.expr | None) -> list[ast.expr]:

@@ -12,6 +12,7 @@ import torch
 from course_utils.graph.references import live_objects
 from course_utils.graph.storages import storages_of
 from course_utils.leaks.kept import Birth, Kept
+from course_utils.leaks.threads import NewThreads
 from course_utils.leaks.user_code import NOWHERE, Site, functions_running, user_site
 from course_utils.memory.dispatch import OperationWatch, handler
 from course_utils.memory.ledger import OLD
@@ -27,7 +28,7 @@ BEFORE = -1
 
 
 class Births:
-    """Watches this thread's operations, and what becomes of the storages that they make.
+    """Watches the operations of this thread and of those that start later, and what becomes of the storages they make.
 
     Args:
         every: how many calls there are to one that is watched.
@@ -58,7 +59,10 @@ class Births:
         self._live: dict[int, Any] = {}
         self._windows: deque[tuple[int, list[Birth]]] = deque([(0, [])])
         self._add, meet, size = self._writers()
-        self._mode = _BirthWatch(handler(self._add, meet, size, self._live), self)
+        handle = handler(self._add, meet, size, self._live)
+        self._mode = _BirthWatch(handle, self)
+        self._others: weakref.WeakSet[_BirthWatch] = weakref.WeakSet()
+        self._threads = NewThreads(lambda: self._in_thread(handle))
         self._on = False
         self._given = 0
 
@@ -133,9 +137,21 @@ class Births:
                     self._live[birth.key] = birth
         self._mode.__enter__()
         self._on = True
+        self._threads.start()
+
+    def _in_thread(self, handle: Callable) -> "_BirthWatch":
+        mode = _BirthWatch(handle, self)
+        self._others.add(mode)
+        return mode
 
     def stop(self) -> None:
         """Ends watching, in the thread that began it. What has been counted stays; deaths go on being counted."""
+        self._threads.stop()
+        for mode in list(self._others):
+            mode.pause()
+        self._pause()
+
+    def _pause(self) -> None:
         if self._on and self._mode.is_on_stack():
             self._mode.__exit__(None, None, None)
             self._on = False
@@ -201,7 +217,7 @@ class Births:
             self._mode.__enter__()
             self._on = True
         elif not on and self._on and modes and modes[-1] is self._mode:
-            self.stop()
+            self._pause()
 
 
 class _BirthWatch(OperationWatch):

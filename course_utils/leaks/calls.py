@@ -13,7 +13,7 @@ BACKWARD_PASS = "backward pass"
 
 
 class Calls:
-    """Tells each time that an outermost module with parameters is called, in the thread that began to watch.
+    """Tells each time that an outermost module with parameters is called, in whichever thread.
 
     Where a loop calls several modules in turn, such as an encoder and a decoder, one round of them is one call: it
     begins when a module is called that was called already since the last one began, or that is called after a backward
@@ -26,9 +26,7 @@ class Calls:
 
     def __init__(self, begins: Callable[[torch.nn.Module, tuple], None], backward_ran: Callable[[], bool]) -> None:
         self._begins, self._backward_ran = begins, backward_ran
-        self._thread = threading.get_ident()
-        self._depth = 0
-        self._round: set[int] = set()
+        self._here = _InThread()
         self._has_parameters: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
         self._handles: list[Any] = []
 
@@ -46,24 +44,32 @@ class Calls:
         self._handles = []
 
     def _before(self, module: torch.nn.Module, args: Any) -> None:
-        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
+        if torch.compiler.is_compiling():
             return
-        self._depth += 1
-        if self._depth == 1 and torch._C._current_graph_task_id() < 0 and self._counts(module):
-            if id(module) in self._round or self._backward_ran():
-                self._round.clear()
-            first = not self._round
-            self._round.add(id(module))
+        here = self._here
+        here.depth += 1
+        if here.depth == 1 and torch._C._current_graph_task_id() < 0 and self._counts(module):
+            if id(module) in here.round or self._backward_ran():
+                here.round.clear()
+            first = not here.round
+            here.round.add(id(module))
             if first:
                 self._begins(module, args)
 
     def _after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
-            return
-        self._depth = max(0, self._depth - 1)
+        if not torch.compiler.is_compiling():
+            self._here.depth = max(0, self._here.depth - 1)
 
     def _counts(self, module: torch.nn.Module) -> bool:
         known = self._has_parameters.get(module)
         if known is None:
             known = self._has_parameters[module] = next(module.parameters(), None) is not None
         return known
+
+
+class _InThread(threading.local):
+    """How deep in modules a thread is, and those that it has called since a call began."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.round: set[int] = set()

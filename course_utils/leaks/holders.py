@@ -1,5 +1,6 @@
 """Who keeps something (``Holder``), and how (``Link``)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 CACHE_OF = "the cache of "
@@ -23,6 +24,7 @@ class Holder:
         hook: "a forward hook on `encoder.3`", where the way leads through one.
         scope: "local", "global", "variable" (of a closure), "default" (of an argument) or "attribute".
         first_line: where the function begins whose variable it is.
+        logged: file, line and function of the call that made a record of ``logging``, where one is in it.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Holder:
     scope: str = ""
     first_line: int = 0
     before_tail: tuple[str, str] = ("", "")
+    logged: tuple[str, int, str] | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -76,3 +79,14 @@ class Link:
     history: bool = False
     inside: str = ""
     also: tuple[Holder, ...] = ()
+
+
+def says_more(link: Link, known: Sequence[tuple[int, Link]]) -> bool:
+    """Whether a holder that was found is worth more than those known from before.
+
+    When the function that had an object is over, a circle may still keep the object. What the object kept while it was
+    in use grew by itself; a circle through ``ctx`` was made anew in each call.
+    """
+    if link.holder.kind == "cycle" and not link.holder.name.startswith("ctx."):
+        return all(before.holder is NOBODY or before.holder.kind == "cycle" for _, before in known)
+    return link.holder is not NOBODY

@@ -16,7 +16,7 @@ _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
     "put_nowait", "register_buffer", "__setitem__", "set", "add_param_group",
 }  # fmt: skip
-_ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right"}
+_ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right", "setattr"}
 
 
 def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
@@ -30,6 +30,8 @@ def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
         return None
     if holder.kind == "building":
         return Site(holder.file, holder.first_line, holder.where)
+    if holder.logged is not None:
+        return Site(*holder.logged)
     if holder.name.startswith(CACHE_OF):
         return _decorator(holder)
     best: tuple[int, int, Site] | None = None
@@ -71,6 +73,9 @@ def _aliases(holder: Holder) -> Iterator[Holder]:
                 name = _called(node)
                 called += [(name, at) for at, value in enumerate(node.args) if _ends_in(value, holder.tail)]
                 called += [(name, word.arg) for word in node.keywords if word.arg and _ends_in(word.value, holder.tail)]
+                # Handed on with a function: ``partial(note, losses)``, ``pool.submit(note, losses)``.
+                handed = getattr(node.args[0], "attr", getattr(node.args[0], "id", "")) if node.args else ""
+                called += [(handed, at) for at, value in enumerate(node.args[1:]) if _ends_in(value, holder.tail)]
     for file in files if called else ():
         for function, node in _functions(parsed(file, *{name for name, _ in called}) or ast.Module([], [])):
             for name, at in called:
@@ -160,6 +165,8 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
             named_buffer = node.func.attr == "register_buffer" and any(_is_text(arg, tail[1]) for arg in node.args)
             if _ends_in(receiver, tail) or named_buffer or _inside(receiver, tail):
                 return 1 if any(_is_number(arg) for arg in node.args) else 5
+        if isinstance(node, ast.Call) and tail[0] == "call" and _called(node).endswith(tail[1]):
+            return 5
         if isinstance(node, ast.Call) and _called(node) in _ADDS_TO_FIRST and _ends_in(node.args[0], tail):
             return 5
         stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
@@ -170,7 +177,9 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
     if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in (part for whole in targets for part in _parts(whole)):
-            if isinstance(target, ast.Subscript) and _ends_in(target.value, tail):
+            if isinstance(target, ast.Subscript) and (
+                _ends_in(target.value, tail) or _attributes_of(target.value, tail)
+            ):
                 return 5
             if _ends_in(target, tail) and not _is_empty(statement.value):
                 again = any(_ends_in(node, tail) for node in ast.walk(statement.value))
@@ -179,7 +188,16 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
 
 
 def as_written(holder: Holder, line: Site | None) -> str:
-    """A holder's name as the line that keeps has it: ``history.losses``, where the search knows a ``self.losses``."""
+    """A holder's name as the line that keeps has it: ``history.losses``, where the search knows a ``self.losses``, and
+    ``outputs[epoch]``, where it knows some of the ``outputs``.
+    """
+    if line is not None and holder.name.endswith("[...]"):
+        found = [
+            ast.unparse(node.slice)
+            for node in ast.walk(parsed(line.file) or ast.Module([], []))
+            if isinstance(node, ast.Subscript) and node.lineno == line.line and _ends_in(node.value, holder.tail)
+        ]
+        return f"{holder.name.removesuffix('[...]')}[{found[0]}]" if found else holder.name
     if line is None or holder.scope != "attribute" or not holder.name.startswith("self.") or holder.hook:
         return holder.name
     try:
@@ -220,6 +238,13 @@ def _inside(node: ast.AST, tail: tuple[str, str]) -> bool:
         if _ends_in(node, tail):
             return True
     return False
+
+
+def _attributes_of(node: ast.AST, tail: tuple[str, str]) -> bool:
+    """``vars(run)`` and ``run.__dict__``."""
+    if isinstance(node, ast.Call) and _called(node) == "vars" and node.args:
+        return _ends_in(node.args[0], tail)
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__" and _ends_in(node.value, tail)
 
 
 def _is_text(node: ast.AST, text: str) -> bool:

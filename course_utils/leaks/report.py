@@ -63,6 +63,7 @@ def _part(name: str, births: Births, links: Mapping[int, Sequence[tuple[int, Lin
     if len(calls) < 4:
         return Part(name, seen, "too few calls", None)
     growing: list[tuple[Kept, Growth, Sequence[tuple[int, Link]]]] = []
+    numbers: list[tuple[Kept, Growth, Sequence[tuple[int, Link]]]] = []
     quiet: list[Quiet] = []
     for kept in list(births.kept.values()):
         known = links.get(id(kept), ())
@@ -70,13 +71,21 @@ def _part(name: str, births: Births, links: Mapping[int, Sequence[tuple[int, Lin
         if growth.verdict == "steady":
             continue
         why = growth.why or _why_no_leak(growth, known, training)
-        if why:
+        if why == _LOG:
+            numbers.append((kept, growth, known))
+        elif why:
             holder = known[0][1].holder if known else NOBODY
             quiet.append(Quiet(holder, (kept.site,), why, sum(kept.alive.values())))
         else:
             growing.append((kept, growth, known))
+    grown = {link.holder.key for *_, links_of in growing for _, link in links_of}
+    for one in numbers:  # beside larger things they are a part of what grows
+        if one[2][0][1].holder.key in grown:
+            growing.append(one)
+        else:
+            quiet.append(Quiet(one[2][0][1].holder, (one[0].site,), _LOG, sum(one[0].alive.values())))
     joined = tuple(joined_findings(births, training, warm_up))
-    findings = _findings(growing, training) + joined
+    findings = _together(_findings(growing, training), joined)
     if not findings:
         real = [one for one in quiet if one.why != _LOG]
         return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
@@ -88,6 +97,20 @@ def _part(name: str, births: Births, links: Mapping[int, Sequence[tuple[int, Lin
     low, high = sum(one.low for one in rates), sum(one.high for one in rates)
     rate = Rate(sum(one.nbytes for one in rates), low, high, rates[0].calls)
     return Part(name, seen, "growing", rate, findings, tuple(quiet))
+
+
+def _together(findings: Sequence[Finding], joined: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What is joined to itself on a line, and the graph that this keeps, are one finding."""
+    both = list(findings)
+    for found in joined:
+        same = [at for at, one in enumerate(both) if (one.line, one.holder.name) == (found.line, found.holder.name)]
+        if same:
+            of, more = both[same[0]].rate, found.rate
+            rate = Rate(of.nbytes + more.nbytes, of.low + more.low, of.high + more.high, of.calls)
+            both[same[0]] = replace(both[same[0]], made=both[same[0]].made + found.made, rate=rate)
+        else:
+            both.append(found)
+    return tuple(both)
 
 
 _LOG = "a log of single numbers"
@@ -104,6 +127,8 @@ def _in_cycles(kept: Kept, births: Births, training: bool, links: Sequence[tuple
     values = {call: nbytes for call, nbytes in kept.looked_at.items() if births.trained[call] == training}
     if len(values) < LEAST_CALLS:
         return None
+    if len(kept.given_back) > 1 and not all(link.holder.name.startswith("ctx.") for _, link in links):
+        return Growth("bounded", {}, why="it lies in cycles, which Python's garbage collector frees now and then")
     whole = statistics.median(values.values())
     repeated = max((calls_alive for calls_alive, _ in kept.given_back), default=0)
     return Growth("growing", {call: values[call] for call in sorted(values) if values[call] >= whole}, repeated)

@@ -3,9 +3,10 @@
 import logging
 import os
 import sys
+import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -20,7 +21,7 @@ from course_utils.leaks.calls import BACKWARD_PASS, Calls
 from course_utils.leaks.carriers import Carriers
 from course_utils.leaks.chains import Chains
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.holders import NOBODY, Holder, Link
+from course_utils.leaks.holders import NOBODY, Holder, Link, says_more
 from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.report import build_report
 from course_utils.leaks.roots import other_roots, roots_in_heap, users_roots
@@ -65,11 +66,11 @@ class watch_growth:
     backward pass to the next; any other calls ``step``. Storages count when they
     have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
 
-    Limits: seen are tensors that operations make in the thread that entered, and in autograd's threads for it. Not
-    seen: other Python threads and processes, compiled code's own buffers, memory of NumPy and of C extensions. Nodes of
-    graphs are counted, not their bytes, and behind variables alone, up to 30 000 of them. Holders are looked for while
-    the loop runs and when a report is asked for; what Python cannot show is reported as kept by something that the
-    search did not find.
+    Limits: seen are tensors that operations make in the thread that entered, in threads that start later, and in
+    autograd's threads for them. Not seen: other threads and processes, compiled code's own buffers, memory of NumPy and
+    of C extensions. Nodes of graphs are counted, not their bytes, and behind variables alone, up to 30 000 of them.
+    Holders are looked for while the loop runs and when a report is asked for; what Python cannot show is reported as
+    kept by something that the search did not find.
     """
 
     def __init__(self, *, every: int = 1, limit_bytes: int | None = None, warm_up: int = 3) -> None:
@@ -91,6 +92,7 @@ class watch_growth:
         self._pid = os.getpid()
         self._last: GrowthReport | None = None
         self._after: tuple[int, Any] | None = None
+        self._one_at_a_time = threading.RLock()  # calls may begin in several threads
 
     def __enter__(self) -> "watch_growth":
         if self._entered:
@@ -161,7 +163,8 @@ class watch_growth:
     def _begins_round(self, name: str, args: tuple) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
             try:
-                self._tick(name, args)
+                with self._one_at_a_time:
+                    self._tick(name, args)
             except Exception as error:  # a fault of the watch's own is no reason to end somebody's training
                 self._failure = message_of(error)
                 self.stop()
@@ -195,7 +198,14 @@ class watch_growth:
         ways = {key: (path, link_of(path)) for key, path in looking.found.items()}
         found = {key: link for key, (_, link) in ways.items()}
         found |= {key: replace(found[key], holder=holder) for key, holder in self._carriers.correct(ways).items()}
-        others = self._others(ways, found, traceback, seconds)
+        # Of two containers the larger one grows; the other has what it needs of it now: ``last = memory[-15:]``.
+        most = max((link.holder.count for link in found.values()), default=0)
+        small = {key: way for key, way in ways.items() if 0 < 2 * found[key].holder.count < most}
+        for key, link in self._others(small, found, traceback, seconds / 2).items() if small else ():
+            if link.holder.count > 2 * found[key].holder.count:
+                found[key] = link
+        beside = self._others(ways, found, traceback, seconds)
+        others = {key: replace(link.holder, count=0) for key, link in beside.items()}
         if call_begins:
             self._carriers.note(looking)
         for kept, births, alive in chosen:
@@ -209,7 +219,7 @@ class watch_growth:
             also = tuple(holder for holder, of in calls.items() if len(of) > 1)  # of one call, it may be the last
             links = [(nbytes, replace(link, also=also)) for nbytes, link in links]
             known = self._links.get(id(kept))
-            if links and (known is None or any(_says_more(link, known) for _, link in links)):
+            if links and (known is None or any(says_more(link, known) for _, link in links)):
                 self._links[id(kept)] = links
                 kept.looked_at = alive
 
@@ -219,18 +229,18 @@ class watch_growth:
         found: dict[int, Link],
         traceback: TracebackType | None,
         seconds: float,
-    ) -> dict[int, Holder]:
-        """Who would keep storages if the holders that were found did not."""
+    ) -> dict[int, Link]:
+        """How storages would be kept if the holders that were found did not keep them."""
         looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})
         _run(looking, ((lambda: users_roots(traceback), seconds / 2, 0),))
-        holders = {}
+        links = {}
         for key, path in looking.found.items():
-            holder: Holder | None = link_of(path).holder
-            if holder is not None and (holder.kind != "container" or holder.limit is not None):
-                holder = self._carriers.on(path)
+            link = link_of(path)
+            grows = link.holder.kind == "container" and link.holder.limit is None
+            holder: Holder | None = link.holder if grows else self._carriers.on(path)
             if holder is not None and holder.key != found[key].holder.key:
-                holders[key] = replace(holder, count=0)
-        return holders
+                links[key] = replace(link, holder=holder)
+        return links
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
@@ -240,17 +250,6 @@ class watch_growth:
             note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
             return replace(report, unwatched=(*report.unwatched, note))
         return report
-
-
-def _says_more(link: Link, known: Sequence[tuple[int, Link]]) -> bool:
-    """Whether a holder that was found is worth more than those known from before.
-
-    When the function that had an object is over, a circle may still keep the object. What the object kept while it was
-    in use grew by itself; a circle through ``ctx`` was made anew in each call.
-    """
-    if link.holder.kind == "cycle" and not link.holder.name.startswith("ctx."):
-        return all(before.holder is NOBODY or before.holder.kind == "cycle" for _, before in known)
-    return link.holder is not NOBODY
 
 
 def _sample(kept: Kept) -> list[Birth]:

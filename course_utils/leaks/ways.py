@@ -1,8 +1,10 @@
 """What a way to a storage says about who keeps it (``link_of``)."""
 
+import re
 from collections import deque
 from dataclasses import replace
 from functools import _lru_cache_wrapper
+from logging import LogRecord
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -22,12 +24,14 @@ _UNSPOKEN = ("__self__", "__dict__", "__traceback__")
 _WRAPS = ("queue", "weakref", "asyncio.queues", "multiprocessing.queues")
 """Modules of containers that keep what they contain in an attribute of their own."""
 
+_MEMBERS = ("_modules", "_buffers", "_parameters")
 _HOOKS = {
     "_forward_hooks": "a forward hook",
     "_forward_pre_hooks": "a forward pre-hook",
     "_backward_hooks": "a backward hook",
     "_backward_pre_hooks": "a backward pre-hook",
 }
+"""For each attribute with hooks, what one is; what registers one ends in ``forward_hook`` and so on."""
 
 
 def link_of(path: Path) -> Link:
@@ -79,7 +83,7 @@ def _begins_graph(path: Path, at: int) -> bool:
 
 def _keeper(path: Path, first: int) -> int | None:
     """The place of the container on the way that is large enough to be what grows."""
-    sizes = [(_size(path.things[i]), -i) for i in range(first)]
+    sizes = [(_size(path.things[i]) or _numbered(path.things[i], path.edges[i]), -i) for i in range(first)]
     many, at = max(sizes, default=(0, 0))
     return -at if many >= _MANY else None
 
@@ -106,27 +110,38 @@ def _holder(path: Path, first: int, keeper: int | None) -> Holder:
         return replace(holder, kind="chain", container=type(path.things[chain]).__name__)
     if keeper is None:
         return holder
-    container = path.things[keeper]
+    container, last = path.things[keeper], path.edges[keeper - 1] if keeper else path.root
+    name = holder.name
+    if last.kind == "item" and isinstance(last.name, int):
+        name = re.sub(r"\[\d+\]$", "[...]", name)  # one list of many: for each epoch, for each layer
+    elif last.kind == "attribute" and last.name in _HOOKS and holder.hook:
+        name += f".{last.name}"
+    record = next((thing for thing in path.things[keeper:first] if type(thing) is LogRecord), None)
     return replace(
         holder,
+        name=name,
+        logged=(record.pathname, record.lineno, record.funcName) if record is not None else None,
         kind="container",
         container=named.wrapped or type(container).__name__,
-        count=_size(container),
+        count=_size(container) or _numbered(container, path.edges[keeper]),
         limit=_limit(container, path, keeper),
     )
 
 
 def _inside(path: Path, start: int, stop: int) -> str:
     """Where something lies in a thing, as one would write it; of a function, or of a traceback, its variable."""
-    text = ""
+    text, member = "", False
     for edge, thing in zip(path.edges[start:stop], path.things[start:stop], strict=False):
+        was_member, member = member, edge.name in _MEMBERS
         if edge.kind == "variable":
             text = f"`{edge.name}`, in the closure of `{thing.__qualname__}`"
         elif edge.kind == "local" and isinstance(thing, FrameType):
             text = f"`{edge.name}`, a variable of `{thing.f_code.co_qualname}`"
-        elif edge.kind == "attribute" and edge.name not in _UNSPOKEN:
+        elif edge.kind == "attribute" and edge.name not in _UNSPOKEN and not member:
             text += f".{edge.name}"
-        elif edge.kind == "item":
+        elif was_member:
+            text += f"[{edge.name}]" if edge.name.isdigit() else f".{edge.name}"
+        elif edge.kind == "item" and not text.startswith("`"):
             field = getattr(thing, "_fields", None)
             text += f".{field[edge.name]}" if field else f"[{edge.name!r}]" if isinstance(edge.name, (str, int)) else ""
     return text.replace("'", '"')
@@ -155,6 +170,15 @@ def _size(thing: Any) -> int:
     if isinstance(thing, (list, tuple, dict, set, frozenset, deque)):
         return len(thing)
     return thing.size if type(thing).__name__ == "ndarray" and thing.dtype.hasobject else 0
+
+
+def _numbered(thing: Any, edge: Edge) -> int:
+    """How many attributes an object has that are numbered like one of it: ``sample_1``, ``sample_2``."""
+    if edge.kind != "attribute" or not re.search(r"\d", edge.name):
+        return 0
+    alike = re.sub(r"\d+", "", edge.name)
+    many = sum(re.sub(r"\d+", "", name) == alike for name in list(getattr(thing, "__dict__", ())))
+    return many if many > 2 * _MANY else 0
 
 
 def _limit(container: Any, path: Path, at: int) -> int | None:
@@ -203,8 +227,9 @@ class _Namer:
         if name in _HOOKS and isinstance(thing, torch.nn.Module):
             inside = f" on `{'.'.join(self._modules)}`" if self._modules else f" on `{self.name}`"
             self.hook = _HOOKS[name] + inside
+            self.tail = ("call", name.strip("_").removesuffix("s"))
             return
-        if name in ("_modules", "_buffers", "_parameters") and isinstance(thing, torch.nn.Module):
+        if name in _MEMBERS and isinstance(thing, torch.nn.Module):
             self._member = True
             return
         if name in _UNSPOKEN:
@@ -215,7 +240,8 @@ class _Namer:
         self._modules.clear()
         owner = "self" if not isinstance(thing, type) and is_users_class(type(thing)) else self.name
         self.name = f"{owner}.{name}"
-        self.tail = ("attribute", name)
+        gradient_hooks = name == "_backward_hooks" and isinstance(thing, torch.Tensor)
+        self.tail = ("call", "register_hook") if gradient_hooks else ("attribute", name)
         self.scope = "attribute"
         self.where = type(thing).__name__ if not isinstance(thing, type) else thing.__name__
         if isinstance(thing, type):

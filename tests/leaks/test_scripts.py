@@ -74,7 +74,10 @@ def test_a_graph_that_grows_by_nodes_alone_is_told_of(path, nodes):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("path", LEAKING, ids=lambda path: path.stem)
+# PyTorch's profiler, which is asked here, sees the thread that started it alone.
+@pytest.mark.parametrize(
+    "path", [path for path in LEAKING if not path.stem.startswith("thread_")], ids=lambda path: path.stem
+)
 def test_bytes_a_call_are_those_of_the_allocator(path):
     report = watched(path)
     gc.collect()
