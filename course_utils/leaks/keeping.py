@@ -6,7 +6,7 @@ import ast
 import functools
 import linecache
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from course_utils.leaks.holders import CACHE_OF, Holder
@@ -34,20 +34,23 @@ def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
         return Site(*holder.logged)
     if holder.name.startswith(CACHE_OF):
         return _decorator(holder)
-    best: tuple[int, int, Site] | None = None
     files = [holder.file, *(file for file in _users_files() if file != holder.file)]
-    for some in ([file for file in files if file == holder.file or file in near], files):
-        for file in some if best is None else ():
-            for found in _candidates(file, holder):
-                if best is None or found[0] > best[0]:
-                    best = found
+    close = [file for file in files if file == holder.file or file in near]
+    return _line_in(close, holder) or _line_in(files, holder)
+
+
+def _line_in(files: Sequence[str], holder: Holder) -> Site | None:
+    best: tuple[int, int, Site] | None = None
+    for found in (found for file in files for found in _candidates(file, holder)):
+        if best is None or found[0] > best[0]:
+            best = found
     if best is None and holder.before_tail[0]:
         # Under a key that the source does not spell out, or inside of an object that adds for its user: ``queue.put``.
-        outside = keeping_line(replace(holder, tail=holder.before_tail, before_tail=("", "")))
+        outside = _line_in(files, replace(holder, tail=holder.before_tail, before_tail=("", "")))
         if outside is not None:
             return outside
     if best is None or best[1] <= 2:
-        for alias in _aliases(holder):
+        for alias in _aliases(files, holder):
             for *_, site in _candidates(alias.file, alias):
                 return site
     return best[2] if best is not None else None
@@ -63,9 +66,8 @@ def _decorator(holder: Holder) -> Site | None:
     return None
 
 
-def _aliases(holder: Holder) -> Iterator[Holder]:
+def _aliases(files: Sequence[str], holder: Holder) -> Iterator[Holder]:
     """The holder under the name that a function gives it which it is handed to: ``note(losses, loss)``."""
-    files = [holder.file, *(file for file in _users_files() if file != holder.file)]
     called: list[tuple[str, int | str]] = []
     for file in files:
         for node in ast.walk(parsed(file, holder.tail[1]) or ast.Module([], [])):
@@ -76,7 +78,7 @@ def _aliases(holder: Holder) -> Iterator[Holder]:
                 # Handed on with a function: ``partial(note, losses)``, ``pool.submit(note, losses)``.
                 handed = getattr(node.args[0], "attr", getattr(node.args[0], "id", "")) if node.args else ""
                 called += [(handed, at) for at, value in enumerate(node.args[1:]) if _ends_in(value, holder.tail)]
-    for file in files if called else ():
+    for file in dict.fromkeys((*files, *_users_files())) if called else ():
         for function, node in _functions(parsed(file, *{name for name, _ in called}) or ast.Module([], [])):
             for name, at in called:
                 words = [argument.arg for argument in node.args.args]
