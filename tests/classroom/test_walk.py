@@ -162,7 +162,7 @@ def test_a_teacher_walks_from_an_empty_folder_to_marks_that_can_be_imported(tmp_
     hand_in("ada", DETACH, answers | {"written": "Because of something else."}, 11)
     said = run(course, capsys, "grade")
     assert "1.5? by hand" in line_of(said, "ada")
-    assert "ada: The answer to detach-written is another than the one that got 1.5 points by hand" in said
+    assert "ada: The answer to detach-written is another than the one that got 1.5 of 2 points by hand" in said
     mark_in_formgrader(course, DETACH, "ada", "detach-written", 2, "Yes.")
 
     # A deadline, set afterwards, and moved for one.
