@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 # What stands before a claim: the word says it, the sign and its ground say it again.
 _HOLDS, _FAILS, _OPEN = ("✓", "holds", GREEN), ("✗", "does not hold", ORANGE), ("-", "not judged yet", GREY)
+PROGRAM = "Shown by a program"
+"""What stands above a misconception's program, which is folded."""
+
 _STORIES = 2  # claims that fail and are told in full; more would bury the first
 HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 
@@ -173,7 +176,7 @@ def _claim_html(claim: Claim, next_step: str) -> Html:
     if next_step:
         blocks.append(paragraph(next_step, "Next"))
         if claim.program:
-            summary = element("summary", "Shown by a program")
+            summary = element("summary", PROGRAM)
             blocks.append(element("details", summary, typed(claim.program), "It prints:", typed(claim.prints)))
     return told_html(_FAILS, claim.text, blocks)
 
@@ -195,5 +198,5 @@ def _claim_text(claim: Claim, next_step: str) -> str:
         lines.append(wrap(next_step, "    Next: ", "      "))
         if claim.program:
             program, prints = text_typed(claim.program, "      "), text_typed(claim.prints, "      ")
-            lines += ["    Shown by a program:", program, "    It prints:", prints]
+            lines += [f"    {PROGRAM}:", program, "    It prints:", prints]
     return "\n".join(lines)

@@ -14,13 +14,22 @@ from course_utils.classroom.__main__ import _parser
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import OUTCOMES
 from tests.classroom.handed_in import FROZEN, Notebook
-from tests.classroom.the_class import ANSWER, STUDENTS
+from tests.classroom.the_class import ANSWER, STUDENTS, answers_of, notebook_with
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "classroom.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"<!-- (\w+) -->\n```\w*\n(.*?)```", PAGE, flags=re.DOTALL))
+
+# What bob answered, by the labels of ``tests/lessons/detach.py``.
+MISTAKES = {
+    "snapshot": "data alone",
+    "predicted_edit": "data is watched",
+    "mean_loss": "batches kept",
+    "truncated_bptt": "given state cut",
+    "stop_gradient_round": "order",
+}
 
 needs_sandbox = pytest.mark.skipif(
     shutil.which("bwrap") is None, reason="bubblewrap is missing: apt install bubblewrap (CI installs it)"
@@ -30,13 +39,15 @@ needs_sandbox = pytest.mark.skipif(
 def fill(folder: Path) -> None:
     """What a teacher has before the first command: a list of students, and what they sent."""
     (folder / "students.csv").write_text("id\nada\nbob\ncarla\ndan\neve\nfinn\n")
+    source = {(name, label): expression for _, name, label, expression, _ in answers_of("detach")[1]}
+    wrong = {name: source[name, label] for name, label in MISTAKES.items()}
     by_name = {student.name: student.content for student in STUDENTS}
     solved = Notebook().solve()
     solved.cell("written")["source"] = ANSWER
     handed_in = {
         ("ada", "03_detach"): solved.bytes(),
         ("ada", "05_no_grad"): by_name["no_grad-solved"],
-        ("bob", "03_detach"): by_name["detach-wrong-1"],
+        ("bob", "03_detach"): notebook_with("03_detach", wrong).bytes(),
         ("carla", "03_detach"): by_name["detach-partly"],
         ("dan", "03_detach"): by_name["patches-torch"],
         ("eve", "03_detach"): by_name["truncated"],

@@ -17,10 +17,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from nbgrader.plugins import CsvExportPlugin
 
 from course_utils.authoring.files import read
+from course_utils.checks.card import PROGRAM
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.books.alike import alike
 from course_utils.classroom.books.export import export
-from course_utils.classroom.books.feedback import feedback, places, solution_lines, without_places
+from course_utils.classroom.books.feedback import feedback, looked_through, places, solution_lines, without_places
 from course_utils.classroom.books.figures import plot_misunderstood
 from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
 from course_utils.classroom.books.shown import LONGEST_MARKED_UP, LONGEST_SHOWN, MARKED_UP, SHOWN, Bounded
@@ -149,6 +150,12 @@ def test_the_first_page_says_what_was_earned_why_points_are_missing_and_what_bec
     feedback(course, DETACH, whole=True)
     whole = body(course, "ada")
     assert whole.find("table").find("tr").get_text().startswith("Exercise") and text in whole.get_text()
+
+
+def test_a_program_on_a_card_is_no_leak():
+    # As cards have it; ``test_docs`` sees a whole page with one.
+    card = f"<p>Try it</p><details><summary>{PROGRAM}</summary><pre>with torch.no_grad():</pre></details><p>Next</p>"
+    assert looked_through(card) == "TryitNext"
 
 
 def test_a_comment_that_quotes_the_model_answer_goes_out(graded):

@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 from course_utils.authoring.files import read
 from course_utils.authoring.rules_outputs import visible_text
 from course_utils.base.files import write_whole
+from course_utils.checks.card import PROGRAM
 from course_utils.classroom.books.kept import kept
 from course_utils.classroom.books.marks import comments_in, marks_in
 from course_utils.classroom.books.page import Sheet, page, summary
@@ -152,7 +153,7 @@ def _write(job: _Job) -> Feedback:
     text = without_places(text, job.places)
     own = " ".join("".join(cell["source"]) for cell in json.loads(job.sheet.report.notebook)["cells"])
     own += " ".join(job.sheet.comments.values())
-    shown = _squeezed(re.sub(r"<[^<>]*>", "", re.sub(r"<(style|script)\b.*?</\1>", "", text, flags=re.DOTALL)))
+    shown = looked_through(text)
     squeezed_own = _squeezed(own)
     for squeezed, line in job.secrets.items():
         if squeezed in shown and squeezed not in squeezed_own:
@@ -164,6 +165,14 @@ def _write(job: _Job) -> Feedback:
     return Feedback(
         job.student, job.path, names=tuple(name for name in job.names if name != job.student and name in words)
     )
+
+
+def looked_through(text: str) -> str:
+    """What a page shows, without blanks, and without the programs on cards: they are the course's own, and may have a
+    line of a solution such as ``with torch.no_grad():``, too."""
+    programs = rf"<details>\s*<summary>{PROGRAM}</summary>.*?</details>"
+    plain = re.sub(rf"<(style|script)\b.*?</\1>|{programs}", "", text, flags=re.DOTALL)
+    return _squeezed(re.sub(r"<[^<>]*>", "", plain))
 
 
 def _told(course: ClassFolder, assignment: str, file: Feedback) -> Feedback:
