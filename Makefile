@@ -19,7 +19,7 @@ check: tools  ## while you work, 90 s: style, types, quick tests; 25 s for one l
 	@$(if $(LESSON),$(RUN) -m pytest --tier check -k $(LESSON) $(TESTS) $(ARGS); answers=$$?; $(RUN) -m ruff check -q \
 		$(CODE) && $(RUN) -m ruff format --check $(CODE) && $(RUN) -m ruff check -q $(BOOKS) && exit $$answers, \
 		$(MAKE) --no-print-directory lint && $(RUN) -m pytest --tier check tests $(ARGS))
-test: lint  ## before a push, 6 min: everything CI runs: lint, package, notebooks, browser
+test: lint  ## before a push, 9 min: everything CI runs: lint, package, notebooks, browser
 	@$(RUN) -m pytest $(ARGS)
 nightly: lint  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps
 	@$(RUN) -m pytest --tier nightly $(ARGS)

@@ -243,7 +243,7 @@ def test_under_a_limit_the_script_of_the_lesson_dies_in_its_third_epoch(collecto
     with collector(), memory_limit(9 * 2**19, data._images):
         sick_run(data, 2, 0)
     gc.collect()
-    died = pytest.raises(torch.OutOfMemoryError, match=r"4.5 MiB is the limit")
+    died = pytest.raises(torch.OutOfMemoryError, match=r"4,718,592 B is the limit")
     with died, collector(), memory_limit(9 * 2**19, data._images):
         sick_run(data, 3, 0)
 

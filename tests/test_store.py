@@ -172,6 +172,7 @@ def test_a_file_that_may_not_be_written_is_read_and_left_as_it_is(open_folder):
     assert path.read_bytes() == before
 
 
+@pytest.mark.nightly
 def test_a_folder_that_may_not_be_written_is_read_and_left_as_it_is(open_folder):
     path = open_folder / "progress.sqlite3"
     run('print(attempt("a"))', path)

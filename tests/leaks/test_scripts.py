@@ -30,8 +30,8 @@ def name(path: Path) -> str:
 
 
 def some_by_day(paths):
-    """Every fourth script at each push, all of them at night: the others find the same things by the same ways."""
-    return [pytest.param(path, marks=pytest.mark.nightly if at % 4 else ()) for at, path in enumerate(paths)]
+    """Every eighth script at each push, all of them at night: the others find the same things by the same ways."""
+    return [pytest.param(path, marks=pytest.mark.nightly if at % 8 else ()) for at, path in enumerate(paths)]
 
 
 def test_there_are_enough_scripts():
