@@ -29,6 +29,7 @@ def test_check_time_measures_every_exercise_of_a_lesson():
     assert all(row.first > 0 and row.median == row.slowest > 0 for row in rows)
 
 
+@pytest.mark.nightly
 def test_check_time_passes_on_why_a_lesson_cannot_be_measured():
     with pytest.raises(RuntimeError, match="There is no lesson called 'detatch'"):
         check_time.in_fresh_process("detatch", calls=1)
@@ -46,6 +47,7 @@ def test_import_time_tells_two_imports_apart():
     assert times.ratio > 1
 
 
+@pytest.mark.nightly
 def test_notebook_time_measures_a_notebook_and_each_of_its_cells(tmp_path):
     run = notebook_time.nbval(notebook_time.notebook_of("import math", tmp_path / "small.ipynb"), root=tmp_path)
     assert run.passed
@@ -53,11 +55,13 @@ def test_notebook_time_measures_a_notebook_and_each_of_its_cells(tmp_path):
     assert 0 < run.cells["cell"] < run.seconds
 
 
+@pytest.mark.nightly
 def test_notebook_time_reports_a_notebook_that_fails(tmp_path):
     run = notebook_time.nbval(notebook_time.notebook_of("1 / 0", tmp_path / "failing.ipynb"), root=tmp_path)
     assert not run.passed
 
 
+@pytest.mark.nightly
 def test_notebook_time_starts_a_kernel_and_notices_that_its_code_fails(monkeypatch, tmp_path):
     monkeypatch.setitem(os.environ, "IPYTHONDIR", str(tmp_path))
     assert notebook_time.kernel("import math") > 0

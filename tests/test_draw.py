@@ -645,6 +645,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_notebook_shows_each_figure_once_with_its_words(tmp_path):
     nbformat = pytest.importorskip("nbformat")

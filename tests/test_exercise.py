@@ -778,6 +778,7 @@ print("stopped", number + 1)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_something():
     assert run_script(HAMMERED).stdout.strip() == "stopped 100"
@@ -1060,6 +1061,7 @@ print(score.status, "wrapped" if torch.manual_seed is not before else "not wrapp
 """
 
 
+@pytest.mark.nightly
 def test_what_torch_itself_wraps_is_no_change_of_the_answer_s():
     # In a process of its own: the first optimizer loads torch._dynamo, which wraps torch.manual_seed.
     assert run_script(FIRST_OPTIMIZER).stdout.strip() == "passed wrapped"

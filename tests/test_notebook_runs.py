@@ -230,6 +230,7 @@ def test_a_hanging_cell_is_stopped_at_the_time_limit(outcomes):
     assert f"Timeout of {CELL_SECONDS} seconds exceeded" in outcomes["hanging"].failed[0]
 
 
+@pytest.mark.nightly
 def test_the_run_is_quiet(course):
     run = run_pytest(course, "notebooks/untouched.ipynb", "--numprocesses=1")
     assert run.returncode == 0, run.stdout

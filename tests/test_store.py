@@ -161,6 +161,7 @@ def test_a_reset_that_raises_takes_back_copy_and_change_together(progress_file):
     assert count_of() == 1 and not copy.exists()
 
 
+@pytest.mark.nightly
 def test_a_file_that_may_not_be_written_is_read_and_left_as_it_is(open_folder):
     path = open_folder / "progress.sqlite3"
     run('print(attempt("a"))', path)
@@ -194,6 +195,7 @@ def test_a_folder_that_may_not_be_written_is_read_and_left_as_it_is(open_folder)
     assert [entry.name for entry in open_folder.iterdir()] == ["progress.sqlite3"]
 
 
+@pytest.mark.nightly
 def test_a_file_that_may_not_be_read_says_so(open_folder):
     path = open_folder / "progress.sqlite3"
     run('print(attempt("a"))', path)

@@ -122,6 +122,7 @@ def test_an_error_that_is_announced_is_kept(path):
     )
 
 
+@pytest.mark.nightly
 def test_the_command_runs_the_named_notebooks_and_goes_on_after_a_failure(path, capsys):
     write(path, "6 * 7")
     write(path.with_name("00_start.ipynb"), "1 / 0")

@@ -64,6 +64,7 @@ def test_two_pages(tmp_path):
     assert "report" in name and "Parameters" in name
 
 
+@pytest.mark.nightly
 def test_broken_links_fail(tmp_path):
     links = {"notebook.ipynb#no-heading": "'no-heading'", "no-file.md": "'no-file.md'", "#no-place": "'no-place'"}
     result, _ = build(tmp_path, *[new_markdown_cell(f"[there]({link})") for link in links])

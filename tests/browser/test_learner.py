@@ -64,6 +64,7 @@ def test_a_lesson_can_be_read_on_the_dark_theme(untouched):
     assert_readable(untouched, texts=30)
 
 
+@pytest.mark.nightly
 def test_a_wrong_answer_is_told_its_misconception_and_points_outlive_the_kernel(open_notebook):
     lab = open_notebook(DETACH)
     lab.run_all()
@@ -119,6 +120,7 @@ def test_a_learner_who_is_wrong_twice_and_then_right_has_cleared_it_up(open_note
     lab.picture("path")
 
 
+@pytest.mark.nightly
 def test_the_link_on_a_card_leads_to_the_heading_that_explains_it(open_notebook):
     lab = open_notebook(DETACH)
     lab.run_all()

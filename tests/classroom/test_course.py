@@ -283,6 +283,7 @@ def test_seeds_are_listed_for_everybody_who_is_known(course, capsys, tmp_path):
     assert capsys.readouterr().out.endswith(text)
 
 
+@pytest.mark.nightly
 def test_a_list_of_seeds_is_no_formula_and_needs_no_terminal_in_utf_8(course):
     hand_in(course, "=HYPERLINK(1)", "03_detach")
     hand_in(course, "Müller", "03_detach")

@@ -143,6 +143,7 @@ def test_who_has_an_earlier_release_is_graded_as_the_others_are(own, grader):
         assert "# Homework 1" not in found.notebook and "# The first homework" in found.notebook
 
 
+@pytest.mark.nightly
 def test_words_that_stand_far_from_a_question_wait_for_a_person(own, capsys):
     notebook = answered(released(own, HW1), {})
     notebook["cells"].insert(1, {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": "Because it is so."})

@@ -334,6 +334,7 @@ def test_only_pictures_and_text_are_kept_of_what_is_displayed():
     assert len(stream["text"]) < 1000 and error["traceback"] == [""] and "not kept" in rest["text"]
 
 
+@pytest.mark.nightly
 def test_a_sandbox_that_ends_by_itself_is_started_again_and_blames_nobody(grader):
     class Once:
         def __init__(self, python):

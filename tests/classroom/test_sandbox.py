@@ -362,6 +362,7 @@ def test_the_kernel_keeps_a_process_from_its_own_memory_file_where_no_audit_look
     assert result.stdout == "PermissionError\n", result.stderr
 
 
+@pytest.mark.nightly
 def test_packages_below_a_folder_that_is_emptied_stay_in_sight(monkeypatch):
     # A virtual environment in /tmp, as CI makes one.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
@@ -380,6 +381,7 @@ def test_packages_below_a_folder_that_is_emptied_stay_in_sight(monkeypatch):
     assert set(ast.literal_eval(listed)) == seen and nothing == "None"
 
 
+@pytest.mark.nightly
 def test_without_a_sandbox_it_is_warned_of_and_recorded():
     with pytest.warns(UserWarning, match="without a sandbox"), Grader(LIMITS, sandbox=False) as grader:
         shown, report = run(grader, "print(1)")

@@ -46,6 +46,7 @@ def cluster():
         yield cluster
 
 
+@pytest.mark.nightly
 def test_a_lost_worker_costs_time_alone(course, tmp_path):
     answers = {f"student{number}": "# right" for number in range(6)}
     answers["student2"] = f"# die once: {tmp_path / 'died'}"

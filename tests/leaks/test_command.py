@@ -86,6 +86,7 @@ def test_one_call_in_three_says_the_same(tmp_path):
     assert "growing by 256 B per call" in err and "One call in 3 was watched." in err
 
 
+@pytest.mark.nightly
 def test_data_loader_workers_and_compiled_code_run_to_the_end(tmp_path):
     script = """
 import torch

@@ -137,6 +137,7 @@ def test_a_python_without_pytorch_is_not_kept(venv: Path, pip: Pip, capsys) -> N
     assert environment.reason_to_start_over(venv, environment.read_stamp(venv))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("log", "told"),
     [
