@@ -11,6 +11,7 @@ import textwrap
 import threading
 import types
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -92,8 +93,12 @@ SPECIAL |= {"getitem", "call", "next", "enter", "exit", "array", "dir", "lt", "g
 NAMED = {"get", "items", "keys", "values", "strip", "casefold", "lower", "item", "detach", "numel", "clone", "tolist"}
 
 
+@contextmanager
 def rude(base, error, *arguments):
-    """An instance of a subclass of which every method, attribute and hook raises, those of its class included."""
+    """An instance of a subclass of which every method, attribute and hook raises, those of its class included.
+
+    At the end they are quiet again: ``isinstance(1, Mapping)`` asks every subclass of ``Mapping`` that is still alive.
+    """
     is_rude = False
 
     def refuse(*_, **__):
@@ -112,7 +117,10 @@ def rude(base, error, *arguments):
     Rude = Meta("Rude", (base,), methods | hooks(base) | {"__class__": property(refuse)})
     made = Rude(*arguments)
     is_rude = True
-    return made
+    try:
+        yield made
+    finally:
+        is_rude = False
 
 
 BASES = [
@@ -134,17 +142,19 @@ BASES = [
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(("base", "arguments"), BASES, ids=lambda value: getattr(value, "__name__", ""))
 def test_an_object_of_which_everything_raises_becomes_a_card(base, arguments, error):
-    hostile = rude(base, error, *arguments)
+    with rude(base, error, *arguments) as hostile:
 
-    def raises(x):
-        raise hostile
+        def raises(x):
+            raise hostile
 
-    scores = [check(answer) for answer in (hostile, lambda x: hostile, raises)]
-    scores.append(check(lambda *_: ([hostile], {"a": hostile}), "truncated_bptt"))
-    scores += [judge(PREDICT, answer, "lesson") for answer in (hostile, {"up": hostile, "pair": (hostile, [hostile])})]
-    for score in scores:
-        assert type(score) is Score and score < score.possible
-        assert str(score).encode() and score._repr_html_().encode()
+        scores = [check(answer) for answer in (hostile, lambda x: hostile, raises)]
+        scores.append(check(lambda *_: ([hostile], {"a": hostile}), "truncated_bptt"))
+        scores += [
+            judge(PREDICT, answer, "lesson") for answer in (hostile, {"up": hostile, "pair": (hostile, [hostile])})
+        ]
+        for score in scores:
+            assert type(score) is Score and score < score.possible
+            assert str(score).encode() and score._repr_html_().encode()
 
 
 def test_a_class_of_which_everything_raises_becomes_a_card():
