@@ -82,9 +82,10 @@ def _(trial: Trial) -> None:
 
 @run_clinic.claim("computes what the script computes: the logits, one loss per batch, one accuracy per epoch", weight=0)
 def _(trial: Trial) -> None:
-    for use_a in (True, False):
+    apart: list[bool] = []  # of each run: would a mean over batches be another number?
+    while len(apart) < 2 or (not any(apart) and len(apart) < 6):
         # So many tests that the network gets some of their rows right by chance.
-        patient, epochs = Patient(trial, tests=8, use_a=use_a), trial.integer(1, 3)
+        patient, epochs = Patient(trial, tests=8, use_a=len(apart) % 2 == 0), trial.integer(1, 3)
         result = run(trial, patient, epochs)
         images, labels = (torch.cat(part) for part in zip(*patient.test, strict=True))
         with torch.no_grad():
@@ -93,11 +94,12 @@ def _(trial: Trial) -> None:
         close = got.shape == wanted.shape and torch.allclose(got, wanted, rtol=1e-3, atol=1e-5)
         expect(close, "another network", expected="the network of the script", got="other logits")
         accuracies = [float(value) for value in _list(result.accuracies)]
-        count, right = len(accuracies), (wanted.argmax(dim=1) == labels).float().mean().item()
-        expect(count == epochs, expected=f"{epochs} accuracies, one an epoch", got=f"{count}")
-        if abs(accuracies[-1] - right) > 0.1 / len(labels):
-            rights = (wanted.argmax(dim=1) == labels).float().split(len(next(iter(patient.test))[0]))
-            mean = torch.stack([part.mean() for part in rights]).mean().item()
+        expect(len(accuracies) == epochs, expected=f"{epochs} accuracies, one an epoch", got=f"{len(accuracies)}")
+        hits = (wanted.argmax(dim=1) == labels).float()
+        right, enough = hits.mean().item(), 0.1 / len(labels)
+        mean = torch.stack([part.mean() for part in hits.split(len(next(iter(patient.test))[0]))]).mean().item()
+        apart.append(abs(mean - right) > enough)
+        if abs(accuracies[-1] - right) > enough:
             key = "mean of accuracies" if abs(accuracies[-1] - mean) < 1e-3 else "another share"
             raise Missed(key, expected=f"accuracy {right:.3f} after the last epoch", got=f"{accuracies[-1]:.3f}")
 
