@@ -21,7 +21,7 @@ class LessonInfo:
         name: what ``Lesson(name)`` takes.
         title: its heading.
         question: the question it answers, in the learner's words.
-        minutes: how long it takes a learner.
+        minutes: how long each of its sittings takes a learner, as estimated by ``authoring lint``.
         points: the automatic points it can earn.
     """
 
@@ -29,7 +29,7 @@ class LessonInfo:
     name: str
     title: str
     question: str
-    minutes: int
+    minutes: tuple[int, ...]
     points: int
 
     @property
@@ -39,31 +39,43 @@ class LessonInfo:
 
 
 LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", 15, 0),
-    LessonInfo(1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", 60, 10),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", 60, 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", 60, 10),
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", (15,), 0),
     LessonInfo(
-        4, "volatile_history", "The history of volatile", "Training fits. Why does testing run out of memory?", 60, 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (30, 55), 10
+    ),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 40), 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (35, 45), 10),
+    LessonInfo(
+        4,
+        "volatile_history",
+        "The history of volatile",
+        "Training fits. Why does testing run out of memory?",
+        (40, 35),
+        10,
     ),
     LessonInfo(
         5,
         "no_grad",
         "no_grad and its relatives",
         "My model is in eval(). Why does validation need as much memory as training?",
-        60,
+        (40, 45),
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", 60, 10),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (35, 45), 10),
     LessonInfo(
-        7, "forward_hooks", "Forward hooks", "I only read features. Why does my service run out of memory?", 60, 10
+        7,
+        "forward_hooks",
+        "Forward hooks",
+        "I only read features. Why does my service run out of memory?",
+        (45, 45),
+        10,
     ),
     LessonInfo(
         8,
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        60,
+        (40, 40),
         10,
     ),
     LessonInfo(
@@ -71,7 +83,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        60,
+        (50, 40),
         10,
     ),
     LessonInfo(
@@ -79,7 +91,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        60,
+        (35, 55),
         10,
     ),
     LessonInfo(
@@ -87,7 +99,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        60,
+        (35, 50),
         10,
     ),
 )

@@ -19,7 +19,8 @@ def row(lesson: LessonInfo) -> str:
     """The line of README's table for a lesson."""
     exercises = len(importlib.import_module(f"course_utils.lessons.{lesson.name}").EXERCISES)
     link = f"[{lesson.title}](notebooks/{lesson.notebook}.ipynb)"
-    cells = (f"{lesson.number:02d}", link, lesson.question, lesson.minutes, exercises, lesson.points)
+    minutes = " + ".join(map(str, lesson.minutes))
+    cells = (f"{lesson.number:02d}", link, lesson.question, minutes, exercises, lesson.points)
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -68,7 +69,8 @@ def test_the_leak_that_is_shown_is_what_the_command_says(tmp_path: Path) -> None
 def test_commands_without_make_name_modules_that_exist() -> None:
     modules = set(re.findall(r"python -m ([\w.]+)", README))
     assert {"course_utils.workspace", "pip", "pytest"} <= modules
-    assert [module for module in sorted(modules) if importlib.util.find_spec(module) is None] == []
+    # Whoever looks for pip turns setuptools' distutils off in this process, and nbgrader no longer loads in it.
+    assert [module for module in sorted(modules - {"pip"}) if importlib.util.find_spec(module) is None] == []
 
 
 def test_first_screen_has_the_sentence_and_the_two_commands() -> None:

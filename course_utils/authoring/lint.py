@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 
-from course_utils.authoring import rules_code, rules_outputs, rules_prose, rules_structure
+from course_utils.authoring import rules_code, rules_outputs, rules_prose, rules_structure, rules_time
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.problems import Page, Problem
 from course_utils.base.text import count_of
@@ -32,6 +32,7 @@ def lint_solution(
     written_points: float = 2,
     exercises: Mapping[str, float] | None = None,
     questions: Set[str] | None = None,
+    minutes: tuple[int, ...] = (),
 ) -> list[Problem]:
     """Everything that is wrong with a solution notebook.
 
@@ -43,15 +44,16 @@ def lint_solution(
         exercises: the lesson module's exercises and their points; where it is None, names are not compared.
         questions: the predictions that have a word for who guesses wrong; where it is None, what learners read is not
             looked at, only what grading needs.
+        minutes: how long each sitting takes a learner; where it is empty, that is not looked at.
     """
     name = name or str(path)
     try:
         notebook = read(path)
     except ValueError as error:
         return [_unreadable(name, error)]
-    size = path.stat().st_size
-    page = Page(name, topic_of(path), notebook, points, written_points, exercises, size, questions or frozenset())
-    prose = () if questions is None else rules_prose.RULES
+    size, asked = path.stat().st_size, questions or frozenset()
+    page = Page(name, topic_of(path), notebook, points, written_points, exercises, size, asked, minutes)
+    prose = () if questions is None else (*rules_prose.RULES, *rules_time.RULES)
     rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES, *prose)
     return _in_order(problem for rule in rules for problem in rule(page))
 
@@ -105,18 +107,19 @@ def lint_course(
     """
     from course_utils.catalogue import LESSONS
 
-    points = {lesson.notebook: lesson.points for lesson in LESSONS}
+    lessons = {lesson.notebook: lesson for lesson in LESSONS}
     problems = []
     paths = course.solution_paths(names)
     for path in paths:
-        if path.stem not in points:
-            known = ", ".join(points)
+        if path.stem not in lessons:
+            known = ", ".join(lessons)
             what, mend = (
                 "The course's catalogue has no such lesson.",
                 f"enter it in course_utils/catalogue.py: {known}.",
             )
             problems.append(Problem(course.name(path), "catalogue", what, mend))
-        total = points.get(path.stem, 10)
+        lesson = lessons.get(path.stem)
+        total = lesson.points if lesson else 10
         problems += lint_solution(
             path,
             name=course.name(path),
@@ -124,6 +127,7 @@ def lint_course(
             written_points=2 if total else 0,
             exercises=exercises(topic_of(path)) if exercises else None,
             questions=thoughts(LESSONS_FOLDER / topic_of(path)).keys() if exercises else None,
+            minutes=lesson.minutes if lesson and exercises else (),
         )
     for path in paths:
         learner = course.learners / path.name

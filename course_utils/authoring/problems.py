@@ -54,6 +54,7 @@ class Page:
         exercises: the lesson module's exercises and their points; None where they are not known.
         size_bytes: the file's size.
         questions: the predictions for which the lesson has a word to who guesses wrong.
+        minutes: how long each sitting takes a learner; empty where that is not looked at.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Page:
     exercises: Mapping[str, float] | None = None
     size_bytes: int = 0
     questions: Set[str] = frozenset()
+    minutes: tuple[int, ...] = ()
 
     @cached_property
     def cells(self) -> "list[Cell]":

@@ -1,4 +1,4 @@
-"""Rules about what a learner reads: links, predictions, the written question, the length of a lesson (``RULES``)."""
+"""Rules about what a learner reads: links, predictions, the written question, headings (``RULES``)."""
 
 import ast
 import re
@@ -8,7 +8,6 @@ from course_utils.authoring.cells import CHECK_SUFFIX
 from course_utils.authoring.problems import Cell, Page, Problem
 from course_utils.catalogue import LESSONS
 
-MAX_CELLS = 65
 SCHEME = "**Marking scheme**"
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
@@ -95,11 +94,4 @@ def exercise_headings(page: Page) -> Iterator[Problem]:
             yield page.problem("heading", what, mend, *text)
 
 
-def length(page: Page) -> Iterator[Problem]:
-    """A lesson is short enough for an hour."""
-    if len(page.cells) > MAX_CELLS:
-        what = f"The lesson has {len(page.cells)} cells; {MAX_CELLS} are the most for an hour."
-        yield page.problem("length", what, "join cells, or take out what is not needed.")
-
-
-RULES = (links, last_words, predictions, written_question, exercise_headings, length)
+RULES = (links, last_words, predictions, written_question, exercise_headings)

@@ -1,6 +1,7 @@
 """A small solution notebook that breaks no rule, with outputs as a run would leave them, and a course around it."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -8,6 +9,7 @@ import pytest
 
 from course_utils.authoring import cells
 from course_utils.authoring.files import Course
+from course_utils.catalogue import LESSONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SNAPSHOT = '''\
@@ -53,7 +55,7 @@ def solution():
     }
     notebook = cells.notebook(
         [
-            cells.markdown("# 03 detach", "title"),
+            cells.markdown("# 03 detach\n\nIt takes 15 minutes.", "title"),
             cells.setup("detach"),
             cells.code('print("4 batches, 16 bytes each")', "case"),
             cells.code("%time draw()", "timing", tags=["nbval-ignore-output"]),
@@ -85,6 +87,8 @@ def course(tmp_path, solution, monkeypatch) -> Course:
     """A course folder with the repository's own nbgrader settings and the one solution notebook."""
     folder = tmp_path / "course"
     monkeypatch.setattr("course_utils.authoring.lint.LESSONS_FOLDER", folder)  # without predictions.toml
+    lessons = tuple(replace(lesson, minutes=(15,)) for lesson in LESSONS)
+    monkeypatch.setattr("course_utils.catalogue.LESSONS", lessons)
     (folder / "notebooks" / "solutions").mkdir(parents=True)
     shutil.copy(REPOSITORY / "nbgrader_config.py", folder)
     cells.write(solution, folder / "notebooks" / "solutions" / "03_detach.ipynb")

@@ -247,7 +247,7 @@ def test_normalised_twice_is_normalised_once(solution):
     solution.cells[0].source += "\r\nmore\r\n\n"
     once = normalised(nbformat.v4.to_notebook(json.loads(dumps(solution))))
     assert normalised(once) == once
-    assert once.cells[0].source == "# 03 detach\nmore"
+    assert once.cells[0].source == "# 03 detach\n\nIt takes 15 minutes.\nmore"
     assert [output.text for output in once.cells[2].outputs] == ["4 batches, 16 bytes each\n"]
     counts = [cell.execution_count for cell in once.cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))

@@ -269,6 +269,27 @@ def test_a_lesson_without_points_needs_no_written_question(solution, tmp_path):
     assert lint_solution(path, questions=frozenset(), points=0, written_points=0) == []
 
 
+@pytest.mark.parametrize(
+    ("minutes", "opening", "second", "problems"),
+    [
+        ((15,), "15 minutes", None, 0),
+        ((10, 5), "Plan two sittings, of 10 and 5 minutes.", 5, 0),
+        ((25,), "25 minutes", None, 1),  # the headings say 3, 5 and 5, and little is to be read
+        ((15,), "An hour", None, 1),
+        ((10, 5), "Plan two sittings, of 10 and 5 minutes.", None, 2),  # nobody is told where the second begins
+        ((10, 5), "Plan two sittings, of 10 and 5 minutes.", 10, 1),
+        ((65,), "65 minutes", None, 2),
+    ],
+)
+def test_a_lesson_says_how_long_its_sittings_are(minutes, opening, second, problems, solution, tmp_path):
+    by_id(solution, "title").source = f"# 03 detach\n\n{opening}"
+    if second:
+        by_id(solution, "question").source += f"\n\n*Your second sitting begins here; it takes {second} minutes.*"
+    path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
+    found = lint_solution(path, questions=frozenset(), minutes=minutes)
+    assert [problem.rule for problem in found] == ["time"] * problems, report(found)
+
+
 def test_what_nbval_does_not_compare_may_vary(solution, tmp_path):
     tagged("nbval-ignore-output")(by_id(solution, "case"))
     prints("took 1.25 ms at 0x7f3a5c0b1d90")(by_id(solution, "case"))
