@@ -70,15 +70,9 @@ def _answer(trial: Trial, inputs: list[_Flags]) -> _Flags:
 
 def _belief(trial: Trial, inputs: list[_Flags]) -> str:
     """The misconception whose results the answer gives throughout; empty where none fits."""
-    samples = [inputs, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
-    samples += [
-        [_PLAIN, _VOLATILE, _FLAGGED],
-        [_VOLATILE, _VOLATILE, _FLAGGED],
-        [_VOLATILE, _PLAIN],
-        [_PLAIN, _PLAIN],
-        [_VOLATILE],
-        [_FLAGGED],
-    ]
+    samples = [inputs, [_VOLATILE], [_FLAGGED], [_PLAIN, _PLAIN], [_VOLATILE, _PLAIN]]
+    samples += [[_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
+    samples += [[_PLAIN, _VOLATILE, _FLAGGED], [_VOLATILE, _VOLATILE, _FLAGGED]]
     samples += _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_PLAIN,))
     try:
         given, turned = ([_answer(trial, sample[::step]) for sample in samples] for step in (1, -1))
