@@ -13,25 +13,25 @@ from course_utils.lessons.no_grad import _shared
 
 evaluate = exercise(__file__)
 
+_Batch = tuple[Tensor, Tensor]  # x, and the labels of its rows
 _near = partial(math.isclose, rel_tol=0.0, abs_tol=1e-6)  # an answer may divide in float32
 
 
-def _labelled(trial: Trial, model: nn.Module, *sizes: int) -> tuple[list[tuple[Tensor, Tensor]], list[int]]:
+def _labelled(trial: Trial, model: nn.Module, *sizes: int) -> tuple[list[_Batch], list[int]]:
     """Batches, and how many labels of each agree with the model in eval mode: all, few, all but one, and again."""
     batches, right = [], []
     for number, size in enumerate(sizes):
         x = trial.randn(size, 3)
         scores = _shared.in_eval_mode(model, x)
         agree = (size, min(2, size), size - 1)[number % 3]
-        labels = scores.argmax(1)
-        labels[agree:] = (labels[agree:] + 1) % scores.shape[1]
+        labels = (scores.argmax(1) + (torch.arange(size) >= agree)) % scores.shape[1]  # wrong is the next class
         order = torch.argsort(x[:, 0])  # the wrong ones stand anywhere
         batches.append((x[order], labels[order]))
         right.append(agree)
     return batches, right
 
 
-def _share(trial: Trial, model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], show: str) -> float:
+def _share(trial: Trial, model: nn.Module, batches: Iterable[_Batch], show: str = "model, 2 batches") -> float:
     got = _shared.call(trial, model, batches, show)
     expect(got is not None, "no return value", expected="a float", got="None")
     expect(not isinstance(got, Tensor), "tensor", expected="a float", got="a tensor")
@@ -48,37 +48,32 @@ def _(trial: Trial) -> None:
     batches, right = _labelled(trial, model, *sizes)
     hits, samples = sum(right), sum(sizes)
     shares = [agree / size for agree, size in zip(right, sizes, strict=True)]
+    matches = [(labels == _shared.in_eval_mode(model, x).argmax()).sum().item() for x, labels in batches]
     otherwise = [("mean of means", sum(shares) / 3), ("count", hits), ("count", hits / 3)]
-    otherwise += [("percent", 100 * hits / samples), ("last", shares[-1])]
-    largest = [_shared.in_eval_mode(model, x).argmax() for x, _ in batches]
-    matches = [(labels == index).sum().item() for (_, labels), index in zip(batches, largest, strict=True)]
-    otherwise += [("argmax of all", sum(matches) / samples)]
+    otherwise += [("percent", 100 * hits / samples), ("last", shares[-1]), ("argmax of all", sum(matches) / samples)]
     x = batches[0][0]
     before = _shared.in_eval_mode(model, x)
     for given in (batches, iter(batches)):
         got = _share(trial, model, given, "model, 3 batches of different size")
         _shared.expect_usable(trial, model, x, before)
-        if not _near(got, hits / samples):
-            expected = f"{hits} of {samples}: {hits / samples:.6f}"
-            key = "read twice" if given is not batches else reading(got, otherwise, _near)
-            raise Missed(key, expected=expected, got=f"{got:.6f}")
+        key = reading(got, otherwise, _near) if given is batches else "read twice"
+        expect(_near(got, hits / samples), key, expected=f"{hits} of {samples}: {hits / samples:.6f}", got=f"{got:.6f}")
 
 
-def _is_recorded(trial: Trial, show: str, frozen: bool = False) -> bool:
+def _is_recorded(trial: Trial, frozen: bool = False, **show: str) -> bool:
     """Whether what the model computes in the answer is being recorded; a frozen one gets data that requires grad."""
     model, recorded = _shared.plain_model(trial), []
     batches, _right = _labelled(trial, model, 4, 3)
     model[0].register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
     model.requires_grad_(not frozen)
-    _share(trial, model, [(x.requires_grad_(frozen), labels) for x, labels in batches], show)
+    _share(trial, model, [(x.requires_grad_(frozen), labels) for x, labels in batches], **show)
     return any(recorded)
 
 
 @evaluate.claim("records nothing", weight=3)
 def _(trial: Trial) -> None:
-    show = "model, 2 batches"
-    if _is_recorded(trial, show):
-        key = modes.why_recorded(lambda frozen: _is_recorded(trial, show, frozen))
+    if _is_recorded(trial):
+        key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
         raise Missed(key, expected="no graph while the model runs", got="the model's outputs require grad")
 
 
@@ -86,7 +81,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for enabled, show in ((True, "model, batches"), (False, "model, batches, called inside no_grad")):
         with torch.set_grad_enabled(enabled):
-            _is_recorded(trial, show)
+            _is_recorded(trial, show=show)
         modes.expect_grad_mode_kept(trial)
 
 
@@ -104,9 +99,7 @@ def _(trial: Trial) -> None:
 
 @evaluate.claim("puts back every submodule's own training flag")
 def _(trial: Trial) -> None:
-    _shared.expect_flags_put_back(
-        trial, lambda model: _share(trial, model, _labelled(trial, model, 4, 3)[0], "model, 2 batches")
-    )
+    _shared.expect_flags_put_back(trial, lambda model: _share(trial, model, _labelled(trial, model, 4, 3)[0]))
 
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
@@ -116,8 +109,7 @@ def _(trial: Trial) -> None:
         batches, _right = _labelled(trial, model, 4)
         wrong_width = (trial.randn(4, 2), batches[0][1])
         given = unlucky(batches) if who == "source" else [*batches, wrong_width]
-        show = f"model, batches; the {who} raises"
-        _shared.expect_modes_put_back(trial, model, given, show, good=batches)
+        _shared.expect_modes_put_back(trial, model, given, f"model, batches; the {who} raises", good=batches)
 
 
 @evaluate.claim("raises ValueError for no batches, with the flags put back")
