@@ -67,6 +67,11 @@ def reading(got: Any, readings: Readings, agree: Callable[[Any, Any], bool] = sa
     return next((key for key, value in pairs if agree(got, value)), "")
 
 
+def first_sign(*signs: tuple[str, object]) -> str:
+    """The misconception whose sign is the first that is true; empty where none is."""
+    return next((key for key, sign in signs if sign), "")
+
+
 def expect_same(
     got: Tensor,
     expected: Tensor,

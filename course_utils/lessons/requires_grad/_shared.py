@@ -10,11 +10,6 @@ from torch import nn
 from course_utils.checks.claims import Trial, expect
 
 
-def first_sign(*signs: tuple[str, object]) -> str:
-    """The misconception whose sign is the first that is true; empty where none is."""
-    return next((key for key, sign in signs if sign), "")
-
-
 def parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     """The module's parameters by name; one that is shared stands under each of its names."""
     return dict(module.named_parameters(remove_duplicate=False))

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, exercise, expect
+from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, exercise, expect, first_sign
 from course_utils.lessons.requires_grad._shared import (
     expect_own_parameters,
     fill_gradients,
-    first_sign,
     flagged,
     parameters,
     rest_kept,

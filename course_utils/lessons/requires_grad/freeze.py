@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_utils.checks.claims import Later, Trial, exercise, expect, same, training_flags
-from course_utils.lessons.requires_grad._shared import fill_gradients, first_sign, flagged, rest_kept
+from course_utils.checks.claims import Later, Trial, exercise, expect, first_sign, same, training_flags
+from course_utils.lessons.requires_grad._shared import fill_gradients, flagged, rest_kept
 
 freeze = exercise(__file__)
 
