@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import describe, format_bytes
-from course_utils.checks.claims import Missed, Trial, exercise, expect, reading
+from course_utils.checks.claims import Missed, Trial, exercise, expect, first_sign, reading
 from course_utils.lessons.custom_function import _shared as shared
 from course_utils.memory import MemoryTracker
 from course_utils.memory.collector import collector_off
@@ -35,10 +35,8 @@ def _wrong(incoming: Tensor, x: Tensor) -> shared.Wrong:
     s = torch.sigmoid(x)
     slope = s * (1 - s)
     at_zero = "at zero", torch.where(x == 0, torch.nan, _slope(x) * incoming)
-    return [
-        at_zero,
-        *(("product rule", factor * incoming) for factor in (s, slope, x * slope, s * slope, s + slope, s - x * slope)),
-    ]
+    factors = (s, slope, x * slope, s * slope, s + slope, s - x * slope)
+    return [at_zero, *(("product rule", factor * incoming) for factor in factors)]
 
 
 @LowMemorySwish.claim("has a backward of its own with the exact gradient", weight=1, gate=True)
@@ -76,31 +74,25 @@ def _alive(trial: Trial, x: Tensor) -> tuple[int, int, Any]:
 def _what_is_kept(node: Any, x: Tensor) -> str:
     """The misconception behind a second tensor, by what the node keeps."""
     _, own = shared.kept_on_node(node, x)
-    if not own:
-        return "elsewhere"
-    if any(tensor.grad_fn not in (None, node) for tensor in own):
-        return "graph kept"
-    if any(tensor.is_floating_point() and tensor.dtype != x.dtype for tensor in own):
-        return "packed"
-    if all(tensor.nbytes < x.nbytes for tensor in own):
-        return "small"
+    key = first_sign(
+        ("elsewhere", not own),
+        ("graph kept", any(tensor.grad_fn not in (None, node) for tensor in own)),
+        ("packed", any(tensor.is_floating_point() and tensor.dtype != x.dtype for tensor in own)),
+        ("small", all(tensor.nbytes < x.nbytes for tensor in own)),
+    )
     known = {"clone": x, "output": _swish(x), "sigmoid": torch.sigmoid(x)}
-    return reading(own, known, lambda own, value: any(shared.agree(tensor, value) for tensor in own)) or "derivative"
+    return key or reading(own, known, lambda own, value: any(shared.agree(one, value) for one in own)) or "derivative"
 
 
 def _expect_gradient_from_x_alone(trial: Trial, leaf: Tensor, x: Tensor) -> None:
-    """Gives ``x`` other values between forward and backward, unseen by the version counter.
-
-    The gradient must be that at the new values. Whatever else was kept, and wherever, stems from the old ones.
-    """
+    """Gives ``x`` other values between forward and backward, unseen by the version counter: the gradient must be that
+    at the new values. Whatever else was kept, and wherever, stems from the old ones."""
     result = shared.apply(trial, x)
     later, incoming = trial.randn(*x.shape), trial.randn(*x.shape)
     x.data.copy_(later)
     (got,) = shared.backward(trial, result, [leaf], incoming, after=", after x was given other values through x.data")
-    try:
+    with shared.named({"": "elsewhere", "no gradient": "elsewhere"}):
         shared.expect_agree(got, _slope(later) * incoming, "the gradient at the values that x holds now")
-    except Missed as missed:
-        raise Missed("elsewhere", **dict(missed.details)) from None
 
 
 @LowMemorySwish.claim("keeps nothing but `x` from forward to backward", weight=5)
@@ -110,10 +102,9 @@ def _(trial: Trial) -> None:
         leaf = trial.randn(*shape, requires_grad=True)
         x = leaf * 1 if inner else leaf
         together, without, node = _alive(trial, x)
-        if without:
-            shown = f"{format_bytes(without)}; x has {format_bytes(x.nbytes)}"
-            expected = "0 B kept besides x, once the output is deleted"
-            raise Missed(_what_is_kept(node, x), expected=expected, got=shown)
+        key = _what_is_kept(node, x) if without else ""
+        shown = f"{format_bytes(without)}; x has {format_bytes(x.nbytes)}"
+        expect(not without, key, expected="0 B kept besides x, once the output is deleted", got=shown)
         expected = f"{format_bytes(x.nbytes)} for the output"
         expect(together <= x.nbytes, "elsewhere", expected=expected, got=format_bytes(together))
         _expect_gradient_from_x_alone(trial, leaf, x)
