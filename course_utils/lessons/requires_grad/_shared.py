@@ -20,11 +20,12 @@ def flagged(module: nn.Module) -> list[str]:
     return [name for name, parameter in parameters(module).items() if parameter.requires_grad]
 
 
-def fill_gradients(trial: Trial, module: nn.Module) -> None:
-    """Gives each flagged parameter a gradient."""
-    for parameter in module.parameters():
-        if parameter.requires_grad:
-            parameter.grad = trial.randn(*parameter.shape).to(parameter)
+def fill_gradients(trial: Trial, module: nn.Module) -> list[nn.Parameter]:
+    """Gives each flagged parameter a gradient; returns these parameters."""
+    filled = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in filled:
+        parameter.grad = trial.randn(*parameter.shape).to(parameter)
+    return filled
 
 
 def expect_own_parameters(module: nn.Module, before: dict[str, nn.Parameter]) -> None:

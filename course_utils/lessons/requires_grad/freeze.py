@@ -12,12 +12,11 @@ freeze = exercise(__file__)
 
 
 class _Net(nn.Module):
-    """Parameters of its own and at three depths, batch norm, buffers, one of them flagged, a whole-number parameter."""
+    """Parameters of its own and at three depths, batch norm, buffers, one of them flagged."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.ones(width))
-        self.table = nn.Parameter(torch.arange(3), requires_grad=False)
         self.register_buffer("offset", torch.ones(width, dtype=torch.float64, requires_grad=True))
         self.stem = nn.Sequential(nn.Linear(3, width), nn.BatchNorm1d(width))
         self.out = nn.Linear(width, width)
@@ -25,11 +24,8 @@ class _Net(nn.Module):
 
 
 def _net(trial: Trial) -> _Net:
-    net = _Net(trial.integer(2, 4)).double()
-    with torch.no_grad():
-        for parameter in net.parameters():
-            if parameter.is_floating_point():
-                parameter.copy_(trial.randn(*parameter.shape))
+    net = trial.fill(_Net(trial.integer(2, 4)).double())
+    net.table = nn.Parameter(torch.arange(3), requires_grad=False)  # whole numbers, so not to be drawn
     net.stem[1].running_mean.copy_(trial.randn(*net.scale.shape))
     net.blocks[0].eval()
     return net
@@ -63,8 +59,7 @@ def _frozen(trial: Trial, module: nn.Module, show: str = "freeze(module)") -> An
 @freeze.claim("lowers the flag of every parameter, however deep", weight=2, gate=True)
 def _(trial: Trial) -> None:
     _frozen(trial, _net(trial))
-    single = trial.fill(nn.Linear(trial.integer(2, 4), 2))
-    _frozen(trial, single, "freeze(nn.Linear(...))")
+    _frozen(trial, trial.fill(nn.Linear(trial.integer(2, 4), 2)), "freeze(nn.Linear(...))")
     _frozen(trial, nn.Sequential(nn.Tanh()), "freeze(a module without parameters)")
     partly = _net(trial)
     partly.scale.requires_grad_(False)
@@ -75,9 +70,7 @@ def _(trial: Trial) -> None:
 @freeze.claim("drops gradients from before, so that no optimizer moves a weight", weight=3)
 def _(trial: Trial) -> None:
     net = _net(trial)
-    trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=0.1, momentum=0.9, weight_decay=0.1)
-    fill_gradients(trial, net)
+    optimizer = torch.optim.SGD(fill_gradients(trial, net), lr=0.1, momentum=0.9, weight_decay=0.1)
     optimizer.step()  # fills the momentum
     net.scale.requires_grad_(False)  # frozen by somebody else, and its gradient forgotten
     net.stem[0].bias.grad = None
@@ -85,8 +78,7 @@ def _(trial: Trial) -> None:
     _frozen(trial, net, "freeze(module) after a backward")
     before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
     left = {name: parameter.grad for name, parameter in net.named_parameters() if parameter.grad is not None}
-    key = "stale" if any(gradient.any() for gradient in left.values()) else "zeros"
-    key = "frozen before" if set(left) <= already else key
+    key = "frozen before" if left.keys() <= already else "stale" if any(map(torch.any, left.values())) else "zeros"
     optimizer.step()
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
     names, tensors = ", ".join(list(left)[:4]), f"{len(moved)} tensors"
@@ -125,6 +117,4 @@ def _(trial: Trial) -> None:
             result = _frozen(trial, net, f"freeze(module), the {time} time")
             expect(result is not None, "no return value", expected="the module itself", got="None")
             key = "copy" if isinstance(result, nn.Module) else ""
-            expect(
-                result is net, key, expected="the module itself", got=Later(lambda: f"another {type(result).__name__}")
-            )
+            expect(result is net, key, expected="the module itself", got=f"another {type(result).__name__}")
