@@ -8,7 +8,7 @@ import ast
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ DETACH = "03_detach"
 ANSWER = "Because the log keeps the graph."
 PASSED = "passed"
 
+Expected = dict[str, tuple[str, float]]
+
 
 @dataclass(frozen=True)
 class Student:
@@ -28,7 +30,7 @@ class Student:
     Attributes:
         name: the student's id, which says what is special about them.
         content: the file; None: a folder without a notebook.
-        expected: exercise -> (outcome, points earned); those left out pass with all their points.
+        expected: exercise -> (outcome, points earned), or what gives it; those left out pass with all their points.
         review: whether the teacher must be told to look.
         assignment: the lesson.
         file: the notebook's name where it is not the assignment's.
@@ -38,7 +40,7 @@ class Student:
 
     name: str
     content: bytes | None
-    expected: dict[str, tuple[str, float]] = field(default_factory=dict)
+    expected: Expected | Callable[[], Expected] = field(default_factory=dict)
     review: bool = False
     assignment: str = DETACH
     file: str = ""
@@ -49,9 +51,10 @@ class Student:
     def topic(self) -> str:
         return LESSONS[self.assignment]
 
-    def outcomes(self) -> dict[str, tuple[str, float]]:
+    def outcomes(self) -> Expected:
         """What must come of every exercise that is judged automatically."""
-        return {name: self.expected.get(name, (PASSED, points)) for name, points in exercises(self.assignment).items()}
+        expected = self.expected() if callable(self.expected) else self.expected
+        return {name: expected.get(name, (PASSED, points)) for name, points in exercises(self.assignment).items()}
 
 
 @cache
@@ -60,7 +63,7 @@ def exercises(assignment: str) -> dict[str, float]:
     return {name: float(points) for name, points in released_points(LESSONS[assignment]).items()}
 
 
-def everything(outcome: str, assignment: str = DETACH) -> dict[str, tuple[str, float]]:
+def everything(outcome: str, assignment: str = DETACH) -> Expected:
     return {name: (outcome, 0.0) for name in exercises(assignment)}
 
 
@@ -82,7 +85,7 @@ def answers_of(topic: str) -> tuple[str, list[tuple[str, str, str, str, Any]]]:
         if target in ("RIGHT", "WRONG"):
             for call, row in zip(node.value.elts, getattr(module, target), strict=True):
                 label = getattr(row, "label", None) or row.name
-                expression = ast.get_source_segment(text, call.args[2])
+                expression = ast.unparse(call.args[2])  # get_source_segment splits the whole file each time
                 found.append((target, row.exercise, label, expression, row.answer))
         elif not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests")):
             decorators = getattr(node, "decorator_list", [])
@@ -101,11 +104,14 @@ def notebook_with(assignment: str, chosen: dict[str, str]) -> Notebook:
     return notebook
 
 
-def judged(topic: str, exercise: str, answer: Any) -> tuple[str, float]:
-    """What the lesson's own check says of an answer, without any classroom, in the points of the released notebook."""
-    score = Lesson(topic).check(exercise, answer)
-    earned = float(score) / score.possible * released_points(topic)[exercise]
-    return {"error": "raised"}.get(score.status, score.status if score else "wrong"), earned
+def _judged(topic: str, answers: dict[str, Any]) -> Expected:
+    """What the lesson's own check says of answers, without any classroom, in the points of the released notebook."""
+    expected = {}
+    for exercise, answer in answers.items():
+        score = Lesson(topic).check(exercise, answer)
+        earned = float(score) / score.possible * released_points(topic)[exercise]
+        expected[exercise] = {"error": "raised"}.get(score.status, score.status if score else "wrong"), earned
+    return expected
 
 
 def honest(assignment: str, kind: str, count: int) -> list[Student]:
@@ -119,7 +125,7 @@ def honest(assignment: str, kind: str, count: int) -> list[Student]:
     for number in range(count):
         chosen = {name: those[number * len(those) // count % len(those)] for name, those in rows.items()}
         content = notebook_with(assignment, {name: expression for name, (expression, _) in chosen.items()}).bytes()
-        expected = {name: judged(topic, name, answer) for name, (_, answer) in chosen.items()}
+        expected = cache(partial(_judged, topic, {name: answer for name, (_, answer) in chosen.items()}))
         students.append(Student(f"{topic}-{kind.lower()}-{number}", content, expected, assignment=assignment))
     return students
 
