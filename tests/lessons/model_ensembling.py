@@ -532,6 +532,28 @@ def samples_mean_gradient_expanded(model, loss_fn, x, y):
     return {k: g.expand(len(x), *g.shape) for k, g in samples_mean_gradient(model, loss_fn, x, y).items()}
 
 
+def samples_backward_expanded(model, loss_fn, x, y):
+    loss_fn(model(x), y).backward()
+    return {name: p.grad.expand(len(x), *p.shape) for name, p in model.named_parameters()}
+
+
+def samples_backward_repeated(model, loss_fn, x, y):
+    loss_fn(model(x), y).backward()
+    return {name: torch.stack([p.grad] * len(x)) for name, p in model.named_parameters()}
+
+
+def samples_cleared_and_expanded(model, loss_fn, x, y):
+    model.zero_grad()
+    return samples_backward_expanded(model, loss_fn, x, y)
+
+
+def samples_of_the_batch(model, loss_fn, x, y):
+    def loss(params, _):
+        return loss_fn(functional_call(model, params, (x,)), y)
+
+    return vmap(grad(loss), in_dims=(None, 0))(detached(model), x)
+
+
 def samples_scaled(model, loss_fn, x, y):
     return {name: value / len(x) for name, value in samples_by_grad(model, loss_fn, x, y).items()}
 
@@ -553,6 +575,24 @@ def samples_own_weights(model, loss_fn, x, y):
 
 def samples_of_the_input(model, loss_fn, x, y):
     return vmap(grad(lambda x, y: loss_fn(model(x[None]), y[None])))(x, y)
+
+
+def samples_by_argnums(model, loss_fn, x, y):
+    def loss(x, y, params):
+        return loss_fn(functional_call(model, params, (x[None],)), y[None])
+
+    return vmap(grad(loss, argnums=2), in_dims=(0, 0, None))(x, y, detached(model))
+
+
+def samples_by_another_argument(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x[None],)), y[None])
+
+    return vmap(grad(loss, argnums=1), in_dims=(None, 0, 0))(detached(model), x, y)
+
+
+def samples_flat(model, loss_fn, x, y):
+    return torch.cat([rows.flatten(1) for rows in samples_by_grad(model, loss_fn, x, y).values()], dim=1)
 
 
 def samples_all_targets(model, loss_fn, x, y):
@@ -1112,6 +1152,7 @@ RIGHT = [
     Right("ensemble_predict_each", "models along dimension 1", each_moved),
     Right("per_sample_gradients", "vmap of grad", samples_by_grad),
     Right("per_sample_gradients", "a dimension in front", samples_with_a_dimension_in_front),
+    Right("per_sample_gradients", "argnums for the parameters", samples_by_argnums),
     Right("per_sample_gradients", "jacrev", samples_by_jacrev),
     Right("per_sample_gradients", "one forward, a gradient for each loss", samples_by_a_gradient_each),
     Right("per_sample_gradients", "is_grads_batched", samples_by_batched_backward),
@@ -1201,12 +1242,18 @@ WRONG = [
     Wrong(E, "moved", each_and_lose_the_first),
     Wrong(G, "loop", samples_loop),
     Wrong(G, "summed", samples_mean_gradient),
-    Wrong(G, "summed", samples_mean_gradient_expanded, "the mean, expanded"),
+    Wrong(G, "same rows", samples_mean_gradient_expanded, "the mean, expanded"),
+    Wrong(G, "same rows", samples_backward_expanded, "what .grad holds, expanded"),
+    Wrong(G, "same rows", samples_backward_repeated, "what .grad holds, stacked"),
+    Wrong(G, "same rows", samples_cleared_and_expanded, ".grad cleared, and expanded"),
+    Wrong(G, "same rows", samples_of_the_batch, "the whole batch in every row"),
     Wrong(G, "scaled", samples_scaled),
     Wrong(G, "not named", samples_list),
     Wrong(G, "not named", samples_underscored, "other names"),
     Wrong(G, "own weights", samples_own_weights),
     Wrong(G, "own weights", samples_of_the_input, "gradient of the input"),
+    Wrong(G, "own weights", samples_by_another_argument, "the number of another argument"),
+    Wrong(G, "not named", samples_flat, "one flat tensor"),
     Wrong(G, "whole batch", samples_all_targets, "all targets"),
     Wrong(G, "unbatched", samples_unbatched),
     Wrong(G, "unbatched", samples_y_unbatched, "outputs unbatched"),
@@ -1270,6 +1317,7 @@ WRONG = [
     Wrong(T, "as stacked", train_broadcast),
     Wrong(T, "one row", lambda models, x, y, lr, steps: train_functional(models, x[:1], y[:1], lr, steps)),
     Wrong(T, "another result", lambda models, x, y, lr, steps: copy.deepcopy(models)),
+    Wrong(T, "another result", lambda models, x, y, lr, steps: predict_on_meta(models, x), "a tensor"),
     Wrong(T, "unbatched", train_row_by_row),
     Wrong(T, "chunks", train_one_at_a_time),
     Wrong(T, "moved", train_and_lose_the_first),
