@@ -789,6 +789,89 @@ def train_by_flat_loss(models, x, y, lr, steps):
     return {name: value.detach().clone() for name, value in params.items()}
 
 
+def train_sample_by_sample(models, x, y, lr, steps):
+    """The flat loss, with the outputs sample by sample, so that each label stands beside its copies."""
+    params, buffers = stack_module_state(models)
+    for _ in range(steps):
+        outputs = vmap(stateless(models), (0, 0, None), out_dims=1)(params, buffers, x)
+        loss = len(models) * F.cross_entropy(outputs.flatten(0, 1), y.repeat_interleave(len(models)))
+        gradients = torch.autograd.grad(loss, list(params.values()))
+        with torch.no_grad():
+            new = [value - lr * gradient for value, gradient in zip(params.values(), gradients, strict=True)]
+        params = {name: value.requires_grad_() for name, value in zip(params, new, strict=True)}
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_flag_up_and_down(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(params, buffers, x, y).sum().backward()
+        for value in params.values():
+            value.requires_grad_(False).sub_(lr * value.grad).requires_grad_().grad = None
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_labels_misplaced(models, x, y, lr, steps, factor=1, out_dims=0):
+    params, buffers = stack_module_state(models)
+    optimizer, count = torch.optim.SGD(params.values(), lr), len(models)
+    labels = y.repeat(count) if out_dims else y.repeat_interleave(count)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        outputs = vmap(stateless(models), (0, 0, None), out_dims=out_dims)(params, buffers, x)
+        (factor * F.cross_entropy(outputs.flatten(0, 1), labels)).backward()
+        optimizer.step()
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_labels_misplaced_summed(models, x, y, lr, steps):
+    return train_labels_misplaced(models, x, y, lr, steps, factor=len(models))
+
+
+def train_labels_misplaced_rows_of_samples(models, x, y, lr, steps):
+    return train_labels_misplaced(models, x, y, lr, steps, factor=len(models), out_dims=1)
+
+
+def train_unrecorded(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(p, b, x, y).sum().backward()
+        with torch.no_grad():
+            for k in p:
+                p[k] = p[k] - lr * p[k].grad
+    return {k: v.detach() for k, v in p.items()}
+
+
+def train_unrecorded_by_grad(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        g = torch.autograd.grad(losses(p, b, x, y).sum(), list(p.values()))
+        with torch.no_grad():
+            p = {k: v - lr * q for (k, v), q in zip(p.items(), g, strict=True)}
+    return {k: v.detach() for k, v in p.items()}
+
+
+def train_detached_each_step(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(p, b, x, y).sum().backward()
+        p = {k: (v - lr * v.grad).detach() for k, v in p.items()}
+    return p
+
+
+def train_rebound(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(p, b, x, y).sum().backward()
+        for k in p:
+            p[k] = p[k] - lr * p[k].grad
+    return {k: v.detach() for k, v in p.items()}
+
+
 def train_and_lose_the_first(models, x, y, lr, steps):
     params, buffers = stack_module_state(models)
     params = {name: value.detach() for name, value in params.items()}
@@ -1163,6 +1246,8 @@ RIGHT = [
     Right("train_ensemble", "one flat loss", train_by_flat_loss),
     Right("train_ensemble", "grad_and_value", train_with_value),
     Right("train_ensemble", "loss by hand", train_by_hand),
+    Right("train_ensemble", "outputs sample by sample, new leaves", train_sample_by_sample),
+    Right("train_ensemble", "flags lowered and raised", train_flag_up_and_down),
 ]
 
 P, E, G, T = "ensemble_predict", "ensemble_predict_each", "per_sample_gradients", "train_ensemble"
@@ -1279,6 +1364,13 @@ WRONG = [
     Wrong(T, "mean over models", train_flat_mean, "cross_entropy over all rows"),
     Wrong(T, "sum over rows", train_sum_over_rows),
     Wrong(T, "joint", train_joint),
+    Wrong(T, "unrecorded", train_unrecorded),
+    Wrong(T, "unrecorded", train_unrecorded_by_grad, "autograd.grad, and new tensors under no_grad"),
+    Wrong(T, "unrecorded", train_detached_each_step, "detached in every step"),
+    Wrong(T, "rebinding", train_rebound),
+    Wrong(T, "label order", train_labels_misplaced),
+    Wrong(T, "label order", train_labels_misplaced_summed, "times the number of models"),
+    Wrong(T, "label order", train_labels_misplaced_rows_of_samples, "outputs sample by sample"),
     Wrong(T, "uphill", train_uphill),
     Wrong(T, "optimizer", train_adam),
     Wrong(T, "optimizer", train_momentum, "momentum"),
