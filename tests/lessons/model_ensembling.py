@@ -532,6 +532,28 @@ def samples_mean_gradient_expanded(model, loss_fn, x, y):
     return {k: g.expand(len(x), *g.shape) for k, g in samples_mean_gradient(model, loss_fn, x, y).items()}
 
 
+def samples_backward_expanded(model, loss_fn, x, y):
+    loss_fn(model(x), y).backward()
+    return {name: p.grad.expand(len(x), *p.shape) for name, p in model.named_parameters()}
+
+
+def samples_backward_repeated(model, loss_fn, x, y):
+    loss_fn(model(x), y).backward()
+    return {name: torch.stack([p.grad] * len(x)) for name, p in model.named_parameters()}
+
+
+def samples_cleared_and_expanded(model, loss_fn, x, y):
+    model.zero_grad()
+    return samples_backward_expanded(model, loss_fn, x, y)
+
+
+def samples_of_the_batch(model, loss_fn, x, y):
+    def loss(params, _):
+        return loss_fn(functional_call(model, params, (x,)), y)
+
+    return vmap(grad(loss), in_dims=(None, 0))(detached(model), x)
+
+
 def samples_scaled(model, loss_fn, x, y):
     return {name: value / len(x) for name, value in samples_by_grad(model, loss_fn, x, y).items()}
 
@@ -553,6 +575,24 @@ def samples_own_weights(model, loss_fn, x, y):
 
 def samples_of_the_input(model, loss_fn, x, y):
     return vmap(grad(lambda x, y: loss_fn(model(x[None]), y[None])))(x, y)
+
+
+def samples_by_argnums(model, loss_fn, x, y):
+    def loss(x, y, params):
+        return loss_fn(functional_call(model, params, (x[None],)), y[None])
+
+    return vmap(grad(loss, argnums=2), in_dims=(0, 0, None))(x, y, detached(model))
+
+
+def samples_by_another_argument(model, loss_fn, x, y):
+    def loss(params, x, y):
+        return loss_fn(functional_call(model, params, (x[None],)), y[None])
+
+    return vmap(grad(loss, argnums=1), in_dims=(None, 0, 0))(detached(model), x, y)
+
+
+def samples_flat(model, loss_fn, x, y):
+    return torch.cat([rows.flatten(1) for rows in samples_by_grad(model, loss_fn, x, y).values()], dim=1)
 
 
 def samples_all_targets(model, loss_fn, x, y):
@@ -747,6 +787,89 @@ def train_by_flat_loss(models, x, y, lr, steps):
             for value, gradient in zip(params.values(), gradients, strict=True):
                 value -= lr * gradient
     return {name: value.detach().clone() for name, value in params.items()}
+
+
+def train_sample_by_sample(models, x, y, lr, steps):
+    """The flat loss, with the outputs sample by sample, so that each label stands beside its copies."""
+    params, buffers = stack_module_state(models)
+    for _ in range(steps):
+        outputs = vmap(stateless(models), (0, 0, None), out_dims=1)(params, buffers, x)
+        loss = len(models) * F.cross_entropy(outputs.flatten(0, 1), y.repeat_interleave(len(models)))
+        gradients = torch.autograd.grad(loss, list(params.values()))
+        with torch.no_grad():
+            new = [value - lr * gradient for value, gradient in zip(params.values(), gradients, strict=True)]
+        params = {name: value.requires_grad_() for name, value in zip(params, new, strict=True)}
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_flag_up_and_down(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(params, buffers, x, y).sum().backward()
+        for value in params.values():
+            value.requires_grad_(False).sub_(lr * value.grad).requires_grad_().grad = None
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_labels_misplaced(models, x, y, lr, steps, factor=1, out_dims=0):
+    params, buffers = stack_module_state(models)
+    optimizer, count = torch.optim.SGD(params.values(), lr), len(models)
+    labels = y.repeat(count) if out_dims else y.repeat_interleave(count)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        outputs = vmap(stateless(models), (0, 0, None), out_dims=out_dims)(params, buffers, x)
+        (factor * F.cross_entropy(outputs.flatten(0, 1), labels)).backward()
+        optimizer.step()
+    return {name: value.detach() for name, value in params.items()}
+
+
+def train_labels_misplaced_summed(models, x, y, lr, steps):
+    return train_labels_misplaced(models, x, y, lr, steps, factor=len(models))
+
+
+def train_labels_misplaced_rows_of_samples(models, x, y, lr, steps):
+    return train_labels_misplaced(models, x, y, lr, steps, factor=len(models), out_dims=1)
+
+
+def train_unrecorded(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(p, b, x, y).sum().backward()
+        with torch.no_grad():
+            for k in p:
+                p[k] = p[k] - lr * p[k].grad
+    return {k: v.detach() for k, v in p.items()}
+
+
+def train_unrecorded_by_grad(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        g = torch.autograd.grad(losses(p, b, x, y).sum(), list(p.values()))
+        with torch.no_grad():
+            p = {k: v - lr * q for (k, v), q in zip(p.items(), g, strict=True)}
+    return {k: v.detach() for k, v in p.items()}
+
+
+def train_detached_each_step(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(p, b, x, y).sum().backward()
+        p = {k: (v - lr * v.grad).detach() for k, v in p.items()}
+    return p
+
+
+def train_rebound(models, x, y, lr, steps):
+    p, b = stack_module_state(models)
+    losses = vmap(one_loss(models), in_dims=(0, 0, None, None))
+    for _ in range(steps):
+        losses(p, b, x, y).sum().backward()
+        for k in p:
+            p[k] = p[k] - lr * p[k].grad
+    return {k: v.detach() for k, v in p.items()}
 
 
 def train_and_lose_the_first(models, x, y, lr, steps):
@@ -1112,6 +1235,7 @@ RIGHT = [
     Right("ensemble_predict_each", "models along dimension 1", each_moved),
     Right("per_sample_gradients", "vmap of grad", samples_by_grad),
     Right("per_sample_gradients", "a dimension in front", samples_with_a_dimension_in_front),
+    Right("per_sample_gradients", "argnums for the parameters", samples_by_argnums),
     Right("per_sample_gradients", "jacrev", samples_by_jacrev),
     Right("per_sample_gradients", "one forward, a gradient for each loss", samples_by_a_gradient_each),
     Right("per_sample_gradients", "is_grads_batched", samples_by_batched_backward),
@@ -1122,6 +1246,8 @@ RIGHT = [
     Right("train_ensemble", "one flat loss", train_by_flat_loss),
     Right("train_ensemble", "grad_and_value", train_with_value),
     Right("train_ensemble", "loss by hand", train_by_hand),
+    Right("train_ensemble", "outputs sample by sample, new leaves", train_sample_by_sample),
+    Right("train_ensemble", "flags lowered and raised", train_flag_up_and_down),
 ]
 
 P, E, G, T = "ensemble_predict", "ensemble_predict_each", "per_sample_gradients", "train_ensemble"
@@ -1201,12 +1327,18 @@ WRONG = [
     Wrong(E, "moved", each_and_lose_the_first),
     Wrong(G, "loop", samples_loop),
     Wrong(G, "summed", samples_mean_gradient),
-    Wrong(G, "summed", samples_mean_gradient_expanded, "the mean, expanded"),
+    Wrong(G, "same rows", samples_mean_gradient_expanded, "the mean, expanded"),
+    Wrong(G, "same rows", samples_backward_expanded, "what .grad holds, expanded"),
+    Wrong(G, "same rows", samples_backward_repeated, "what .grad holds, stacked"),
+    Wrong(G, "same rows", samples_cleared_and_expanded, ".grad cleared, and expanded"),
+    Wrong(G, "same rows", samples_of_the_batch, "the whole batch in every row"),
     Wrong(G, "scaled", samples_scaled),
     Wrong(G, "not named", samples_list),
     Wrong(G, "not named", samples_underscored, "other names"),
     Wrong(G, "own weights", samples_own_weights),
     Wrong(G, "own weights", samples_of_the_input, "gradient of the input"),
+    Wrong(G, "own weights", samples_by_another_argument, "the number of another argument"),
+    Wrong(G, "not named", samples_flat, "one flat tensor"),
     Wrong(G, "whole batch", samples_all_targets, "all targets"),
     Wrong(G, "unbatched", samples_unbatched),
     Wrong(G, "unbatched", samples_y_unbatched, "outputs unbatched"),
@@ -1232,6 +1364,13 @@ WRONG = [
     Wrong(T, "mean over models", train_flat_mean, "cross_entropy over all rows"),
     Wrong(T, "sum over rows", train_sum_over_rows),
     Wrong(T, "joint", train_joint),
+    Wrong(T, "unrecorded", train_unrecorded),
+    Wrong(T, "unrecorded", train_unrecorded_by_grad, "autograd.grad, and new tensors under no_grad"),
+    Wrong(T, "unrecorded", train_detached_each_step, "detached in every step"),
+    Wrong(T, "rebinding", train_rebound),
+    Wrong(T, "label order", train_labels_misplaced),
+    Wrong(T, "label order", train_labels_misplaced_summed, "times the number of models"),
+    Wrong(T, "label order", train_labels_misplaced_rows_of_samples, "outputs sample by sample"),
     Wrong(T, "uphill", train_uphill),
     Wrong(T, "optimizer", train_adam),
     Wrong(T, "optimizer", train_momentum, "momentum"),
@@ -1270,6 +1409,7 @@ WRONG = [
     Wrong(T, "as stacked", train_broadcast),
     Wrong(T, "one row", lambda models, x, y, lr, steps: train_functional(models, x[:1], y[:1], lr, steps)),
     Wrong(T, "another result", lambda models, x, y, lr, steps: copy.deepcopy(models)),
+    Wrong(T, "another result", lambda models, x, y, lr, steps: predict_on_meta(models, x), "a tensor"),
     Wrong(T, "unbatched", train_row_by_row),
     Wrong(T, "chunks", train_one_at_a_time),
     Wrong(T, "moved", train_and_lose_the_first),

@@ -21,12 +21,18 @@ def all_same(got: Named, expected: Named) -> bool:
     return all(name in got and same(got[name], value) for name, value in expected.items())
 
 
-def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], not_named: str = "") -> None:
-    """The result is a dict of tensors with these names, shapes and values; else ``key_of`` says what it shows."""
+def rows_agree(got: Named, expected: Named) -> bool:
+    """Whether these tensors have the expected shapes, and each of them the same numbers in every row."""
+    sized = [(got[name], value.shape) for name, value in expected.items()]
+    return all(one.shape == shape and same(one, one[:1].expand(shape)) for one, shape in sized)
+
+
+def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], not_named: str) -> None:
+    """The result is a dict of tensors with these names, shapes and values; else ``key_of`` says what it shows, and
+    ``not_named`` what something else than such a dict shows."""
     wanted = "a dict of tensors by parameter name"
     expect(result is not None, "no return value", expected=wanted, got="None")
-    key = "own weights" if isinstance(result, Tensor) and not_named else not_named
-    expect(isinstance(result, Mapping), key, expected=wanted, got=describe(result))
+    expect(isinstance(result, Mapping), not_named, expected=wanted, got=describe(result))
     names = "names " + ", ".join(expected)
     key = "with buffers" if set(result) > set(expected) else not_named
     expect(set(result) == set(expected), key, expected=names, got=describe(list(result), 120))

@@ -10,9 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, reading
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Trial,
+    exercise,
+    expect,
+    expect_no_history,
+    first_sign,
+    reading,
+)
 from course_utils.lessons.model_ensembling import _shared as shared
 from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, stacked
 
@@ -36,6 +46,18 @@ def _is_multiple(these: Named, those: Named) -> bool:
 
 def _minus(these: Named, those: Named) -> Named:
     return {name: these[name].detach() - value for name, value in those.items()}
+
+
+class _Lowered(TorchFunctionMode):
+    """Sees whether the flag of a tensor is lowered on that tensor itself."""
+
+    seen = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        flagged = [one for one in args[:1] if isinstance(one, Tensor) and one.requires_grad]
+        result = func(*args, **(kwargs or {}))
+        self.seen = self.seen or any(not one.requires_grad for one in flagged)
+        return result
 
 
 class _Case:
@@ -101,6 +123,16 @@ class _Case:
         if steps == 1:
             yield from (("joint", self.jointly(factor)) for factor in (1.0, count))
 
+    def with_labels_misplaced(self) -> Iterator[Named]:
+        """What training gives where outputs of all models stand in one list, and the labels in another order."""
+        count, rows, x, y = len(self.ensemble.models), len(self.x), self.x, self.y
+        each = y.repeat_interleave(count).reshape(count, rows)  # for outputs model by model
+        whole = y.repeat(count).reshape(rows, count).T  # for outputs sample by sample
+        for targets in (each, whole):
+            data = [(x, one) for one in targets]
+            yield from (self.alone(data=data, scale=scale) for scale in (1, 1 / count))
+            yield self.alone(data=data, loss_fn=_summed)
+
     def otherwise(self) -> Iterator[tuple[str, Named]]:
         """Mistakes that are looked for last."""
         models, count, (x, y), alone = self.ensemble.models, len(self.ensemble.models), (self.x, self.y), self.alone
@@ -109,6 +141,7 @@ class _Case:
         if any(True for _ in models[0].buffers()):
             yield "buffers", alone(self.ensemble.with_state_of_first(parameters=False, buffers=True))
             yield "train mode", alone([copy.deepcopy(model).train() for model in models])
+        yield from (("label order", wrong) for wrong in self.with_labels_misplaced())
         yield from (("one row", alone(data=[(x[i : i + 1], y[i : i + 1])] * count)) for i in range(len(x)))
 
     def key(self, got: Named) -> str:
@@ -145,6 +178,26 @@ class _Case:
 @train_ensemble.claim("after one step, has each model where it would be alone", weight=0, gate=True)
 def _(trial: Trial) -> None:
     _Case(trial, steps=1).expect()
+
+
+@train_ensemble.claim("can take a second step from where the first one ended", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    lowered = _Lowered()
+    try:
+        with lowered:
+            _Case(trial, steps=2).call()
+    except AnswerRaised as raised:
+        error = message_of(raised.error, 160)
+        # The first step was right, so its parameters had their flags. Have others come, or were theirs taken away?
+        same_ones = lowered.seen or any("grad mode" in effect for effect in trial.effects)
+        key = first_sign(
+            ("unrecorded", "does not require grad" in error and not same_ones),
+            ("rebinding", "unsupported operand" in error and "NoneType" in error),
+        )
+        if not key:
+            raise
+        where = {"in": raised.where} if raised.where else {}
+        raise Missed(key, expected="two steps", raised=error, **where) from raised
 
 
 @train_ensemble.claim("runs the architecture's forward once per step", weight=2, gate=True)
