@@ -91,7 +91,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (35, 55),
+        (40, 55),
         10,
     ),
     LessonInfo(
