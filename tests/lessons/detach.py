@@ -596,6 +596,7 @@ WRONG = (
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point()), "Parameter"),
     Wrong("snapshot", "dtype", snapshot_from_list),
     Wrong("snapshot", "dtype", snapshot_into_zeros, "into zeros"),
+    Wrong("snapshot", "dtype", lambda x: torch.tensor(x.tolist()).to(x), "from a list, and back to its dtype"),
     Wrong("snapshot", "in place", snapshot_in_place),
     Wrong("snapshot", "lower the flag", lambda x: x.clone().requires_grad_(False)),
     Wrong("snapshot", "numpy", lambda x: torch.from_numpy(x.numpy().copy())),
