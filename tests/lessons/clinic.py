@@ -677,6 +677,7 @@ WRONG = [
     Wrong("diagnosis", "evaluation explains", LINES | {"peak": 34}, "the evaluation's peak"),
     Wrong("diagnosis", "training records", LINES | {"evaluation": 59}),
     Wrong("diagnosis", "numbers leak", LINES | {"evaluation": 35}, "the labels"),
+    Wrong("diagnosis", "loop keeps", LINES | {"evaluation": 33}),
     Wrong("diagnosis", "mode ends", LINES | {"modes": 58}),
     Wrong("diagnosis", "closed is skipped", LINES | {"gate": 10}),
     Wrong("diagnosis", "hook left", LINES | {"hooks": 60}),
