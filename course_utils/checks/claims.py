@@ -3,6 +3,7 @@ history and gradients. Each raises ``Missed`` where it does not hold, or returns
 gets from here all that it needs of this room.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -229,6 +230,27 @@ class Calls(TorchFunctionMode):
         self.names.append(getattr(func, "__name__", ""))
         result = func(*args, **(kwargs or {}))
         self.tensors += [result] if isinstance(result, Tensor) else []
+        return result
+
+
+class Unassigned(TorchFunctionMode):
+    """A mode to call an answer within: ``found`` says whether it detached a tensor with history, and let go of the
+    result at once. What is printed, kept or handed on is alive, or an argument, when torch is called next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: weakref.ref[Tensor] | None = None
+        self._found = False
+
+    @property
+    def found(self) -> bool:
+        return self._found or (self._before is not None and self._before() is None)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._found, self._before = self.found, None
+        recorded = getattr(func, "__name__", "") == "detach" and bool(args) and args[0].grad_fn is not None
+        result = func(*args, **(kwargs or {}))
+        self._before = weakref.ref(result) if recorded else None
         return result
 
 

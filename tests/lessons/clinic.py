@@ -598,6 +598,14 @@ def logs_a_sum_of_means(model, images, labels, dataset):
         return sum(F.cross_entropy(model(x), y).item() for x, y in micro(images, labels, dataset))
 
 
+def logs_the_last_share(model, images, labels, dataset):
+    for x, y in micro(images, labels, dataset):
+        loss = F.cross_entropy(model(x), y) * (len(x) / len(images))
+        loss.backward()
+        total = loss.detach()
+    return total.item()
+
+
 def mean_of_accuracies(model, batches):
     with in_eval(model), torch.no_grad():
         shares = [(model(x).argmax(1) == y).float().mean().item() for x, y in batches]
@@ -677,6 +685,7 @@ WRONG = [
     Wrong("diagnosis", "evaluation explains", LINES | {"peak": 34}, "the evaluation's peak"),
     Wrong("diagnosis", "training records", LINES | {"evaluation": 59}),
     Wrong("diagnosis", "numbers leak", LINES | {"evaluation": 35}, "the labels"),
+    Wrong("diagnosis", "loop keeps", LINES | {"evaluation": 33}),
     Wrong("diagnosis", "mode ends", LINES | {"modes": 58}),
     Wrong("diagnosis", "closed is skipped", LINES | {"gate": 10}),
     Wrong("diagnosis", "hook left", LINES | {"hooks": 60}),
@@ -684,6 +693,7 @@ WRONG = [
     Wrong("diagnosis", "leak is peak", LINES | {"peak": 57}),
     Wrong("diagnosis", "micro-batches bound", LINES | {"peak": 21}),
     wrong("logged sum", variant(train=training(logs_a_sum_of_means))),
+    wrong("logged sum", variant(train=training(logs_the_last_share)), "the last micro-batch's share"),
     wrong("mean of accuracies", variant(test=mean_of_accuracies)),
     wrong("never trains", variant(freeze=lambda model: model.eval().encoder.requires_grad_(False))),
     wrong("cycle", variant(make=of(network(["circle"])), train=training(sweeps)), "swept up at each step"),

@@ -1032,6 +1032,22 @@ class SwishComputesFloat(Swish):
         return g * (s * (1 + x * (1 - s))).to(g.dtype)
 
 
+class SwishSigmoidInFloat(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        s = x.float().sigmoid()
+        return g * (s + x * s * (1 - s))
+
+
+class SwishByFloatMask(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        (x,), step = ctx.saved_tensors, torch.tensor(1e-5)
+        kept = torch.zeros_like(x, dtype=torch.float32) + (x > -30).float()
+        return g * kept * (swish(x + step) - swish(x - step)) / (2 * step)
+
+
 class SwishUnsaved(Swish):
     @staticmethod
     def forward(ctx, x):
@@ -2286,6 +2302,8 @@ WRONG = (
     Wrong("LowMemorySwish", "product rule", SwishForgetsX, "without its x"),
     Wrong("LowMemorySwish", "at zero", SwishQuotient),
     Wrong("LowMemorySwish", "packed", SwishComputesFloat, "computed in float32"),
+    Wrong("LowMemorySwish", "packed", SwishSigmoidInFloat, "the sigmoid alone in float32"),
+    Wrong("LowMemorySwish", "approximate", SwishByFloatMask, "a difference quotient times a mask of floats"),
     Wrong("LowMemorySwish", "clone", SwishCloneOnCtx, "a clone on ctx"),
     Wrong("LowMemorySwish", "packed", SwishHalf, "half"),
     Wrong("LowMemorySwish", "packed", SwishFloat, "float32"),

@@ -115,6 +115,42 @@ def mean_loss_graphs(model, loss_fn, batches):
     return total / count
 
 
+def mean_loss_unassigned(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in nonempty(batches):
+        loss = loss_fn(model(x), y)
+        loss.detach()
+        total += loss
+        count += 1
+    return total / count
+
+
+def mean_loss_unassigned_at_the_end(model, loss_fn, batches):
+    mean = mean_loss_graphs(model, loss_fn, batches)
+    mean.detach()
+    return mean
+
+
+def mean_loss_detached_twice(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in nonempty(batches):
+        loss = loss_fn(model(x), y)
+        loss.detach()
+        total, count = total + loss.detach(), count + 1
+    return total / count
+
+
+def mean_loss_prints(model, loss_fn, batches):
+    total, count, log = 0, 0, []
+    for x, y in nonempty(batches):
+        loss = loss_fn(model(x), y)
+        f"{loss.detach():.3f} {loss.detach()}"  # as in a call of print
+        log.append(float(loss.detach()))
+        shown = loss.detach()
+        total, count = total + loss, count + 1
+    return total / count + 0 * shown
+
+
 def mean_loss_cut_too_late(model, loss_fn, batches):
     return mean_loss_graphs(model, loss_fn, batches).detach()
 
@@ -567,6 +603,7 @@ RIGHT = (
     Right("mean_loss", "item each", mean_loss_by_item),
     Right("mean_loss", "inference mode", mean_loss_by_inference),
     Right("mean_loss", "running mean", mean_loss_running),
+    Right("mean_loss", "a detach for nothing before that which counts", mean_loss_detached_twice),
     Right("truncated_bptt", "nested loops", bptt_nested),
     Right("truncated_bptt", "recursive", bptt_recursive),
     Right("truncated_bptt", "clone and detach", bptt_by_data),
@@ -596,6 +633,7 @@ WRONG = (
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point()), "Parameter"),
     Wrong("snapshot", "dtype", snapshot_from_list),
     Wrong("snapshot", "dtype", snapshot_into_zeros, "into zeros"),
+    Wrong("snapshot", "dtype", lambda x: torch.tensor(x.tolist()).to(x), "from a list, and back to its dtype"),
     Wrong("snapshot", "in place", snapshot_in_place),
     Wrong("snapshot", "lower the flag", lambda x: x.clone().requires_grad_(False)),
     Wrong("snapshot", "numpy", lambda x: torch.from_numpy(x.numpy().copy())),
@@ -611,6 +649,9 @@ WRONG = (
     Wrong("predicted_edit", "cut reaches back", EDITS | {"detach_clone_edit": "error"}),
     Wrong("mean_loss", "graphs", mean_loss_graphs),
     Wrong("mean_loss", "graphs", mean_loss_bare_no_grad, "a bare no_grad()"),
+    Wrong("mean_loss", "graphs", mean_loss_prints, "detached to be shown, and added with its graph"),
+    Wrong("mean_loss", "unassigned", mean_loss_unassigned),
+    Wrong("mean_loss", "unassigned", mean_loss_unassigned_at_the_end, "the mean at the end"),
     Wrong("mean_loss", "cut too late", mean_loss_cut_too_late),
     Wrong("mean_loss", "cut too late", mean_loss_outputs_kept, "outputs kept"),
     Wrong("mean_loss", "cut too late", mean_loss_buffer, "written into a buffer"),

@@ -62,6 +62,23 @@ def recording():
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
+def will_sum_from_zero(*inputs):
+    total = 0
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            total = total + value.sum()
+    return total.requires_grad
+
+
+def will_all_but_none(*inputs):
+    return any(value.requires_grad for value in inputs if value is not None) and recording()
+
+
+def will_from_the_last(*inputs):
+    found = (value for value in reversed(inputs) if not isinstance(value, (int, float, complex, str)))
+    return any(value.requires_grad for value in found) and recording()
+
+
 def will_all(*inputs):
     return bool(flags_of(inputs)) and all(flags_of(inputs)) and recording()
 
@@ -1175,6 +1192,9 @@ WRONG = (
     Wrong("will_require_grad", "mode", will_no_inference, "inference mode alone"),
     Wrong("will_require_grad", "inference", will_grad_enabled),
     Wrong("will_require_grad", "attribute", will_attribute),
+    Wrong("will_require_grad", "no tensor", will_sum_from_zero),
+    Wrong("will_require_grad", "attribute", will_all_but_none, "None alone left out"),
+    Wrong("will_require_grad", "attribute", will_from_the_last, "None alone kept, from the last"),
     Wrong("will_require_grad", "not tensors", will_numbers_count),
     Wrong("will_require_grad", "try it", will_sum),
     Wrong("will_require_grad", "try it", will_stack, "stacked"),

@@ -485,6 +485,14 @@ def bounded_one_number(model, batches):
     return total / count
 
 
+def bounded_sum_of_all(model, batches):
+    total, count = 0, 0
+    with in_eval(model), torch.no_grad():
+        for x in nonempty(batches):
+            total, count = total + model(x).sum().item(), count + len(x)
+    return torch.tensor(total / count)
+
+
 def bounded_with_history(model, batches):
     total, count = 0, 0
     with in_eval(model):
@@ -835,6 +843,7 @@ WRONG = (
     Wrong("bounded_evaluation", "sum", bounded_total),
     Wrong("bounded_evaluation", "last", bounded_last),
     Wrong("bounded_evaluation", "one number", bounded_one_number),
+    Wrong("bounded_evaluation", "one number", bounded_sum_of_all, "the sum of all outputs by samples"),
     Wrong("bounded_evaluation", "history", bounded_with_history),
     Wrong("bounded_evaluation", "graphs", bounded_cut_at_the_end, "detached at the end"),
     Wrong("bounded_evaluation", "recorded", bounded_recorded, "each output detached"),

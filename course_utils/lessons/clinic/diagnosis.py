@@ -11,7 +11,7 @@ _CAUSES = {
     "weight": ("weight = nn.Parameter(scale * torch.randn(128, 10, device=dataset.device)).T",),
     "log": ("losses.append(loss)", "loss = accumulate(model, images, labels, dataset.micro_rows)", "return total"),
     "steps": ("ctx.x, ctx.y = x, x * torch.sigmoid(x)",),
-    "evaluation": ("outputs.append(model(x))", "for x, y in batches:", "def evaluate(model, batches):"),
+    "evaluation": ("outputs.append(model(x))", "def evaluate(model, batches):"),
     "modes": ("model.eval()", "return right.float().mean().item()"),
     "gate": ("halves.append(is_open * Swish.apply(branch(x)))", "for branch, is_open in self.gates:"),
     "hooks": ("model.encoder.register_forward_hook(note)",),

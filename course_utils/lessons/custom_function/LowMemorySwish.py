@@ -44,14 +44,14 @@ def _(trial: Trial) -> None:
     try:
         shared.expect_slope(trial, _slope, _wrong)
     except Missed as missed:
-        x = trial.randn(6, requires_grad=True)
+        x, rounding = trial.randn(6, requires_grad=True), shared.Rounding()
         result = shared.apply(trial, x)
-        (got,) = shared.backward(trial, result, [x], torch.ones(6, dtype=torch.float64))
+        (got,) = shared.backward(trial, result, [x], torch.ones(6, dtype=torch.float64), within=rounding)
         if missed.misconception or got is None or not torch.allclose(got, _slope(x), rtol=0.1, atol=0.1):
             raise
-        of_x, others = shared.kept_on_node(shared.node_of(result), x)
-        # Kept in another dtype, or computed in one: then the float64 that comes out has only its digits.
-        packed = any(tensor.dtype != x.dtype for tensor in (*of_x, *others)) or torch.equal(got, got.float().double())
+        kept = [tensor for part in shared.kept_on_node(shared.node_of(result), x) for tensor in part]
+        # Kept in another dtype, or computed in one, all of it or a part: then what comes out has only its digits.
+        packed = rounding.found or torch.equal(got, got.float().double()) or any(t.dtype != x.dtype for t in kept)
         raise Missed("packed" if packed else "approximate", **dict(missed.details)) from None
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function, gradcheck
 from torch.autograd.function import BackwardCFunction
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
@@ -83,6 +84,21 @@ def backward(
 def node_of(result: Tensor) -> Any:
     """The node of a custom Function nearest to the result, None where there is none."""
     return next((node for node in nodes_behind(result) if isinstance(node, BackwardCFunction)), None)
+
+
+class Rounding(TorchDispatchMode):
+    """Finds out whether an answer turns float64 values into a smaller dtype; a mask of whole numbers loses nothing."""
+
+    found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        source = args[0] if args else None
+        if isinstance(result, Tensor) and isinstance(source, Tensor) and source.dtype == torch.float64:
+            fewer = result.is_floating_point() and result.dtype != torch.float64 and result.dim() > 0
+            rounded = fewer and same(result, source, rtol=1e-2, atol=1e-2)
+            self.found |= rounded and not torch.equal(result.double(), source)
+        return result
 
 
 def kept_on_node(node: Any, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Calls, Missed, Trial, exercise, expect, reading
+from course_utils.checks.claims import AnswerRaised, Calls, Missed, Trial, exercise, expect, reading
 
 will_require_grad = exercise(__file__)
 
@@ -55,10 +55,33 @@ def _entered(modes: Sequence[_Mode]) -> Iterator[None]:
         yield
 
 
+def _call(trial: Trial, *inputs: Any, within: AbstractContextManager | None = None, show: str = "") -> Any:
+    """Calls the answer. What it asks for a flag in vain is no input, where it does so without any input, too."""
+    try:
+        return trial.call(*inputs, within=within, show=show)
+    except AnswerRaised as raised:
+        if isinstance(raised.error, AttributeError) and not any(isinstance(value, Tensor) for value in inputs):
+            called = trial.called
+            nothing = _fails_without_inputs(trial)
+            trial.called = called
+            if nothing:
+                raise Missed("no tensor", expected="False", got=f"AttributeError: {raised.error}") from None
+        raise
+
+
+def _fails_without_inputs(trial: Trial) -> bool:
+    """Whether a call without inputs asks for an attribute in vain."""
+    try:
+        trial.call()
+    except AnswerRaised as raised:
+        return isinstance(raised.error, AttributeError)
+    return False
+
+
 def _flag(trial: Trial, *inputs: Any, within: AbstractContextManager | None = None, show: str = "") -> bool:
     """The answer's result as a bool. What kind of object it is, a claim of its own judges."""
     names = ", ".join("tensor" if isinstance(value, Tensor) else repr(value) for value in inputs)
-    got = trial.call(*inputs, within=within, show=f"will_require_grad({names}){show}")
+    got = _call(trial, *inputs, within=within, show=f"will_require_grad({names}){show}")
     expect(got is not None, "no return value", expected="True or False", got="None")
     try:
         return bool(got)
@@ -155,6 +178,6 @@ def _(trial: Trial) -> None:
     flagged, plain = trial.randn(3, requires_grad=True), trial.randn(2)
     for inputs in ((flagged, plain), (plain, 2), (plain,), ()):
         for make in (torch.enable_grad, torch.no_grad, torch.inference_mode):
-            got = trial.call(*inputs, within=make())
+            got = _call(trial, *inputs, within=make())
             is_bool = isinstance(got, bool) or type(got).__module__ == "numpy"
             expect(is_bool, "no bool", expected="True or False", got=got)
