@@ -186,6 +186,10 @@ def gated_detached(branch_a, branch_b, x, use_a):
     return gated_new_zeros(branch_a, branch_b, x, use_a).detach()
 
 
+def gated_detached_input(branch_a, branch_b, x, use_a):
+    return gated_new_zeros(branch_a, branch_b, x.detach(), use_a)
+
+
 def gated_under_no_grad(branch_a, branch_b, x, use_a):
     with torch.no_grad():
         return gated_new_zeros(branch_a, branch_b, x, use_a)
@@ -333,6 +337,21 @@ def route_asks_for_the_shape(branch_a, branch_b, x, gate):
 
 def route_detached_rows(branch_a, branch_b, x, gate):
     return route_by_index_put(branch_a, branch_b, x.detach(), gate)
+
+
+def route_detached_into_zeros(branch_a, branch_b, x, gate):
+    rows, out = x.detach(), None
+    for mask, branch in ((gate, branch_a), (~gate, branch_b)):
+        if mask.any():
+            part = branch(rows[mask])
+            out = part.new_zeros(len(x), *part.shape[1:]) if out is None else out
+            out[mask] = part
+    return out
+
+
+def route_detached_row_by_row(branch_a, branch_b, x, gate):
+    branches = [branch_a if on else branch_b for on in gate.tolist()]
+    return torch.stack([branch(row[None].detach())[0] for branch, row in zip(branches, x, strict=True)])
 
 
 def route_first_row_decides(branch_a, branch_b, x, gate):
@@ -934,6 +953,7 @@ WRONG = (
     Wrong("gated_forward", "bool gate", gated_item),
     Wrong("gated_forward", "detached", gated_detached),
     Wrong("gated_forward", "detached", gated_under_no_grad, "all under no_grad"),
+    Wrong("gated_forward", "x detached", gated_detached_input),
     Wrong("gated_forward", "shape of x", gated_zeros_like_x),
     Wrong("gated_forward", "unwritten", gated_ones),
     Wrong("gated_forward", "fabricated", gated_fabricated),
@@ -977,7 +997,9 @@ WRONG = (
     Wrong("route", "left out", route_zeros_for_the_rest),
     Wrong("route", "choose afterwards", route_all_through_a, "all through a"),
     Wrong("route", "twice", route_asks_for_the_shape),
-    Wrong("route", "detached", route_detached_rows, "detached rows"),
+    Wrong("route", "x detached", route_detached_rows),
+    Wrong("route", "x detached", route_detached_into_zeros, "into zeros"),
+    Wrong("route", "x detached", route_detached_row_by_row, "row by row"),
     Wrong("route", "one gate", route_first_row_decides, "the first row decides"),
     Wrong("route", "one row", route_squeezed),
     Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
