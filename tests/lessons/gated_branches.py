@@ -660,6 +660,10 @@ def sqrt_clamp_epsilon(x):
     return torch.where(x > 0, x.clamp(min=1e-12).sqrt(), 0.0)
 
 
+def sqrt_shifted_inside(x):
+    return torch.where(x > 0, (x.clamp(min=0) + 1e-8).sqrt(), 0)  # hardly wrong at 4, and far off at 1e-300
+
+
 def sqrt_absolute(x):
     return x.abs().sqrt()
 
@@ -694,6 +698,10 @@ def sqrt_data_clamped(x):
 
 def sqrt_wide(x):
     return torch.where(x > 0, x, 1.0).sqrt() * torch.where(x > 0, 1.0, 0.0)
+
+
+def sqrt_cast(x):
+    return sqrt_safe_inside(x.float())
 
 
 def sqrt_if(x):
@@ -1023,6 +1031,7 @@ WRONG = (
     Wrong("masked_sqrt", "multiply", sqrt_multiply),
     Wrong("masked_sqrt", "epsilon", sqrt_epsilon),
     Wrong("masked_sqrt", "epsilon", sqrt_clamp_epsilon, "clamped at an epsilon"),
+    Wrong("masked_sqrt", "epsilon", sqrt_shifted_inside, "an epsilon where x is positive"),
     Wrong("masked_sqrt", "absolute", sqrt_absolute),
     Wrong("masked_sqrt", "zero itself", sqrt_absolute_masked, "the absolute value's, masked"),
     Wrong("masked_sqrt", "detached", sqrt_no_grad),
@@ -1032,6 +1041,7 @@ WRONG = (
     Wrong("masked_sqrt", "upstream", MaskedSqrtSlope.apply),
     Wrong("masked_sqrt", "scalar if", sqrt_if),
     Wrong("masked_sqrt", "dtype", sqrt_wide),
+    Wrong("masked_sqrt", "dtype", sqrt_cast, "a cast"),
     Wrong("hard_gate", "added", gate_added),
     Wrong("hard_gate", "cancelled", gate_cancelled),
     Wrong("hard_gate", "cancelled", gate_soft_first, "soft + (hard - soft)"),
