@@ -11,9 +11,9 @@ def doubled_in_place(x):
 
 
 RIGHT = (
+    Right("double", "a 0-dim factor", lambda x: x * torch.tensor(2.0, dtype=torch.float64)),
     Right("double", "sum", lambda x: x + x),
     Right("double", "torch.mul", lambda x: torch.mul(x, 2)),
-    Right("double", "a 0-dim factor", lambda x: x * torch.tensor(2.0, dtype=torch.float64)),
 )
 
 WRONG = (
