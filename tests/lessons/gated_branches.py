@@ -186,6 +186,10 @@ def gated_detached(branch_a, branch_b, x, use_a):
     return gated_new_zeros(branch_a, branch_b, x, use_a).detach()
 
 
+def gated_detached_input(branch_a, branch_b, x, use_a):
+    return gated_new_zeros(branch_a, branch_b, x.detach(), use_a)
+
+
 def gated_under_no_grad(branch_a, branch_b, x, use_a):
     with torch.no_grad():
         return gated_new_zeros(branch_a, branch_b, x, use_a)
@@ -333,6 +337,21 @@ def route_asks_for_the_shape(branch_a, branch_b, x, gate):
 
 def route_detached_rows(branch_a, branch_b, x, gate):
     return route_by_index_put(branch_a, branch_b, x.detach(), gate)
+
+
+def route_detached_into_zeros(branch_a, branch_b, x, gate):
+    rows, out = x.detach(), None
+    for mask, branch in ((gate, branch_a), (~gate, branch_b)):
+        if mask.any():
+            part = branch(rows[mask])
+            out = part.new_zeros(len(x), *part.shape[1:]) if out is None else out
+            out[mask] = part
+    return out
+
+
+def route_detached_row_by_row(branch_a, branch_b, x, gate):
+    branches = [branch_a if on else branch_b for on in gate.tolist()]
+    return torch.stack([branch(row[None].detach())[0] for branch, row in zip(branches, x, strict=True)])
 
 
 def route_first_row_decides(branch_a, branch_b, x, gate):
@@ -641,6 +660,10 @@ def sqrt_clamp_epsilon(x):
     return torch.where(x > 0, x.clamp(min=1e-12).sqrt(), 0.0)
 
 
+def sqrt_shifted_inside(x):
+    return torch.where(x > 0, (x.clamp(min=0) + 1e-8).sqrt(), 0)  # hardly wrong at 4, and far off at 1e-300
+
+
 def sqrt_absolute(x):
     return x.abs().sqrt()
 
@@ -675,6 +698,10 @@ def sqrt_data_clamped(x):
 
 def sqrt_wide(x):
     return torch.where(x > 0, x, 1.0).sqrt() * torch.where(x > 0, 1.0, 0.0)
+
+
+def sqrt_cast(x):
+    return sqrt_safe_inside(x.float())
 
 
 def sqrt_if(x):
@@ -934,6 +961,7 @@ WRONG = (
     Wrong("gated_forward", "bool gate", gated_item),
     Wrong("gated_forward", "detached", gated_detached),
     Wrong("gated_forward", "detached", gated_under_no_grad, "all under no_grad"),
+    Wrong("gated_forward", "x detached", gated_detached_input),
     Wrong("gated_forward", "shape of x", gated_zeros_like_x),
     Wrong("gated_forward", "unwritten", gated_ones),
     Wrong("gated_forward", "fabricated", gated_fabricated),
@@ -977,7 +1005,9 @@ WRONG = (
     Wrong("route", "left out", route_zeros_for_the_rest),
     Wrong("route", "choose afterwards", route_all_through_a, "all through a"),
     Wrong("route", "twice", route_asks_for_the_shape),
-    Wrong("route", "detached", route_detached_rows, "detached rows"),
+    Wrong("route", "x detached", route_detached_rows),
+    Wrong("route", "x detached", route_detached_into_zeros, "into zeros"),
+    Wrong("route", "x detached", route_detached_row_by_row, "row by row"),
     Wrong("route", "one gate", route_first_row_decides, "the first row decides"),
     Wrong("route", "one row", route_squeezed),
     Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
@@ -1001,6 +1031,7 @@ WRONG = (
     Wrong("masked_sqrt", "multiply", sqrt_multiply),
     Wrong("masked_sqrt", "epsilon", sqrt_epsilon),
     Wrong("masked_sqrt", "epsilon", sqrt_clamp_epsilon, "clamped at an epsilon"),
+    Wrong("masked_sqrt", "epsilon", sqrt_shifted_inside, "an epsilon where x is positive"),
     Wrong("masked_sqrt", "absolute", sqrt_absolute),
     Wrong("masked_sqrt", "zero itself", sqrt_absolute_masked, "the absolute value's, masked"),
     Wrong("masked_sqrt", "detached", sqrt_no_grad),
@@ -1010,6 +1041,7 @@ WRONG = (
     Wrong("masked_sqrt", "upstream", MaskedSqrtSlope.apply),
     Wrong("masked_sqrt", "scalar if", sqrt_if),
     Wrong("masked_sqrt", "dtype", sqrt_wide),
+    Wrong("masked_sqrt", "dtype", sqrt_cast, "a cast"),
     Wrong("hard_gate", "added", gate_added),
     Wrong("hard_gate", "cancelled", gate_cancelled),
     Wrong("hard_gate", "cancelled", gate_soft_first, "soft + (hard - soft)"),

@@ -1234,6 +1234,10 @@ def histogram_summed_chi2(model, batches, target, bins):
     return [sum(column) for column in zip(*parts, strict=True)]
 
 
+def histogram_summed_shares(model, batches, target, bins):
+    return histogram_summed_chi2(model, batches, target / len(batches), bins)
+
+
 def histogram_running(model, batches, target, bins):
     parameters = list(model.parameters())
     h, total = torch.zeros_like(target), [torch.zeros_like(p) for p in parameters]
@@ -1544,7 +1548,8 @@ WRONG = (
     Wrong("histogram_gradient", "derivative", histogram_over_h, "divided by h"),
     Wrong("histogram_gradient", "all graphs", histogram_all_outputs, "all outputs"),
     Wrong("histogram_gradient", "naive", histogram_averaged_chi2),
-    Wrong("histogram_gradient", "naive", histogram_summed_chi2, "summed"),
+    Wrong("histogram_gradient", "summed", histogram_summed_chi2, "against the whole target"),
+    Wrong("histogram_gradient", "summed", histogram_summed_shares),
     Wrong("histogram_gradient", "running", histogram_running),
     Wrong("histogram_gradient", "running", histogram_running_graph, "cut sums"),
     Wrong("histogram_gradient", "no push", histogram_no_push),

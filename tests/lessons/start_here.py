@@ -11,6 +11,7 @@ def doubled_in_place(x):
 
 
 RIGHT = (
+    Right("double", "a 0-dim factor", lambda x: x * torch.tensor(2.0, dtype=torch.float64)),
     Right("double", "sum", lambda x: x + x),
     Right("double", "torch.mul", lambda x: torch.mul(x, 2)),
 )
@@ -20,4 +21,6 @@ WRONG = (
     Wrong("double", "in place", doubled_in_place),
     Wrong("double", "cut", lambda x: x.detach() * 2),
     Wrong("double", "printed", lambda x: print(2 * x)),
+    Wrong("double", "one element", lambda x: x * torch.tensor([2.0], dtype=torch.float64)),
+    Wrong("double", "one element", lambda x: x * torch.tensor([2.0]), "a factor of one element"),
 )

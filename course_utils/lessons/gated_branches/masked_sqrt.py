@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, same
+from course_utils.checks.claims import Missed, Trial, exercise, expect, numbers_apart, same
 from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
 
 masked_sqrt = exercise(__file__)
@@ -43,17 +43,19 @@ def _(trial: Trial) -> None:
             right = torch.isclose(got, expected, rtol=digits, atol=0.0)
             if right.all():
                 continue
-            wrong = (~right).flatten().nonzero()[0]
-            number, wanted, given = (t.flatten()[wrong].item() for t in (values, expected, got))
-            key = "epsilon" if abs(given - wanted) < 0.1 else ""
+            apart = (got - expected).abs()
+            off = (apart / expected).masked_fill(right, 0).nan_to_num(torch.inf, torch.inf).flatten()
+            worst = (off == off.max()).nonzero()[0, 0]  # the first of those that are off by most times their root
+            number, given, wanted = (t.flatten()[worst] for t in (values, got, expected))
+            key = "epsilon" if (apart < 0.11).all() else ""
             beside = got[values <= 0]
             if same(beside, values[values <= 0].abs().sqrt()):
                 key = "absolute"
-            elif key != "epsilon" and beside.numel() and (beside == beside[0]).all():
+            elif key != "epsilon" and beside.any() and (beside == beside[0]).all():
                 key = "stand-in"
-            if number < 0 and given != given:
-                key = "multiply"
-            raise Missed(key, expected=f"{wanted:.6g} for x = {number:.6g}", got=f"{given:.6g}")
+            key = "multiply" if number < 0 and given.isnan() else key
+            shown, other = numbers_apart(given, wanted)
+            raise Missed(key, expected=f"{shown} for x = {number:.6g}", got=other)
 
 
 def _slopes(trial: Trial, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:

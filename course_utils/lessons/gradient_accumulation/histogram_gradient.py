@@ -76,7 +76,7 @@ def _wrong_losses(parts: list[Tensor], rows: list[int], target: Tensor) -> Itera
     yield from (("averaged", _chi2(whole, target) / number) for number in (count, total))
     for goals in ([target] * count, [target / count] * count, [target * share for share in shares]):
         each = [_chi2(part, goal) for part, goal in zip(parts, goals, strict=True)]
-        yield "naive", sum(each)
+        yield "summed", sum(each)
         yield "naive", sum(each) / count
         yield "naive", sum(share * loss for share, loss in zip(shares, each, strict=True))
     yield "naive", _chi2(whole / count, target)

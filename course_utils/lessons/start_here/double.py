@@ -17,6 +17,21 @@ def _(trial: Trial) -> None:
         # Where x was edited, its values are put to the test by the last claim.
         holds = not is_square and (bool(trial.effects) or torch.allclose(got, right))
         expect(holds, "square" if is_square else "", expected=right.flatten()[0], got=got.flatten()[0])
+    _expect_kept(trial)
+
+
+def _expect_kept(trial: Trial) -> None:
+    """A tensor without dimensions keeps its shape, and float32 stays float32."""
+    results = [trial.tensor(trial.call(trial.randn(dtype=dtype))) for dtype in (torch.float32, torch.float64)]
+    shapes, dtypes = {tuple(got.shape) for got in results}, {got.dtype for got in results}
+    # A helper of shape (1,) gives both results its own dtype; who reshapes x to (1,) keeps the two dtypes.
+    key = "one element" if shapes == {(1,)} and len(dtypes) == 1 else ""
+    expect(shapes == {()}, key, expected="shape ()", got=f"shape {max(shapes)}")
+    # Not the dtype of a float32 number: torch widens it to that of a 0-dim float64 factor, which leaves vectors alone.
+    for x in (trial.randn(trial.integer(2, 5), dtype=torch.float32), trial.randn()):
+        got = trial.tensor(trial.call(x), shape=x.shape, dtype=x.dtype).detach()
+        holds = bool(trial.effects) or torch.allclose(got, 2 * x)
+        expect(holds, expected=(2 * x).flatten()[0], got=got.flatten()[0])
 
 
 @double.claim("stays connected to an `x` that requires grad")
