@@ -84,6 +84,11 @@ def test_every_prediction_is_folded_with_its_answer(notebook, lesson):
     assert all(fold.startswith("<details><summary>") and "PyTorch says: <code>" in fold for fold in folds)
 
 
+def test_a_prediction_without_a_stored_answer_says_how_to_store_it():
+    with pytest.raises(ValueError, match="(?s)No answer is stored .* of 00_start_here.*tools.book answers"):
+        lessons.page(COURSE, LESSONS[0], {})
+
+
 def test_guesses_of_one_thought_stand_in_one_row():
     fold = lessons.guess_first(
         "How many?", "3", {"1": "`a` ran.", "2": "Both ran.", "1.0": "`a` ran.", "other": "Look."}

@@ -16,6 +16,7 @@ from nbformat.v4 import new_markdown_cell
 
 from course_utils.authoring.cells import CHECK_SUFFIX
 from course_utils.authoring.files import Course, read
+from course_utils.base.errors import explain
 from course_utils.base.markup import Html, element, paragraph, prose
 from course_utils.catalogue import LessonInfo
 from course_utils.checks import misconceptions
@@ -64,6 +65,10 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
         else:
             question, asking = asked(solved[cell.id])
             _show(cell, [output for output in solved[cell.id].outputs if output is not asking])
+            if question and question not in said:
+                what = f"No answer is stored for the prediction {question!r} of {lesson.notebook}."
+                run = "python -m tools.book answers stores them all."
+                raise ValueError(explain(what, "what PyTorch says to each of them.", try_this=run))
             if question:
                 cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
     cells.insert(1, new_markdown_cell(OPEN_IT.format(notebook=lesson.notebook)))
