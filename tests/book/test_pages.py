@@ -85,7 +85,7 @@ def test_every_prediction_is_folded_with_its_answer(notebook, lesson):
 
 
 def test_a_prediction_without_a_stored_answer_says_how_to_store_it():
-    with pytest.raises(ValueError, match="(?s)No answer is stored .* of 00_start_here.*tools.book answers"):
+    with pytest.raises(ValueError, match=r"(?s)No answer is stored .* of 00_start_here.*tools.book answers"):
         lessons.page(COURSE, LESSONS[0], {})
 
 

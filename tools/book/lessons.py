@@ -65,7 +65,7 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
         else:
             question, asking = asked(solved[cell.id])
             _show(cell, [output for output in solved[cell.id].outputs if output is not asking])
-            if question and question not in said:
+            if question and question not in answers:
                 what = f"No answer is stored for the prediction {question!r} of {lesson.notebook}."
                 run = "python -m tools.book answers stores them all."
                 raise ValueError(explain(what, "what PyTorch says to each of them.", try_this=run))
