@@ -24,8 +24,8 @@ FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 _PLACES = (FROZEN / "notebooks", Path(__file__).resolve().parents[2] / "notebooks")
 
 
-def _read(name):
-    return next(text for place in _PLACES if (text := place / name).is_file()).read_text(encoding="utf-8")
+def _read(name, today):
+    return next(text for place in _PLACES[today:] if (text := place / name).is_file()).read_text(encoding="utf-8")
 
 
 def released_points(topic):
@@ -43,15 +43,15 @@ release.exercises_of = released_points  # a frozen lesson is released although t
 
 
 @cache
-def released(assignment="03_detach"):
-    """The released notebook as text: the learner's copy."""
-    return _read(f"{assignment}.ipynb")
+def released(assignment="03_detach", today=False):
+    """The released notebook as text: the learner's copy, frozen or as it is today."""
+    return _read(f"{assignment}.ipynb", today)
 
 
 @cache
-def solutions(assignment="03_detach"):
+def solutions(assignment="03_detach", today=False):
     """The course's own answers as source, by exercise."""
-    notebook = json.loads(_read(f"solutions/{assignment}.ipynb"))
+    notebook = json.loads(_read(f"solutions/{assignment}.ipynb", today))
     topic = assignment.partition("_")[2]
     return {
         cell["metadata"]["nbgrader"]["grade_id"].removeprefix(f"{topic}-"): "".join(cell["source"])
@@ -82,12 +82,12 @@ def outcomes(report):
 
 
 class Notebook:
-    """A copy of a released notebook that a student works in."""
+    """A copy of a released notebook that a student works in: of a frozen one, or of today's."""
 
-    def __init__(self, assignment="03_detach"):
-        self.assignment = assignment
+    def __init__(self, assignment="03_detach", today=False):
+        self.assignment, self.today = assignment, today
         self.topic = assignment.partition("_")[2]
-        self.data = json.loads(released(assignment))
+        self.data = json.loads(released(assignment, today))
         for cell in self.cells:
             cell["source"] = "".join(cell["source"])
 
@@ -109,7 +109,7 @@ class Notebook:
 
     def solve(self, *names):
         """Writes the course's own answers; all of them where none is named."""
-        own = solutions(self.assignment)
+        own = solutions(self.assignment, self.today)
         return self.write(**{name: own[name] for name in names or own})
 
     def add(self, source, after, kind="code", **fields):

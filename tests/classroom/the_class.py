@@ -6,7 +6,7 @@ what goes wrong in every class and what a clever student tries.
 
 import ast
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -94,10 +94,10 @@ def answers_of(topic: str) -> tuple[str, list[tuple[str, str, str, str, Any]]]:
     return "\n\n\n".join(common[1:]), found  # without the docstring
 
 
-def notebook_with(assignment: str, chosen: dict[str, str]) -> Notebook:
+def notebook_with(assignment: str, chosen: dict[str, str], today: bool = False) -> Notebook:
     """A solved notebook in which some answers are these expressions, with a helper cell for what they need."""
     common, _ = answers_of(LESSONS[assignment])
-    notebook = Notebook(assignment).solve()
+    notebook = Notebook(assignment, today).solve()
     notebook.add(common, after="setup")
     notebook.write(**{name: f"{name} = {expression}" for name, expression in chosen.items()})
     notebook.cell("written")["source"] = ANSWER
@@ -114,16 +114,23 @@ def _judged(topic: str, answers: dict[str, Any]) -> Expected:
     return expected
 
 
-def honest(assignment: str, kind: str, count: int) -> list[Student]:
-    """Students with answers of a kind: the first takes the first answer of every exercise, and so on."""
-    topic = LESSONS[assignment]
+def answers_for(topic: str, kind: str, count: int) -> Iterator[dict[str, tuple[str, Any]]]:
+    """Answers of a kind, as expressions and themselves, for so many students: the first takes the first of every
+    exercise, and so on."""
     rows: dict[str, list[tuple[str, Any]]] = {}
     for target, exercise, _, expression, answer in answers_of(topic)[1]:
-        if target == kind and exercise in exercises(assignment):
+        if target == kind:
             rows.setdefault(exercise, []).append((expression, answer))
-    students = []
     for number in range(count):
-        chosen = {name: those[number * len(those) // count % len(those)] for name, those in rows.items()}
+        yield {name: those[number * len(those) // count % len(those)] for name, those in rows.items()}
+
+
+def honest(assignment: str, kind: str, count: int) -> list[Student]:
+    """Students with answers of a kind to the exercises of the released notebook."""
+    topic = LESSONS[assignment]
+    students = []
+    for number, answers in enumerate(answers_for(topic, kind, count)):
+        chosen = {name: answer for name, answer in answers.items() if name in exercises(assignment)}
         content = notebook_with(assignment, {name: expression for name, (expression, _) in chosen.items()}).bytes()
         expected = cache(partial(_judged, topic, {name: answer for name, (_, answer) in chosen.items()}))
         students.append(Student(f"{topic}-{kind.lower()}-{number}", content, expected, assignment=assignment))

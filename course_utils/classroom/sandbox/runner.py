@@ -166,10 +166,10 @@ def _check(
     ticket, me = "", os.getpid()
     try:
         begin_judging("a check that begins")
-        restore()
+        put_back = restore()
         # Headroom: an answer may have filled all memory that it is allowed, and judging takes some, too.
         resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
-        replaced = set(restore())  # what cannot be put back is found again
+        replaced = set(put_back and restore())  # what cannot be put back is found again
         _quieten()
         channel.send(signed({"ready": True}, secret, ticket))
         request = channel.receive()

@@ -22,8 +22,10 @@ import torch
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 
-_FIELDS = ("__code__", "__defaults__", "__kwdefaults__")
-_GETTERS = tuple(operator.attrgetter(field) for field in _FIELDS)
+# What makes a function what it is, and where its code has a use for it. To read one is an event for ``audit``.
+_FIELDS = {"__code__": "co_code", "__defaults__": "co_argcount", "__kwdefaults__": "co_kwonlyargcount"}
+# Of torch.FloatTensor and its like: no tensor is of such a class, and each repeats all names of torch.Tensor.
+_LEGACY = type(torch.FloatTensor)
 _MISSING = object()
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _is = operator.is_
@@ -95,7 +97,8 @@ def picture_of(
             function(label, value, deep)
         elif isinstance(value, type):
             module = getattr(value, "__module__", "")
-            if isinstance(module, str) and (deep or module.partition(".")[0] == "torch") and first_time(value):
+            watched = isinstance(module, str) and (deep or module.partition(".")[0] == "torch")
+            if watched and type(value) is not _LEGACY and first_time(value):
                 deep = deep and is_own(module)
                 if deep:
                     copyreg._slotnames(value)  # type: ignore[attr-defined]  # which the first copy would note in it
@@ -167,8 +170,10 @@ def _restorer(
     imported: dict[str, types.ModuleType],
     package: str,
 ) -> Callable[[], list[str]]:
-    bare = [value for _, value, _ in functions]
-    fields = [list(map(get, bare)) for get in _GETTERS]
+    fields = []
+    for field, used in _FIELDS.items():
+        get, bare = operator.attrgetter(field), [one for _, one, _ in functions if getattr(one.__code__, used)]
+        fields.append((get, bare, list(map(get, bare))))
     kernels = _kernels()
     of_sys = {name: getattr(sys, name) for name in _SYS_NAMES}
     searched = [(name, getattr(sys, name), list(getattr(sys, name))) for name in _SEARCHED]
@@ -196,7 +201,7 @@ def _restorer(
                 container.clear()
                 container.extend(content) if isinstance(content, list) else container.update(content)
                 changed.add(label)
-        if not all(all(map(_is, map(get, bare), before)) for get, before in zip(_GETTERS, fields, strict=True)):
+        if not all(all(map(_is, map(get, bare), before)) for get, bare, before in fields):
             for label, one, own_fields in functions:
                 for field, value in zip(_FIELDS, own_fields, strict=True):
                     if getattr(one, field) is not value:
