@@ -16,6 +16,7 @@ from course_utils.lessons.gradient_accumulation._steps import Gradients, Steppin
 accumulated_step = exercise(__file__)
 
 _FAR = 1e3  # a limit that no gradient here reaches
+_SHORT = 0.1  # of the gradient's length: some number in it is longer, else clipping by value would change none
 
 
 def _clipped(gradient: Tensor, max_norm: float) -> Tensor:
@@ -94,9 +95,8 @@ def _clipped_otherwise(case: _Case, max_norm: float) -> Iterator[tuple[str, Tens
 
 @accumulated_step.claim("clips the total norm of the model's gradients once, to at most `max_norm`", weight=3)
 def _(trial: Trial) -> None:
-    # Of the length of the gradient, first so short that some number in it is longer, or clipping by value changes none;
-    # and how many parameters the optimizer does not have.
-    for share, without in ((0.1, 0), (0.6, 2), (3.0, 0)):
+    # Of the length of the gradient, and how many parameters the optimizer does not have.
+    for share, without in ((_SHORT, 0), (0.6, 2), (3.0, 0)):
         case = _Case(trial, trial.integer(10, 11), 4, without)
         max_norm = share * float(case.task.gradient.norm())
         case.call(max_norm, "model, of which SGD has a part" if without else "model")
@@ -108,11 +108,14 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for without in (0, 2):
         case = _Case(trial, 9, 4, without)
+        gradient = case.task.gradient
         for parameter in case.parameters:
-            parameter.grad = trial.randn(*parameter.shape) * 3
-        old, gradient = shared.held(case.model), case.task.gradient
+            left = trial.randn(*parameter.shape)
+            # Two make 4 to 6 of the right one: as a factor, neither the number of parts nor that of rows.
+            parameter.grad = left / left.norm() * gradient.norm() * 3.5
+        old = shared.held(case.model)
         # Outside the optimizer an old gradient moves nothing; it shows in the norm alone.
-        max_norm = 0.5 * float(gradient.norm()) if without else _FAR
+        max_norm = _SHORT * float(gradient.norm()) if without else _FAR
         case.call(max_norm, "model with old gradients")
         stale = [("stale", _clipped(gradient + added, max_norm)) for added in (old, old * ~case.own)]
         # A wrong clip shows here, too, and keeps the name it has in its own claim.
