@@ -101,7 +101,7 @@ def _(trial: Trial) -> None:
 @volatile_rule.claim("makes it volatile as soon as one input is")
 def _(trial: Trial) -> None:
     drawn = _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_VOLATILE, _PLAIN))
-    _expect_rule(trial, *drawn, look_at=slice(1, 2))
+    _expect_rule(trial, [_VOLATILE, _PLAIN, _FLAGGED], [_FLAGGED, _PLAIN, _VOLATILE], *drawn, look_at=slice(1, 2))
 
 
 @volatile_rule.claim("leaves a volatile result unflagged, against any number of flagged inputs", weight=2)
