@@ -67,8 +67,6 @@ class DispatchRecorder(AllocationLog, OperationWatch):
     be higher than that of the program alone.
     """
 
-    live = True
-
     @classmethod
     def ignore_compile_internals(cls) -> bool:
         """Called when compiled code is about to run inside; refuses it.
