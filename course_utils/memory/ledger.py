@@ -1,5 +1,5 @@
-"""What an engine sees (``Engine``): lives of storages, and changes of their bytes in the order in which they happened; and
-their sums, peaks and phases on one device (``Ledger``).
+"""What an engine sees (``Engine``): lives of storages, and changes of their bytes in the order in which they happened.
+Their sums, peaks and phases on one device (``Ledger``).
 """
 
 import threading
@@ -30,7 +30,14 @@ class Life:
     """
 
     __slots__ = ()
+    number: int
+    nbytes: int
+    device: str
     op: Any
+    born_task: int
+    died: bool
+    died_task: int
+    tensor: Any
 
     @property
     def is_old(self) -> bool:

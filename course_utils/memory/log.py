@@ -15,12 +15,14 @@ UNDISPATCHED = "past the dispatcher"
 """The ``op`` of a storage that came to be inside and that no operation made."""
 
 
-class Storage(Life, weakref.ref):  # type: ignore[misc]  # mypy takes weakref.ref for final in layout
+class Storage(Life, weakref.ref):
     """A storage, referred to weakly, and its life. PyTorch keeps the Python object of a storage for as long as the
     storage lives, so that its ``id`` tells storages apart.
     """
 
     __slots__ = ("born_task", "device", "died", "died_task", "doubtful", "key", "nbytes", "number", "op", "tensor")
+    key: int
+    doubtful: bool  # taken for an old one when backward handed it on
 
 
 class AllocationLog(Engine):
@@ -48,7 +50,7 @@ class AllocationLog(Engine):
                     self._add(storage, tensor, UNDISPATCHED)
                     known = self._known(storage)
                 elif known is not None and all_known and known.doubtful:
-                    # Taken for an old one when backward handed it on: operations only ever pass such a one along.
+                    # Operations only ever pass such a one along, so it came to be inside.
                     known.doubtful, known.op = False, UNDISPATCHED
                     self._stream.append(Change(known, known.nbytes, perf_counter_ns(), 0))
                 if known is not None:  # else it is not PyTorch's memory, or not of interest

@@ -138,7 +138,8 @@ class Beside:
 
     def __init__(self, device: str) -> None:
         reset_peaks(device)
-        self._device, self._start, self._end = device, Totals.now(device), None
+        self._device, self._start = device, Totals.now(device)
+        self._end: Totals | None = None
 
     def finish(self) -> None:
         """Takes the last reading."""
