@@ -16,6 +16,14 @@ from tests.memory_workloads import mlp_data, mlp_model
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(autouse=True, scope="module")
+def older_objects_aside():
+    gc.collect()
+    gc.freeze()  # what the process holds already is not searched, test by test
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def no_garbage():
     gc.collect()  # tensors of earlier tests in cycles are alive, and may go at any moment
