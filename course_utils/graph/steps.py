@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from course_utils.base.user_code import is_user_file
 from course_utils.graph.recorded import python_slots, saved_slots
 from course_utils.graph.references import SavedTensor, is_node
-from course_utils.leaks.user_code import is_user_file
 
 LARGE = 128
 """Of a container with more things in it, so many are looked at first: those that were put in last."""
