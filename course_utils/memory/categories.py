@@ -7,7 +7,8 @@ from collections.abc import Set as AbstractSet
 
 import torch
 
-from course_utils.graph.recorded import python_slots, saved_slots, tensors_inside
+from course_utils.graph.recorded import python_slots, saved_slots
+from course_utils.graph.steps import tensors_inside
 from course_utils.graph.storages import storages_of
 from course_utils.memory.ledger import Life
 from course_utils.memory.records import CATEGORIES, SAVED
