@@ -244,12 +244,6 @@ def test_a_full_disk_is_called_full(tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_importing_progress_loads_no_sqlite(progress_file):
-    code = PREAMBLE.replace("import sqlite3\n", "") + 'print("sqlite3" in sys.modules)'
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "False\n"
-
-
 @pytest.mark.parametrize(
     ("error", "line"),
     [
