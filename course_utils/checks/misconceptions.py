@@ -35,6 +35,11 @@ class Misconception:
     program: str = ""
     prints: str = ""
 
+    @property
+    def place(self) -> tuple[str, str] | tuple[()]:
+        """Where it is explained, as notebook and heading: ``("03_detach", "A view, not a copy")``."""
+        return (catalogue.find(self.explained[0]).notebook, self.explained[1]) if self.explained else ()
+
 
 # What can go wrong in any exercise.
 GENERAL = {

@@ -178,15 +178,16 @@ def _to_watch() -> dict[str, types.ModuleType]:
 
 def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
     """A lesson's module as a student's code finds it: what its exercises are called, and nothing of how they judge."""
-    from course_utils.checks.exercise import Exercise, Missed
+    from course_utils.checks.exercise import Exercise
+    from course_utils.checks.missed import Missed
 
     def later(answer: Any) -> None:
         raise Missed(found="it is judged when your teacher grades")
 
     module = types.ModuleType(lesson.__name__)
     module.__file__ = lesson.__file__  # beside it lie the words that ``Lesson`` reads
-    # What a notebook imports from a lesson are its functions, ``agreed`` aside.
-    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"agreed"}
+    # What a notebook imports from a lesson are its functions.
+    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)}
     exercises = [Exercise(exercise.name, exercise.points, exercise.hints, {}) for exercise in lesson.EXERCISES]
     for exercise in exercises:
         exercise.claim("earns its points")(later)
