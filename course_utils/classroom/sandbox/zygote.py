@@ -141,8 +141,11 @@ def _give_students_judges_of_their_own(names: set[str]) -> None:
     for lesson in lessons:
         sys.modules[lesson.__name__] = _without_claims(lesson)
     _load_package()
+    engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
+    vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
     for name in package.__all__:
-        vars(package).pop(name, None)
+        if name in package._LATER:
+            vars(package).pop(name, None)
         getattr(package, name)
 
 
@@ -178,16 +181,15 @@ def _to_watch() -> dict[str, types.ModuleType]:
 
 def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
     """A lesson's module as a student's code finds it: what its exercises are called, and nothing of how they judge."""
-    from course_utils.checks.exercise import Exercise
-    from course_utils.checks.missed import Missed
+    from course_utils.checks.exercise import Exercise, Missed
 
     def later(answer: Any) -> None:
         raise Missed(found="it is judged when your teacher grades")
 
     module = types.ModuleType(lesson.__name__)
     module.__file__ = lesson.__file__  # beside it lie the words that ``Lesson`` reads
-    # What a notebook imports from a lesson are its functions.
-    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)}
+    # What a notebook imports from a lesson are its functions, ``exercises`` aside.
+    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"exercises"}
     exercises = [Exercise(exercise.name, exercise.points, exercise.hints, {}) for exercise in lesson.EXERCISES]
     for exercise in exercises:
         exercise.claim("earns its points")(later)
