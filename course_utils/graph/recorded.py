@@ -20,6 +20,9 @@ from course_utils.graph.references import SavedTensor, is_node
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
 _HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
 
+# Before 2.12 a checkpoint keeps its inputs in a node of this name, by an empty tensor that the node made.
+_CHECKPOINT_INPUTS = "_NoopSaveInputsBackward"
+
 # Containers on a custom Function's ctx or in a packed object are searched this deep, and no further.
 _DEPTH = 8
 
@@ -90,12 +93,17 @@ def read_saved(name: str, raw: Any) -> Slot:
     value, hook = raw.data, raw.unpack_hook
     if value is not None or hook is not None:
         return Slot(name, value, packed=hook is not None, unpack_hook=hook)
-    # Nothing in it and no hook to run: unpack tells "never filled" (None) from "freed by backward" (raises).
+    # Nothing in it and no hook to run: it was never filled, or backward has freed it. A hook is refused in either case,
+    # and the reason tells which, in every release; that unpack raises in one case alone is so since 2.12.
     try:
-        raw.unpack()
-    except RuntimeError:
-        return Slot(name, None, freed=True)
+        raw.register_hooks(_same, _same)
+    except RuntimeError as error:
+        return Slot(name, None, freed="freed" in str(error))
     return Slot(name, None)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def python_slots(node: Any) -> Iterator[tuple[str, Any]]:
@@ -128,6 +136,8 @@ def tensors_inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str,
             continue
         if issubclass(kind, torch.Tensor) or is_node(thing):
             yield path, thing
+            if issubclass(kind, torch.Tensor) and type(thing.grad_fn).__name__ == _CHECKPOINT_INPUTS:
+                yield path, thing.grad_fn
             continue
         if id(thing) in seen or issubclass(kind, (type, types.ModuleType, torch.nn.Module)):
             continue
