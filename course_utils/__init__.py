@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from course_utils.draw.lines import plot_lines
     from course_utils.draw.maps import plot_maps
     from course_utils.draw.panels import plot_panels
-    from course_utils.draw.trade import plot_trade
+    from course_utils.draw.lines import plot_trade
     from course_utils.drills import drill
     from course_utils.leaks import GrowthReport, watch_growth
     from course_utils.leaks.magics import load_ipython_extension
@@ -49,7 +49,7 @@ _LATER = {
     "plot_maps": "draw.maps",
     "plot_memory": "draw",
     "plot_panels": "draw.panels",
-    "plot_trade": "draw.trade",
+    "plot_trade": "draw.lines",
 }
 
 __all__ = [
