@@ -15,7 +15,7 @@ from course_utils.checks.claims import (
     Turn,
     Unlucky,
     expect,
-    expect_error,
+    expect_raises,
     expect_hooks,
     expect_no_history,
     expect_same,
@@ -128,13 +128,13 @@ def raises(error):
 
 
 def test_an_error_is_of_the_right_kind():
-    expect_error(ValueError, raises(ValueError("no batches")), "empty")
-    assert missed(lambda: expect_error(ValueError, lambda: 3, "empty")) == (
+    expect_raises(ValueError, raises(ValueError("no batches")), "empty")
+    assert missed(lambda: expect_raises(ValueError, lambda: 3, "empty")) == (
         "empty",
         {"expected": "ValueError", "got": "3"},
     )
-    assert missed(lambda: expect_error(ValueError, lambda: None, "empty"))[1]["got"] == "no error"
-    key, details = missed(lambda: expect_error(Unlucky, raises(KeyError("a")), "swallowed", what="its error", other=""))
+    assert missed(lambda: expect_raises(ValueError, lambda: None, "empty"))[1]["got"] == "no error"
+    key, details = missed(lambda: expect_raises(Unlucky, raises(KeyError("a")), "swallowed", what="its error", other=""))
     assert (key, details) == ("", {"expected": "its error", "got": "KeyError: 'a'"})
 
 

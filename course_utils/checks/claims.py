@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from course_utils.checks.exercise import exercise as exercise
-from course_utils.checks.exercise import predict as predict
 from course_utils.checks.missed import AnswerRaised as AnswerRaised
 from course_utils.checks.missed import Missed as Missed
 from course_utils.checks.objects import hook_count as hook_count
 from course_utils.checks.pages import Page as Page
+from course_utils.checks.predictions import normal_value as normal_value
+from course_utils.checks.predictions import predict as predict
 from course_utils.checks.trial import Trial as Trial
 
 Readings = Mapping[str, Any] | Iterable[tuple[str, Any]]
@@ -125,7 +126,7 @@ def numbers_apart(got: Tensor, expected: Tensor) -> tuple[str, str]:
     return right, number
 
 
-def expect_error(
+def expect_raises(
     kind: type[Exception], call: Callable[[], Any], key: str, *, what: str = "", other: str | None = None
 ) -> None:
     """The call raises an error of that kind: its own, or one that it lets through.

@@ -17,7 +17,7 @@ from course_utils.checks.claims import (
     Missed,
     Trial,
     expect,
-    expect_error,
+    expect_raises,
     expect_training_flags,
     flag_words,
     training_flags,
@@ -84,7 +84,7 @@ def expect_modes_put_back(
     """
     before = training_flags(model)
     kind, what = (Exception, "an error") if key == "swallowed" else (ValueError, "")
-    expect_error(kind, lambda: call(model, data), key, what=what)
+    expect_raises(kind, lambda: call(model, data), key, what=what)
     flags, effects, called = training_flags(model), trial.effects, trial.called
     if flags == before and (flags_alone or not _grad_mode_changes(trial)):
         return

@@ -57,7 +57,13 @@ class Outcome:
     warned: tuple[str, ...] = ()
 
 
-def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callable[[str, float], None]) -> Outcome:
+def run(
+    claim: Callable[[Trial], None],
+    answer: Any,
+    name: str,
+    on_slow: Callable[[str, float], None],
+    shared: dict[Any, Any] | None = None,
+) -> Outcome:
     """Runs a claim on an answer in a thread of its own, and waits for it.
 
     Args:
@@ -65,6 +71,7 @@ def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callabl
         answer: the learner's object.
         name: the exercise's name, for the card.
         on_slow: called once, while the claim is running, with the call and the seconds it has taken.
+        shared: see ``Trial.once``.
 
     Returns:
         The outcome. What the claim raised is in it, never raised from here.
@@ -73,7 +80,7 @@ def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callabl
         KeyboardInterrupt: the learner interrupted. The answer has been asked to stop.
         RuntimeError, MemoryError: the machine gives no thread; the answer was not run.
     """
-    trial, outcome = Trial(answer, name), Outcome("broken")
+    trial, outcome = Trial(answer, name, shared), Outcome("broken")
 
     def work() -> None:
         nonlocal outcome

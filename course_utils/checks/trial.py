@@ -45,8 +45,9 @@ class Trial:
         called: the last call in short form, for the card.
     """
 
-    def __init__(self, answer: Any, name: str) -> None:
+    def __init__(self, answer: Any, name: str, shared: dict[Any, Any] | None = None) -> None:
         self.answer, self.name = answer, name
+        self._shared = {} if shared is None else shared
         self.effects: list[str] = []
         self.threads: list[frozenset[int]] = []
         self.seconds = 0.0
@@ -71,6 +72,12 @@ class Trial:
                 values = torch.randn(parameter.shape, dtype=torch.float64, generator=self._generator)
                 parameter.copy_(0.5 * values)
         return module
+
+    def once(self, work: Callable[["Trial"], Any]) -> Any:
+        """What ``work`` gives for this trial; the check's other claims get the same object."""
+        if work not in self._shared:
+            self._shared[work] = work(self)
+        return self._shared[work]
 
     # Calls of the answer.
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 import importlib
 import operator
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
-from course_utils.checks.exercise import Misconception, Predict, Trial
-from course_utils.checks.judge import Rule, judge
+from course_utils.checks.exercise import Exercise
+from course_utils.checks.judge import judge
+from course_utils.checks.misconceptions import Misconception
+from course_utils.checks.predictions import Truth, add_predictions
 from course_utils.checks.score import Claim
+from course_utils.checks.trial import Trial
 from course_utils.drills.due import due
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 LEVELS = (1, 2, 3)
 TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
 _FRESH_SEEDS = 1_000_000
-_WRONG = "wrong"
+_WRONG = Misconception("wrong", "", "")
 
 
 def drill(topic: str | None = None, seed: int | str | None = None, level: int = 1) -> Drill:
@@ -151,7 +154,7 @@ class Drill:
             return found
 
         answers = self._read(answers)
-        score = judge(_Asked(self, truth), answers, "drill")
+        score = judge(self._exercise(truth), answers, "drill")
         if isinstance(answers, Mapping):
             asked = zip(self.program.questions, score.claims, strict=False)
             claims = [self._told(claim, question, answers, found) for question, claim in asked]
@@ -166,12 +169,18 @@ class Drill:
         texts = {question.key: question.choices for question in self.program.questions if question.choices}
         return {key: _as_text(value, texts.get(key, ())) for key, value in answers.items()}
 
+    def _exercise(self, truth: Truth) -> Exercise:
+        choices = {question.key: question.choices for question in self.program.questions}
+        name, points, keys = f"{self.topic} drill", float(len(choices)), list(choices)
+        made = Exercise(name, points, (), {_WRONG.name: _WRONG}, watches_side_effects=False, keys=keys)
+        return add_predictions(made, truth, {(key, ...): _WRONG.name for key in keys}, choices)
+
     def _told(self, claim: Claim, question: Question, answers: Mapping[str, Any], found: Mapping[str, Any]) -> Claim:
         """The claim as a learner of a drill is told: a wrong answer with the line that decides it."""
         given = answers.get(question.key, ...)
         if given is None or given is ...:
             return replace(claim, details=(), judged=False)
-        if claim.misconception != _WRONG:
+        if claim.misconception is not _WRONG:
             return claim
         actual = found[question.key]
         details = [("you said", describe(given, 40)), ("PyTorch", describe(actual))]
@@ -180,7 +189,7 @@ class Drill:
         if actual == question.expected:
             details.append((f"line {question.line}", self.program.lines[question.line - 1].strip()))
             diagnosis = f"Line {question.line} decides. {question.explanation}"
-        return replace(claim, misconception="", diagnosis=diagnosis, details=tuple(details))
+        return replace(claim, misconception=Misconception("", diagnosis, ""), details=tuple(details))
 
     def _repr_html_(self) -> str:
         from course_utils.drills.card import drill_html
@@ -191,41 +200,3 @@ class Drill:
         from course_utils.drills.card import drill_text
 
         return drill_text(self)
-
-
-class _Asked:
-    """A drill's questions in the form that ``judge`` takes: predictions whose keys have values of their own."""
-
-    raises: Sequence[tuple[str, str]] = ()
-    effects: Sequence[tuple[str, str]] = ()
-    watches_side_effects = False
-    misconceptions: Mapping[str, Misconception] = {_WRONG: Misconception(_WRONG, "", "")}
-
-    def __init__(self, drill: Drill, truth: Callable[[Trial], Mapping[str, Any]]) -> None:
-        questions = drill.program.questions
-        self.name, self.points = f"{drill.topic} drill", float(len(questions))
-        self._whole = self._predict([question.key for question in questions], truth)
-        self._each = [self._predict([question.key], truth, question.choices) for question in questions]
-
-    def _predict(self, keys: Sequence[str], truth: Callable, choices: Sequence[str] = ()) -> Predict:
-        return Predict(
-            name=self.name,
-            points=self.points,
-            truth=truth,
-            keys=keys,
-            hints=(),
-            misconceptions=self.misconceptions,
-            readings={(key, ...): _WRONG for key in keys},
-            choices=choices,
-        )
-
-    def rules(self, answer: Any) -> Sequence[Rule]:
-        if not isinstance(answer, Mapping):
-            return self._whole.rules(answer)
-        return [rule for one in self._each for rule in one.rules(answer)]
-
-    def is_stub(self, answer: Any) -> bool:
-        return self._whole.is_stub(answer)
-
-    def notes(self, answer: Any) -> Iterable[str]:
-        return self._whole.notes(answer)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_utils.catalogue import find
-from course_utils.leaks.holders import CACHE_OF
-from course_utils.leaks.keeping import parsed
+from course_utils.holders.holder import CACHE_OF
+from course_utils.holders.lines import parsed
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding

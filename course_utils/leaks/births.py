@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from course_utils.base.user_code import NOWHERE, Site, functions_running, user_site
 from course_utils.graph.references import live_objects
 from course_utils.graph.storages import storages_of
 from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.threads import NewThreads
-from course_utils.leaks.user_code import NOWHERE, Site, functions_running, user_site
 from course_utils.memory.dispatch import OperationWatch, handler
 from course_utils.memory.ledger import OLD
 

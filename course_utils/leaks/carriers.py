@@ -8,9 +8,9 @@ graph of a later call.
 import torch
 
 from course_utils.graph.references import is_node
-from course_utils.leaks.holders import Holder, Link
-from course_utils.leaks.search import Path, Search
-from course_utils.leaks.ways import link_of
+from course_utils.holders.holder import Holder, Link
+from course_utils.holders.search import Path, Search
+from course_utils.holders.ways import link_of
 
 _MOST = 2000
 

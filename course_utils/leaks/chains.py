@@ -9,12 +9,12 @@ import torch
 
 from course_utils.graph.recorded import saved_slots
 from course_utils.graph.storages import storages_of
+from course_utils.holders.holder import Link
+from course_utils.holders.lines import as_written, keeping_line
+from course_utils.holders.search import Search
+from course_utils.holders.ways import link_of
 from course_utils.leaks.findings import Finding
-from course_utils.leaks.holders import Link
-from course_utils.leaks.keeping import as_written, keeping_line
-from course_utils.leaks.search import Search
 from course_utils.leaks.verdict import LEAST_CALLS, Rate
-from course_utils.leaks.ways import link_of
 
 _FIRST, _GAP, _MOST_NODES = 8, 4, 30_000
 

@@ -12,7 +12,7 @@ from types import CodeType, ModuleType
 
 import torch
 
-from course_utils.leaks.user_code import call_it_the_users
+from course_utils.base.user_code import call_it_the_users
 from course_utils.leaks.watch import watch_growth
 from course_utils.memory import dispatch
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from course_utils.base.user_code import Site
 from course_utils.draw.lines import plot_lines
+from course_utils.holders.holder import Holder
 from course_utils.leaks.card import report_html
-from course_utils.leaks.holders import Holder
-from course_utils.leaks.user_code import Site
 from course_utils.leaks.verdict import Rate
 from course_utils.leaks.words import report_text
 

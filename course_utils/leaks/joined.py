@@ -8,11 +8,11 @@ import ast
 import itertools
 from collections.abc import Iterator, Sequence
 
+from course_utils.base.user_code import Site
+from course_utils.holders.holder import Holder
+from course_utils.holders.lines import parsed
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import Finding, Made
-from course_utils.leaks.holders import Holder
-from course_utils.leaks.keeping import parsed
-from course_utils.leaks.user_code import Site
 from course_utils.leaks.verdict import rate_of
 
 _LEAST = 8

@@ -4,7 +4,7 @@ import weakref
 
 import torch
 
-from course_utils.leaks.user_code import Site
+from course_utils.base.user_code import Site
 
 
 class Birth(weakref.ref):

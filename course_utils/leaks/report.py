@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import torch
 
+from course_utils.base.user_code import Site
+from course_utils.holders.holder import CACHE_OF, NOBODY, Link
+from course_utils.holders.lines import as_written, keeping_line
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import Finding, GrowthReport, Made, Part, Quiet
-from course_utils.leaks.holders import CACHE_OF, NOBODY, Link
 from course_utils.leaks.joined import joined_findings
-from course_utils.leaks.keeping import as_written, keeping_line
 from course_utils.leaks.kept import Kept
-from course_utils.leaks.user_code import Site
 from course_utils.leaks.verdict import LEAST_CALLS, Growth, Rate, calls_of, judge, rate_of
 
 LEAST_ROUND = 8

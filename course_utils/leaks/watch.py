@@ -1,12 +1,9 @@
 """Watches a loop for bytes that stay alive from call to call (``watch_growth``)."""
 
-import logging
 import os
-import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -15,30 +12,20 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
-from course_utils.graph.references import probing_alone
+from course_utils.holders.find import find, search_from_users_variables
+from course_utils.holders.holder import NOBODY, Holder, Link, says_more
+from course_utils.holders.search import Path, Search
+from course_utils.holders.ways import in_hands, link_of
 from course_utils.leaks.births import Births
 from course_utils.leaks.calls import BACKWARD_PASS, Calls
 from course_utils.leaks.carriers import Carriers
 from course_utils.leaks.chains import Chains
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.holders import NOBODY, Holder, Link, says_more
 from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.report import build_report
-from course_utils.leaks.roots import other_roots, roots_in_heap, users_roots
-from course_utils.leaks.search import Path, Root, Search
-from course_utils.leaks.unnamed import roots_behind
-from course_utils.leaks.ways import in_hands, link_of
-
-_LOG = logging.getLogger(__name__)
 
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
-
-Stages = tuple[tuple[Callable[[], Iterable[Root]], float, int], ...]
-"""For each stage of a search: its variables, how long it may take, how many objects of libraries are looked into."""
-
-_FEW = 2_000
-"""So many objects of libraries are looked into before less likely holders are."""
 
 
 class watch_growth:
@@ -179,9 +166,8 @@ class watch_growth:
             for kept in ripe:  # also where nothing of it lives any more
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         if births.call >= self._chains.next_count:
-            looking = Search((-1,), graphs=False)  # for no storage: up to every variable with a history
-            _run(looking, ((users_roots, 0.2, 0),))
-            self._chains.count(births.call, looking)
+            # For no storage: up to every variable with a history.
+            self._chains.count(births.call, search_from_users_variables(Search((-1,), graphs=False)))
         if self._after is not None and births.call > self._after[0]:
             (_, function), self._after = self._after, None
             function()
@@ -194,7 +180,7 @@ class watch_growth:
                 chosen.append((kept, _sample(kept), dict(kept.alive)))
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         wanted = {birth.key: birth for _, births, _ in chosen for birth in births if birth() is not None}
-        looking = _search(wanted, traceback, seconds)
+        looking = find(wanted, traceback, seconds)
         ways = {key: (path, link_of(path)) for key, path in looking.found.items()}
         found = {key: link for key, (_, link) in ways.items()}
         found |= {key: replace(found[key], holder=holder) for key, holder in self._carriers.correct(ways).items()}
@@ -232,7 +218,7 @@ class watch_growth:
     ) -> dict[int, Link]:
         """How storages would be kept if the holders that were found did not keep them."""
         looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})
-        _run(looking, ((lambda: users_roots(traceback), seconds / 2, 0),))
+        search_from_users_variables(looking, traceback, seconds / 2)
         links = {}
         for key, path in looking.found.items():
             link = link_of(path)
@@ -257,30 +243,6 @@ def _sample(kept: Kept) -> list[Birth]:
     calls = sorted(kept.births)
     places = {len(calls) * 2 // 3, len(calls) // 2, len(calls) // 8}
     return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]].values())]
-
-
-def _search(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: float) -> Search:
-    """Looks for how each storage is kept; what is likely, and quick to look at, first."""
-    looking = Search(wanted)
-    stages: Stages = (
-        (lambda: users_roots(traceback), seconds / 2, _FEW),
-        (roots_in_heap, seconds / 4, 0),
-        (lambda: roots_behind(looking.missing), seconds / 4, 0),
-        (other_roots, seconds / 4, sys.maxsize),
-    )
-    _run(looking, stages)
-    return looking
-
-
-def _run(looking: Search, stages: Stages) -> None:
-    with probing_alone():
-        for roots, share, most_far in stages:
-            if not looking.missing:
-                break
-            try:
-                looking.run(roots(), share, most_far)
-            except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
-                _LOG.debug("the search for holders ended early: %r", error)
 
 
 def _fork_watch(watch: watch_growth) -> None:

@@ -279,8 +279,7 @@ def test_memory_and_processes_are_out_of_an_answer_s_reach(grader):
 
 def test_a_result_that_no_check_gives_is_refused():
     cell = next(cell for cell in read_released(released()).cells if cell.exercise == "snapshot")
-    claim = {"text": "holds", "held": True, "diagnosis": "", "misconception": "", "next_step": "", "details": []}
-    claim |= {"weight": 1.0, "judged": True, "explained": []}
+    claim = {"text": "holds", "held": True, "misconception": None, "details": [], "weight": 1.0, "judged": True}
     result = {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [claim], "notes": [], "output": ""}
     assert judged(cell, result).earned == 1.0
     for change in (

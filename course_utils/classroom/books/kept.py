@@ -22,7 +22,16 @@ from course_utils.classroom.judging.results import Report
 FORMAT = 1
 PACKAGE = Path(__file__).resolve().parents[2]
 # What these hold decides no mark: a new figure or another word on a card must not grade a class again.
-_NO_MARKS: tuple[str, ...] = ("authoring", "draw", "drills", "progress", "workspace", "checks/card", "base/markup")
+_NO_MARKS: tuple[str, ...] = (
+    "authoring",
+    "draw",
+    "drills",
+    "progress",
+    "workspace",
+    "checks/card",
+    "base/markup",
+    "base/document",
+)
 _NO_MARKS += ("classroom/books", "classroom/course", "classroom/run", "checks/asides", "checks/thoughts", "leaks")
 _POINTS = re.compile(rb"^points = .*$", re.MULTILINE)
 # The first edition. What it judged this one judges alike; what it ended or called in doubt may come out better now.

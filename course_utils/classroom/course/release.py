@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from course_utils.authoring.build import learner_text
 from course_utils.authoring.files import read, topic_of
 from course_utils.authoring.lint import lint_learner, report
-from course_utils.authoring.problems import Page, Problem
+from course_utils.authoring.problems import Notebook, Problem
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.classroom.course.create import CHECKOUT
@@ -40,7 +40,7 @@ def release(course: ClassFolder, assignment: str) -> Released:
             refuses; the message lists what to mend. Then no new release is written.
     """
     source, target = course.notebook("source", assignment), course.notebook("release", assignment)
-    page = Page(f"source/{assignment}/{source.name}", topic_of(source), read(source))
+    page = Notebook(f"source/{assignment}/{source.name}", topic_of(source), read(source))
     _refuse(assignment, [problem for rule in RULES for problem in rule(page)])
     before = target.read_bytes() if target.is_file() else b""
     result = course.api.generate_assignment(assignment)

@@ -133,7 +133,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         earned, outcome, text = 0.0, "review by hand", WITHHELD
         if score is not None:
             score.notes = (WITHHELD, *score.notes)
-    failed = [] if score is None else [claim.misconception for claim in score.claims if not claim.held]
+    failed = [] if score is None else [_likely(claim) for claim in score.claims if not claim.held]
     shown = f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>" if score is None else score._repr_html_()
     return ExerciseResult(
         grade_id=cell.grade_id,
@@ -156,6 +156,10 @@ def _final(card: str) -> str:
     return card.replace("not judged yet", "not judged").replace("not attempted yet", "not attempted")
 
 
+def _likely(claim: Claim) -> str:
+    return claim.misconception.name if claim.misconception else ""
+
+
 def _lost(score: Score) -> Iterable[tuple[str, float]]:
     """What does not hold, with the points that it costs: what is missing, shared out by the claims' weights."""
     failed = [claim for claim in score.claims if not claim.held]
@@ -164,7 +168,7 @@ def _lost(score: Score) -> Iterable[tuple[str, float]]:
     for claim, cost in zip(failed, costs, strict=True):
         if claim.judged:
             why = [f": {value}" for label, value in claim.details if label in _WHY and value not in claim.text]
-            yield claim.text + "".join(why) + f" (likely: {claim.misconception})" * bool(claim.misconception), cost
+            yield claim.text + "".join(why) + f" (likely: {_likely(claim)})" * bool(_likely(claim)), cost
     rest = [cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged]
     if rest:
         number = "one more claim" if len(rest) == 1 else f"{len(rest)} more claims"

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from course_utils.checks.exercise import Exercise, Predict
+from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import _BUSY, judge
 from course_utils.classroom.sandbox.protocol import Channel, signed
 from course_utils.classroom.sandbox.shell import Outputs
@@ -66,7 +66,7 @@ def prepare(
     secret: bytes,
     shell: Shell,
     restore: Callable[[], list[str]],
-    exercises: dict[tuple[str, str], Exercise | Predict],
+    exercises: dict[tuple[str, str], Exercise],
     roots: tuple[str, ...],
     veils: frozenset[types.CodeType],
 ) -> Callable[[], None]:
@@ -159,7 +159,7 @@ def _check(
     secret: bytes,
     shell: Shell,
     restore: Callable[[], list[str]],
-    exercises: dict[tuple[str, str], Exercise | Predict],
+    exercises: dict[tuple[str, str], Exercise],
     settings: list[Any],
     begin_judging: Callable[[str], None],
 ) -> None:
@@ -199,15 +199,15 @@ def _forked() -> int:
     return os.fork()
 
 
-def _lesson_check(
-    request: dict[str, Any], shell: Shell, exercises: dict[tuple[str, str], Exercise | Predict]
-) -> dict[str, Any]:
+def _lesson_check(request: dict[str, Any], shell: Shell, exercises: dict[tuple[str, str], Exercise]) -> dict[str, Any]:
     try:
         answer = eval(compile(request["expression"], "<check>", "eval"), shell.user_ns)
     except BaseException as error:  # the name is not defined, or reading it runs a student's code
         return {"error": [type(error).__name__, _short(error)]}
     score = judge(exercises[request["lesson"], request["exercise"]], answer, request["lesson"])
-    claims = [vars(claim) for claim in score.claims]
+    claims = [
+        vars(claim) | {"misconception": claim.misconception and vars(claim.misconception)} for claim in score.claims
+    ]
     return _plain(vars(score) | {"earned": float.__float__(score), "claims": claims})
 
 

@@ -188,8 +188,8 @@ def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
 
     module = types.ModuleType(lesson.__name__)
     module.__file__ = lesson.__file__  # beside it lie the words that ``Lesson`` reads
-    # What a notebook imports from a lesson are its functions, ``agreed`` aside.
-    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"agreed"}
+    # What a notebook imports from a lesson are its functions, ``exercises`` aside.
+    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"exercises"}
     exercises = [Exercise(exercise.name, exercise.points, exercise.hints, {}) for exercise in lesson.EXERCISES]
     for exercise in exercises:
         exercise.claim("earns its points")(later)

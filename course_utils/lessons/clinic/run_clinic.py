@@ -16,8 +16,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.base.text import format_bytes
 from course_utils.checks.claims import Missed, Trial, exercise, expect, hook_count, training_flags
-from course_utils.checks.exercise import Score
 from course_utils.checks.judge import judge
+from course_utils.checks.misconceptions import Misconception
+from course_utils.checks.score import Score
 from course_utils.clinic import CLASSES, WIDTH, ClinicDataset, ClinicResult
 from course_utils.lessons.clinic._gradient import expect_full_gradient, expect_mean_loss, logits, weights_of
 from course_utils.lessons.clinic._patient import (
@@ -51,9 +52,9 @@ def symptoms(script: Callable[[ClinicDataset, int, int], ClinicResult]) -> Score
         script: as for ``examine``.
     """
     score = examine(script)
-    bare = {"diagnosis": "", "misconception": "", "explained": (), "home": "", "program": "", "prints": ""}
-    bare["next_step"] = "Which line of the script does this?"
-    claims = tuple(replace(claim, text=claim.text.partition(" (")[0], **bare) for claim in score.claims if claim.weight)
+    bare = Misconception(name="", explanation="", next_step="Which line of the script does this?")
+    graded = [claim for claim in score.claims if claim.weight]
+    claims = tuple(replace(claim, text=claim.text.partition(" (")[0], misconception=bare) for claim in graded)
     about = {"lesson": score.lesson, "exercise": getattr(script, "__name__", "script"), "possible": float(len(claims))}
     return Score(sum(claim.held for claim in claims), status=score.status, claims=claims, output=score.output, **about)
 

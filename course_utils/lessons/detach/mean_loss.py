@@ -15,8 +15,8 @@ from course_utils.checks.claims import (
     Unlucky,
     exercise,
     expect,
-    expect_error,
     expect_no_history,
+    expect_raises,
     expect_same,
     expect_training_flags,
     gradient,
@@ -132,11 +132,11 @@ def _(trial: Trial) -> None:
         return trial.call(model, squared_error, batches, show=f"mean_loss(model, loss_fn, {show})")
 
     for empty in ([], iter([])):
-        expect_error(ValueError, lambda empty=empty: call(empty, "[]"), "empty")
+        expect_raises(ValueError, lambda empty=empty: call(empty, "[]"), "empty")
     failing, before = unlucky(_batches(trial, [4])), training_flags(model)
     what, show = "the error of the batch", "mean_loss(model, loss_fn, batches that raise)"
     raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
-    expect_error(Unlucky, raising, "swallowed", what=what, other="other error")
+    expect_raises(Unlucky, raising, "swallowed", what=what, other="other error")
     expect_training_flags(model, before, "eval")
     _expect_grad_mode_after_errors(trial, lambda: call(_batches(trial, [4]), "one batch"))
 

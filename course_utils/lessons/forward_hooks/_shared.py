@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, expect_error, expect_hooks, numbers_apart
+from course_utils.checks.claims import Trial, expect_hooks, expect_raises, numbers_apart
 
 NAMES = ("encoder", "encoder.0", "encoder.1", "encoder.2", "act", "head")  # what is in ``layers``
 
@@ -26,7 +26,7 @@ def some_of(trial: Trial, items: Iterable[Any], count: int) -> list[Any]:
 
 def expect_clean_error(kind: type[Exception], model: nn.Module, call: Callable[[], Any], who: str = "model") -> None:
     """The call lets an error of ``who`` through, and leaves no hook on a model that had none."""
-    expect_error(kind, call, "swallowed", what=f"the error of the {who}")
+    expect_raises(kind, call, "swallowed", what=f"the error of the {who}")
     expect_hooks(model, 0, "only without error")
 
 

@@ -17,9 +17,9 @@ from course_utils.checks.claims import (
     Unlucky,
     exercise,
     expect,
-    expect_error,
     expect_hooks,
     expect_no_history,
+    expect_raises,
     same,
     training_flags,
 )
@@ -252,5 +252,5 @@ def _(trial: Trial) -> None:
         def call() -> None:
             _session(trial, model, names, partial(model, x))
 
-        expect_error(KeyError, call, "no error", other="other error")
+        expect_raises(KeyError, call, "no error", other="other error")
         expect_hooks(model, 0, "half registered")

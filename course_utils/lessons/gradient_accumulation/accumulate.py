@@ -14,7 +14,7 @@ from course_utils.checks.claims import (
     Unlucky,
     exercise,
     expect,
-    expect_error,
+    expect_raises,
     expect_training_flags,
     squared_error,
     training_flags,
@@ -142,7 +142,7 @@ def _(trial: Trial) -> None:
 
         given, show = (task.model, raises, task.x, task.y, 3), f"accumulate(model, a loss that raises), {task.words}"
         call = partial(trial.call, *given, may_change=(task.model,), show=show)
-        expect_error(Unlucky, call, "swallowed", what="the error of the loss")
+        expect_raises(Unlucky, call, "swallowed", what="the error of the loss")
         for parameter, old in zip(parameters, before, strict=True):
             now = parameter.grad
             kept = now is old if old is None or now is None else torch.equal(now, old)

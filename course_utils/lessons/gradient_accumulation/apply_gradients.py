@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_error
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_raises
 from course_utils.lessons.gradient_accumulation._shared import close
 from course_utils.lessons.gradient_accumulation._steps import Gradients, Stepping
 
@@ -166,7 +166,7 @@ def _expect_refused(
     old = {place: case.trial.randn(*_SHAPES[place]) for place in (0, 2, 4)}
     for place, gradient in old.items():
         case.parameters[place].grad = gradient.clone()
-    expect_error(ValueError, lambda: case.call(weights, what), key, other=other)
+    expect_raises(ValueError, lambda: case.call(weights, what), key, other=other)
     expect(not case.moved().any(), "late", expected="no parameter moved", got="some have moved")
     for place, parameter in enumerate(case.parameters):
         now, before = parameter.grad, old.get(place)

@@ -13,8 +13,8 @@ from course_utils.checks.claims import (
     Turn,
     exercise,
     expect,
-    expect_error,
     expect_no_history,
+    expect_raises,
     expect_same,
     expect_training_flags,
     flag_words,
@@ -81,7 +81,8 @@ def _(trial: Trial) -> None:
         key = "history"
         if made_with and used_with and any(trial.tensor(item).grad_fn is not None for item in items):
             key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
-            key = "history" if key == "elsewhere" else key
+            # What was detached is not what came out.
+            key = {"elsewhere": "history", "detached": "unassigned"}.get(key, key)
         for item in items:
             expect_no_history(trial.tensor(item), key)
 
@@ -208,5 +209,5 @@ def _(trial: Trial) -> None:
     for who in ("source", "model"):
         given = unlucky(batches) if who == "source" else iter([*batches, trial.randn(2, 2), *batches])
         called = f"batches), the {who} raises"
-        expect_error(Exception, lambda given=given, called=called: read(given, called), "swallowed", what="an error")
+        expect_raises(Exception, lambda given=given, called=called: read(given, called), "swallowed", what="an error")
         expect(seen.pop(), key, expected="the caller's mode: on", got="off")

@@ -19,8 +19,8 @@ from course_utils.checks.claims import (
     Unlucky,
     exercise,
     expect,
-    expect_error,
     expect_no_history,
+    expect_raises,
     expect_same,
     same,
 )
@@ -198,5 +198,5 @@ def _(trial: Trial) -> None:
     for within in (None, _callers_no_grad()):
         model, x = _network(trial, 4).append(Raises()), trial.randn(3, 4)
         call = partial(_call, trial, model, x, "input_gradient(a model that raises, x)", within)
-        expect_error(Unlucky, call, "swallowed", what="the model's error", other="")
+        expect_raises(Unlucky, call, "swallowed", what="the model's error", other="")
         _expect_none(trial.effects, "everything put back")

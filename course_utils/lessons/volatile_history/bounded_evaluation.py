@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
 from course_utils.checks import modes
-from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_error, expect_no_history, expect_same
+from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_no_history, expect_raises, expect_same
 from course_utils.lessons.volatile_history import _shared
 from course_utils.memory import MemoryTracker
 
@@ -131,7 +131,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
     for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
-        expect_error(ValueError, partial(_shared.call, trial, model, empty, f"model, {shown}"), key)
+        expect_raises(ValueError, partial(_shared.call, trial, model, empty, f"model, {shown}"), key)
 
 
 @bounded_evaluation.claim("is computed in eval mode", gate=True)

@@ -1,5 +1,5 @@
 """What a thing leads to: items of containers, attributes, variables of functions, hooks, and what recorded graphs save
-(``steps``).
+(``steps``); the tensors in an object, whatever it is (``tensors_inside``).
 """
 
 import contextvars
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_utils.graph.recorded import python_slots, saved_slots
+from course_utils.base.user_code import is_user_file
+from course_utils.graph.recorded import python_slots, read_saved, saved_slots
 from course_utils.graph.references import SavedTensor, is_node
-from course_utils.leaks.user_code import is_user_file
 
 LARGE = 128
 """Of a container with more things in it, so many are looked at first: those that were put in last."""
@@ -28,12 +28,19 @@ _HOLDS_NOTHING = (
     types.BuiltinFunctionType, torch.dtype, torch.device, torch.Size, torch.Generator, types.MappingProxyType,
 )  # fmt: skip
 _SEQUENCES = (list, tuple, deque, set, frozenset)
+_ENTERED_BY_VARIABLES = (*_HOLDS_NOTHING, type, torch.nn.Module)
 _GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _NEAR = (
     dict, *_SEQUENCES, *_GENERATORS, type, types.FunctionType, types.MethodType, types.FrameType, types.TracebackType,
     functools.partial, functools._lru_cache_wrapper, contextvars.ContextVar, BaseException, torch.nn.Module,
     threading.local,
 )  # fmt: skip
+
+_DEPTH = 8
+"""Containers on a custom Function's ctx or in a packed object are searched this deep, and no further."""
+
+_CHECKPOINT_INPUTS = "_NoopSaveInputsBackward"
+"""Before 2.12 a checkpoint keeps its inputs in a node of this name, by an empty tensor that the node made."""
 
 _HELD_BY_FRAME = 3  # references to a frame's dictionary of variables: the frame's, ours, and the argument of the count
 
@@ -78,7 +85,8 @@ def steps(thing: Any) -> Iterator[tuple[Edge, Any]]:
     elif is_node(thing):
         yield from _of_node(thing)
     elif issubclass(kind, SavedTensor):
-        return
+        slot = read_saved("", thing)
+        yield from ((Edge("attribute", "__self__"), inner) for inner in (slot.value, slot.unpack_hook))
     elif issubclass(kind, dict):
         yield from _of_dict(thing)
         if kind not in (dict, OrderedDict):
@@ -93,7 +101,7 @@ def steps(thing: Any) -> Iterator[tuple[Edge, Any]]:
         yield Edge("attribute", "__self__"), thing.__self__
         yield Edge("other", "function"), thing.__func__
     elif issubclass(kind, functools.partial):
-        yield from ((Edge("other", "arguments"), part) for part in (thing.func, thing.args, thing.keywords))
+        yield from ((Edge("attribute", "__self__"), part) for part in (thing.func, thing.args, thing.keywords))
         yield from _attributes(thing)
     elif kind in _GENERATORS:
         yield from _of_generator(thing)
@@ -263,3 +271,34 @@ def reaches_itself(start: Any, most: int = 10_000) -> bool:
                 keep.append(inner)
                 waiting.append(inner)
     return False
+
+
+def tensors_inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Tensors and nodes in an object, with the path that leads to them: ``ctx.cache['key'][0]``.
+
+    Modules, classes and ``torch.nn.Module`` are not entered: variables hold them.
+
+    Args:
+        value: where to start.
+        name: what the path starts with.
+        seen: the ``id`` of every container looked into, so that each is looked into once; added to. The caller keeps
+            the containers alive meanwhile.
+    """
+    waiting = [(name, value, 0)]
+    while waiting:
+        path, thing, depth = waiting.pop()
+        kind = type(thing)
+        if issubclass(kind, torch.Tensor) or is_node(thing):
+            yield path, thing
+            if issubclass(kind, torch.Tensor) and type(thing.grad_fn).__name__ == _CHECKPOINT_INPUTS:
+                yield path, thing.grad_fn
+        elif depth <= _DEPTH and id(thing) not in seen and not issubclass(kind, _ENTERED_BY_VARIABLES):
+            seen.add(id(thing))
+            found = [(path + _written(edge), inner, depth + 1) for edge, inner in steps(thing) if edge.kind != "other"]
+            waiting.extend(reversed(found))
+
+
+def _written(edge: Edge) -> str:
+    if edge.kind in ("attribute", "variable", "default"):
+        return "" if edge.name == "__self__" else f".{edge.name}"
+    return f"[{edge.name!r}]" if edge.kind == "item" and isinstance(edge.name, (str, int)) else "[...]"

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from course_utils.leaks.holders import CACHE_OF, Holder
-from course_utils.leaks.user_code import Site, is_user_file
+from course_utils.base.user_code import Site, is_user_file
+from course_utils.holders.holder import CACHE_OF, Holder
 
 _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",

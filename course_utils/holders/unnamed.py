@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
+from course_utils.base.user_code import frames_of_all_threads, is_user_file
+from course_utils.graph.steps import is_users_class, reaches_itself
 from course_utils.graph.storages import storages_of
-from course_utils.leaks.roots import living
-from course_utils.leaks.search import Root
-from course_utils.leaks.steps import is_users_class, reaches_itself
-from course_utils.leaks.user_code import frames_of_all_threads, is_user_file
+from course_utils.holders.roots import living
+from course_utils.holders.search import Root
 
 _COMPREHENSIONS = {"<listcomp>": list, "<setcomp>": set, "<dictcomp>": dict, "<genexpr>": list}
 _BUILDS = re.compile(r"\b(list|set|dict|map|for)\b")

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 @functools.cache
@@ -112,7 +111,7 @@ def functions_running(frame: FrameType | None) -> Iterator[str]:
 
 
 def frames_of_all_threads() -> list[FrameType]:
-    """Every running frame, innermost first, of this thread and then of the others; none of this room's.
+    """Every running frame, innermost first, of this thread and then of the others; none of this package's own.
 
     A frame that is in a list among its own variables would be a cycle, and keep what it refers to alive.
     """
@@ -122,7 +121,8 @@ def frames_of_all_threads() -> list[FrameType]:
     for frame in (stacks.pop(threading.get_ident()), *stacks.values()):
         while frame is not None and id(frame) not in seen:
             seen.add(id(frame))
-            if not frame.f_code.co_filename.startswith(_ROOM):
+            file = frame.f_code.co_filename
+            if not file.startswith(_OWN) or is_user_file(file):
                 frames.append(frame)
             frame = frame.f_back  # type: ignore[assignment]  # None above the outermost
     return frames

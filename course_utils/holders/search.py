@@ -4,7 +4,6 @@ What is nearest to the user is looked at first, so that the time it takes hangs 
 what the process does: containers and objects of the user's own, then recorded graphs, then the insides of libraries.
 """
 
-import functools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -14,20 +13,15 @@ from typing import Any, NamedTuple
 import torch
 
 from course_utils.graph.references import Node, is_node
+from course_utils.graph.steps import LARGE, Edge, holds_nothing, is_near, steps
 from course_utils.graph.storages import storages_of
-from course_utils.leaks.steps import LARGE, Edge, holds_nothing, is_near, steps
 
 _LOOKS = 32
 """The time is asked for after so many things."""
 
 
-@functools.cache
-def _own_kinds() -> frozenset[type]:
-    """Classes of this room: a search does not go through what was counted."""
-    from course_utils.leaks.births import Births
-    from course_utils.leaks.kept import Birth, Kept
-
-    return frozenset({Birth, Births, Kept, Search})
+_WHO_LOOKS = ("course_utils.holders.", "course_utils.leaks.")
+"""Rooms whose objects a search does not go through."""
 
 
 class Root(NamedTuple):
@@ -152,7 +146,7 @@ class Search:
 
     def _queue(self, kind: type) -> deque[int] | None:
         queue: deque[int] | None
-        if holds_nothing(kind) or kind in _own_kinds():
+        if holds_nothing(kind) or kind.__module__.startswith(_WHO_LOOKS):
             queue = None
         elif issubclass(kind, (torch.Tensor, torch.UntypedStorage, torch._C._FunctionBase, Node)):
             queue = self._graph

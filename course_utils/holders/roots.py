@@ -1,4 +1,4 @@
-"""The variables that a search begins at: of running functions and modules (``users_roots``, ``other_roots``), of
+"""The variables that a search begins at: of running functions and modules (``users_roots``, ``roots_in_libraries``), of
 suspended generators, and of custom Functions that nothing refers to any more (``roots_in_heap``).
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from course_utils.leaks.search import Root
-from course_utils.leaks.steps import frame_of, local_variables
-from course_utils.leaks.user_code import frames_of_all_threads, is_user_file
+from course_utils.base.user_code import frames_of_all_threads, is_user_file
+from course_utils.graph.steps import frame_of, local_variables
+from course_utils.holders.search import Root
 
 _GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
@@ -58,14 +58,11 @@ def living(wanted: Callable[[type], bool]) -> list[Any]:
     return list(compress(every, map(kinds.__contains__, map(type, every))))
 
 
-def other_roots() -> Iterator[Root]:
-    """The variables of libraries: of their running functions, and of their modules."""
+def roots_in_libraries() -> Iterator[Root]:
+    """The variables of libraries' running functions, such as a trainer's."""
     for frame in frames_of_all_threads():
         if not is_user_file(frame.f_code.co_filename):
             yield from _of_frame(frame)
-    for module in list(sys.modules.values()):
-        if isinstance(module, ModuleType) and not _is_users(module):
-            yield from _of_module(module)
 
 
 def _of_context(node: Any) -> Iterator[Root]:

@@ -13,9 +13,9 @@ import torch
 from course_utils.base.text import dtype_name
 from course_utils.graph.references import is_node
 from course_utils.graph.report import operation_name
-from course_utils.leaks.holders import CACHE_OF, Holder, Link
-from course_utils.leaks.search import Path
-from course_utils.leaks.steps import Edge, is_users_class
+from course_utils.graph.steps import Edge, is_users_class
+from course_utils.holders.holder import CACHE_OF, Holder, Link
+from course_utils.holders.search import Path
 
 _MANY = 4
 """A container with fewer things in it is part of a name: ``state["loss"]``."""
