@@ -153,15 +153,19 @@ ATTRIBUTES = {
     "_modules": Private("module._modules", "a module's parts, past what an answer may have overridden"),
     "_parameters": Private("module._parameters", "a module's parts, past what an answer may have overridden"),
     "_buffers": Private("module._buffers", "a module's parts, past what an answer may have overridden"),
-    "_raw_saved_self": Private("result.grad_fn._raw_saved_self", "reading what a node saved, as all of its `_raw_saved_`"),
+    "_raw_saved_self": Private("result.grad_fn._raw_saved_self", "reading what a node saved, in all its `_raw_saved_`"),
     "_raw_saved_tensors": Private("of_function.grad_fn._raw_saved_tensors", "reading what a custom Function saved"),
-    "unpack_hook": Private("result.grad_fn._raw_saved_self.unpack_hook", "finding saved-tensor hooks without running them"),
-    "register_hooks": Private("result.grad_fn._raw_saved_self.register_hooks", "telling a freed slot from an empty one"),
+    "unpack_hook": Private("result.grad_fn._raw_saved_self.unpack_hook", "finding hooks without running them"),
+    "register_hooks": Private(
+        "result.grad_fn._raw_saved_self.register_hooks", "telling a freed slot from one that was never filled"
+    ),
     "_sequence_nr": Private("result.grad_fn._sequence_nr", "telling new nodes from old ones"),
     "_forward_cls": Private("of_function.grad_fn._forward_cls", "the file in which a custom Function was written"),
     "_schema": Private("operation._schema", "knowing whether an operation makes memory, aliases it, or writes to it"),
     "_op": Private("operation._op", "calling an operation without the cost of its wrapper"),
-    "_should_skip_dynamo": Private(f"{_MODES}.TorchDispatchMode._should_skip_dynamo", "not loading the compiler"),
+    "_should_skip_dynamo": Private(  # since 2.11; before, no mode loads the compiler
+        f"{_MODES}.TorchDispatchMode._should_skip_dynamo", "not loading the compiler", optional=True
+    ),
     "ignore_compile_internals": Private(
         f"{_MODES}.TorchDispatchMode.ignore_compile_internals", "refusing compiled code inside a tracker"
     ),
@@ -175,9 +179,9 @@ ATTRIBUTES = {
 }
 
 # Modules by name: what the classroom loads before its students, and whose names it watches.
-MODULES = ("torch._C", "torch._dynamo", "torch._functorch.vmap", "torch._tensor", "torch.testing._comparison") + (
-    "torch.utils._pytree",
-    "torch.utils._python_dispatch",
+MODULES = (
+    *("torch._C", "torch._dynamo", "torch._functorch.vmap", "torch._tensor", "torch.testing._comparison"),
+    *("torch.utils._pytree", "torch.utils._python_dispatch"),
 )
 
 # Nodes by the names that they have, and how each is made.
