@@ -1,4 +1,4 @@
-"""A student's process, made where none of the guard's frames lies below it, and all that comes of it (``Held``)."""
+"""A student's process and all that comes of it (``StudentProcess``), with no frame of the supervisor below it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_SECONDS = 120.0  # for what is not a student's: a busy machine may take th
 _STACK_BYTES = 16 * 2**20
 
 
-class Held:
+class StudentProcess:
     """The process and all that came of it.
 
     Args:

@@ -1,4 +1,4 @@
-"""Writes marks into nbgrader's gradebook, many in one transaction (``Ledger``).
+"""Writes marks into nbgrader's gradebook, many in one transaction (``GradebookWriter``).
 
 nbgrader's own methods commit each student, each submission and each mark, three waits for the disk a submission; for a
 large class that, and not the grading, would be what everybody waits for. The rows are the same, through the same mapped
@@ -50,7 +50,7 @@ class Unusable(ValueError):
     """The gradebook takes no marks, whosever they are."""
 
 
-class Ledger:
+class GradebookWriter:
     """The marks of a course, for one writer.
 
     Args:

@@ -1,4 +1,4 @@
-"""Results on disk, one JSON file a submission (``keep``, ``kept``), and the key that says when one is still good
+"""Results on disk, one JSON file a submission (``save``, ``load``), and the key that says when one is still good
 (``stands``).
 
 A file is written whole or not at all and before anything else is done with a result, so that whatever is killed, what
@@ -34,13 +34,14 @@ _NO_MARKS: tuple[str, ...] = (
 )
 _NO_MARKS += ("classroom/books", "classroom/course", "classroom/run", "checks/asides", "checks/thoughts", "leaks")
 _POINTS = re.compile(rb"^points = .*$", re.MULTILINE)
-# The first edition. What it judged this one judges alike; what it ended or called in doubt may come out better now.
+# The first edition's. Its verdicts are today's, so they stand; but an answer that it stopped, for example after a
+# timeout on a busy machine, or had set aside for the teacher, may come out better now and is graded again.
 _EARLIER = ("course_utils 145de8434a14 with torch 2.13.0",)
 _MAY_CHANGE = {"killed", "timed out", "unreadable"}
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredResult:
     """A result on disk.
 
     Attributes:
@@ -73,7 +74,7 @@ def key_of(submission: Submission, released: str, version: str = "") -> str:
     return _digest("\n".join((submission.digest, _digest(released), version or package_version())))
 
 
-def stands(result: Kept, submission: Submission, released: str) -> bool:
+def stands(result: StoredResult, submission: Submission, released: str) -> bool:
     """Whether grading the submission again would give the result that is kept."""
     if result.key == key_of(submission, released):
         return True
@@ -82,7 +83,7 @@ def stands(result: Kept, submission: Submission, released: str) -> bool:
     return any(result.key == key_of(submission, released, version) for version in _EARLIER)
 
 
-def keep(path: Path, result: Kept) -> None:
+def save(path: Path, result: StoredResult) -> None:
     """Writes a result to its file, in place of an older one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     report = result.report.to_json()
@@ -91,16 +92,16 @@ def keep(path: Path, result: Kept) -> None:
     write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n")
 
 
-def kept(path: Path) -> Kept | None:
-    """The result in a file; None where there is none, or not as ``keep`` wrote it: it is graded again."""
+def load(path: Path) -> StoredResult | None:
+    """The result in a file; None where there is none, or not as ``save`` wrote it: it is graded again."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         report = json.dumps(values["report"], ensure_ascii=False)
-        if values["format"] != FORMAT:
+        if values["format"] != FORMAT or values["report"].get("sandbox") == "none":  # as earlier versions could
             return None
         if values["graded_with"] not in _EARLIER and values["digest"] != _digest(report):
             return None
-        return Kept(values["key"], values["timestamp"], Report.from_json(report))
+        return StoredResult(values["key"], values["timestamp"], Report.from_json(report))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -1,4 +1,4 @@
-"""Stands between the grader and a student's process, outside what that process can see (``Guard``).
+"""Stands between the grader and a student's process, outside what that process can see (``Supervisor``).
 
 It starts the process, hands it the grader's requests one by one, watches its time, its memory and how many processes it
 has become, kills what is left over, and lets a check have the channel to itself. Runs in the sandbox's warm
@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from course_utils.classroom.sandbox.held import START_SECONDS, Held
 from course_utils.classroom.sandbox.jail import Bounds
 from course_utils.classroom.sandbox.processes import Stopwatch, send
 from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed, Ended, opened
+from course_utils.classroom.sandbox.student_process import START_SECONDS, StudentProcess
 from course_utils.classroom.tampering import audit
 
 TICK_SECONDS = 0.05  # how often processes are counted
@@ -36,12 +36,12 @@ class _CheckEnded(Ended):
     """The check's process is gone, or had to go. ``outcome`` is empty where it never came to judging."""
 
 
-class Guard:
+class Supervisor:
     """One submission, from start to end.
 
     Args:
         grader: where requests come from.
-        bounds: see ``Held``, as for what comes after it.
+        bounds: see ``StudentProcess``, as for what comes after it.
         start: makes the new process ready, there; takes its channel's descriptor, that for reports, and the secret.
             Returns what serves.
     """
@@ -51,7 +51,7 @@ class Guard:
         (mine, theirs), (self._reports, their_reports) = socket.socketpair(), socket.socketpair()
         with theirs, their_reports:
             ends = theirs.fileno(), their_reports.fileno()
-            self._held = Held(bounds, nested, keep, ends, partial(start, *ends, self._secret))
+            self._process = StudentProcess(bounds, nested, keep, ends, partial(start, *ends, self._secret))
         mine.setblocking(False)
         self._reports.setblocking(False)
         self._student = Channel(mine, _REPLY_BYTES)
@@ -59,7 +59,7 @@ class Guard:
         self._inbox: list[dict[str, Any]] = []
 
     def close(self) -> None:
-        self._held.close()
+        self._process.close()
         self._student.close()
         self._reports.close()
 
@@ -72,7 +72,7 @@ class Guard:
             Closed: it has ended.
         """
         try:
-            self._expect("up", START_SECONDS, Stopwatch(self._held.members))
+            self._expect("up", START_SECONDS, Stopwatch(self._process.members))
             while True:
                 request = self._grader.receive()
                 self._inbox.clear()
@@ -83,7 +83,7 @@ class Guard:
             self._grader.send({"ended": ended.outcome, "why": str(ended)})
 
     def _cell(self, request: dict[str, Any]) -> dict[str, Any]:
-        watch = Stopwatch(self._held.members)
+        watch = Stopwatch(self._process.members)
         self._tell(request)
         limit, interrupted = float(request["seconds"]), False
         while True:
@@ -93,20 +93,20 @@ class Guard:
             except TimeoutError:
                 if interrupted:
                     raise Ended("timed out", f"it ran for more than {request['seconds']:g} s") from None
-                send(self._held.pid, signal.SIGINT)
+                send(self._process.pid, signal.SIGINT)
                 limit, interrupted = limit + GRACE_SECONDS, True
 
     def _check(self, request: dict[str, Any]) -> dict[str, Any]:
         # What cells have started ends here, so that nothing but the check can ask for its number.
-        self._held.stop()
-        self._held.kill_all_but(self._held.pid)
-        send(self._held.pid, signal.SIGCONT)
+        self._process.stop()
+        self._process.kill_all_but(self._process.pid)
+        send(self._process.pid, signal.SIGCONT)
         self._tell({"do": "check", "name": request["name"]})
-        watch = Stopwatch(self._held.members)
+        watch = Stopwatch(self._process.members)
         announced: dict[str, Any] = {}
         try:
             announced = self._expect("forked", float(request["seconds"]), watch)
-            self._held.stop()
+            self._process.stop()
             message: dict[str, Any] = {"result": self._judged(announced, request, watch)}
         except TimeoutError:
             why, threads = f"it ran for more than {request['seconds']:g} s", announced.get("threads")
@@ -116,33 +116,34 @@ class Guard:
         except _CheckEnded as gone:
             message = {"stopped": gone.outcome, "why": str(gone)}
         message["seconds"] = watch.seconds()
-        self._held.kill_all_but(self._held.pid)
+        self._process.kill_all_but(self._process.pid)
         # What a check that is gone left in the channel.
         self._inbox.clear()
         self._student = Channel(self._student.socket, _REPLY_BYTES)
         with contextlib.suppress(BlockingIOError):
             while self._student.socket.recv(2**18):
                 pass
-        send(self._held.pid, signal.SIGCONT)
+        send(self._process.pid, signal.SIGCONT)
         self._tell({"do": "go on"})
         return message
 
     def _judged(self, announced: dict[str, Any], request: dict[str, Any], watch: Stopwatch) -> dict[str, Any]:
-        child = self._held.child(announced["forked"])
-        self._held.kill_all_but(self._held.pid, child)
+        child = self._process.child(announced["forked"])
+        self._process.kill_all_but(self._process.pid, child)
         if not child:
             why = str(announced.get("why") or "its process was gone")
             raise _CheckEnded("", f"the check did not begin: {why[:200]}")
-        ticket, exited, limit = secrets.token_hex(16), os.pidfd_open(child), float(request["seconds"])
+        request |= {"ticket": secrets.token_hex(16)}  # so that no other result answers it
+        exited, limit = os.pidfd_open(child), float(request["seconds"])
         try:
             try:
-                begun = opened(self._expect("proof", limit, watch, exited), self._secret, "")
+                begun = opened(self._expect("proof", limit, watch, exited), self._secret, {})
             except _CheckEnded as gone:
                 raise _CheckEnded("", f"the check did not begin: {gone}") from None
             if "result" in begun:  # it could not begin, and says why
                 return begun["result"]
-            self._tell(request | {"ticket": ticket})
-            return opened(self._expect("proof", limit, watch, exited), self._secret, ticket)["result"]
+            self._tell(request)
+            return opened(self._expect("proof", limit, watch, exited), self._secret, request)["result"]
         except Broken as error:
             raise _CheckEnded("killed", f"its result did not come from the check ({error})") from None
         finally:
@@ -155,7 +156,7 @@ class Guard:
         try:
             self._student.send(message)
         except Closed as error:
-            raise self._held.end() from error
+            raise self._process.end() from error
         finally:
             self._student.socket.setblocking(False)
 
@@ -173,20 +174,20 @@ class Guard:
             Ended: the student's process is gone, or had to be killed.
             _CheckEnded: the check's process is gone.
         """
-        watched: list[Any] = [self._student, self._reports, self._grader, self._held.exited]
+        watched: list[Any] = [self._student, self._reports, self._grader, self._process.exited]
         watched += [] if child is None else [child]
         counted = time.monotonic()
         while (message := self._take(key)) is None:
             readable, _, _ = select.select(watched, [], [], TICK_SECONDS)
             if self._reports in readable:
                 self._hear()
-            process_gone, check_gone = self._held.exited in readable, child in readable
+            process_gone, check_gone = self._process.exited in readable, child in readable
             if process_gone or check_gone or self._student in readable:
                 self._read(to_the_end=process_gone or check_gone)
             if (message := self._take(key)) is not None:
                 break
             if process_gone:
-                raise self._held.end()
+                raise self._process.end()
             if check_gone:
                 raise _CheckEnded("killed", "its process ended in the middle of the check")
             if self._grader in readable:
@@ -195,12 +196,12 @@ class Guard:
                 watched.remove(self._grader)  # its next request, before this one is answered
             if time.monotonic() - counted > TICK_SECONDS:
                 counted = time.monotonic()
-                why = self._held.excess()
+                why = self._process.excess()
                 if why and child is not None:
-                    self._held.kill_all_but(self._held.pid)
+                    self._process.kill_all_but(self._process.pid)
                     raise _CheckEnded("killed", why)
                 if why:
-                    self._held.kill_all()
+                    self._process.kill_all()
                     raise Ended("killed", why)
                 if watch.seconds() > seconds:
                     raise TimeoutError
@@ -216,7 +217,7 @@ class Guard:
             pass
         except Closed:
             if not self._inbox:
-                raise self._held.end() from None
+                raise self._process.end() from None
         except Broken as error:
             raise Ended("killed", f"it wrote into the grader's own channel ({error})") from None
 
