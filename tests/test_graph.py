@@ -188,7 +188,7 @@ def test_tensors_on_ctx_are_listed_by_their_path():
 def test_a_checkpoint_shows_its_inputs_and_its_random_state():
     loss, _keep = GRAPHS["checkpoint_of_everything"]()
     held = graph_memory(loss)
-    assert sorted(saved.nbytes for saved in held.saved) == [
+    assert sorted(saved.nbytes for saved in held.saved if saved.nbytes) == [
         16 * 32 * 4,  # the input, in the checkpoint
         16 * 32 * 4,  # the same storage, in the leaf's node: no variable holds it any more
         torch.get_rng_state().numel(),

@@ -138,7 +138,7 @@ def test_engine_allocator_has_no_figures_inside_its_block():
 
 def test_engine_allocator_refuses_a_second_profiler():
     with (
-        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]),
+        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True),
         pytest.raises(ValueError, match="while a profiler is running"),
         MemoryTracker(engine="allocator"),
     ):

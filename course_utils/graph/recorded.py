@@ -86,12 +86,17 @@ def read_saved(name: str, raw: Any) -> Slot:
     value, hook = raw.data, raw.unpack_hook
     if value is not None or hook is not None:
         return Slot(name, value, packed=hook is not None, unpack_hook=hook)
-    # Nothing in it and no hook to run: unpack tells "never filled" (None) from "freed by backward" (raises).
+    # Nothing in it and no hook to run: it was never filled, or backward has freed it. A hook is refused in either case,
+    # and the reason tells which, in every release; that unpack raises in one case alone is so since 2.12.
     try:
-        raw.unpack()
-    except RuntimeError:
-        return Slot(name, None, freed=True)
+        raw.register_hooks(_same, _same)
+    except RuntimeError as error:
+        return Slot(name, None, freed="freed" in str(error))
     return Slot(name, None)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def python_slots(node: Any) -> Iterator[tuple[str, Any]]:

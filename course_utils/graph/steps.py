@@ -39,6 +39,9 @@ _NEAR = (
 _DEPTH = 8
 """Containers on a custom Function's ctx or in a packed object are searched this deep, and no further."""
 
+_CHECKPOINT_INPUTS = "_NoopSaveInputsBackward"
+"""Before 2.12 a checkpoint keeps its inputs in a node of this name, by an empty tensor that the node made."""
+
 _HELD_BY_FRAME = 3  # references to a frame's dictionary of variables: the frame's, ours, and the argument of the count
 
 
@@ -287,6 +290,8 @@ def tensors_inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str,
         kind = type(thing)
         if issubclass(kind, torch.Tensor) or is_node(thing):
             yield path, thing
+            if issubclass(kind, torch.Tensor) and type(thing.grad_fn).__name__ == _CHECKPOINT_INPUTS:
+                yield path, thing.grad_fn
         elif depth <= _DEPTH and id(thing) not in seen and not issubclass(kind, _ENTERED_BY_VARIABLES):
             seen.add(id(thing))
             found = [(path + _written(edge), inner, depth + 1) for edge, inner in steps(thing) if edge.kind != "other"]

@@ -45,7 +45,10 @@ class ProfilerRecorder(Engine):
                     'engine="dispatch", which may be nested; or leave the other profiler first.',
                 )
             )
-        self._profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True)
+        # acc_events changes nothing in a profile of one piece; before 2.13 there is a warning unless it is given.
+        self._profile = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
+        )
         with _without_trace_lines():
             self._profile.__enter__()
         self.start_ns = perf_counter_ns()

@@ -15,7 +15,7 @@ from course_utils.checks.claims import Missed, Trial, training_flags
 from course_utils.clinic import CLASSES, FEATURES, WIDTH, ClinicDataset, ClinicResult, collector_off
 from course_utils.memory import MemoryTracker
 
-_COLLECT = gc.collect  # a script that calls it at each step sweeps up its circles and hides them: there it does nothing
+_COLLECT = gc.collect  # a script that calls it at each step sweeps up its cycles and hides them: there it does nothing
 
 
 class _Note(NamedTuple):
@@ -24,20 +24,20 @@ class _Note(NamedTuple):
     part: str  # "encoder", "open" or "closed"
     number: int  # 1, 2, 3 for the training batches, -1, -2, -3 for the test batches
     modes: list[bool]  # the training flag of each module inside the part
-    moody: bool  # whether a batch norm or dropout inside was in training mode
+    norm_trains: bool  # whether a batch norm or dropout inside was in training mode
     recorded: bool  # whether the result has a history
     held_bytes: int  # alive before the pass
     closed_modes: list[bool]  # the training flags inside the closed branch
 
 
-class _Chart(list[_Note]):
-    """The notes of a run. Copies of a part write on the same chart."""
+class _Passes(list[_Note]):
+    """The notes of a run. Copies of a part write on the same list."""
 
     tracker: MemoryTracker | None = None
-    circles_bytes = 0
+    cycles_bytes = 0
     closed: nn.Module | None = None  # the closed branch that was handed out: nobody needs to call it
 
-    def __deepcopy__(self, memo: dict) -> "_Chart":
+    def __deepcopy__(self, memo: dict) -> "_Passes":
         return self
 
     def training(self, part: str = "open") -> list[_Note]:
@@ -62,25 +62,27 @@ _STEP = 2.0**-10
 class Watched(nn.Module):
     """A part of the network that notes each forward pass."""
 
-    def __init__(self, part: str, body: nn.Module, chart: _Chart) -> None:
+    def __init__(self, part: str, body: nn.Module, passes: _Passes) -> None:
         super().__init__()
-        self.part, self.body, self._chart = part, body, chart
+        self.part, self.body, self._passes = part, body, passes
 
     def forward(self, x: Tensor) -> Tensor:
-        chart, rows = self._chart, x.flatten(1)
-        held = chart.tracker.current if chart.tracker is not None else 0
+        passes, rows = self._passes, x.flatten(1)
+        held = passes.tracker.current if passes.tracker is not None else 0
         out = self.body(rows)
         if self.part == "encoder":  # the mark goes on to the branches
             out = torch.cat([rows[:, :1], out[:, 1:]], dim=1)
         if not torch._C._functorch.is_functorch_wrapped_tensor(x):
             number = round(rows.detach()[0, 0].item() / _STEP)
-            closed = training_flags(chart.closed) if chart.closed is not None else []
-            moody = any(part.training for part in self.modules() if isinstance(part, (nn.BatchNorm1d, nn.Dropout)))
-            chart.append(_Note(self.part, number, training_flags(self), moody, out.requires_grad, held, closed))
+            closed = training_flags(passes.closed) if passes.closed is not None else []
+            norm_trains = any(
+                part.training for part in self.modules() if isinstance(part, (nn.BatchNorm1d, nn.Dropout))
+            )
+            passes.append(_Note(self.part, number, training_flags(self), norm_trains, out.requires_grad, held, closed))
         return out
 
 
-class Patient(ClinicDataset):
+class WatchedDataset(ClinicDataset):
     """Random images whose network is watched.
 
     Args:
@@ -88,7 +90,7 @@ class Patient(ClinicDataset):
         batches: how many training batches of ``rows`` rows there are.
         tests: how many test batches.
         rows, test_rows: rows of a training batch, of a test batch; a micro-batch has 8.
-        moody: whether the encoder has a batch norm and the branches have dropout.
+        with_modes: whether the encoder has a batch norm and the branches have dropout.
         use_a: which branch is open; drawn where it is left out.
     """
 
@@ -100,7 +102,7 @@ class Patient(ClinicDataset):
         tests: int = 2,
         rows: int = 20,
         test_rows: int = 6,
-        moody: bool = False,
+        with_modes: bool = False,
         use_a: bool | None = None,
     ) -> None:
         first_test = batches * rows
@@ -113,23 +115,23 @@ class Patient(ClinicDataset):
         use_a = bool(trial.integer(0, 1)) if use_a is None else use_a
         parts = images[:first_test], labels[:first_test], images[first_test:], labels[first_test:]
         super().__init__(*parts, use_a=use_a, batch_rows=rows, micro_rows=8, test_rows=test_rows)
-        self.images, self.steps, self.tests, self.chart = images, batches, tests, _Chart()
-        norm, drop = ([nn.BatchNorm1d(FEATURES)], [nn.Dropout(0.2)]) if moody else ([], [])
+        self.images, self.steps, self.tests, self.passes = images, batches, tests, _Passes()
+        norm, drop = ([nn.BatchNorm1d(FEATURES)], [nn.Dropout(0.2)]) if with_modes else ([], [])
         bodies = {
             "encoder": nn.Sequential(nn.Linear(64, FEATURES), *norm),
             "open": nn.Sequential(nn.Linear(FEATURES, WIDTH), *drop),
             "closed": nn.Sequential(nn.Linear(FEATURES, WIDTH), *drop),
         }
-        self.parts = {part: Watched(part, _drawn(trial, body), self.chart) for part, body in bodies.items()}
+        self.parts = {part: Watched(part, _drawn(trial, body), self.passes) for part, body in bodies.items()}
 
-    def deeper(self, trial: Trial) -> "Patient":
+    def deeper(self, trial: Trial) -> "WatchedDataset":
         """The same data and parts, with a closed branch that has four layers more."""
         other = copy.copy(self)
-        other.chart = _Chart()
+        other.passes = _Passes()
         more = _drawn(trial, nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(4))))
         bodies = {part: watched.body for part, watched in self.parts.items()}
         bodies["closed"] = nn.Sequential(*bodies["closed"], *more)
-        other.parts = {part: Watched(part, body, other.chart) for part, body in bodies.items()}
+        other.parts = {part: Watched(part, body, other.passes) for part, body in bodies.items()}
         return other
 
     def encoder(self) -> nn.Module:
@@ -137,25 +139,25 @@ class Patient(ClinicDataset):
 
     def branches(self) -> tuple[nn.Module, nn.Module]:
         opened, closed = copy.deepcopy(self.parts["open"]), copy.deepcopy(self.parts["closed"])
-        self.chart.closed = closed
+        self.passes.closed = closed
         return (opened, closed) if self.use_a else (closed, opened)
 
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
         """Counts bytes, with the garbage collector off: what is given back is what the script lets go.
 
-        Where bytes grow from step to step, the chart is told how many of them the garbage collector would give back.
+        Where bytes grow from step to step, the notes say how many of them the garbage collector would give back.
         """
-        chart = self.chart
+        passes = self.passes
         try:
-            with collector_off(), older_objects_aside(), MemoryTracker() as chart.tracker:
+            with collector_off(), older_objects_aside(), MemoryTracker() as passes.tracker:
                 yield
-                if chart.growth() > TOLERANCE_BYTES:
-                    held = chart.tracker.current
+                if passes.growth() > TOLERANCE_BYTES:
+                    held = passes.tracker.current
                     _COLLECT()
-                    chart.circles_bytes = held - chart.tracker.current
+                    passes.cycles_bytes = held - passes.tracker.current
         finally:
-            chart.tracker = None
+            passes.tracker = None
 
 
 def _drawn(trial: Trial, body: nn.Sequential) -> nn.Sequential:
@@ -181,8 +183,8 @@ def older_objects_aside() -> Iterator[None]:
             gc.unfreeze()
 
 
-class Ward(ClinicDataset):
-    """Digits whose branches sweep up garbage at each pass: circles are the fourth property's affair."""
+class CollectingDataset(ClinicDataset):
+    """Digits whose branches sweep up garbage at each pass: cycles are the fourth property's affair."""
 
     def branches(self) -> tuple[nn.Module, nn.Module]:
         first, second = super().branches()
@@ -195,14 +197,14 @@ class _Sweeping(nn.Sequential):
         return super().forward(x)
 
 
-def run(trial: Trial, patient: ClinicDataset, epochs: int, seed: int | None = None, within: Any = None) -> ClinicResult:
+def run(trial: Trial, dataset: ClinicDataset, epochs: int, seed: int | None = None, within: Any = None) -> ClinicResult:
     """Runs the script on the data set; what it gives back has all that the claims look at."""
     seed = trial.integer(1, 10**6) if seed is None else seed
     with mock.patch.object(gc, "collect", lambda generation=2: 0):
         result = trial.run(
-            lambda: trial.answer(patient, epochs, seed),
+            lambda: trial.answer(dataset, epochs, seed),
             called=f"run_clinic(dataset, epochs={epochs}, seed={seed})",
-            watch={"dataset's images": patient._images},
+            watch={"dataset's images": dataset._images},
             within=within,
         )
     if result is None:
@@ -223,8 +225,8 @@ def _inside(module: nn.Module, part: str) -> Watched:
     raise Missed("another network", expected=f"the dataset's own part in {describe(module)}", got="another module")
 
 
-def open_branch(result: ClinicResult, patient: ClinicDataset) -> Watched:
-    return _inside(result.model.branch_a if patient.use_a else result.model.branch_b, "open")
+def open_branch(result: ClinicResult, dataset: ClinicDataset) -> Watched:
+    return _inside(result.model.branch_a if dataset.use_a else result.model.branch_b, "open")
 
 
 def encoder(result: ClinicResult) -> Watched:
