@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from course_utils.base.torch_private import TorchDispatchMode, tree_leaves
 
 # A sample shorter than this says more about the clock than about the work.
 _SAMPLE_SECONDS = 0.002

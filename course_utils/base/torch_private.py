@@ -2,9 +2,10 @@
 
 Private is what a release may take away or rename without a word: what begins with ``_``, lives in ``torch._C`` or
 another such module, or stands in no documentation. The course imports such names from here
-(``from course_utils.base.torch_private import DisableTorchFunction``); attributes of tensors, nodes and modules are
-written out where they are used, and listed here. Where one is gone, importing it says so in one sentence, and ``gone``
-lists all that are. Each was there in every release of ``versions.RELEASES``, but where its line says otherwise.
+(``from course_utils.base.torch_private import DisableTorchFunction``). Attributes of tensors, nodes and modules are
+written out where they are used, and listed here; so is what is asked for as text. Where a name is gone, importing it
+says so in one sentence, and ``gone`` lists all that are. Each was there in every release of ``versions.RELEASES``, but
+where its line says otherwise.
 """
 
 import importlib
@@ -75,6 +76,7 @@ _HOOKS = "finding what a hook keeps, and telling a module's hooks from an answer
 NAMES = {
     # Seeing operations
     "TorchDispatchMode": Private(f"{_MODES}.TorchDispatchMode", "seeing each operation"),
+    "dispatch_module": Private(_MODES, "taking back what torch notes of a mode that was left on"),
     "get_dispatch_modes": Private(f"{_MODES}._get_current_dispatch_mode_stack", "knowing which modes are on"),
     "disable_dispatch_modes": Private(f"{_MODES}._disable_current_modes", "asking a tensor unseen by a tracker"),
     "push_dispatch_mode": Private("torch._C._push_on_torch_dispatch_stack", "a tracker of one thread alone"),
@@ -115,11 +117,6 @@ NAMES = {
     "clear_functorch": Private(
         "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", "probing outside of the caller's vmap"
     ),
-    "lazy_load_decompositions": Private(
-        "torch._functorch.vmap.lazy_load_decompositions",
-        "telling what torch.func registers from what a student does",
-        optional=True,
-    ),
     "tree_leaves": Private("torch.utils._pytree.tree_leaves", "the tensors in a result of any shape"),
     # The profiler, as the allocator's engine
     "profiler_enabled": Private("torch.autograd._profiler_enabled", "refusing to start a second profiler"),
@@ -132,7 +129,6 @@ NAMES = {
     "DecoratorContextManager": Private(
         "torch.utils._contextlib._DecoratorContextManager", "telling how an answer uses no_grad"
     ),
-    "library_impls": Private("torch.library._impls", "finding kernels that a student registers", optional=True),
 }
 
 # What is written out where it is used: "_base" as `tensor._base`.
@@ -173,6 +169,12 @@ ATTRIBUTES = {
         f"{_MODES}._is_in_any_mode_without_ignore_compile_internals",
         "taking back what torch notes of a mode that was left on",
     ),
+    "lazy_load_decompositions": Private(
+        "torch._functorch.vmap.lazy_load_decompositions",
+        "telling what torch.func registers from what a student does",
+        optional=True,
+    ),
+    "_impls": Private("torch.library._impls", "finding kernels that a student registers", optional=True),
     "_global_forward_hooks": Private(
         "torch.nn.modules.module._global_forward_hooks", "finding global hooks left behind, all `_global_*_hooks`"
     ),

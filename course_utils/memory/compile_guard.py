@@ -24,7 +24,7 @@ COMPILED_CODE_MESSAGE = explain(
 
 
 def _ask_modes_before_compiling() -> None:
-    """Makes a PyTorch before 2.11 ask the modes on the stack, as later ones do; a flag alone says nothing of trackers."""
+    """Makes a PyTorch before 2.11 ask the modes on the stack, as later ones do; its flag says nothing of trackers."""
     asked_before = _python_dispatch.is_in_any_mode_without_ignore_compile_internals
 
     def is_in_any_mode_without_ignore_compile_internals() -> bool:

@@ -10,11 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function, gradcheck
-from torch.autograd.function import BackwardCFunction
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
+from course_utils.base.torch_private import BackwardCFunction, TorchDispatchMode, tree_leaves
 from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, numbers_apart, reading, same
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.references import probing_alone
