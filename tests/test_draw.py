@@ -1,12 +1,10 @@
 """Figures, tested by what is in them: texts that do not touch, boxes that no line crosses, colours, words."""
 
-import ast
 import doctest
 import functools
 import itertools
 import json
 import re
-import subprocess
 import sys
 
 import matplotlib
@@ -17,6 +15,10 @@ from torch import nn
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from course_utils.draw.graph_axes import STYLES
+from course_utils.draw.graph_picture import graph_picture
+from course_utils.draw.memory_axes import CATEGORY_STYLES, SHADES
+from course_utils.draw.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -24,13 +26,9 @@ from matplotlib.transforms import Bbox
 from course_utils import draw
 from course_utils.draw import fold, graph_card, labels, plot_bars, plot_graph, plot_memory, timeline_picture
 from course_utils.draw.fold import folded
-from course_utils.draw.graph_axes import STYLES
-from course_utils.draw.graph_picture import graph_picture
 from course_utils.draw.labels import ELLIPSIS, shortened, wrapped
 from course_utils.draw.layout import layered
-from course_utils.draw.memory_axes import CATEGORY_STYLES, SHADES
 from course_utils.draw.style import INK, PAPER, QUIET_INK, RULE, Drawing, contrast, text_width
-from course_utils.draw.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from course_utils.graph import graph_memory
 from course_utils.graph.names import tensor_names
 from course_utils.measure.compare import Comparison, Cost
@@ -672,11 +670,3 @@ def test_a_terminal_gets_the_words():
     drawing = bars_of_bytes()
     assert isinstance(drawing, Drawing)
     assert repr(drawing) == "What a log keeps alive. bytes: list of losses 1.5 MiB, detached 386.5 KiB."
-
-
-def test_importing_draws_nothing_and_loads_no_matplotlib():
-    code = (
-        "import sys, course_utils.draw\nprint([m for m in ('matplotlib', 'IPython', 'numpy.f2py') if m in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert ast.literal_eval(result.stdout) == []

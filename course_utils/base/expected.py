@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from course_utils.base.errors import explain
+from course_utils.base.versions import stable
 
 
 @contextmanager
@@ -60,7 +61,10 @@ def show_warnings() -> Iterator[None]:
 
 
 def sentences(message: object) -> list[str]:
-    """The sentences of a message, each on one line, addresses in memory left out: they differ from run to run."""
-    text = re.sub(r"0x[0-9a-f]+", "0x…", str(message))
+    """The sentences of a message, each on one line, in the words that every release of PyTorch has for it.
+
+    Addresses in memory are left out: they differ from run to run.
+    """
+    text = stable(re.sub(r"0x[0-9a-f]+", "0x…", str(message)))
     parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|\n", text)
     return [" ".join(part.split()).rstrip(".:") for part in parts if part.strip()] or [""]

@@ -94,7 +94,7 @@ def read(path: Path) -> dict[str, Any]:
         ValueError: it is no TOML, a field is missing or unknown, or ``same_as`` leads nowhere; the message names the
             file.
     """
-    values = read_toml(path)
+    values = dict(read_toml(path))
     values["hints"] = [_line(hint) for hint in values.get("hints", ())]
     values["misconceptions"] = {
         key: _made(path, key, fields, values) for key, fields in values.get("misconceptions", {}).items()

@@ -4,12 +4,14 @@ Under a dispatch mode a function made by ``torch.compile`` either runs eagerly, 
 own kernels, whose buffers no mode sees. Both would give a wrong number, so a tracker refuses it.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils import _python_dispatch
 
 from course_utils.base.errors import explain
 
@@ -19,6 +21,25 @@ COMPILED_CODE_MESSAGE = explain(
     "Compiled code takes its memory without dispatching operations, so the count would be wrong.",
     'MemoryTracker(engine="allocator"), which asks the allocator; or call the function that is not compiled.',
 )
+
+
+def _ask_modes_before_compiling() -> None:
+    """Makes a PyTorch before 2.11 ask the modes on the stack, as later ones do; its flag says nothing of trackers."""
+    asked_before = _python_dispatch.is_in_any_mode_without_ignore_compile_internals
+
+    def is_in_any_mode_without_ignore_compile_internals() -> bool:
+        for mode in _python_dispatch._get_current_dispatch_mode_stack():
+            mode.ignore_compile_internals()
+        return asked_before()
+
+    # The compiler has its own reference, which it takes when it is first loaded.
+    for module in (_python_dispatch, sys.modules.get("torch._dynamo.convert_frame")):
+        if module is not None:
+            vars(module)[asked_before.__name__] = is_in_any_mode_without_ignore_compile_internals
+
+
+if not hasattr(_python_dispatch, "any_torch_dispatch_mode_on_stack"):
+    _ask_modes_before_compiling()
 
 
 class _Watch:

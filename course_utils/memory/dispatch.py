@@ -4,7 +4,7 @@
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MethodType
 from typing import Any, Self
 
@@ -67,8 +67,6 @@ class DispatchRecorder(AllocationLog, OperationWatch):
     be higher than that of the program alone.
     """
 
-    live = True
-
     @classmethod
     def ignore_compile_internals(cls) -> bool:
         """Called when compiled code is about to run inside; refuses it.
@@ -119,7 +117,7 @@ def _compiled_code_found() -> bool:
     return any(isinstance(mode, DispatchRecorder) for mode in _get_current_dispatch_mode_stack())
 
 
-def handler(add: Callable, meet: Callable, size: Callable, live: dict[int, weakref.ref]) -> Callable:
+def handler(add: Callable, meet: Callable, size: Callable, live: Mapping[int, weakref.ref]) -> Callable:
     """What an ``OperationWatch`` does on each operation, as a closure: this is what every operation pays for.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from course_utils.base.markup import SMALL, Html, bar, clean, element, explained_link, paragraph, prose, text_bar, wrap
-from course_utils.base.text import columns, points, points_of
+from course_utils.base.words import columns, points, points_of
 
 _SHOWN = 12  # misconceptions in each list
 _CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"

@@ -1,7 +1,8 @@
 """What a source must keep so that it can be graded (``RULES``), whoever wrote it: a lesson, a lesson with exercises of
 a teacher's own, an assignment of a teacher's own.
 
-Every rule is a function from a ``Page`` to problems, as in ``authoring``; what only a lesson must keep is not asked.
+Every rule is a function from a ``Notebook`` to problems, as in ``authoring``; what only a lesson must keep is not
+asked.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Iterator, Mapping
 
 from course_utils.authoring.cells import SCHEMA_VERSION
 from course_utils.authoring.lint import exercises_of
-from course_utils.authoring.problems import Cell, Page, Problem
+from course_utils.authoring.problems import Cell, Notebook, Problem
 from course_utils.authoring.rules_structure import REQUIRED_KEYS, solution_regions, unique_ids
 from course_utils.catalogue import LESSONS
 
 HIDDEN = "BEGIN HIDDEN TESTS"
 
 
-def metadata(page: Page) -> Iterator[Problem]:
+def metadata(page: Notebook) -> Iterator[Problem]:
     """nbgrader's metadata is of the schema that it reads, and a cell's flags say one thing."""
     for cell in page.cells:
         if not cell.grading:
@@ -37,7 +38,7 @@ def metadata(page: Page) -> Iterator[Problem]:
             yield page.problem("points", f"The cell's points are {points!r}.", "give it a number, 0 or more.", cell)
 
 
-def checks(page: Page) -> Iterator[Problem]:
+def checks(page: Notebook) -> Iterator[Problem]:
     """A check cell is a lesson's check alone, or tests that can fail; what is hidden stands in the latter."""
     lessons: dict[str, str] = {}
     for cell in page.code:
@@ -66,7 +67,7 @@ def checks(page: Page) -> Iterator[Problem]:
                 yield page.problem("check-call", what, "write an assert, or end in an expression: the points.", cell)
 
 
-def _known(page: Page, cell: Cell, lesson: str, name: str) -> Iterator[Problem]:
+def _known(page: Notebook, cell: Cell, lesson: str, name: str) -> Iterator[Problem]:
     exercises: Mapping[str, float] = exercises_of(lesson) or {}
     if name not in exercises:
         known = ", ".join(exercises) or "none; lessons are " + ", ".join(info.name for info in LESSONS)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import describe
+from course_utils.base.torch_private import is_functorch_wrapped
 from course_utils.checks.claims import Missed, Trial, training_flags
 from course_utils.clinic import CLASSES, FEATURES, WIDTH, ClinicDataset, ClinicResult, collector_off
 from course_utils.memory import MemoryTracker
@@ -72,7 +73,7 @@ class Watched(nn.Module):
         out = self.body(rows)
         if self.part == "encoder":  # the mark goes on to the branches
             out = torch.cat([rows[:, :1], out[:, 1:]], dim=1)
-        if not torch._C._functorch.is_functorch_wrapped_tensor(x):
+        if not is_functorch_wrapped(x):
             number = round(rows.detach()[0, 0].item() / _STEP)
             closed = training_flags(passes.closed) if passes.closed is not None else []
             norm_trains = any(

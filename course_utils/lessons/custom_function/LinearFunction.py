@@ -194,9 +194,9 @@ def _kept(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
     def measure() -> tuple[int, Any]:
         inputs = [leaf.clone() for leaf in leaves]  # their history keeps the leaves, and not them
         result = trial.answer.apply(*inputs, *_no_bias(inputs))
-        node = shared.node_of(result)
+        holder = shared.holder_of(result)
         del inputs, result
-        return memory.current, node
+        return memory.current, holder
 
     with collector_off():
         return trial.run(measure, called=f"{trial.name}.apply(...), {_flagged(needed)}", within=memory)[0]

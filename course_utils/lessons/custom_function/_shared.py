@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function, gradcheck
-from torch.autograd.function import BackwardCFunction
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
+from course_utils.base.torch_private import BackwardCFunction, TorchDispatchMode, tree_leaves
 from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, numbers_apart, reading, same
 from course_utils.graph.recorded import nodes_behind
+from course_utils.graph.references import probing_alone
 
 INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
 INCOMING = "the incoming gradient"
@@ -84,6 +83,13 @@ def backward(
 def node_of(result: Tensor) -> Any:
     """The node of a custom Function nearest to the result, None where there is none."""
     return next((node for node in nodes_behind(result) if isinstance(node, BackwardCFunction)), None)
+
+
+def holder_of(result: Tensor) -> Any:
+    """What keeps the nodes behind a result filled when it is gone. Before 2.13 the Python object of a custom Function's
+    node alone does not: the node behind it, in C++, has to be held by another one."""
+    with probing_alone():  # what the caller watches with must not see this operation
+        return result.sum().grad_fn
 
 
 class Rounding(TorchDispatchMode):

@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from course_utils.base.torch_private import BackwardCFunction
 from course_utils.checks.claims import Lazy, Missed, Trial, exercise, expect, gradient, reading
 from course_utils.graph.recorded import nodes_behind
 from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
@@ -60,7 +61,7 @@ _STEPS = {"RoundBackward0", "SignBackward0", "FloorBackward0", "CeilBackward0", 
 def _zero_gradient(got: Tensor) -> str:
     """Why the gradient is 0 everywhere, by the nodes behind the result."""
     found = list(nodes_behind(got))
-    if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in found):
+    if any(isinstance(node, BackwardCFunction) for node in found):
         return "saved"
     return "cancelled" if _STEPS.isdisjoint(node.name() for node in found) else "zero gradient"
 
@@ -75,7 +76,7 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
     found = edited_gradient(got, logit, upstream, "saved output", "comparison")
     if found is None:
-        key = "" if isinstance(got.grad_fn, torch.autograd.function.BackwardCFunction) else "fresh leaf"
+        key = "" if isinstance(got.grad_fn, BackwardCFunction) else "fresh leaf"
         raise Missed(key, expected="a gradient for the logit", got="none")
     wide = values.double()
     # In float32, 1 - sigmoid(8) has lost four digits, and each formula loses others: hence float64, and 1e-6.

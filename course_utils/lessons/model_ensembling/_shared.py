@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.base.text import describe, message_of
+from course_utils.base.torch_private import TorchDispatchMode, get_unwrapped, is_batched, is_functorch_wrapped
 from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, reading, same
 
 
@@ -25,10 +25,10 @@ class _Numbers(TorchDispatchMode):
 
 def _is_mapped(x: Tensor) -> bool:
     """Whether vmap hands this tensor on, with more dimensions than it shows."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(x):
-        if torch._C._functorch.is_batchedtensor(x):
+    while is_functorch_wrapped(x):
+        if is_batched(x):
             return True
-        x = torch._C._functorch.get_unwrapped(x)
+        x = get_unwrapped(x)
     return False
 
 
