@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from course_utils.authoring import build as building
 from course_utils.authoring.files import Course
@@ -42,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(command=_card)
     for name in ("lesson", "exercise", "label"):
         command.add_argument("names", action="append", metavar=name)
+    command.add_argument(
+        "--why", dest="names", action="append_const", const=True, help="what the check tried, in order"
+    )
     return parser
 
 
@@ -72,10 +76,11 @@ def _lint(course: Course, names: list[str]) -> int:
     return 1 if problems else 0
 
 
-def _card(course: Course, names: list[str]) -> int:
+def _card(course: Course, names: list[Any]) -> int:
     from course_utils.authoring.entered import card
 
-    print(card(course.root, *names))
+    lesson, exercise, label = (name for name in names if name is not True)  # ``--why`` may stand anywhere
+    print(card(course.root, lesson, exercise, label, why=True in names))
     return 0
 
 

@@ -19,6 +19,7 @@ from course_utils.checks.pages import Page as Page
 from course_utils.checks.predictions import normal_value as normal_value
 from course_utils.checks.predictions import predict as predict
 from course_utils.checks.trial import Trial as Trial
+from course_utils.checks.why import note
 
 Readings = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
@@ -70,13 +71,21 @@ def reading(got: Any, readings: Readings, agree: Callable[[Any, Any], bool] = sa
     Returns:
         The key of the first that agrees; empty where none does.
     """
-    pairs = readings.items() if isinstance(readings, Mapping) else readings
-    return next((key for key, value in pairs if agree(got, value)), "")
+    for key, value in readings.items() if isinstance(readings, Mapping) else readings:
+        agrees = agree(got, value)
+        note(f"reading {key!r}: {'the same' if agrees else 'another'} value")
+        if agrees:
+            return key
+    return ""
 
 
 def first_sign(*signs: tuple[str, object]) -> str:
     """The misconception whose sign is the first that is true; empty where none is."""
-    return next((key for key, sign in signs if sign), "")
+    for key, sign in signs:
+        note(f"sign of {key!r}: {'there' if sign else 'not there'}")
+        if sign:
+            return key
+    return ""
 
 
 def expect_same(

@@ -12,14 +12,13 @@ from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise, Rule
 from course_utils.checks.misconceptions import GENERAL, Misconception
 from course_utils.checks.missed import NotAttempted
-from course_utils.checks.names import Names, put
+from course_utils.checks.names import PRISTINE, put
 from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.checks.state import RandomState, threads_left
 from course_utils.checks.trial import Trial
+from course_utils.checks.why import note
 
-# What torch's names stood for before any answer was run.
-_PRISTINE = Names()
 _BUSY = threading.Lock()
 
 TIDY = "changes nothing that its contract does not name"
@@ -75,7 +74,7 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
 @contextlib.contextmanager
 def _surroundings() -> Iterator[list[str]]:
     """What claims run in, and puts back what was there. Gives the names of torch that had been replaced."""
-    random, replaced, threads = RandomState(), _PRISTINE.restore(), torch.get_num_threads()
+    random, replaced, threads = RandomState(), PRISTINE.restore(), torch.get_num_threads()
     try:
         # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
         torch.set_num_threads(1)
@@ -115,6 +114,7 @@ def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> tuple[list[s
     outcomes: list[tuple[Rule, Outcome | None]] = []
     closed = False
     for rule in rules:
+        note(f"claim: {rule.text}" + " (not judged)" * closed)
         outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow, shared)
         outcomes.append((rule, outcome))
         closed = outcome is None or (outcome.kind != "held" and (rule.gate or outcome.kind == "not attempted"))
@@ -136,7 +136,12 @@ def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
-    return next((key for phrase, key in phrases if phrase.lower() in text.lower()), "")
+    for phrase, key in phrases:
+        there = phrase.lower() in text.lower()
+        note(f"text of {key!r}: {phrase!r} is {'' if there else 'not '}in {text!r}")
+        if there:
+            return key
+    return ""
 
 
 def _known(exercise: Exercise, key: str) -> Misconception | None:
@@ -146,7 +151,7 @@ def _known(exercise: Exercise, key: str) -> Misconception | None:
 
 def _tidy_claim(exercise: Exercise, claims: Sequence[Claim], effects: Sequence[str]) -> Claim:
     if effects:
-        key = next((_match(exercise.effects, effect) for effect in effects if _match(exercise.effects, effect)), "")
+        key = next(filter(None, (_match(exercise.effects, effect) for effect in effects)), "")
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
         return Claim(TIDY, False, details, misconception=_known(exercise, key or "side effect"))
     # Leaving everything alone earns nothing for an answer that does nothing useful.

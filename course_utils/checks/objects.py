@@ -1,6 +1,5 @@
 """What the objects that an answer is given were like: values, flags, gradients, modes and hooks (``Objects``)."""
 
-import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -8,9 +7,8 @@ import torch
 from torch import nn
 
 from course_utils.base.text import count_of
+from course_utils.checks.hardened import __builtins__ as __builtins__
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _equal = torch.equal
 
 

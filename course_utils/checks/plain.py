@@ -1,6 +1,5 @@
 """Takes from tensors, modules and containers of an answer whatever could answer for them (``plain``, ``Classes``)."""
 
-import builtins
 import types
 from collections.abc import Callable, Iterable, Iterator
 from inspect import getattr_static
@@ -9,10 +8,9 @@ from typing import Any
 import torch
 
 from course_utils.base.text import class_name
+from course_utils.checks.hardened import __builtins__ as __builtins__
 from course_utils.checks.missed import Missed
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _as_subclass, _keys_of = torch.Tensor.as_subclass, torch._C._dispatch_keys
 _as_torch_does = torch._C.DisableTorchFunctionSubclass
 

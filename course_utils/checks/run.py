@@ -3,7 +3,6 @@
 Modes that an answer leaves switched on end with that thread.
 """
 
-import builtins
 import contextlib
 import ctypes
 import threading
@@ -15,12 +14,12 @@ from typing import Any, Literal
 
 from course_utils.base.text import message_of, plain_text
 from course_utils.checks.capture import quiet_thread
+from course_utils.checks.hardened import __builtins__ as __builtins__
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.state import LeftBehind
 from course_utils.checks.trial import Trial
+from course_utils.checks.why import note_end
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 SLOW_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS, _STOP_AGAIN_SECONDS = 1.0, 0.05  # how long an answer is asked to stop, and how often
@@ -133,6 +132,7 @@ def _verdict(error: BaseException | None) -> tuple[Any, str, tuple[tuple[str, st
     if error is None:
         return "held", "", (), ""
     if type(error) is Missed:
+        note_end(error, error.misconception)
         return "missed", error.misconception, error.details, ""
     if type(error) is AnswerRaised:
         raised = message_of(error.error)

@@ -4,7 +4,6 @@ and the threads that it has started (``threads_left``).
 Each class takes a picture when it is made; ``restore()`` says in plain words what has changed since, and puts it back.
 """
 
-import builtins
 import contextlib
 import gc
 import os
@@ -21,9 +20,8 @@ from torch.nn.modules import module as nn_module
 from torch.utils import _python_dispatch
 
 from course_utils.base.text import count_of
+from course_utils.checks.hardened import __builtins__ as __builtins__
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _get_function_modes = torch.overrides._get_current_function_mode_stack
 _get_dispatch_modes = _python_dispatch._get_current_dispatch_mode_stack
 _get_random, _set_random = random.getstate, random.setstate

@@ -4,7 +4,6 @@ A claim is a function of a ``Trial``. It makes fresh inputs (``trial.randn``), c
 raises ``Missed`` where the answer falls short.
 """
 
-import builtins
 import contextlib
 import dis
 import linecache
@@ -21,14 +20,13 @@ import numpy
 import torch
 
 from course_utils.base.text import class_name, describe, plain_text
+from course_utils.checks.hardened import __builtins__ as __builtins__
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
-from course_utils.checks.names import Names
+from course_utils.checks.names import PRISTINE, Names
 from course_utils.checks.objects import Objects
 from course_utils.checks.plain import Classes, plain
 from course_utils.checks.state import Settings, running_threads
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _clock = time.perf_counter
 _NOT_THE_LEARNER_S = ("torch", "functorch", "course_utils")
 
@@ -52,7 +50,7 @@ class Trial:
         self.threads: list[frozenset[int]] = []
         self.seconds = 0.0
         self.called = ""
-        self._names = Names()
+        self._names = PRISTINE
         self._generator = torch.Generator().manual_seed(secrets.randbits(62))
 
     # Fresh inputs. They come from a generator of the trial's own: no check draws the same ones twice, and the learner's
