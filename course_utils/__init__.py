@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from course_utils.draw import plot_bars, plot_graph, plot_memory
     from course_utils.draw.heat_map import plot_heat_map
     from course_utils.draw.hooks import plot_hooks
-    from course_utils.draw.lines import plot_lines
+    from course_utils.draw.lines import plot_lines, plot_trade
     from course_utils.draw.maps import plot_maps
     from course_utils.draw.panels import plot_panels
-    from course_utils.draw.lines import plot_trade
     from course_utils.drills import drill
     from course_utils.leaks import GrowthReport, watch_growth
     from course_utils.leaks.magics import load_ipython_extension
