@@ -18,3 +18,12 @@ def torch_state():
     before = torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()
     yield
     assert (torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()) == before
+
+
+@pytest.fixture
+def closed_figures():
+    """Figures that a test made are closed after it."""
+    yield
+    from matplotlib import pyplot as plt
+
+    plt.close("all")
