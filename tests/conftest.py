@@ -1,7 +1,6 @@
 """What every package test stands on."""
 
 import pytest
-import torch
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +14,8 @@ def progress_file(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def torch_state():
     """A test that leaves a global setting of torch changed fails, instead of the one after it."""
+    import torch  # not at the top: the controller of a parallel run reads this file, and runs no test
+
     before = torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()
     yield
     assert (torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()) == before
