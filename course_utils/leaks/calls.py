@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from course_utils.base.torch_private import current_graph_task
+
 BACKWARD_PASS = "backward pass"
 """What is counted in place of calls where a loop calls no module."""
 
@@ -48,7 +50,7 @@ class Calls:
             return
         here = self._here
         here.depth += 1
-        if here.depth == 1 and torch._C._current_graph_task_id() < 0 and self._counts(module):
+        if here.depth == 1 and current_graph_task() < 0 and self._counts(module):
             if id(module) in here.round or self._backward_ran():
                 here.round.clear()
             first = not here.round
