@@ -26,7 +26,7 @@ nightly: lint  ## every test, 20 rounds of each answer, every lesson in the brow
 	@$(RUN) -m benchmarks.memory_sweep
 lint: tools  ## style, formatting, direction of imports, types, the notebooks' anatomy
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && "$(VENV)/bin/lint-imports" && $(RUN) -m mypy course_utils && $(RUN) -m course_utils.authoring lint
-lessons: tools  ## write notebooks/ again from notebooks/solutions/
+lessons: tools  ## write what is made: headings, check cells, learner notebooks, README's table
 	@$(RUN) -m course_utils.authoring build
 book:  ## the course as a site in build/book/, to read without JupyterLab
 	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" --extra book

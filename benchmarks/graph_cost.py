@@ -14,11 +14,11 @@ from collections.abc import Callable
 from time import perf_counter
 
 import torch
+from course_utils.draw.graph_picture import graph_picture
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.draw.fold import unfolded
-from course_utils.draw.graph_picture import graph_picture
 from course_utils.draw.layout import layered
 from course_utils.draw.style import text_width
 from course_utils.graph import graph_memory

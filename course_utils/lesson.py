@@ -17,7 +17,7 @@ from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import judge
 from course_utils.checks.predictions import normal_value
 from course_utils.checks.score import Score
-from course_utils.checks.thoughts import thought, thoughts
+from course_utils.checks.thoughts import thought_behind, thoughts
 from course_utils.progress.history import Showing, attempts, predictions, record, record_hint, record_prediction
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
@@ -111,7 +111,7 @@ class Lesson:
         self._predictions[question] = right
         not_stored = record_prediction(self.name, question, right)
         self._notes = (not_stored,) if not_stored else ()
-        said = "" if right else thought(self._thoughts.get(question, {}), guess, _agrees)
+        said = "" if right else thought_behind(self._thoughts.get(question, {}), guess, _agrees)
         return Prediction(question, describe(guess), describe(actual), right, said)
 
     def hint(self, exercise: str) -> Hint:

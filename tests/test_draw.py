@@ -15,6 +15,10 @@ from torch import nn
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from course_utils.draw.graph_axes import STYLES
+from course_utils.draw.graph_picture import graph_picture
+from course_utils.draw.memory_axes import CATEGORY_STYLES, SHADES
+from course_utils.draw.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -22,13 +26,9 @@ from matplotlib.transforms import Bbox
 from course_utils import draw
 from course_utils.draw import fold, graph_card, labels, plot_bars, plot_graph, plot_memory, timeline_picture
 from course_utils.draw.fold import folded
-from course_utils.draw.graph_axes import STYLES
-from course_utils.draw.graph_picture import graph_picture
 from course_utils.draw.labels import ELLIPSIS, shortened, wrapped
 from course_utils.draw.layout import layered
-from course_utils.draw.memory_axes import CATEGORY_STYLES, SHADES
 from course_utils.draw.style import INK, PAPER, QUIET_INK, RULE, Drawing, contrast, text_width
-from course_utils.draw.timeline_picture import Span, byte_unit, nested_levels, phase_stem, phase_strip
 from course_utils.graph import graph_memory
 from course_utils.graph.names import tensor_names
 from course_utils.measure.compare import Comparison, Cost

@@ -8,11 +8,11 @@ import matplotlib
 matplotlib.use("agg")
 
 import pytest
+from course_utils.draw.trade import plot_trade
 from matplotlib import pyplot as plt
 from matplotlib.text import Text
 
 from course_utils.draw import trade
-from course_utils.draw.trade import plot_trade
 
 AT = [1, 2, 4, 8]
 PANELS = {

@@ -103,7 +103,7 @@ def test_an_older_torch_is_refused_in_one_clear_sentence_before_it_is_used():
     result = run("import torch; torch.__version__ = '2.4.1'; from course_utils import Lesson")
     assert result.returncode != 0
     refusal = result.stderr.strip().splitlines()[-1]
-    assert refusal.startswith("ImportError: This course needs PyTorch 2.13 or newer, and found 2.4.1.")
+    assert refusal.startswith("ImportError: This course needs PyTorch 2.10 or newer, and found 2.4.1.")
 
 
 def test_a_name_that_a_room_has_too_is_the_public_one():

@@ -136,7 +136,9 @@ def catalogue(source: str, lessons: Mapping[str, LessonInfo]) -> str:
     lines = source.splitlines(keepends=True)
     for call in ast.walk(ast.parse(source)):
         match call:
-            case ast.Call(ast.Name("LessonInfo"), [_, ast.Constant(name), _, _, minutes, points]) if name in lessons:
+            case ast.Call(ast.Name("LessonInfo"), [_, ast.Constant(str(name)), _, _, minutes, points]) if (
+                name in lessons
+            ):
                 for node, value in ((points, lessons[name].points), (minutes, lessons[name].minutes)):
                     line = lines[node.lineno - 1].encode()
                     new = line[: node.col_offset] + repr(value).encode() + line[node.end_col_offset :]

@@ -153,7 +153,7 @@ def line(sign: Sign, content: str) -> Block:
     return Block(html, lambda indent: wrap(content, f"{indent}{sign.sign} {sign.word}: ", f"{indent}  "))
 
 
-def told(sign: Sign, content: str, blocks: Sequence[Block]) -> Block:
+def item(sign: Sign, content: str, blocks: Sequence[Block]) -> Block:
     """An item of a list with all that is said of it below."""
     head = mark(sign.sign, sign.ground), element("strong", sign.word), ": ", prose(content)
     below = [element("div", *(block.html for block in blocks), style="margin:0 0 0 1.6em")] * bool(blocks)
@@ -168,7 +168,7 @@ def told(sign: Sign, content: str, blocks: Sequence[Block]) -> Block:
 
 
 def items(failed: Sequence[Block], remark: str, lines: Sequence[Block]) -> Block:
-    """A list: items that are ``told``, a small remark between the two where there is one, items of one ``line``."""
+    """A list: items that are an ``item``, a small remark between the two where there is one, items of one ``line``."""
     aside = [element("li", prose(remark), style=f"{SMALL};margin:0 0 0.7em 1.6em;{_ITEM}")] * bool(remark)
     rows = "\n".join([*(item.html for item in failed), *aside, *(item.html for item in lines)])
 

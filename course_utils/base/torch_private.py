@@ -15,11 +15,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from course_utils.base import versions
+
+if TYPE_CHECKING:  # what classes of the course are made from
+    from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -52,6 +55,11 @@ class _Same(torch.autograd.Function):
 
 def _tensor() -> torch.Tensor:
     return torch.ones(2, requires_grad=True, device="cpu")
+
+
+def _leaf_node() -> Any:
+    node: Any = (_tensor() * 2).grad_fn
+    return node.next_functions[0][0]
 
 
 def _in_place() -> Any:
@@ -190,7 +198,7 @@ MODULES = (
 
 # Nodes by the names that they have, and how each is made.
 NODES: dict[str, Callable[[], Any]] = {
-    "AccumulateGrad": lambda: (_tensor() * 2).grad_fn.next_functions[0][0],
+    "AccumulateGrad": _leaf_node,
     "CopySlices": _in_place,
     "CloneBackward0": lambda: _tensor().clone().grad_fn,
     "RoundBackward0": lambda: _tensor().round().grad_fn,

@@ -10,7 +10,6 @@ import sys
 import sysconfig
 import threading
 import tokenize
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
@@ -75,7 +74,16 @@ class Site:
         return text
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}" if self.file else "no line of yours"
+        if not self.file:
+            return "no line of yours"
+        cell = _cell_number(self.file)
+        return f"{os.path.basename(self.file)}:{self.line}" if cell is None else f"Cell In[{cell}], line {self.line}"
+
+
+def _cell_number(file: str) -> int | None:
+    """The number of the notebook's cell that a file stands for; None where it is none."""
+    shell = getattr(sys.modules.get("IPython.core.getipython"), "get_ipython", lambda: None)()
+    return getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
 
 
 NOWHERE = Site("", 0, "")
@@ -100,14 +108,6 @@ def user_site(frame: FrameType | None) -> Site:
             return found
         frame = frame.f_back
     return NOWHERE
-
-
-def functions_running(frame: FrameType | None) -> Iterator[str]:
-    """The names of the user's functions that are running, from a frame outwards."""
-    while frame is not None:
-        if _is_user.get(frame.f_code.co_filename):
-            yield frame.f_code.co_qualname
-        frame = frame.f_back
 
 
 def frames_of_all_threads() -> list[FrameType]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from course_utils.base.document import Block, Sign, card, items, line, notes, paragraph, program, rows, told, typed
+from course_utils.base.document import Block, Sign, card, item, items, line, notes, paragraph, program, rows, typed
 from course_utils.base.markup import GREEN, GREY, ORANGE, Html, clean
 from course_utils.base.text import points
 from course_utils.checks.capture import LIMIT
@@ -97,7 +97,7 @@ def _told(claim: Claim, next_step: str) -> Block:
         blocks.append(paragraph(next_step, "Next"))
         if known and known.program:
             blocks.append(program(PROGRAM, known.program, known.prints))
-    return told(_FAILS, claim.text, blocks)
+    return item(_FAILS, claim.text, blocks)
 
 
 # Pieces for a card that is still put together as HTML.
@@ -116,4 +116,4 @@ def line_html(kind: tuple[str, str, str], text: str) -> Html:
 
 def told_html(kind: tuple[str, str, str], text: str, blocks: Iterable[str]) -> Html:
     """A claim with all that is said of it below."""
-    return told(Sign(*kind), text, [Block(Html(block), str) for block in blocks]).html
+    return item(Sign(*kind), text, [Block(Html(block), str) for block in blocks]).html

@@ -31,13 +31,13 @@ def expect(holds: bool, key: str = "", **details: Any) -> None:
     Args:
         holds: what must be true.
         key: the misconception that its failure shows.
-        details: as for ``Missed``; in ``Later(...)`` what can only be worked out where it does not hold.
+        details: as for ``Missed``; in ``Lazy(...)`` what can only be worked out where it does not hold.
     """
     if not holds:
-        raise Missed(key, **{name: value.work() if type(value) is Later else value for name, value in details.items()})
+        raise Missed(key, **{name: value.work() if type(value) is Lazy else value for name, value in details.items()})
 
 
-class Later:
+class Lazy:
     """A detail for ``expect`` that is worked out on failure. A value of the answer's that can be called never is."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -52,6 +52,11 @@ def same(got: Tensor, expected: Tensor, rtol: float = 1e-5, atol: float = 1e-6) 
     if got.shape != expected.shape:
         return False
     return torch.allclose(got.detach().double(), expected.detach().double(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def equal_or_none(got: Tensor | None, before: Tensor | None) -> bool:
+    """Whether a ``.grad`` is what it was: None, or exactly these values."""
+    return got is before if got is None or before is None else torch.equal(got, before)
 
 
 def reading(got: Any, readings: Readings, agree: Callable[[Any, Any], bool] = same) -> str:
@@ -234,7 +239,7 @@ class Calls(TorchFunctionMode):
         return result
 
 
-class Unassigned(TorchFunctionMode):
+class DroppedDetach(TorchFunctionMode):
     """A mode to call an answer within: ``found`` says whether it detached a tensor with history, and let go of the
     result at once. What is printed, kept or handed on is alive, or an argument, when torch is called next."""
 
@@ -269,7 +274,7 @@ class Raises(nn.Module):
         raise Unlucky("this layer cannot go on")
 
 
-class Turn(nn.Module):
+class ModeRoll(nn.Module):
     """Tells the modes apart without a random number: in training mode the columns are turned by one place."""
 
     def forward(self, x: Tensor) -> Tensor:

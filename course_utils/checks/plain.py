@@ -1,4 +1,4 @@
-"""Takes from tensors, modules and containers of an answer whatever could answer for them (``plain``, ``Kinds``)."""
+"""Takes from tensors, modules and containers of an answer whatever could answer for them (``plain``, ``Classes``)."""
 
 import builtins
 import types
@@ -56,7 +56,7 @@ def _take_away(part: torch.Tensor | torch.nn.Module, asked: frozenset[str]) -> N
         dict.update(own, kept)
 
 
-class Kinds:
+class Classes:
     """Sees to it that the tensors and modules which an answer is given come back with torch's methods."""
 
     def __init__(self, given: Iterable[Any]) -> None:

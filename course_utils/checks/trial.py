@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,7 +24,7 @@ from course_utils.base.text import class_name, describe, plain_text
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.names import Names
 from course_utils.checks.objects import Objects
-from course_utils.checks.plain import Kinds, plain
+from course_utils.checks.plain import Classes, plain
 from course_utils.checks.state import Settings, running_threads
 
 # Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
@@ -52,6 +52,7 @@ class Trial:
         self.threads: list[frozenset[int]] = []
         self.seconds = 0.0
         self.called = ""
+        self._names = Names()
         self._generator = torch.Generator().manual_seed(secrets.randbits(62))
 
     # Fresh inputs. They come from a generator of the trial's own: no check draws the same ones twice, and the learner's
@@ -136,8 +137,8 @@ class Trial:
         """
         self.called = called
         watch = watch or {}
-        names, settings, objects = Names(), Settings(), Objects(watch, may_change, watch_training)
-        kinds, threads = Kinds((*watch.values(), *may_change)), running_threads()
+        settings, objects = Settings(), Objects(watch, may_change, watch_training)
+        classes, threads = Classes((*watch.values(), *may_change)), running_threads()
         started = _clock()
         try:
             with within or contextlib.nullcontext():
@@ -153,13 +154,25 @@ class Trial:
             raise AnswerRaised(error, _where(error)) from error
         finally:
             self.seconds = max(self.seconds, _clock() - started)
-            self._note(f"replaced {label}" for label, *_ in names.restore())
+            self._note(f"replaced {label}" for label, *_ in self._names.restore())
             if new := running_threads() - threads:
                 self.threads.append(new)
             self._note(settings.restore())
-            kinds.restore()
+            classes.restore()
             self._note(objects.differences())
         return self._exact(result, {})
+
+    @contextlib.contextmanager
+    def replaced(self, owner: type, name: str, value: object) -> Iterator[None]:
+        """Within it, a name of torch's stands for something else, and not by the answer's doing."""
+        before, names = vars(owner)[name], self._names
+        setattr(owner, name, value)
+        self._names = Names()
+        try:
+            yield
+        finally:
+            setattr(owner, name, before)
+            self._names = names
 
     def _note(self, effects: Any) -> None:
         self.effects.extend(effect for effect in effects if effect not in self.effects)

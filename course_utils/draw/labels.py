@@ -1,5 +1,5 @@
-"""Text in figures: a title as a sentence (``sentence``), and text that has to fit, shortened in the middle
-(``shortened``) or broken into lines (``wrapped``).
+"""Text in figures: a title as a sentence (``sentence``), the unit of an axis (``byte_unit``), and text that has to fit,
+shortened in the middle (``shortened``) or broken into lines (``wrapped``).
 
 How wide a text is, the caller says, so that the same decisions hold for any font.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 Width = Callable[[str], float]
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 # After a dot, underscore, blank or comma, and before the capital of the next word: MaxPool|2D|With|Indices.
@@ -18,6 +19,19 @@ _BREAKS = re.compile(r"(?<=[._ ,/:-])(?=[^._ ,/:-])|(?<=[a-zA-Z0-9])(?=[A-Z][a-z
 def sentence(title: str) -> str:
     """A title as a sentence: with a full stop, unless it asks."""
     return title if title.endswith("?") else f"{title}."
+
+
+def byte_unit(largest: int) -> tuple[str, int]:
+    """The unit for an axis that reaches ``largest`` bytes, and its bytes.
+
+    Example:
+        >>> byte_unit(10_000_000)
+        ('MiB', 1048576)
+    """
+    unit = 0
+    while largest >= 1024 ** (unit + 1) and unit < len(_UNITS) - 1:
+        unit += 1
+    return _UNITS[unit], 1024**unit
 
 
 def shortened(text: str, limit: float, width: Width) -> str:

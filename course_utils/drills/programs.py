@@ -70,7 +70,7 @@ class Reason:
 
     Attributes:
         line: the line of the program that decides it, counted from 1.
-        rule: a key of ``drill_rules.RULES``.
+        rule: a key of ``rules.RULES``.
         facts: what the rule's text says of this program, such as the names of the operands.
         cuts: whether the answer would be True without this line.
         through: lines that only pass it on.
@@ -95,7 +95,7 @@ class Question:
         key: the answer's key.
         expected: the answer by the rules. A check compares with what the program does, never with this.
         line: the line that decides it, counted from 1.
-        rule: a key of ``drill_rules.RULES``.
+        rule: a key of ``rules.RULES``.
         explanation: the rule in words, for this program.
         choices: the texts to choose from; empty where the answer is True or False.
     """

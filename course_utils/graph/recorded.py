@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from course_utils.base.torch_private import FunctionBase
-from course_utils.graph.references import SavedTensor
+from course_utils.base.torch_private import FunctionBase, SavedTensor
 
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
 _HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")

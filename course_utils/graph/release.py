@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import torch
 
-from course_utils.base.torch_private import FunctionBase, is_functorch_wrapped
+from course_utils.base.torch_private import FunctionBase, SavedTensor, is_functorch_wrapped
 from course_utils.graph.recorded import Slot, read_saved, saved_slots
-from course_utils.graph.references import Holdings, Node, SavedTensor, is_node
+from course_utils.graph.references import Holdings, Node, is_node
 from course_utils.graph.storages import inner_tensors, storages_of
 
 _HOLDS_NOTHING = (str, int, float, bool, bytes, type(None), type, types.ModuleType, types.CodeType)

@@ -24,6 +24,8 @@ class Holder:
         hook: "a forward hook on `encoder.3`", where the way leads through one.
         scope: "local", "global", "variable" (of a closure), "default" (of an argument) or "attribute".
         first_line: where the function begins whose variable it is.
+        library: the object of a library's that keeps it: ``self.val_metric``; "" where the user's own code does.
+        lets_go: what makes it let go: ``self.val_metric.reset()``; "" where nothing is known to.
         logged: file, line and function of the call that made a record of ``logging``, where one is in it.
     """
 
@@ -39,6 +41,8 @@ class Holder:
     scope: str = ""
     first_line: int = 0
     before_tail: tuple[str, str] = ("", "")
+    library: str = ""
+    lets_go: str = ""
     logged: tuple[str, int, str] | None = None
 
     @property
@@ -65,6 +69,7 @@ class Link:
         direct: the tensor is an item of the container, or what the variable refers to.
         error: an exception's traceback is part of the way.
         history: what the holder has in its hands has a history, even if backward has freed what that had saved.
+        nodes: how many nodes of graphs the call that made the storage has left behind it.
         inside: where it lies in each thing in the container: ``.log_prob``, ``["loss"]``; "" where it is the thing.
         also: others who would keep it if this holder did not.
     """
@@ -78,6 +83,7 @@ class Link:
     error: bool = False
     history: bool = False
     inside: str = ""
+    nodes: int = 0
     also: tuple[Holder, ...] = ()
 
 

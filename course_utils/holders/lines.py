@@ -49,11 +49,25 @@ def _line_in(files: Sequence[str], holder: Holder) -> Site | None:
         outside = _line_in(files, replace(holder, tail=holder.before_tail, before_tail=("", "")))
         if outside is not None:
             return outside
+    if best is not None and best[1] <= 2 and (other := _same_under_another_name(best[2], holder)) is not None:
+        return _line_in(files, other) or best[2]
     if best is None or best[1] <= 2:
         for alias in _aliases(files, holder):
             for *_, site in _candidates(alias.file, alias):
                 return site
     return best[2] if best is not None else None
+
+
+def _same_under_another_name(site: Site, holder: Holder) -> Holder | None:
+    """What a line gives a variable to hold, where that is another's: ``actions = model.saved_actions``."""
+    try:
+        (statement,) = ast.parse(site.source).body
+    except (SyntaxError, ValueError):
+        return None
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if isinstance(value, ast.Attribute):
+        return replace(holder, tail=("attribute", value.attr), scope="attribute", where="", before_tail=("", ""))
+    return None
 
 
 def _decorator(holder: Holder) -> Site | None:
@@ -136,7 +150,7 @@ def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, int, Site]]:
             continue
         if of_a_function and not (holder.first_line <= statement.lineno and _within(function, holder.where)):
             continue
-        in_class = holder.scope == "attribute" and holder.where and function.split(".")[0] == holder.where
+        in_class = holder.scope == "attribute" and holder.where and holder.where in function.split(".")
         place = (4 if in_class else 0) + (8 if file == holder.file else 0)
         yield worth + place, worth, Site(file, statement.lineno, function)
 
@@ -145,17 +159,15 @@ def _within(function: str, where: str) -> bool:
     return function == where or function.startswith(f"{where}.")
 
 
-def _statements(parent: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
+def _statements(parent: ast.AST, function: str, in_function: bool = False) -> Iterator[tuple[str, ast.stmt]]:
     for child in ast.iter_child_nodes(parent):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            inside = child.name if function == "<module>" else f"{function}.{child.name}"
-            if not isinstance(child, ast.ClassDef) and not isinstance(parent, (ast.ClassDef, ast.Module)):
-                inside = f"{function}.<locals>.{child.name}"
-            yield from _statements(child, inside)
+            outer = "" if function == "<module>" else f"{function}.<locals>." if in_function else f"{function}."
+            yield from _statements(child, f"{outer}{child.name}", not isinstance(child, ast.ClassDef))
         else:
             if isinstance(child, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)):
                 yield function, child
-            yield from _statements(child, function)
+            yield from _statements(child, function, in_function)
 
 
 def _worth(statement: ast.stmt, holder: Holder) -> int:

@@ -1,6 +1,8 @@
 """What a way to a storage says about who keeps it (``link_of``)."""
 
+import itertools
 import re
+import sys
 from collections import deque
 from dataclasses import replace
 from functools import _lru_cache_wrapper
@@ -11,6 +13,7 @@ from typing import Any
 import torch
 
 from course_utils.base.text import dtype_name
+from course_utils.base.user_code import is_user_file
 from course_utils.graph.references import is_node
 from course_utils.graph.report import operation_name
 from course_utils.graph.steps import Edge, is_users_class
@@ -23,6 +26,9 @@ _MANY = 4
 _UNSPOKEN = ("__self__", "__dict__", "__traceback__")
 _WRAPS = ("queue", "weakref", "asyncio.queues", "multiprocessing.queues")
 """Modules of containers that keep what they contain in an attribute of their own."""
+
+_LET_GO = ("reset", "clear")
+"""Methods by which an object of a library's lets go of what it has gathered."""
 
 _MEMBERS = ("_modules", "_buffers", "_parameters")
 _HOOKS = {
@@ -116,6 +122,8 @@ def _holder(path: Path, first: int, keeper: int | None) -> Holder:
         name = re.sub(r"\[\d+\]$", "[...]", name)  # one list of many: for each epoch, for each layer
     elif last.kind == "attribute" and last.name in _HOOKS and holder.hook:
         name += f".{last.name}"
+    if any(type(thing) is itertools.cycle for thing in path.things[:keeper]):
+        holder = replace(holder, library=name, lets_go="itertools.cycle")
     record = next((thing for thing in path.things[keeper:first] if type(thing) is LogRecord), None)
     return replace(
         holder,
@@ -197,7 +205,7 @@ class _Namer:
         self.name = root.name
         self.scope, self.where, self.file, self.line = root.kind, root.where, root.file, root.line
         self.tail, self.before_tail = ("name", root.name), ("", "")
-        self.hook = ""
+        self.hook = self.library = self.lets_go = ""
         self.wrapped = ""
         self._member = False
         self._modules: list[str] = []
@@ -238,11 +246,17 @@ class _Namer:
             self.wrapped = type(thing).__name__
             return
         self._modules.clear()
+        users = isinstance(thing, (type, torch.Tensor)) or is_users_class(type(thing))
+        self.library = "" if users or type(thing).__module__.partition(".")[0] in ("torch", "types") else self.name
+        lets_go = (word for word in _LET_GO if self.library and callable(getattr(type(thing), word, None)))
+        self.lets_go = next((f"{self.library}.{word}()" for word in lets_go), "")
         owner = "self" if not isinstance(thing, type) and is_users_class(type(thing)) else self.name
         self.name = f"{owner}.{name}"
         gradient_hooks = name == "_backward_hooks" and isinstance(thing, torch.Tensor)
         self.tail = ("call", "register_hook") if gradient_hooks else ("attribute", name)
         self.scope = "attribute"
+        if not is_user_file(self.file):  # a library's variable led here
+            self.file = getattr(sys.modules.get(type(thing).__module__), "__file__", None) or self.file
         self.where = type(thing).__name__ if not isinstance(thing, type) else thing.__name__
         if isinstance(thing, type):
             self.name = f"{thing.__name__}.{name}"
@@ -273,4 +287,6 @@ class _Namer:
             scope=self.scope,
             first_line=self.line,
             before_tail=self.before_tail,
+            library=self.library,
+            lets_go=self.lets_go,
         )

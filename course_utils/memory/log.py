@@ -10,7 +10,7 @@ import torch
 
 from course_utils.base.torch_private import current_graph_task
 from course_utils.graph.storages import storages_of
-from course_utils.memory.ledger import OLD, Change, Engine, Life
+from course_utils.memory.ledger import OLD, Change, Engine, Life, PhaseMark
 
 UNDISPATCHED = "past the dispatcher"
 """The ``op`` of a storage that came to be inside and that no operation made."""
@@ -29,14 +29,16 @@ class Storage(Life, weakref.ref):
 class AllocationLog(Engine):
     """Births and deaths of storages on every device, as they happen.
 
-    A change is one ``append``, which no thread and no garbage collection can cut in two, so that logging needs no lock
-    although storages die on autograd's threads and in the middle of anything.
+    A change is one call of ``extend``, which no thread and no garbage collection can cut in two, so that logging needs
+    no lock although storages die on autograd's threads and in the middle of anything. What it adds are no tuples: those
+    would be one more object each for the collector to visit, which would then come more often than without a tracker.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._live: dict[int, Storage] = {}  # by the storage's id
-        self._add, self._meet, self._size = _writers(self._stream, self._live)
+        self._new: list[Any] = []  # four for each change: what a Change has; for a mark: None, the mark, 0, 0
+        self._add, self._meet, self._size = _writers(self._new, self._live)
 
     def know(self, tensors: Iterable[torch.Tensor]) -> None:
         for tensor in tensors:
@@ -53,7 +55,7 @@ class AllocationLog(Engine):
                 elif known is not None and all_known and known.doubtful:
                     # Operations only ever pass such a one along, so it came to be inside.
                     known.doubtful, known.op = False, UNDISPATCHED
-                    self._stream.append(Change(known, known.nbytes, perf_counter_ns(), 0))
+                    self._new.extend((known, known.nbytes, perf_counter_ns(), 0))
                 if known is not None:  # else it is not PyTorch's memory, or not of interest
                     found.add(known.number)
 
@@ -79,7 +81,20 @@ class AllocationLog(Engine):
             if tensor is not None:
                 yield tensor
 
+    def mark(self, mark: PhaseMark) -> None:
+        self._new.extend((None, mark, 0, 0))
+
+    def stream(self) -> list[Change | PhaseMark]:
+        with self.lock:
+            stop = len(self._new)
+            new = self._new[:stop]
+            del self._new[:stop]  # one step too: changes that came in meanwhile move to the front
+            for at in range(0, stop, 4):
+                self._stream.append(new[at + 1] if new[at] is None else Change(*new[at : at + 4]))
+            return self._stream
+
     def close(self) -> None:
+        self.stream()
         self._live.clear()
 
 
@@ -101,9 +116,9 @@ def _storages(tensor: torch.Tensor) -> Iterable[torch.UntypedStorage]:
     return storages_of(tensor)
 
 
-def _writers(stream: list[Any], live: dict[int, Storage]) -> tuple[Callable, Callable, Callable]:
+def _writers(new: list[Any], live: dict[int, Storage]) -> tuple[Callable, Callable, Callable]:
     """The functions that log a storage, a tensor, and a storage's size: closures, for fewer look-ups."""
-    append, known, name_of, count = stream.append, live.get, _Names(), itertools.count()
+    extend, known, name_of, count = new.extend, live.get, _Names(), itertools.count()
     clock, graph_task, records_gradients = perf_counter_ns, current_graph_task, torch.is_grad_enabled
 
     def died(storage: Storage) -> None:
@@ -112,7 +127,7 @@ def _writers(stream: list[Any], live: dict[int, Storage]) -> tuple[Callable, Cal
             task = storage.died_task = graph_task()
             storage.died = True
             if storage.nbytes:
-                append(Change(storage, -storage.nbytes, clock(), task))
+                extend((storage, -storage.nbytes, clock(), task))
 
     def add(storage: torch.UntypedStorage, tensor: torch.Tensor, op: Any) -> None:
         # Memory of NumPy or of a mapped file, and storages that only pretend to hold bytes.
@@ -126,7 +141,7 @@ def _writers(stream: list[Any], live: dict[int, Storage]) -> tuple[Callable, Cal
         born.tensor = weakref.ref(tensor) if records_gradients() else None
         live[born.key] = born
         if born.nbytes and op is not OLD:
-            append(Change(born, born.nbytes, clock(), born.born_task))
+            extend((born, born.nbytes, clock(), born.born_task))
 
     def meet(tensor: torch.Tensor, op: Any) -> None:
         for storage in _storages(tensor):
@@ -137,7 +152,7 @@ def _writers(stream: list[Any], live: dict[int, Storage]) -> tuple[Callable, Cal
     def size(storage: torch.UntypedStorage, reference: Storage) -> None:
         nbytes = storage.nbytes()
         if reference.nbytes != nbytes:
-            append(Change(reference, nbytes - reference.nbytes, clock(), graph_task()))
+            extend((reference, nbytes - reference.nbytes, clock(), graph_task()))
             reference.nbytes = nbytes
 
     return add, meet, size

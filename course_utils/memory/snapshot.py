@@ -1,4 +1,4 @@
-"""Who holds which bytes at this moment (``snapshot``): parameters, gradients, optimizer state, graphs, others."""
+"""Who holds which bytes now (``memory_snapshot``): parameters, gradients, optimizer state, graphs, others."""
 
 import gc
 from collections.abc import Iterable, Iterator

@@ -5,7 +5,7 @@ An event is a kind and some fields that JSON can hold. It is stored once, and ne
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,7 +207,7 @@ class History:
         self._told[row["lesson"], row["exercise"], row["home"]] = Told(last_at=at, **row)
 
 
-KINDS = {
+KINDS: dict[str, Callable[..., None]] = {
     "attempt": History._attempt,
     "hint": History._hint,
     "prediction": History._prediction,

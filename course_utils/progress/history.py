@@ -148,7 +148,7 @@ def progress(show_location: bool = True) -> Progress:
                 question=info.question,
             )
         )
-    notes = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
+    notes: tuple[str, ...] = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
     if stored.unreadable:
         notes += (f"Left out, because the file is damaged there: {count_of(stored.unreadable, 'event')}.",)
     return Progress(tuple(rows), notes, tuple(_remembered(stored.told())))
@@ -194,7 +194,7 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         return Reset(f"Nothing to reset. {place()}")
     stored = _read()
     exercises, guesses = stored.attempts(), stored.predictions()
-    if lesson not in {None, *(row.lesson for row in (*exercises, *guesses))}:
+    if lesson not in {None, *(row.lesson for row in exercises), *(row.lesson for row in guesses)}:
         find(lesson)
     what = " ".join(name for name in (lesson, exercise) if name) or "the course"
     try:

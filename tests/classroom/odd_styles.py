@@ -26,7 +26,7 @@ BY_SEVERED = "def snapshot(x):\n    return severed(x).clone()"
 ENOUGH = ("snapshot", "stop_gradient_round")
 OTHERS = {"03_detach": ENOUGH, "01_requires_grad": ("freeze",), "05_no_grad": ("frozen_features",)}
 
-PATIENCE, IMPATIENCE = 20.0, 3.0  # seconds for a cell or a check; the second for rows that take all of it
+PATIENCE, IMPATIENCE = 20.0, 1.0  # seconds for a cell or a check; the second for rows that take all of it
 ENDLESS = frozenset(
     {
         "prints-without-end",
@@ -36,24 +36,11 @@ ENDLESS = frozenset(
         "recurses-without-end",  # what takes long is the traceback
     }
 )
-# What a note may say, as a regular expression. About all others nothing may be said.
-LOST, PUT_BACK = "was left out|was interrupted", "was put back"
-TOLD = dict.fromkeys(ENDLESS, LOST) | {
-    "prints-2-gb": LOST,
-    "takes-what-there-is": LOST,
-    "ends-its-process": LOST,
-    "ends-its-process-half-way": LOST,
-    "ends-its-process-three-times": LOST,
-    "aborts": LOST,
-    "crashes-in-c": LOST,
-    "kills-itself": LOST,
-    "recursion-limit-lowered": PUT_BACK,
-    "float64-left-on": PUT_BACK,
-    "grad-mode-left-off": PUT_BACK,
-    "inference-mode-left-on": PUT_BACK,
-    "deterministic-left-on": PUT_BACK,
-    "anomaly-detection-left-on": PUT_BACK,
-    "switches-of-backends": PUT_BACK,
+# Of which a note may say that a cell was lost. About all others nothing may be said.
+LOST = "was left out|was interrupted"
+TOLD = ENDLESS | {
+    *("prints-2-gb", "takes-what-there-is", "aborts", "crashes-in-c", "kills-itself"),
+    *("ends-its-process", "ends-its-process-half-way", "ends-its-process-three-times"),
 }
 
 
@@ -75,12 +62,14 @@ class Style:
         edit: changes a solved notebook.
         exercises: those that are graded, besides the written question; as few as will do, for there are many styles.
         assignment: the lesson.
+        independent: whether others like it may stand in the same notebook.
     """
 
     name: str
     edit: Callable[[Notebook], Any]
     exercises: tuple[str, ...] = ENOUGH
     assignment: str = "03_detach"
+    independent: bool = False
 
     @property
     def seconds(self) -> float:
@@ -103,8 +92,7 @@ class Style:
 
     def untold(self, notes: tuple[str, ...]) -> list[str]:
         """Those of a report's notes that need not be there."""
-        told = TOLD.get(self.name)
-        return [note for note in notes if not (told and re.search(told, note))]
+        return [note for note in notes if self.name not in TOLD or not re.search(LOST, note)]
 
 
 def rows(table: str) -> Iterator[tuple[str, list[str], dict[str, str]]]:
@@ -137,7 +125,7 @@ def answered(table: str) -> list[Style]:
 
 def beside(table: str, after: str = "setup") -> list[Style]:
     """Cells that no answer needs."""
-    return [Style(name, _writing(cells, {}, after)) for name, cells, _ in rows(table)]
+    return [Style(name, _writing(cells, {}, after), independent=name not in TOLD) for name, cells, _ in rows(table)]
 
 
 def elsewhere(table: str) -> list[Style]:

@@ -40,10 +40,10 @@ def run(folder: Path, script: str, *words: str) -> tuple[int, str, str]:
 
 def test_a_script_runs_as_it_is_with_its_arguments_and_its_exit_code(tmp_path):
     script = LEAK.format(calls=20) + "print(sys.argv[1:], __name__)\nsys.exit(7)\n"
-    status, out, err = run(tmp_path, script, "--limit", "1MiB", "script.py", "--after", "3")
+    status, out, err = run(tmp_path, script, "--limit", "64GiB", "script.py", "--after", "3")
     assert (status, out) == (7, "['--after', '3'] __main__\n")
     assert "growing by 256 B per call" in err
-    assert "1.0 MiB will be full after " in err
+    assert "64.0 GiB will be full after " in err
     assert "`kept`, a list of 20, a global, script.py:5" in err
 
 
@@ -103,7 +103,7 @@ if __name__ == "__main__":
 """
     status, out, err = run(tmp_path, script, "script.py")
     assert (status, out) == (0, "done\n"), err
-    assert "Training: steady." in err
+    assert "With backward: steady." in err
 
 
 @pytest.mark.nightly

@@ -98,10 +98,18 @@ def may_be_key(text):
             or (isinstance(parent, ast.keyword) and parent.arg in WORDS)
             or child in (getattr(parent, "slice", None), getattr(parent, "test", None))
             or called in PYTHONS
+            or target_of(child, parent) in WORDS
         ):
             return False
         child, parent = parent, parent.parent
-    is_word = isinstance(parent, ast.Assign) and getattr(parent.targets[0], "id", "") in WORDS
     is_docstring = isinstance(parent, ast.Expr) and child is text
     is_test = child is getattr(parent, "test", None) or child in getattr(parent, "decorator_list", ())
-    return not is_docstring and not is_test and not is_word
+    return not is_docstring and not is_test and target_of(child, parent) not in WORDS
+
+
+def target_of(child, parent):
+    """The name that a value is assigned to, alone or as one of several; empty where it is not assigned."""
+    if isinstance(parent, ast.Tuple) and isinstance(parent.parent, ast.Assign):
+        targets = getattr(parent.parent.targets[0], "elts", ())
+        return getattr(targets[parent.elts.index(child)], "id", "") if len(targets) == len(parent.elts) else ""
+    return getattr(parent.targets[0], "id", "") if isinstance(parent, ast.Assign) else ""

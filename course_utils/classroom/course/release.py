@@ -17,7 +17,7 @@ from course_utils.classroom.course.rules import RULES
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleaseSummary:
     """One released assignment.
 
     Attributes:
@@ -29,7 +29,7 @@ class Released:
     as_the_course: bool
 
 
-def release(course: ClassFolder, assignment: str) -> Released:
+def release(course: ClassFolder, assignment: str) -> ReleaseSummary:
     """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
 
     Releasing again after a change is safe: marks stay, what was released before is kept, so that those who have it are
@@ -65,7 +65,7 @@ def release(course: ClassFolder, assignment: str) -> Released:
     points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
     original = CHECKOUT / "notebooks" / "solutions" / target.name
     own = original.is_file() and target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
-    return Released(points, own)
+    return ReleaseSummary(points, own)
 
 
 def _refuse(assignment: str, problems: list[Problem]) -> None:

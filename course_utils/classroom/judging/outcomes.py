@@ -15,6 +15,7 @@ from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.judging.results import ExerciseResult, Outcome, made
 from course_utils.classroom.rebuild.released import ReleasedCell
 from course_utils.classroom.sandbox.protocol import Ended
+from course_utils.classroom.tampering.audit import LOOKED
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
 _MOST_CLAIMS = 60
@@ -34,9 +35,11 @@ class Verdict:
         text: what is shown where there is no card.
         seconds: what judging took.
         undefined: a name that the answer could not find; empty where that was not the trouble.
-        seen: what was replaced, refused or left running while the answer was judged, one phrase each: a teacher has to
-            look at it first.
-        changed: whether settings or the set-up's names were not what they had been.
+        seen: what was replaced, refused or left running while the answer was judged, one sentence each: a teacher has
+            to look at it first.
+        refused: frames, objects or traces that it asked for and did not get, one sentence each. No answer can gain by
+            it, but a right one can fail.
+        raised: whether it raised anything.
     """
 
     earned: float
@@ -46,7 +49,14 @@ class Verdict:
     seconds: float = 0.0
     undefined: str = ""
     seen: tuple[str, ...] = ()
-    changed: bool = False
+    refused: tuple[str, ...] = ()
+    raised: bool = False
+
+    @property
+    def for_a_person(self) -> tuple[str, ...]:
+        """Why points wait until the teacher has looked, one sentence each."""
+        refused = self.refused if self.outcome != "passed" else ()
+        return self.seen + refused if (self.seen and self.earned) or refused else ()
 
     def or_better(self, other: Verdict) -> Verdict:
         """The one that earned more, in doubt this one, with the seconds of both."""
@@ -76,7 +86,8 @@ def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
     errors = [value for claim in claims if not claim.held for label, value in claim.details if label == "raised"]
     told["possible"] = cell.points  # which a teacher may have changed
     score = Score(round(points, 6), lesson=cell.lesson, exercise=cell.name, **told)
-    return Verdict(round(points, 6), outcome, score, undefined=next(filter(None, map(name_in, errors)), ""))
+    undefined = next(filter(None, map(name_in, errors)), "")
+    return Verdict(round(points, 6), outcome, score, undefined=undefined, raised=bool(errors))
 
 
 def not_attempted(cell: ReleasedCell) -> Verdict:
@@ -93,7 +104,7 @@ def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell 
     """The answer's own cell raised, or there is no answer to judge."""
     message = _CELL_FILE.sub("", f"{error[0]}: {error[1]}".rstrip(": "))
     claim = Claim(what, False, details=(("raised", message),))
-    return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=name_in(message))
+    return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=name_in(message), raised=True)
 
 
 def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
@@ -110,7 +121,13 @@ def unjudged(why: str) -> Verdict:
 
 
 def seen(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
-    """What a teacher has to look at: what was replaced, refused or left running, one sentence each."""
+    """What a teacher has to look at first: what was replaced, refused or left running, one sentence each.
+
+    Args:
+        label: of the check.
+        result: what it sent.
+        signs: what the audit told of: in which cell or check, and what the code did.
+    """
     replaced = result.get("replaced")
     if isinstance(replaced, list) and replaced:
         more = f" and {len(replaced) - 5} more" if len(replaced) > 5 else ""
@@ -118,9 +135,16 @@ def seen(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -
         yield f"In {label}: {shown}{more} had been replaced while the answer was judged."
     if result.get("threads"):
         yield f"During {label}: the answer left threads running beside the check."
-    # Of other checks only those are told that they judge; what any cell did to the memory holds for all.
+    # What was refused in another check is that one's affair. What a cell did to the memory holds for all after it.
     for where, what in dict.fromkeys(signs):
-        if where == label or not where.startswith("the check of"):
+        if not where.startswith("the check of") or (where == label and what not in LOOKED):
+            yield f"In {where}: the code {what}."
+
+
+def refused(label: str, signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    """What an answer asked for and did not get, and could have gained nothing by asking, one sentence each."""
+    for where, what in dict.fromkeys(signs):
+        if where == label and what in LOOKED:
             yield f"In {where}: the code {what}."
 
 
@@ -128,7 +152,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
     """The result for the report. Points that have to wait for the teacher are withheld."""
     earned, outcome, said = verdict.earned, verdict.outcome, None
     score, text = verdict.score, verdict.text
-    if verdict.seen and earned > 0:
+    if verdict.for_a_person:
         said = f"{earned:g} of {cell.points:g} points"
         earned, outcome, text = 0.0, "review by hand", WITHHELD
         if score is not None:

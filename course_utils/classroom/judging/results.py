@@ -72,7 +72,6 @@ class Report:
         reviews: what the teacher should look at by hand, one sentence each: in which cell, and what was seen.
         notes: what else is worth knowing, one sentence each.
         notebook: the rebuilt and executed notebook as text, with the cards as outputs of the check cells.
-        sandbox: what held the student's code: ``"bubblewrap"`` or ``"none"``.
         wall_seconds: the whole of it, from the submission's bytes to this report.
     """
 
@@ -83,7 +82,6 @@ class Report:
     reviews: tuple[str, ...]
     notes: tuple[str, ...]
     notebook: str
-    sandbox: str
     wall_seconds: float
 
     @property

@@ -20,10 +20,10 @@ from functools import partial
 from typing import Any
 
 from course_utils.classroom.sandbox import jail
-from course_utils.classroom.sandbox.guard import Guard
 from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed
-from course_utils.classroom.tampering import veil
-from course_utils.classroom.tampering.integrity import picture_of
+from course_utils.classroom.sandbox.supervisor import Supervisor
+from course_utils.classroom.tampering.audit import announce_memory_calls
+from course_utils.classroom.tampering.names import picture_of
 
 # What lessons, checks and answers import when they are first used; each would cost every submission its time.
 PRELOADED = (
@@ -54,17 +54,16 @@ NOT_JUDGING = tuple(f"{PACKAGE}.{name}" for name in ("classroom", "draw", "drill
 OWN_JUDGING = tuple(f"{PACKAGE}.classroom.{name}" for name in ("sandbox.protocol", "sandbox.runner", "tampering"))
 
 
-def main(control: int, roots: list[str], sandboxed: bool) -> None:
+def main(control: int, roots: list[str]) -> None:
     """Warms up, says so, and then serves submissions until the grader is gone.
 
     Args:
         control: descriptor of the socket on which jobs arrive.
         roots: folders whose code is not a student's.
-        sandboxed: whether this runs inside bubblewrap.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader, which then ends this process
-    nested = sandboxed and jail.can_nest()
-    if sandboxed and not nested and jail.can_nest(leading=True):
+    nested = jail.can_nest()
+    if not nested and jail.can_nest(leading=True):
         jail.lead()
         nested = True
     start = _warm_up(tuple(roots))
@@ -80,8 +79,10 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
         try:
             job = grader.receive()
             ready = partial(start, job["lesson"])
-            with contextlib.closing(Guard(grader, jail.Bounds(**job["bounds"]), nested, roots, ready)) as guard:
-                guard.serve()
+            with contextlib.closing(
+                Supervisor(grader, jail.Bounds(**job["bounds"]), nested, roots, ready)
+            ) as supervisor:
+                supervisor.serve()
         except (Closed, Broken):  # the grader has what it wanted, or is gone
             pass
         finally:
@@ -112,14 +113,14 @@ def _warm_up(roots: tuple[str, ...]) -> Callable[[str, int, int, bytes], Callabl
     shell = make_shell()
     modules = _to_watch()
     _give_students_judges_of_their_own({lesson for lesson, _ in exercises})
-    veils = veil.lay()
+    announce_memory_calls()
     restorer = picture_of(modules, PACKAGE, f"{PACKAGE}.lessons.", _lists(shell))
     restorers = {lesson: restorer(lesson) for lesson in ("", *sorted({name for name, _ in exercises}))}
     gc.collect()
     gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
 
     def start(lesson: str, descriptor: int, reports: int, secret: bytes) -> Callable[[], None]:
-        return runner.prepare(descriptor, reports, secret, shell, restorers[lesson], exercises, roots, veils)
+        return runner.prepare(descriptor, reports, secret, shell, restorers[lesson], exercises, roots)
 
     return start
 

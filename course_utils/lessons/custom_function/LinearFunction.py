@@ -153,7 +153,7 @@ def _expect_nothing_for_nobody(trial: Trial, sizes: _Sizes, needed: tuple[bool, 
 def _backward_flops(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
     counter = FlopCounterMode(display=False, custom_mapping=_MORE_FLOPS)
     # With all three flagged the gradients were right: the claim before this one is a gate.
-    with shared.named({"no gradient": "wrong switch", "": "wrong switch"}):
+    with shared.rename_misconception({"no gradient": "wrong switch", "": "wrong switch"}):
         _expect_gradients(trial, tensors, needed, within=counter)
     return counter.get_total_flops()
 

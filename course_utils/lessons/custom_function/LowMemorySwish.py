@@ -91,7 +91,7 @@ def _expect_gradient_from_x_alone(trial: Trial, leaf: Tensor, x: Tensor) -> None
     later, incoming = trial.randn(*x.shape), trial.randn(*x.shape)
     x.data.copy_(later)
     (got,) = shared.backward(trial, result, [leaf], incoming, after=", after x was given other values through x.data")
-    with shared.named({"": "elsewhere", "no gradient": "elsewhere"}):
+    with shared.rename_misconception({"": "elsewhere", "no gradient": "elsewhere"}):
         shared.expect_agree(got, _slope(later) * incoming, "the gradient at the values that x holds now")
 
 

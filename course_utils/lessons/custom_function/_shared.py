@@ -13,7 +13,7 @@ from torch.autograd import Function, gradcheck
 
 from course_utils.base.text import describe
 from course_utils.base.torch_private import BackwardCFunction, TorchDispatchMode, tree_leaves
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, numbers_apart, reading, same
+from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, numbers_apart, reading, same
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.references import probing_alone
 
@@ -28,7 +28,7 @@ agree = partial(same, rtol=1e-11, atol=1e-12)
 
 
 @contextmanager
-def named(other: Mapping[str, str]) -> Iterator[None]:
+def rename_misconception(other: Mapping[str, str]) -> Iterator[None]:
     """Within it one misconception, or none (``""``), is told as another."""
     try:
         yield
@@ -58,7 +58,7 @@ def apply(trial: Trial, *inputs: Any) -> Tensor:
     called = f"{trial.name}.apply({', '.join(describe(value, 40) for value in inputs)})"
     result = trial.run(lambda: trial.answer.apply(*inputs), called=called, watch=watch)
     is_one = not isinstance(result, (tuple, list))
-    expect(is_one, expected="one tensor", got=Later(lambda: f"a {type(result).__name__} of {len(result)}"))
+    expect(is_one, expected="one tensor", got=Lazy(lambda: f"a {type(result).__name__} of {len(result)}"))
     return trial.tensor(result)
 
 
@@ -229,7 +229,7 @@ def expect_calls_apart(trial: Trial, first: list[Tensor], second: list[Tensor], 
         result = apply(trial, *leaves)
         apply(trial, *(tensor.clone().requires_grad_(flag) for tensor in second))
         incoming = trial.randn(*result.shape)
-        with named({"": "shared state", "no gradient": "shared state"}):
+        with rename_misconception({"": "shared state", "no gradient": "shared state"}):
             try:
                 found = backward(trial, result, leaves, incoming, ", with another call in between")
             except AnswerRaised as raised:  # alone, the first call has gone through

@@ -18,7 +18,7 @@ def layers(trial: Trial, *, inplace: bool = False) -> nn.Sequential:
     return trial.fill(nn.Sequential(OrderedDict(encoder=encoder, act=nn.Tanh(), head=nn.Linear(4, 2))).double())
 
 
-def some_of(trial: Trial, items: Iterable[Any], count: int) -> list[Any]:
+def sample(trial: Trial, items: Iterable[Any], count: int) -> list[Any]:
     """So many of the items, in any order."""
     items = list(items)
     return [items.pop(trial.integer(0, len(items) - 1)) for _ in range(count)]
@@ -35,7 +35,7 @@ def words(names: Iterable[Any]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def apart(got: Tensor, right: Tensor, of: str = "") -> dict[str, str]:
+def difference_details(got: Tensor, right: Tensor, of: str = "") -> dict[str, str]:
     """Where an answer's tensor first differs from the right one, as a card's ``expected`` and ``got``."""
     if got.shape != right.shape:
         return {"expected": f"shape {tuple(right.shape)}{of}", "got": f"shape {tuple(got.shape)}"}

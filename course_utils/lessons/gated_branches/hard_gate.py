@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.torch_private import BackwardCFunction
-from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, gradient, reading
+from course_utils.checks.claims import Lazy, Missed, Trial, exercise, expect, gradient, reading
 from course_utils.graph.recorded import nodes_behind
 from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
 
@@ -117,7 +117,7 @@ def _(trial: Trial) -> None:
         values = _off_zero(trial.randn(400, dtype=dtype) * 3)
         got = _gate(trial, values.clone().requires_grad_()).detach()
         wrong = got[got != (values > 0).to(dtype)]
-        expect(not len(wrong), "order", expected="exactly 0 or 1", got=Later(lambda: f"{wrong[0].item():.17g}"))
+        expect(not len(wrong), "order", expected="exactly 0 or 1", got=Lazy(lambda: f"{wrong[0].item():.17g}"))
 
 
 @hard_gate.claim("is open for the smallest positive logit, and closed at 0")

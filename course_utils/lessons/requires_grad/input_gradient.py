@@ -13,9 +13,9 @@ from course_utils.base.text import message_of
 from course_utils.checks.claims import (
     AnswerRaised,
     Missed,
+    ModeRoll,
     Raises,
     Trial,
-    Turn,
     Unlucky,
     exercise,
     expect,
@@ -34,8 +34,8 @@ _close = partial(same, rtol=1e-4)
 def _network(trial: Trial, width: int, dtype: torch.dtype = torch.float64) -> nn.Sequential:
     """Some parameters frozen, some with a gradient from before, some with none."""
     hidden = trial.integer(3, 5)
-    layers = [nn.Linear(width, hidden), nn.Tanh(), Turn(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 3)]
-    model = trial.fill(nn.Sequential(*layers).to(dtype))
+    first, middle, last = nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, 3)
+    model = trial.fill(nn.Sequential(first, nn.Tanh(), ModeRoll(), middle, nn.Tanh(), last).to(dtype))
     model[0].weight.grad = trial.randn(*model[0].weight.shape, dtype=dtype)
     model[5].bias.grad = trial.randn(3, dtype=dtype)
     model[3].bias.requires_grad_(False)
