@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from course_utils.base import markup
 from course_utils.base.markup import BLUE, PLAIN, SMALL, Html, clean, element, mark, prose, wrap
-from course_utils.base.text import columns
+from course_utils.base.words import columns
 
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _ITEM = "padding:0;list-style:none"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from course_utils.base.user_code import NOWHERE
 from course_utils.holders.holder import Link
 from course_utils.leaks.births import YOUNG, Births
 from course_utils.leaks.kept import Kept, Stretch
@@ -114,7 +115,8 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], links: Sequence[Link
     to_the_end = largest is now and 2 * (births.call - min(values)) >= births.call and not gathered
     graph = any(link.graph or link.history for link in links)
     grows = to_the_end or (graph and len(values) >= LEAST_ROUND)
-    whole = replace(largest, values=values)
+    # What is given back at the end is given back by no line of the loop's.
+    whole = replace(largest, values=values, given_back_at=NOWHERE if largest is now else largest.given_back_at)
     return Growth("growing" if grows else "bounded", whole, len(by_itself), "it is given back when its loop ends")
 
 
