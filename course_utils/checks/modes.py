@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from course_utils.base.torch_private import DecoratorContextManager
 from course_utils.checks.claims import (
     Missed,
     ModeRoll,
@@ -151,7 +152,7 @@ def why_recorded(trial: Trial, records: Callable[[bool], bool]) -> str:
         "recorded" where it does nothing of the kind.
     """
     made, used, told, calls = list[object](), list[object](), list[object](), _Detached()
-    places = [(torch.utils._contextlib._DecoratorContextManager, "__call__", used), (nn.Module, "eval", told)]
+    places = [(DecoratorContextManager, "__call__", used), (nn.Module, "eval", told)]
     for switch in (torch.no_grad, torch.inference_mode):
         places += [(switch, "__init__", made), (switch, "__enter__", used)]
     with contextlib.ExitStack() as stack:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from course_utils.base.text import class_name
+from course_utils.base.torch_private import DisableTorchFunctionSubclass, DispatchKey, dispatch_keys
 from course_utils.checks.hardened import __builtins__ as __builtins__
 from course_utils.checks.missed import Missed
 
-_as_subclass, _keys_of = torch.Tensor.as_subclass, torch._C._dispatch_keys
-_as_torch_does = torch._C.DisableTorchFunctionSubclass
+_as_subclass = torch.Tensor.as_subclass
 
 
 # What claims ask of tensors and modules. A `forward`, `train` or `eval` of its own is a module's own affair.
@@ -35,9 +35,9 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     if _is_ordinary(type(tensor)):
         _take_away(tensor, _ASKED_TENSORS)
         return tensor
-    if _keys_of(tensor).has(torch._C.DispatchKey.Python):
+    if dispatch_keys(tensor).has(DispatchKey.Python):
         raise Missed(expected="an ordinary tensor", got=f"an instance of {class_name(tensor)}")
-    with _as_torch_does():
+    with DisableTorchFunctionSubclass():
         return _as_subclass(tensor, torch.Tensor)
 
 

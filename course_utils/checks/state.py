@@ -17,13 +17,19 @@ from typing import Any
 
 import torch
 from torch.nn.modules import module as nn_module
-from torch.utils import _python_dispatch
 
 from course_utils.base.text import count_of
+from course_utils.base.torch_private import (
+    dispatch_module,
+    get_dispatch_modes,
+    get_function_modes,
+    get_mkldnn_enabled,
+    set_grad_enabled,
+    set_mkldnn_enabled,
+    set_mode_flag,
+)
 from course_utils.checks.hardened import __builtins__ as __builtins__
 
-_get_function_modes = torch.overrides._get_current_function_mode_stack
-_get_dispatch_modes = _python_dispatch._get_current_dispatch_mode_stack
 _get_random, _set_random = random.getstate, random.setstate
 _sleep = time.sleep
 _NAPS, _NAP_SECONDS = 50, 0.01
@@ -61,7 +67,7 @@ def _put_folder(folder: str | None) -> None:
 
 
 _SETTINGS = (
-    _Setting("the grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
+    _Setting("the grad mode", torch.is_grad_enabled, set_grad_enabled),
     _Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
     _Setting("anomaly detection", torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     _Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
@@ -69,15 +75,14 @@ _SETTINGS = (
         "deterministic algorithms", torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
     ),
     _Setting("the float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
-    _Setting("the oneDNN switch", torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+    _Setting("the oneDNN switch", get_mkldnn_enabled, set_mkldnn_enabled),
     _Setting("autocast", _get_autocast, _put_autocast),
     _Setting("the garbage collector's switch", gc.isenabled, _put_garbage_collector),
     _Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     _Setting("the working directory", _get_folder, _put_folder),
 )
 # What torch notes process-wide when a dispatch mode is entered, and would note for ever where none leaves it.
-_MODE_FLAGS = tuple(name for name in vars(_python_dispatch) if name.startswith("_is_in_"))
-_note_mode = getattr(torch._C._dynamo.guards, "set_is_in_mode_without_ignore_compile_internals", None)
+_MODE_FLAGS = tuple(name for name in vars(dispatch_module) if name.startswith("_is_in_"))
 _GLOBAL_HOOKS = tuple(
     name for name in vars(nn_module) if name.startswith("_global_") and isinstance(vars(nn_module)[name], dict)
 )
@@ -95,11 +100,11 @@ class Settings:
         self._seed = torch.initial_seed()
         self._hooks = {name: dict(vars(nn_module)[name]) for name in _GLOBAL_HOOKS}
         self._modes = self._mode_stacks()
-        self._mode_flags = {name: vars(_python_dispatch)[name] for name in _MODE_FLAGS}
+        self._mode_flags = {name: vars(dispatch_module)[name] for name in _MODE_FLAGS}
 
     @staticmethod
     def _mode_stacks() -> tuple[bool, int, int]:
-        return torch.is_inference_mode_enabled(), len(_get_function_modes()), len(_get_dispatch_modes())
+        return torch.is_inference_mode_enabled(), len(get_function_modes()), len(get_dispatch_modes())
 
     def restore(self) -> list[str]:
         """Puts the settings back.
@@ -125,9 +130,9 @@ class Settings:
         if inference and not self._modes[0]:
             raise LeftBehind("left inference mode switched on")
         if function_modes > self._modes[1] or dispatch_modes > self._modes[2]:
-            vars(_python_dispatch).update(self._mode_flags)
-            if _note_mode is not None:
-                _note_mode(self._mode_flags["_is_in_any_mode_without_ignore_compile_internals"])
+            vars(dispatch_module).update(self._mode_flags)
+            if set_mode_flag is not None:
+                set_mode_flag(self._mode_flags["_is_in_any_mode_without_ignore_compile_internals"])
             raise LeftBehind("left a torch mode switched on")
         return changed
 
