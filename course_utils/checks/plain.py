@@ -12,8 +12,7 @@ from course_utils.base.torch_private import DisableTorchFunctionSubclass, Dispat
 from course_utils.checks.hardened import __builtins__ as __builtins__
 from course_utils.checks.missed import Missed
 
-_as_subclass, _keys_of = torch.Tensor.as_subclass, dispatch_keys
-_as_torch_does = DisableTorchFunctionSubclass
+_as_subclass = torch.Tensor.as_subclass
 
 
 # What claims ask of tensors and modules. A `forward`, `train` or `eval` of its own is a module's own affair.
@@ -36,9 +35,9 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     if _is_ordinary(type(tensor)):
         _take_away(tensor, _ASKED_TENSORS)
         return tensor
-    if _keys_of(tensor).has(DispatchKey.Python):
+    if dispatch_keys(tensor).has(DispatchKey.Python):
         raise Missed(expected="an ordinary tensor", got=f"an instance of {class_name(tensor)}")
-    with _as_torch_does():
+    with DisableTorchFunctionSubclass():
         return _as_subclass(tensor, torch.Tensor)
 
 
