@@ -184,8 +184,6 @@ def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
 
 
 def _timed(ways: Ways, rounds: int, threads: int) -> dict[str, list[float]]:
-    for function in ways.values():
-        function()  # what the first call does once
     clock = time.thread_time if threads == 1 and _thread_time_can_be_used() else None
     with cpu_threads(threads):
         return in_turns(ways, rounds, clock=clock)

@@ -25,7 +25,8 @@ def in_turns(
     Args:
         ways: functions without arguments, by name.
         rounds: how often each is timed.
-        before: called before each call, and not timed. Without it a GPU is waited for once a round.
+        before: called before each call, and not timed. Without it the calls of a round follow one upon the other, after
+            one that is not timed.
         clock: in seconds; by default that on the wall.
     """
     clock = clock or perf_counter
@@ -33,8 +34,7 @@ def in_turns(
     def sample(way: Callable[[], Any], calls: int) -> float:
         taken = 0.0
         for at_once in [1] * calls if before else [calls]:
-            if before:
-                before()
+            (before or way)()
             _finish()
             start = clock()
             for _ in range(at_once):
