@@ -95,6 +95,13 @@ class Canvas:
         top.spines[:].set_visible(False)
         return top.get_xticklabels()
 
+    def name_rows(self, names: Sequence[str], places: Sequence[float] | None = None, **look: Any) -> None:
+        """Names rows at their left, the first one on top, and leaves out all lines around the axes."""
+        self.ax.set_yticks(range(len(names)) if places is None else places, names, **look)
+        self.ax.set_ylim(len(names) - 0.5, -0.5)
+        self.ax.tick_params(length=0)
+        self.ax.spines[:].set_visible(False)
+
     def legend(self, handles: Sequence[Any], *, title: str = "", room: float = 3.9, **look: Any) -> None:
         """Names what is in the axes in as many columns as fit below them, ``room`` lines of text away."""
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": room}
