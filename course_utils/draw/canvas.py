@@ -81,8 +81,10 @@ class Canvas:
         bold = loc == "center"
         lines = wrapped(title, self.room, lambda text: text_width(text, 1.2 * self.text_size, bold))
         look: dict[str, Any] = {"fontweight": "bold" if bold else "normal", "color": INK, "loc": loc}
-        above = 7 + self.names_height + ((summary.count("\n") + 1) * self.text_size * 1.4 + 3 if summary else 0)
-        self.ax.set_title("\n".join(lines), y=1, pad=above, **look)
+        names = self.names_height
+        above = 7 + names + ((summary.count("\n") + 1) * self.text_size * 1.4 + 3 if summary else 0)
+        # Where nothing of ours stands above the axes, matplotlib finds a place above what there is of its own.
+        self.ax.set_title("\n".join(lines), y=1 if names or summary else None, pad=above, **look)
         if summary:
             below: Any = {"xycoords": self.ax.title, "textcoords": "offset points", "ha": "center", "va": "top"}
             self.ax.annotate(summary, (0.5, 0), (0, -4), **below)
