@@ -219,6 +219,10 @@ def lines_at_zero(ax=None):
     return plot_lines(values, x="step", y="bytes alive", title="At zero", ax=ax)
 
 
+def large_numbers(ax=None):
+    return plot_lines({"one": [1e8, 4e8], "other": [2e8, 1e8]}, x="step", y="operations", title="Large numbers", ax=ax)
+
+
 def one_point(ax=None):
     return plot_lines({"one": [1.0]}, x="step", y="loss", title=LONG_TITLE, ax=ax)
 
@@ -287,6 +291,7 @@ OTHERS = [
     stacked,
     crowded_lines,
     lines_at_zero,
+    large_numbers,
     one_point,
     heat_map,
     one_cell,

@@ -81,8 +81,10 @@ class Canvas:
         bold = loc == "center"
         lines = wrapped(title, self.room, lambda text: text_width(text, 1.2 * self.text_size, bold))
         look: dict[str, Any] = {"fontweight": "bold" if bold else "normal", "color": INK, "loc": loc}
-        above = 7 + self.names_height + ((summary.count("\n") + 1) * self.text_size * 1.4 + 3 if summary else 0)
-        self.ax.set_title("\n".join(lines), y=1, pad=above, **look)
+        names = self.names_height
+        above = 7 + names + ((summary.count("\n") + 1) * self.text_size * 1.4 + 3 if summary else 0)
+        # Where nothing of ours stands above the axes, matplotlib finds a place above what there is of its own.
+        self.ax.set_title("\n".join(lines), y=1 if names or summary else None, pad=above, **look)
         if summary:
             below: Any = {"xycoords": self.ax.title, "textcoords": "offset points", "ha": "center", "va": "top"}
             self.ax.annotate(summary, (0.5, 0), (0, -4), **below)
@@ -94,6 +96,13 @@ class Canvas:
         top.tick_params(length=0)
         top.spines[:].set_visible(False)
         return top.get_xticklabels()
+
+    def name_rows(self, names: Sequence[str], places: Sequence[float] | None = None, **look: Any) -> None:
+        """Names rows at their left, the first one on top, and leaves out all lines around the axes."""
+        self.ax.set_yticks(range(len(names)) if places is None else places, names, **look)
+        self.ax.set_ylim(len(names) - 0.5, -0.5)
+        self.ax.tick_params(length=0)
+        self.ax.spines[:].set_visible(False)
 
     def legend(self, handles: Sequence[Any], *, title: str = "", room: float = 3.9, **look: Any) -> None:
         """Names what is in the axes in as many columns as fit below them, ``room`` lines of text away."""

@@ -58,10 +58,8 @@ def plot_heat_map(
     with canvas(ax, _CELL_WIDTH * len(columns[1]), _CELL_HEIGHT * len(rows[1]), shrink=True) as page:
         _draw_cells(page.ax, ratios)
         page.ax.set_xticks(range(len(columns[1])), [str(value) for value in columns[1]])
-        page.ax.set_yticks(range(len(rows[1])), [str(value) for value in rows[1]])
-        page.ax.tick_params(length=0)
+        page.name_rows([str(value) for value in rows[1]])
         page.ax.set(xlabel=columns[0], ylabel=rows[0])
-        page.ax.spines[:].set_visible(False)
         page.heading(title, loc="left")
         page.legend([_sign(1 / _FULL, below), _sign(_FULL, above)])
     return page.drawing(_in_words(ratios, rows, columns, title, below, above))
@@ -110,7 +108,6 @@ def _draw_cells(ax: Axes, ratios: Sequence[Sequence[float]]) -> None:
 
     ax.set_facecolor(PAPER)
     ax.set_xlim(-0.5, len(ratios[0]) - 0.5)
-    ax.set_ylim(len(ratios) - 0.5, -0.5)
     for y, row in enumerate(ratios):
         for x, ratio in enumerate(row):
             fill = colour(ratio)

@@ -86,12 +86,9 @@ def _draw(page: Canvas, phases: Mapping[str, Sequence[tuple[str, str]]], rows: S
     ax, calls = page.ax, [pair for pairs in phases.values() for pair in pairs]
     numbers = range(1, len(calls) + 1)
     ax.set_xlim(0.5, len(calls) + 0.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xticks(numbers)
-    ax.set_yticks(range(len(rows)), rows)
-    ax.tick_params(length=0)
     ax.set_xlabel("call number")
-    ax.spines[:].set_visible(False)
+    page.name_rows(rows)
     ax.plot(numbers, [rows.index(kind) for kind, _ in calls], color=RULE, linewidth=1.2, zorder=2)
     ax.hlines([y - 0.5 for y in range(1, len(rows))], 0.5, len(calls) + 0.5, color=RULE, linewidth=0.4, alpha=0.6)
     starts = [0.5 + sum(map(len, list(phases.values())[:number])) for number in range(len(phases))]

@@ -5,7 +5,7 @@ How wide a text is, the caller says, so that the same decisions hold for any fon
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 Width = Callable[[str], float]
 
@@ -77,27 +77,8 @@ def wrapped(text: str, limit: float, width: Width) -> tuple[str, ...]:
     for dropped in range(len(parts)):
         first = (len(parts) - dropped) // 2
         kept = [*parts[:first], ELLIPSIS, *parts[first + dropped :]] if dropped else parts
-        filled = _filled(kept, limit, width)
-        if len(filled) <= 2 and all(width(line) <= limit for line in filled):
-            return tuple(_balanced(kept, limit, width, len(filled)))
+        halves = [("".join(kept[:at]).strip(), "".join(kept[at:]).strip()) for at in range(1, len(kept))]
+        lines = min(halves, key=lambda pair: max(map(width, pair)), default=("".join(kept),))
+        if max(map(width, lines)) <= limit:
+            return lines
     return (shortened(text, limit, width),)
-
-
-def _balanced(parts: Sequence[str], limit: float, width: Width, lines: int) -> list[str]:
-    """As many lines, of lengths as equal as the parts allow."""
-    best = _filled(parts, limit, width)
-    for share in (0.9, 0.8, 0.7, 0.6, 0.5):
-        narrower = _filled(parts, limit * share, width)
-        if len(narrower) > lines or any(width(line) > limit * share for line in narrower):
-            break
-        best = narrower
-    return best
-
-
-def _filled(parts: Sequence[str], limit: float, width: Width) -> list[str]:
-    lines = [""]
-    for part in parts:
-        if lines[-1] and width((lines[-1] + part).strip()) > limit:
-            lines.append("")
-        lines[-1] += part
-    return [line.strip() for line in lines]

@@ -49,14 +49,12 @@ def plot_lanes(strips: Mapping[str, Notes], *, title: str, ax: Axes | None = Non
     columns, height = max(map(len, strips.values())), rows[-1][2] + 0.5
     with canvas(ax, _COLUMN * columns, _ROW * height) as page:
         page.ax.set_xlim(0.5, columns + 0.5)
-        page.ax.set_ylim(height, 0)
         for name, notes in strips.items():
             _draw_strip(page.ax, name, notes, {lane: y for strip, lane, y in rows if strip == name})
         page.ax.set_xticks(range(1, columns + 1))
-        page.ax.set_yticks([y for *_, y in rows], [lane for _, lane, _ in rows])
-        page.ax.tick_params(length=0)
         page.ax.set_xlabel("step")
-        page.ax.spines[:].set_visible(False)
+        page.name_rows([lane for _, lane, _ in rows], [y for *_, y in rows])
+        page.ax.set_ylim(height, 0)
         page.heading(title, loc="left")
     return page.drawing(_in_words(strips, title))
 

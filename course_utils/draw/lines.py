@@ -147,8 +147,9 @@ def _count_in_bytes(ax: Axes) -> None:
     top = ax.get_ylim()[1]
     _, unit = byte_unit(int(top))
     # Quarters and halves of a unit are whole numbers of bytes, fifths and tenths are not.
-    ticks = MaxNLocator(5, steps=[1, 2.5, 5, 10], integer=unit == 1).tick_values(0, top / unit)
-    inside = [int(tick * unit) for tick in ticks if 0 <= tick * unit <= top]
+    steps = [1, 2.5, 5, 10] if unit > 1 and top < 5 * unit else [1, 2, 5, 10]
+    ticks = MaxNLocator(5, steps=steps, integer=unit == 1).tick_values(0, top / unit)
+    inside = sorted({int(tick * unit) for tick in ticks if 0 <= tick * unit <= top})
     ax.set_yticks(inside, [format_bytes(tick).replace(".0 ", " ") for tick in inside])
 
 

@@ -108,13 +108,10 @@ def plot_panels(
     return _drawn(names, made, title, note, ax, sentence(title))
 
 
-def name_rows(page: Canvas, names: Sequence[str]) -> None:
-    """Names the rows of a canvas at their left, from the top."""
-    lines = ["\n".join(wrapped(name, _NAME, bold_width)) for name in names]
-    page.ax.set_yticks(range(len(names)), lines, fontweight="bold", linespacing=1.0)
-    page.ax.set_ylim(len(names) - 0.5, -0.5)
-    page.ax.tick_params(length=0, pad=7)
-    page.ax.spines[:].set_visible(False)
+def name_bars(page: Canvas, names: Sequence[str]) -> None:
+    """Names the bars at their left, in bold, long names in two lines."""
+    page.name_rows(["\n".join(wrapped(name, _NAME, bold_width)) for name in names], fontweight="bold", linespacing=1.0)
+    page.ax.tick_params(pad=7)
 
 
 def _compared(costs: Comparison) -> list[_Panel]:
@@ -141,7 +138,7 @@ def _drawn(
     names: Sequence[str], panels: Sequence[_Panel], title: str, note: str, ax: Axes | None, words: str
 ) -> Drawing:
     with canvas(ax, _PANEL * len(panels), ROW * len(names), shrink=True) as page:
-        name_rows(page, names)
+        name_bars(page, names)
         width = page.width / len(panels)
         for number, panel in enumerate(panels):
             # A panel is as wide as one unit of the axis, so that all stand in one axes; the longest bar leaves room for

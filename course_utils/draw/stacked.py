@@ -10,7 +10,7 @@ from course_utils.base.text import format_bytes
 from course_utils.draw.canvas import canvas
 from course_utils.draw.drawing import Drawing
 from course_utils.draw.labels import sentence
-from course_utils.draw.panels import LOOKS, ROW, name_rows
+from course_utils.draw.panels import LOOKS, ROW, name_bars
 from course_utils.draw.style import RULE
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def plot_stacked(bills: Mapping[str, Mapping[str, int]], *, title: str, ax: Axes
     parts = _parts(bills)
     totals = {name: format_bytes(sum(bill.values())) for name, bill in bills.items()}
     with canvas(ax, _WIDTH, ROW * len(bills)) as page:
-        name_rows(page, list(bills))
+        name_bars(page, list(bills))
         ends, stacks = [0] * len(bills), []
         for part, look in zip(parts, LOOKS, strict=False):
             sizes = [bill[part] for bill in bills.values()]
