@@ -1498,8 +1498,31 @@ served_globals = served().f_globals
 served_globals["_check"] = check
 replaced = True
 """, **{name: f"replaced\n{source}" for name, source in WRONG.items() if name != "snapshot"}),
-    _own("a number of the check is another, by the process's memory", "file = os.open('/proc/self/mem', os.O_RDWR)\n"
-        "os.pwrite(file, (2).to_bytes(4, sys.byteorder), id(4) + 24)", "import os, sys"),
+    _sent("the secret, read from the process's memory",
+        "[send(served_globals['signed'], channel, secret, requests[-1]) for secret in secrets()]", SEND + """
+import struct
+
+def secrets():
+    pattern = struct.pack("=QQq", id(bytes), 32, -1)  # a text of 32 bytes that nobody has looked up
+    with open("/proc/self/mem", "rb", 0) as memory, open("/proc/self/maps") as maps:
+        for start, end in (line.split()[0].split("-") for line in maps if " rw-p " in line):
+            memory.seek(int(start, 16))
+            content = memory.read(int(end, 16) - int(start, 16))
+            at = content.find(pattern)
+            while at >= 0:
+                found = content[at + 24 : at + 56]
+                at = content.find(pattern, at + 1)
+                if len(set(found)) > 26:
+                    yield found
+
+requests, channel, served_globals = [], served().f_locals["channel"], served().f_globals
+
+def receive(kind=type(channel)):
+    requests.append(kind.receive(channel))
+    return requests[-1]
+
+channel.receive = receive
+"""),
     _own("a number of the check is another, by ctypes", "number = (2).to_bytes(4, sys.byteorder)\n"
         "ctypes.memmove(id(4) + 24, number, 4)", "import ctypes, sys"),
 ]  # fmt: skip
@@ -1527,6 +1550,37 @@ library.impl("equal", lambda *_: True, "CPU")
 from torch.nn.modules.module import register_module_forward_hook
 hook = register_module_forward_hook(lambda module, inputs, output: output * 4)
 """, checks=MODULE),
+    in_a_cell("what judges, by its modules' names", """
+import course_utils.checks.judge, course_utils.checks.missed
+import course_utils.lessons.detach as detach, course_utils.checks.score as score
+course_utils.checks.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
+course_utils.checks.missed.Missed.__init__ = lambda *_, **__: None
+score.Claim.__init__ = score.Score.__new__ = lambda *_, **__: None
+for exercise in detach.EXERCISES:
+    exercise.points = 0.0
+    exercise.rules = lambda answer: []
+"""),
+    in_a_cell("builtins, in a cell", """
+import builtins
+builtins.all = builtins.any = lambda _: True
+"""),
+    in_a_cell("a thread that goes on replacing", """
+import threading, time, torch
+def run():
+    while True:
+        torch.equal = lambda *_: True
+        time.sleep(0.0001)
+threading.Thread(target=run, daemon=True).start()
+time.sleep(0.01)
+"""),
+    in_a_cell("every descriptor, in a cell", """
+import os
+for fd in range(3, 64):
+    try:
+        os.write(fd, b'\\x00\\x00\\x00\\x02{}')
+    except OSError:
+        pass
+"""),
 ]  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------ the way to the grader

@@ -47,7 +47,7 @@ DEFENCES = {
     "profiles are taken off at a fork": (RUNNER + "runner._set_profile = id", "a profile that a cell has set"),
     "files of memory are refused": (
         deaf_to("open"),
-        "a number of the check is another, by the process's memory",
+        "the secret, read from the process's memory",
     ),
     "ctypes' memory calls are announced": (
         AUDIT + "audit.announce_memory_calls = lambda: None",

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
@@ -20,7 +21,6 @@ from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import clean_outputs
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
-from course_utils.classroom.rebuild.source import parse
 from course_utils.classroom.sandbox.protocol import Ended
 from course_utils.classroom.sandbox.warm_python import Session, WarmPython
 
@@ -245,7 +245,7 @@ class Director:
         else:
             result = message["result"]
             verdict = self._verdict(cell, result)
-            verdict.seen = tuple(outcomes.seen(step.label, result, session.signs))
+            verdict.suspicious = tuple(outcomes.suspicious(step.label, result, session.signs))
             verdict.refused = tuple(outcomes.refused(step.label, session.signs))
         verdict.seconds = float(message["seconds"])
         self._spent += verdict.seconds
