@@ -30,6 +30,10 @@ DEFENCES = {
         "the judge's frame, by a traceback",
     ),
     "traces are refused": (deaf_to("sys.settrace"), "the judge's frame, by a trace"),
+    "no answer runs in the main thread": (
+        RUNNER + "runner._in_a_thread = lambda function: function()",
+        "the judge's frame, by a signal",
+    ),
     "ctypes is refused": (
         AUDIT + "import types, sys\n"
         "def quiet(hook):\n"
