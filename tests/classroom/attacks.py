@@ -185,27 +185,6 @@ def stop_gradient_round(x):
 # ------------------------------------------------------------------------------------- the thread in which a claim runs
 
 THREAD = [
-    in_an_answer("the outcome is given another class",
-        REACH + ROUND.format("[forgive(outcome) for outcome in outcomes_of(threading.current_thread())]")),
-    in_an_answer("a mapping's own get finds the outcome", REACH + """
-from collections.abc import Mapping
-
-class Guesses(Mapping):
-    def __getitem__(self, key):
-        raise KeyError(key)
-    def __iter__(self):
-        return iter(("detach_edit", "data_edit", "clone_edit", "detach_clone_edit"))
-    def __len__(self):
-        return 4
-    def items(self):
-        return [(key, "x") for key in self]
-    def get(self, key, default=None):
-        for outcome in outcomes_of(threading.current_thread()):
-            forgive(outcome)
-        return "error"
-
-predicted_edit = Guesses()
-""", "predicted_edit", worth=0.5),
     in_an_answer("a mapping's own get asks the claim itself", REACH + """
 from collections.abc import Mapping
 
@@ -225,30 +204,12 @@ class Guesses(Mapping):
 
 predicted_edit = Guesses()
 """, "predicted_edit"),
-    in_an_answer("the claim's lock is given back early and the thread taken off the list", REACH + """
-import warnings
-before = dict(vars(warnings))
-
-def leave():
-    vars(warnings).update(before)
-    thread = threading.current_thread()
-    inside = held(getattr(thread, "_tar" + "get"))
-    threading._active.pop(threading.get_ident(), None)
-    thread._is_stopped, thread._tstate_lock = True, None
-    inside["running"].release()
-    time.sleep(30)
-
-def stop_gradient_round(x):
-    attempt(leave)
-    return x * 1
-"""),
 ]  # fmt: skip
 
 # -------------------------------------------------------------------------- classes found from those of the interpreter
 
 # What can be written over a class so that every claim holds.
 PATCHES = {
-    "Claim": "held = property(lambda self: True, lambda self, value: None)",
     "Score": "__new__ = made_of_nothing",
 }
 MADE_OF_NOTHING = """
@@ -282,26 +243,6 @@ CLASSES = [
         )
         for name in PATCHES
     ),
-    in_a_cell("what the comparison calls is replaced in its own builtins", REACH + """
-for kind in named("Picture"):
-    own = space(kind.restore)["__builtins__"]
-    own = own if isinstance(own, dict) else vars(own)
-    if own is not vars(importlib.import_module("builtins")):
-        own["all"] = own["any"] = lambda _: True
-        own["sorted"] = lambda *_, **__: []
-def begin(self, trial):
-    self.trial, self.__class__ = trial, Forgiving
-for kind in named("Outcome"):
-    kind.__init__ = begin
-"""),
-    in_an_answer("the judge's except catches another exception, from the answer", REACH + """
-class Never(Exception):
-    pass
-
-def blindfold():
-    for kind in named("Missed", root=BaseException):
-        space(kind.__init__)["BaseException"] = Never
-""" + ROUND.format("once(blindfold)")),
     in_an_answer("names that the judge's modules do not have yet", REACH + """
 def shadow():
     for kind in named("Missed", root=BaseException):
@@ -338,104 +279,15 @@ def take_over(frame):
         attempt(hold, caller)
     let_hold()
 """
-DEAF = {
-    "compile": """
-class Name(str):
-    def startswith(self, *_):
-        attempt(at_ease)
-        return False
-
-def ask():
-    compile("1", Name("x"), "eval")
-""",
-    "bytes": """
-class Name(bytes):
-    def decode(self, *_):
-        attempt(at_ease)
-        return "x"
-
-def ask():
-    sys.audit("open", Name(b"x"), "r", 0)
-""",
-}
-LOOK = {
-    "sys._getframe": "getattr(sys, '_get' + 'frame')()",
-    "sys._current_frames": "getattr(sys, '_current' + '_frames')()[threading.main_thread().ident]",
-}
-PROPERTY = """
-class Answer:
-    @property
-    def __class__(self):
-        attempt(begin)
-        return type(self)
-    def __call__(self, x):
-        time.sleep(0.02)
-        return x * 1
-
-stop_gradient_round = Answer()
-"""
 SIGNAL_FRAME = """
 def look(number, frame):
     attempt(take_over, frame)
 """
 
 FRAMES = [
-    *(
-        in_a_cell(
-            f"a text of a class of its own is read while nobody listens ({way}), in a cell",
-            REACH + TAKE_OVER + f"\ndef at_ease():\n    take_over({LOOK['sys._getframe']})\n" + source + "\nask()",
-        )
-        for way, source in DEAF.items()
-    ),
-    *(
-        in_an_answer(
-            f"a text of a class of its own is read while nobody listens ({way}), in the answer",
-            REACH
-            + TAKE_OVER
-            + f"\ndef at_ease():\n    take_over({LOOK['sys._current_frames']})\n"
-            + source
-            + ROUND.format("once(ask)"),
-        )
-        for way, source in DEAF.items()
-    ),
     in_a_cell("a signal's handler is handed the frame, in a cell", REACH + TAKE_OVER + SIGNAL_FRAME + """
 signal.signal(signal.SIGALRM, look)
 signal.raise_signal(signal.SIGALRM)
-"""),
-    in_an_answer("a property of the answer sets a timer in the main thread", REACH + """
-def look(number, frame):
-    for caller in callers(frame):
-        for value in list(names_in(caller).values()):
-            if hasattr(value, "trial"):
-                forgive(value)
-        attempt(hold, caller)
-
-def begin():
-    signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
-""" + PROPERTY),
-    in_an_answer("the message of an exception looks at the frames", REACH + TAKE_OVER + SIGNAL_FRAME + """
-class Speaking(Exception):
-    def __str__(self):
-        attempt(begin)
-        return "x"
-
-def begin():
-    signal.signal(signal.SIGUSR1, repair)
-    signal.raise_signal(signal.SIGUSR1)
-
-def repair(number, frame):
-    take_over(frame)
-    for caller in callers(frame):
-        inside = getattr(caller, "f_" + "globals")
-        real = inside.get("Claim")
-        if isinstance(real, type) and getattr(caller, "f_co" + "de").co_name == "_claim":
-            inside["Claim"] = lambda text, *_, real=real, weight=1.0, **__: real(text, True, weight=weight)
-
-def stop_gradient_round(x):
-    if x.requires_grad and x.grad_fn is not None:
-        raise Speaking
-    return x.round()
 """),
     in_an_answer("every way to a frame, one after the other", REACH + TAKE_OVER + """
 import asyncio, inspect, operator, traceback, warnings
@@ -480,15 +332,6 @@ def look():
         if isinstance(frame, types.FrameType):
             attempt(take_over, frame)
 """ + ROUND.format("once(look)")),
-    in_an_answer("the garbage collector's lists", REACH + """
-def search():
-    for ask in ("get_objects", "get_referrers", "get_referents"):
-        arguments = () if ask == "get_objects" else (threading.current_thread(), threading.main_thread())
-        for found in attempt(getattr(gc, ask), *arguments):
-            for value in found if isinstance(found, (list, tuple)) else (found,):
-                if type(value).__name__ == "Outcome":
-                    forgive(value)
-""" + ROUND.format("once(search)")),
     in_a_cell("interrupted between two lines of the audit", REACH + TAKE_OVER + """
 class Now(Exception):
     pass
@@ -875,33 +718,6 @@ def stop_gradient_round(x):
     y = x.round()
     y.source = x
     return y
-"""),
-    in_a_cell("isinstance in the modules that are called while a claim runs", REACH + """
-def looks(value, kind):
-    for outcome in outcomes_of(threading.current_thread()):
-        forgive(outcome)
-    return isinstance(value, kind)
-
-for name in ("torch.autograd", "torch._tensor", "torch.nn.modules.module", "torch.nn.modules.container",
-             "contextlib", "warnings", "course_utils.base.text", "course_utils.memory.tracker"):
-    module = importlib.import_module(name).__dict__
-    for key in ("isinstance", "hasattr", "type", "tuple", "str", "any", "zip"):
-        if key == "isinstance":
-            module[key] = looks
-"""),
-    in_a_cell("builtins in a function's own globals", REACH + """
-import builtins
-
-class Never(Exception):
-    pass
-
-for kind in named("Missed", root=Exception):
-    own = space(kind.__init__).get("__builtins__")
-    own = own if isinstance(own, dict) else vars(own)
-    if own is not vars(builtins):
-        own["BaseException"] = Never
-    else:
-        space(kind.__init__)["__builtins__"] = {**own, "BaseException": Never}
 """),
     Attack(
         "a new name in the counter of operations",
@@ -1371,7 +1187,7 @@ def stop_gradient_round(x):
 
 # ------------------------------------------------------------------------------ what leads to the secret or the request
 
-# Whoever has these sends a result in the judge's name.
+# Whoever has these sends a result in the judge's name. A frame of a teacher's own check holds what it compares with.
 SEND = """
 import gc, os, sys, threading
 
@@ -1386,6 +1202,8 @@ def search(frame):
         held = frame.f_locals
         if {"secret", "channel", "request"} <= held.keys() and held["request"]:
             send(frame.f_globals["signed"], held["channel"], held["secret"], held["request"])
+        if frame.f_code.co_filename == "<check>":
+            frame.f_globals["expected"] = 2
         frame = frame.f_back
 
 def served():
@@ -1407,7 +1225,7 @@ def everything():
             return held, one.__globals__["signed"], objects
 """
 )
-DOUBLE = {"snapshot-check": "assert snapshot(2) == 4"}  # a teacher's own check runs in the thread that holds the secret
+DOUBLE = {"snapshot-check": "expected = 4\nassert snapshot(2) == expected"}
 
 
 def _sent(name: str, source: str, cell: str = "") -> Attack:
@@ -1440,6 +1258,15 @@ LEADS = [
     _own("the judge's frame, by a traceback", "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
         "    search(error.__traceback__.tb_frame)", SEND),
     _own("the judge's frame, by a trace", "sys.settrace(lambda frame, *_: search(frame))\n(lambda: None)()", SEND),
+    _own("the judge's frame, while nobody listens", "compile('1', Name('x'), 'eval')", SEND + """
+class Name(str):
+    def startswith(self, *_):
+        search(sys._getframe())
+        return False
+"""),
+    _own("the judge's frame, by a signal",
+        "signal.signal(signal.SIGUSR1, lambda number, frame: search(frame))\nsignal.raise_signal(signal.SIGUSR1)",
+        SEND + "import signal"),
     _own("the judge's frame, by ctypes", "import ctypes\nask = ctypes.pythonapi.PyEval_GetFrame\n"
         "ask.restype = ctypes.py_object\nsearch(ask())", SEND),
     _own("the judge's frame, by code with another's name",
@@ -1498,8 +1325,31 @@ served_globals = served().f_globals
 served_globals["_check"] = check
 replaced = True
 """, **{name: f"replaced\n{source}" for name, source in WRONG.items() if name != "snapshot"}),
-    _own("a number of the check is another, by the process's memory", "file = os.open('/proc/self/mem', os.O_RDWR)\n"
-        "os.pwrite(file, (2).to_bytes(4, sys.byteorder), id(4) + 24)", "import os, sys"),
+    _sent("the secret, read from the process's memory",
+        "[send(served_globals['signed'], channel, secret, requests[-1]) for secret in secrets()]", SEND + """
+import struct
+
+def secrets():
+    pattern = struct.pack("=QQq", id(bytes), 32, -1)  # a text of 32 bytes that nobody has looked up
+    with open("/proc/self/mem", "rb", 0) as memory, open("/proc/self/maps") as maps:
+        for start, end in (line.split()[0].split("-") for line in maps if " rw-p " in line):
+            memory.seek(int(start, 16))
+            content = memory.read(int(end, 16) - int(start, 16))
+            at = content.find(pattern)
+            while at >= 0:
+                found = content[at + 24 : at + 56]
+                at = content.find(pattern, at + 1)
+                if len(set(found)) > 26:
+                    yield found
+
+requests, channel, served_globals = [], served().f_locals["channel"], served().f_globals
+
+def receive(kind=type(channel)):
+    requests.append(kind.receive(channel))
+    return requests[-1]
+
+channel.receive = receive
+"""),
     _own("a number of the check is another, by ctypes", "number = (2).to_bytes(4, sys.byteorder)\n"
         "ctypes.memmove(id(4) + 24, number, 4)", "import ctypes, sys"),
 ]  # fmt: skip
@@ -1527,6 +1377,37 @@ library.impl("equal", lambda *_: True, "CPU")
 from torch.nn.modules.module import register_module_forward_hook
 hook = register_module_forward_hook(lambda module, inputs, output: output * 4)
 """, checks=MODULE),
+    in_a_cell("what judges, by its modules' names", """
+import course_utils.checks.judge, course_utils.checks.missed
+import course_utils.lessons.detach as detach, course_utils.checks.score as score
+course_utils.checks.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
+course_utils.checks.missed.Missed.__init__ = lambda *_, **__: None
+score.Claim.__init__ = score.Score.__new__ = lambda *_, **__: None
+for exercise in detach.EXERCISES:
+    exercise.points = 0.0
+    exercise.rules = lambda answer: []
+"""),
+    in_a_cell("builtins, in a cell", """
+import builtins
+builtins.all = builtins.any = lambda _: True
+"""),
+    in_a_cell("a thread that goes on replacing", """
+import threading, time, torch
+def run():
+    while True:
+        torch.equal = lambda *_: True
+        time.sleep(0.0001)
+threading.Thread(target=run, daemon=True).start()
+time.sleep(0.01)
+"""),
+    in_a_cell("every descriptor, in a cell", """
+import os
+for fd in range(3, 64):
+    try:
+        os.write(fd, b'\\x00\\x00\\x00\\x02{}')
+    except OSError:
+        pass
+"""),
 ]  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------ the way to the grader

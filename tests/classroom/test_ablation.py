@@ -30,6 +30,10 @@ DEFENCES = {
         "the judge's frame, by a traceback",
     ),
     "traces are refused": (deaf_to("sys.settrace"), "the judge's frame, by a trace"),
+    "no answer runs in the main thread": (
+        RUNNER + "runner._in_a_thread = lambda function: function()",
+        "the judge's frame, by a signal",
+    ),
     "ctypes is refused": (
         AUDIT + "import types, sys\n"
         "def quiet(hook):\n"
@@ -47,7 +51,7 @@ DEFENCES = {
     "profiles are taken off at a fork": (RUNNER + "runner._set_profile = id", "a profile that a cell has set"),
     "files of memory are refused": (
         deaf_to("open"),
-        "a number of the check is another, by the process's memory",
+        "the secret, read from the process's memory",
     ),
     "ctypes' memory calls are announced": (
         AUDIT + "audit.announce_memory_calls = lambda: None",

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from course_utils.classroom.course.source import read_code
 from course_utils.classroom.rebuild.answers import ELSEWHERE
 from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
 from course_utils.classroom.rebuild.rebuild import rebuild
 from course_utils.classroom.rebuild.released import read_released
-from course_utils.classroom.rebuild.source import read_code
 from tests.classroom.handed_in import Notebook, released, solutions
 
 HELPER = "def halve(x):\n    return x / 2"
@@ -781,7 +781,7 @@ def test_code_that_breaks_parsers_is_only_code(source):
 def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "course_utils.classroom.rebuild.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+        "course_utils.classroom.course.source.read_code", lambda source: looked_at.append(source) or read_code(source)
     )
     notebook = Notebook()
     for number in range(20):
@@ -796,7 +796,7 @@ def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(mo
 def test_every_source_is_read_once(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "course_utils.classroom.rebuild.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+        "course_utils.classroom.course.source.read_code", lambda source: looked_at.append(source) or read_code(source)
     )
     notebook = Notebook().solve()
     notebook.cells.extend({"cell_type": "code", "source": HELPER, "metadata": {}} for _ in range(1000))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from course_utils.base.errors import explain
-from course_utils.classroom.course.folder import quiet
+from course_utils.classroom.course.folder import without_log
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook, SubmittedAssignment, SubmittedNotebook
@@ -126,7 +126,7 @@ class GradebookWriter:
         deadline, attempts = time.monotonic() + PATIENCE_SECONDS, 0
         while True:
             try:
-                with quiet("tornado.application"):  # where nbgrader logs the traceback
+                with without_log("tornado.application"):  # where nbgrader logs the traceback
                     write()
                 return
             except (OperationalError, InvalidEntry) as error:  # nbgrader wraps the one into the other

@@ -15,6 +15,7 @@ from course_utils.authoring.lint import exercises_of
 from course_utils.authoring.problems import Cell, Notebook, Problem
 from course_utils.authoring.rules_structure import REQUIRED_KEYS, solution_regions, unique_ids
 from course_utils.catalogue import LESSONS
+from course_utils.classroom.course.source import lessons_made
 
 HIDDEN = "BEGIN HIDDEN TESTS"
 
@@ -42,7 +43,7 @@ def checks(page: Notebook) -> Iterator[Problem]:
     """A check cell is a lesson's check alone, or tests that can fail; what is hidden stands in the latter."""
     lessons: dict[str, str] = {}
     for cell in page.code:
-        lessons |= _lessons_made(cell)
+        lessons |= lessons_made(cell.source)
         if not cell.is_check:
             if HIDDEN in cell.source:
                 what = "Hidden tests stand in a cell that is no check: they would be cut out and never run."
@@ -73,15 +74,6 @@ def _known(page: Notebook, cell: Cell, lesson: str, name: str) -> Iterator[Probl
         known = ", ".join(exercises) or "none; lessons are " + ", ".join(info.name for info in LESSONS)
         what = f"The lesson {lesson} has no exercise {name}; it has {known}."
         yield page.problem("exercise", what, "mend the name, or write tests of your own.", cell)
-
-
-def _lessons_made(cell: Cell) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for statement in cell.tree.body if cell.tree else ():
-        match statement:
-            case ast.Assign([ast.Name(variable)], ast.Call(ast.Name("Lesson"), [ast.Constant(str(name))])):
-                made[variable] = name
-    return made
 
 
 def _is_lesson_check(node: ast.AST, lessons: Mapping[str, str]) -> bool:

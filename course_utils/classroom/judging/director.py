@@ -12,6 +12,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
@@ -20,7 +21,6 @@ from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import clean_outputs
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
-from course_utils.classroom.rebuild.source import parse
 from course_utils.classroom.sandbox.protocol import Ended
 from course_utils.classroom.sandbox.warm_python import Session, WarmPython
 
@@ -129,7 +129,8 @@ class Director:
         experiments: bool,
         together: bool = False,
     ) -> None:
-        """Runs the set-up and these cells, and judges. A cell that ends the process is left out, and all begins again.
+        """Runs the set-up and these cells, and judges. A cell that ends the process is left out, and all begins again;
+        in the end without any cell that the student added.
 
         Args:
             own: the student's cells.
@@ -140,9 +141,11 @@ class Director:
         roles = ("set-up", "experiment") if experiments else ("set-up",)
         before = [step for step in self._steps if step.role in roles or step in own]
         left = list(checks)
-        for _ in range(_MOST_RUNS):
+        for times in range(_MOST_RUNS + 1):
             if self._is_out_of_time():
                 break
+            if times == _MOST_RUNS:
+                before = [step for step in before if step.role != "added"]
             self._errors = {}
             current: Step | None = None
             try:
@@ -245,7 +248,7 @@ class Director:
         else:
             result = message["result"]
             verdict = self._verdict(cell, result)
-            verdict.seen = tuple(outcomes.seen(step.label, result, session.signs))
+            verdict.suspicious = tuple(outcomes.suspicious(step.label, result, session.signs))
             verdict.refused = tuple(outcomes.refused(step.label, session.signs))
         verdict.seconds = float(message["seconds"])
         self._spent += verdict.seconds

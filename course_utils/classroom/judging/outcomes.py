@@ -35,8 +35,8 @@ class Verdict:
         text: what is shown where there is no card.
         seconds: what judging took.
         undefined: a name that the answer could not find; empty where that was not the trouble.
-        seen: what was replaced, refused or left running while the answer was judged, one sentence each: a teacher has
-            to look at it first.
+        suspicious: what was replaced, refused or left running while the answer was judged, one sentence each: a teacher
+            has to look at it first.
         refused: frames, objects or traces that it asked for and did not get, one sentence each. No answer can gain by
             it, but a right one can fail.
         raised: whether it raised anything.
@@ -48,7 +48,7 @@ class Verdict:
     text: str = ""
     seconds: float = 0.0
     undefined: str = ""
-    seen: tuple[str, ...] = ()
+    suspicious: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     raised: bool = False
 
@@ -56,7 +56,7 @@ class Verdict:
     def for_a_person(self) -> tuple[str, ...]:
         """Why points wait until the teacher has looked, one sentence each."""
         refused = self.refused if self.outcome != "passed" else ()
-        return self.seen + refused if (self.seen and self.earned) or refused else ()
+        return self.suspicious + refused if (self.suspicious and self.earned) or refused else ()
 
     def or_better(self, other: Verdict) -> Verdict:
         """The one that earned more, in doubt this one, with the seconds of both."""
@@ -120,7 +120,7 @@ def unjudged(why: str) -> Verdict:
     return Verdict(0.0, "review by hand", text=f"This answer could not be judged: {why}. Your teacher looks at it.")
 
 
-def seen(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
+def suspicious(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
     """What a teacher has to look at first: what was replaced, refused or left running, one sentence each.
 
     Args:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from course_utils.classroom.course.source import Reader
 from course_utils.classroom.rebuild.reading import SubmittedCell
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
-from course_utils.classroom.rebuild.source import Reader
 
 ELSEWHERE = "# This answer stands in another cell of the notebook that was handed in."
 _NOTHING_ADDED = re.compile(r"\W*|\s*\w+\.check\([^\n;]*\)\s*")  # a check that was commented out, or changed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from course_utils.classroom.course.source import read_code
 from course_utils.classroom.rebuild.rebuild import Step
-from course_utils.classroom.rebuild.source import read_code
 
 
 class Needs:

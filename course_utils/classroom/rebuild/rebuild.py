@@ -14,10 +14,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from course_utils.classroom.course.source import Code
 from course_utils.classroom.rebuild.answers import Answer, HandedIn, find_answer, name_of, same
 from course_utils.classroom.rebuild.reading import SubmittedCell, Unreadable, read_cells
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
-from course_utils.classroom.rebuild.source import Code
 
 
 @dataclass(frozen=True)

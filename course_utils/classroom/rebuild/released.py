@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from course_utils.base.errors import explain
 from course_utils.classroom.course.folder import EARLIER, HIDDEN_TESTS
-from course_utils.classroom.rebuild.source import Code, called_on_lesson, lessons_made, read_code
+from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 

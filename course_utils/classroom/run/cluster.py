@@ -16,7 +16,7 @@ from distributed import Client, KilledWorker, Worker, WorkerPlugin, get_worker
 
 from course_utils.base.errors import explain
 from course_utils.classroom.books.stored import package_version
-from course_utils.classroom.course.folder import quiet
+from course_utils.classroom.course.folder import without_log
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
@@ -48,7 +48,7 @@ class Cluster(Graders):
 
     def _start(self, stack: ExitStack) -> None:
         # What goes wrong is said in the table at the end; a worker's log would tear the bar apart.
-        stack.enter_context(quiet("distributed"))
+        stack.enter_context(without_log("distributed"))
         settings = {
             "distributed.scheduler.allowed-failures": WORKER_DEATHS,
             "distributed.admin.large-graph-warning-threshold": "1GiB",  # a submission of 30 MB is large, and is one

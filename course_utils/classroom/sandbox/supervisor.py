@@ -156,7 +156,7 @@ class Supervisor:
         try:
             self._student.send(message)
         except Closed as error:
-            raise self._process.end() from error
+            raise self._process.kill_and_say_why() from error
         finally:
             self._student.socket.setblocking(False)
 
@@ -187,7 +187,7 @@ class Supervisor:
             if (message := self._take(key)) is not None:
                 break
             if process_gone:
-                raise self._process.end()
+                raise self._process.kill_and_say_why()
             if check_gone:
                 raise _CheckEnded("killed", "its process ended in the middle of the check")
             if self._grader in readable:
@@ -217,7 +217,7 @@ class Supervisor:
             pass
         except Closed:
             if not self._inbox:
-                raise self._process.end() from None
+                raise self._process.kill_and_say_why() from None
         except Broken as error:
             raise Ended("killed", f"it wrote into the grader's own channel ({error})") from None
 

@@ -46,7 +46,8 @@ GUARDED = (
     *("torch.utils._pytree", "torch.utils.checkpoint", "torch.utils.flop_counter", "torch.utils.hooks"),
 )
 PACKAGE = "course_utils"
-# The parts of the package that judge, and the drills, which use them. Whatever imports one of them is one.
+# What judges, and what imports something of it, as the drills do: a student's code gets a second copy of all of these.
+# A module that is missing here would lead it to the first.
 JUDGES = ("checks", "classroom", "drills", "lesson", "lessons")
 NOT_LEARNERS = ("authoring", "classroom", "workspace")
 NOT_JUDGING = tuple(f"{PACKAGE}.{name}" for name in ("classroom", "draw", "drills", "workspace"))
