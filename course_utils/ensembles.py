@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from timeit import Timer
 from typing import Any
 
 import torch
@@ -18,10 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from course_utils.base.torch_private import TorchDispatchMode, tree_leaves
-
-# A sample shorter than this says more about the clock than about the work.
-_SAMPLE_SECONDS = 0.002
-_MOST_CALLS = 200
+from course_utils.measure.timing import cpu_threads, in_turns
 
 Ways = Mapping[str, Callable[[], Any]]
 
@@ -168,8 +164,8 @@ def milliseconds(ways: Ways, *, rounds: int = 5, threads: int = 1) -> dict[str, 
 def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
     """How many times faster the last way is than the first: above 1 it pays, below 1 it costs.
 
-    Both are timed in turns, a GPU's work included; the median of the rounds' ratios is returned. On a CPU one thread is
-    used and its processor time taken, so that other programs do not count: on a busy machine, waiting for a second
+    Both are timed in turns, and a GPU is waited for; the median of the rounds' ratios is returned. On a CPU one thread
+    is used and its processor time taken, so that other programs do not count: on a busy machine, waiting for a second
     thread takes longer than small operations themselves.
 
     Args:
@@ -188,34 +184,9 @@ def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
 
 
 def _timed(ways: Ways, rounds: int, threads: int) -> dict[str, list[float]]:
-    # Not by torch.utils.benchmark: that loads what compiles extensions, which says on stderr that there is no GPU where
-    # there is only the toolkit for one.
-    clock = time.thread_time if threads == 1 and _thread_time_can_be_used() else _seconds_with_the_gpu_s
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        timers = {}
-        for name, function in ways.items():
-            timer = Timer(function, timer=clock)
-            timer.timeit(3)  # what the first calls do once
-            once = timer.timeit(1)
-            timers[name] = timer, max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9))))
-        seconds: dict[str, list[float]] = {name: [] for name in ways}
-        for number in range(rounds):
-            # Each time the other one first: what slows the machine down meets all alike.
-            for name in list(ways)[:: -1 if number % 2 else 1]:
-                timer, calls = timers[name]
-                timer.timeit(2)  # its data is in the processor's cache again
-                seconds[name].append(timer.timeit(calls) / calls)
-    finally:
-        torch.set_num_threads(before)
-    return seconds
-
-
-def _seconds_with_the_gpu_s() -> float:
-    if torch.accelerator.is_available():
-        torch.accelerator.synchronize()  # it works on after the thread has gone on
-    return time.perf_counter()
+    clock = time.thread_time if threads == 1 and _thread_time_can_be_used() else None
+    with cpu_threads(threads):
+        return in_turns(ways, rounds, clock=clock)
 
 
 def _thread_time_can_be_used() -> bool:

@@ -1,8 +1,8 @@
 """Runs the course on every PyTorch that it supports, one line each at the end: ``python -m tools.versions``.
 
 For each release, all solution notebooks through nbval, the proofs of the exercises, and the tests of the instruments:
-those of this folder, on this Python, and on the newest release with every other Python that the course was tried on
-and that is found here. Words that it does not know go to pytest: ``make versions ARGS="--releases 2.11.0 -n 2 -k detach"``.
+of this folder, on this Python; then the newest release with every other Python that is found of those that the course
+was tried on. Words that it does not know go to pytest: ``make versions ARGS="--releases 2.11.0 -n 2 -k detach"``.
 
 An environment holds one PyTorch and shares everything else with the environment that this runs in (for another Python:
 with one made once). It stands in a folder of its own below build/versions/, is taken up again by the next run where one
@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from collections import Counter
 from dataclasses import dataclass, field
@@ -43,8 +44,10 @@ FOLDER = ROOT / "build" / "versions"
 GROUPS = {
     "notebook cells": ("notebooks/solutions",),
     "proofs": ("tests/lessons",),
-    "instrument tests": ("tests/test_memory*.py", "tests/test_graph*.py", "tests/test_caching_allocator.py")
-    + ("tests/test_steps.py", "tests/leaks"),
+    "instrument tests": (
+        *("tests/test_memory*.py", "tests/test_graph*.py", "tests/test_caching_allocator.py", "tests/test_steps.py"),
+        *("tests/leaks", "tests/test_torch_private.py"),
+    ),
 }
 MISSING = re.compile(r"(lib[\w.+-]+?)\.so[.\d]*(?=:| not found)|(lib\w+)\.so\.\*\[0-9\]")
 
@@ -88,6 +91,7 @@ def main(arguments: list[str]) -> int:
         ran = run(python_of(venv), others)
         print(*ran.failed, sep="\n", flush=True)
         lines.append(f"{name}: {ran.line()}")
+        print(lines[-1], flush=True)
         green = green and ran.green
         if not options.keep:
             shutil.rmtree(venv)
@@ -115,6 +119,10 @@ def version_of(python: str) -> str:
 
 def run(python: Path, others: list[str]) -> Ran:
     """Runs the three groups in one go."""
+    program = "from course_utils.base import torch_private; print(*torch_private.gone(), sep='\\n', end='')"
+    asked = subprocess.run([python, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    if asked.stdout or asked.returncode != 0:  # in one line what would otherwise be a failure in every file
+        return Ran(failed=(asked.stdout or asked.stderr).strip().splitlines())
     paths = [str(path.relative_to(ROOT)) for patterns in GROUPS.values() for glob in patterns for path in find(glob)]
     with TemporaryDirectory(prefix="versions-") as folder:
         report = Path(folder) / "report.xml"
@@ -157,10 +165,10 @@ def environment(release: str, python: str) -> Path:
     shared = sysconfig.get_path("purelib") if same(python) else packages_of(shared_environment(python))
     packages = packages_of(make(venv, python, "--without-pip"))
     # In a folder of its own: pip then neither counts nor touches the PyTorch that the shared environment may have.
-    pip(python_with_pip(python), "install", "--no-deps", "--no-compile", "--target", packages, f"torch=={release}")
+    install_into(packages, python, f"torch=={release}")
     for triton in (requirement for requirement in asked_for(packages) if requirement.name == "triton"):
         # Nothing here calls it; without it a wheel for GPUs complains on stderr when FLOPs are to be counted.
-        pip(python_with_pip(python), "install", "--no-deps", "--no-compile", "--target", packages, f"triton{triton.specifier}")
+        install_into(packages, python, f"triton{triton.specifier}")
     (packages / "shared.pth").write_text(f"{ROOT}\nimport site; site.addsitedir({str(shared)!r})\n", encoding="utf-8")
     while (said := starts(venv, release)) != "":
         missing = MISSING.search(said)
@@ -170,11 +178,16 @@ def environment(release: str, python: str) -> Path:
     return venv
 
 
+def install_into(packages: Path, python: str, requirement: str) -> None:
+    """Installs one package without what it asks for."""
+    pip(python_with_pip(python), "install", "--no-deps", "--no-compile", "--target", packages, requirement)
+
+
 def starts(venv: Path, release: str) -> str:
     """What importing torch says in an environment; empty where it starts and is that release."""
-    program = f"import torch, numpy, sys; sys.exit(torch.__version__.partition('+')[0] != {release!r} and 'not that release')"
     if not python_of(venv).exists():
         return "no environment"
+    program = f"import torch, numpy; assert torch.__version__.partition('+')[0] == {release!r}, torch.__version__"
     tried = subprocess.run([python_of(venv), "-c", program], capture_output=True, text=True)
     return "" if tried.returncode == 0 else tried.stderr or "no reason given"
 
@@ -183,6 +196,7 @@ def take_library(name: str, python: Path, packages: Path) -> None:
     """Puts one library into torch/lib, out of the package that this PyTorch asks for."""
     wanted = package_with(name, packages)
     print(f"  {name}: from {wanted}", flush=True)
+    found = False
     with TemporaryDirectory(prefix="versions-") as folder:
         # cuda-toolkit has no files of its own: its extras name the packages.
         pip(python, "download", *([] if "[" in wanted else ["--no-deps"]), "--dest", folder, wanted)
@@ -210,7 +224,7 @@ def package_with(library: str, packages: Path) -> str:
             wanted["cudart" if part == "runtime" else part] = f"{requirement.name}{extra}{requirement.specifier}"
     begins = [part for part in wanted if library.lower().removeprefix("lib").startswith(part)]
     if not begins:
-        raise RuntimeError(f"PyTorch needs {library}, and asks for no package of that name: {', '.join(sorted(wanted))}")
+        raise RuntimeError(f"PyTorch needs {library}, and asks for none of that name: {', '.join(sorted(wanted))}")
     return wanted[max(begins, key=len)]
 
 
@@ -242,8 +256,6 @@ def shared_environment(python: str) -> Path:
 
 def everything_but_torch() -> list[str]:
     """What the course asks for, and what PyTorch does: its pure packages, the same for each release."""
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lists = [project["dependencies"], *project["optional-dependencies"].values()]
     ours = [line for lines in lists for line in lines if Requirement(line).name not in ("torch", project["name"])]

@@ -60,8 +60,8 @@ def _build(course: Course, names: list[str]) -> int:
 
 def _check(course: Course, names: list[str]) -> int:
     found = building.stale(course, names)
-    for stale in found:
-        print(f"{course.name(stale.path)} {stale.reason}", file=sys.stderr)
+    for path, reason in found.items():
+        print(f"{course.name(path)} {reason}", file=sys.stderr)
     if found:
         print("Run: make lessons", file=sys.stderr)
     return 1 if found else 0

@@ -6,7 +6,6 @@ with the settings of the course's ``nbgrader_config.py``. Only ``SaveCells`` is 
 fills the gradebook. So a teacher's release is, byte for byte, the notebook that learners open.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,19 +20,6 @@ from course_utils.authoring.sittings import with_minutes
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.catalogue import LESSONS
-
-
-@dataclass(frozen=True)
-class Stale:
-    """A file that is not what it is made to be.
-
-    Attributes:
-        path: the file.
-        reason: what is wrong with it, as a phrase.
-    """
-
-    path: Path
-    reason: str
 
 
 def learner_text(solution: NotebookNode, config: Path) -> str:
@@ -111,8 +97,8 @@ def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]
     return changed
 
 
-def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Stale]:
-    """The files that ``build`` would change, and learner notebooks that have no solution.
+def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, str]:
+    """The files that ``build`` would change and learner notebooks that have no solution, each with what is wrong.
 
     Args:
         course: the course.
@@ -122,13 +108,11 @@ def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Stale
         ValueError: as ``build``.
     """
     texts = made(course, names)
-    found = []
-    for path, text in texts.items():
-        if (current := _current(path)) != text:
-            found.append(Stale(path, "does not exist yet" if current is None else "is not what make lessons writes"))
-    if not names:
-        found += [Stale(path, "has no solution notebook") for path in course.learner_paths() if path not in texts]
-    return found
+    now = {path: _current(path) for path in texts}
+    missing, other = "does not exist yet", "is not what make lessons writes"
+    found = {path: missing if now[path] is None else other for path, text in texts.items() if now[path] != text}
+    orphans = [path for path in course.learner_paths() if path not in texts and not names]
+    return found | dict.fromkeys(orphans, "has no solution notebook")
 
 
 def made(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, str]:

@@ -8,16 +8,21 @@ says so in one sentence, and ``gone`` lists all that are. Each was there in ever
 where its line says otherwise.
 """
 
-import importlib
+import functools
+import importlib.util
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from course_utils.base import versions
+
+if TYPE_CHECKING:  # what classes of the course are made from
+    from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -50,6 +55,11 @@ class _Same(torch.autograd.Function):
 
 def _tensor() -> torch.Tensor:
     return torch.ones(2, requires_grad=True, device="cpu")
+
+
+def _leaf_node() -> Any:
+    node: Any = (_tensor() * 2).grad_fn
+    return node.next_functions[0][0]
 
 
 def _in_place() -> Any:
@@ -188,7 +198,7 @@ MODULES = (
 
 # Nodes by the names that they have, and how each is made.
 NODES: dict[str, Callable[[], Any]] = {
-    "AccumulateGrad": lambda: (_tensor() * 2).grad_fn.next_functions[0][0],
+    "AccumulateGrad": _leaf_node,
     "CopySlices": _in_place,
     "CloneBackward0": lambda: _tensor().clone().grad_fn,
     "RoundBackward0": lambda: _tensor().round().grad_fn,
@@ -205,11 +215,11 @@ def gone() -> list[str]:
         for name, private in (NAMES | ATTRIBUTES).items()
         if not private.optional and _find(private.where) is None
     ]
-    told += [_told(name, "finding this module's names", name) for name in MODULES if _find(name) is None]
+    told += [_told(name, "finding this module's names", name) for name in MODULES if not _exists(name)]
     for name, make in NODES.items():
         now = node_name(make())
         if now != name:
-            told.append(_told(f"node {name}, which is {now} now,", "telling nodes by their names", name))
+            told.append(_told(f"node {name} but {now}", "telling nodes by their names", name))
     return told
 
 
@@ -221,12 +231,13 @@ def node_name(node: Any) -> str:
 def users(name: str) -> list[str]:
     """The modules of the course in which a name of this module stands."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    paths = (path.relative_to(_PACKAGE).as_posix() for path in sorted(_PACKAGE.rglob("*.py")))
-    return [path for path in paths if path != "base/torch_private.py" and word.search(_read(path))]
+    return [path for path, text in _sources().items() if word.search(text)]
 
 
-def _read(path: str) -> str:
-    return (_PACKAGE / path).read_text(encoding="utf-8")
+@functools.cache
+def _sources() -> dict[str, str]:
+    paths = [path for path in sorted(_PACKAGE.rglob("*.py")) if path != Path(__file__).resolve()]
+    return {path.relative_to(_PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def _told(what: str, why: str, name: str) -> str:
@@ -235,6 +246,11 @@ def _told(what: str, why: str, name: str) -> str:
         f"PyTorch {versions.running()} has no {what} (it was there in {versions.tried()}), needed for {why}: "
         f"{', '.join(named) or 'nobody asks for it'}."
     )
+
+
+def _exists(module: str) -> bool:
+    # Not imported: the compiler takes seconds.
+    return module in sys.modules or importlib.util.find_spec(module) is not None
 
 
 def _find(where: str) -> Any:

@@ -30,7 +30,7 @@ class Misconception:
     name: str
     explanation: str
     next_step: str
-    explained: tuple[str, str] | tuple[()] = ()
+    explained: tuple[str, ...] = ()
     home: str = ""
     program: str = ""
     prints: str = ""

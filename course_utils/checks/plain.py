@@ -9,7 +9,7 @@ import torch
 
 from course_utils.base.text import class_name
 from course_utils.base.torch_private import DisableTorchFunctionSubclass, DispatchKey, dispatch_keys
-from course_utils.checks.hardened import __builtins__ as __builtins__
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 from course_utils.checks.missed import Missed
 
 _as_subclass = torch.Tensor.as_subclass

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from course_utils.base.text import message_of, plain_text
 from course_utils.checks.capture import quiet_thread
-from course_utils.checks.hardened import __builtins__ as __builtins__
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.state import LeftBehind
 from course_utils.checks.trial import Trial

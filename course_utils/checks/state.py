@@ -28,7 +28,7 @@ from course_utils.base.torch_private import (
     set_mkldnn_enabled,
     set_mode_flag,
 )
-from course_utils.checks.hardened import __builtins__ as __builtins__
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 
 _get_random, _set_random = random.getstate, random.setstate
 _sleep = time.sleep

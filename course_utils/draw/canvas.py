@@ -6,6 +6,7 @@ large. Axes that are given are laid out by matplotlib's constrained layout.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,6 +52,11 @@ class Canvas:
         frame = self.ax.get_window_extent()
         return self._points(frame.width), self._points(frame.height)
 
+    @functools.cached_property
+    def width(self) -> float:
+        """The axes' width in points when it was first asked for: close enough, and a layout takes time."""
+        return self.size[0]
+
     def measure(self, text: str) -> float:
         """The width of a text in points."""
         return text_width(text, self.text_size)
@@ -68,7 +74,7 @@ class Canvas:
     @property
     def room(self) -> float:
         """The width in points that a title may take."""
-        return max(self.size[0], _TITLE) if self.wanted else self.size[0]
+        return max(self.width, _TITLE) if self.wanted else self.width
 
     def heading(self, title: str, summary: str = "", *, loc: Any = "center") -> None:
         """Writes a title above the axes, in bold where it stands in the middle, and a summary between them."""
@@ -91,11 +97,10 @@ class Canvas:
 
     def legend(self, handles: Sequence[Any], *, title: str = "", room: float = 3.9, **look: Any) -> None:
         """Names what is in the axes in as many columns as fit below them, ``room`` lines of text away."""
-        width = self.size[0]
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": room}
         for columns in range(len(handles), 0, -1):
             made = self.ax.legend(handles=handles, ncols=columns, title=title or None, **place, **look)
-            if self._points(made.get_window_extent().width) <= width:
+            if self._points(made.get_window_extent().width) <= self.width:
                 break
 
     def drawing(self, description: str) -> Drawing:
@@ -140,7 +145,8 @@ def canvas(
         else:
             page = Canvas(((ax,),), None)
             if shrink:
-                share = min(1.0, page.size[0] / width, page.size[1] / height)
+                wide, high = page.size
+                share = min(1.0, wide / width, high / height)
                 page = Canvas(((ax,),), None, max(_SMALLEST, TEXT_SIZE * share))
                 rcParams["font.size"] = page.text_size
             _adopt(ax)

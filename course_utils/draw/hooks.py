@@ -96,7 +96,7 @@ def _draw(page: Canvas, phases: Mapping[str, Sequence[tuple[str, str]]], rows: S
     ax.hlines([y - 0.5 for y in range(1, len(rows))], 0.5, len(calls) + 0.5, color=RULE, linewidth=0.4, alpha=0.6)
     starts = [0.5 + sum(map(len, list(phases.values())[:number])) for number in range(len(phases))]
     page.names_above(starts, list(phases), ha="left", fontweight="bold")
-    room = page.size[0] / len(calls) * 0.92 - 6
+    room = page.width / len(calls) * 0.92 - 6
     for start, pairs, (shade, color) in zip(starts, phases.values(), cycle(_LOOKS)):
         ax.axvspan(start, start + len(pairs), color=shade, linewidth=0, zorder=0)
         for number, (kind, where) in enumerate(pairs, start=int(start + 1)):

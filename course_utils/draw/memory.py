@@ -172,7 +172,7 @@ def _draw(page: Canvas, timeline: Timeline, heading: tuple[str, str], x_is_time:
     key = [(shades[stem], f"{stem} ({count} phases)" if count > 1 else stem) for stem, count in names.key]
     handles += [Patch(facecolor=shade, edgecolor=RULE, linewidth=0.5, label=words) for shade, words in key]
     page.legend(handles, title=f"too narrow to name: {', '.join(names.left_out)}" if names.left_out else "")
-    page.heading(heading[0], shortened(heading[1], page.size[0], text_width))
+    page.heading(heading[0], shortened(heading[1], page.width, text_width))
     height = page.size[1]
     top = 1 + page.names_height / height  # shades reach up behind the names
     for name, start, end in spans:
@@ -183,7 +183,7 @@ def _draw(page: Canvas, timeline: Timeline, heading: tuple[str, str], x_is_time:
     high = max(timeline.peak / divisor, low + 1e-9) if any(timeline.current) or low else 1.0
     ax.set_ylim(low * 1.05, low + (high - low) * height / (height - min(_PEAK_ROOM, height * 0.4)))
     if timeline.peak_op:
-        _mark_peak(page, timeline, places[timeline.peak_event], timeline.peak / divisor)
+        _mark_peak(page, timeline, places[timeline.peak_event], timeline.peak / divisor, height)
 
 
 def _areas(ax: Axes, timeline: Timeline, places: Sequence[float], divisor: int) -> list[Any]:
@@ -215,7 +215,7 @@ def _shades(spans: Sequence[tuple[str, float, float]]) -> dict[str, str]:
 
 
 def _name_phases(page: Canvas, spans: Sequence[tuple[str, float, float]]) -> Names:
-    points = page.size[0] / page.ax.get_xlim()[1]
+    points = page.width / page.ax.get_xlim()[1]
     rooms = [(name, (end - start) * points) for name, start, end in spans]
     names = phase_names(rooms, bold_width)
     middles = [sum(spans[index][1:]) / 2 for index, *_ in names.written]
@@ -227,9 +227,9 @@ def _name_phases(page: Canvas, spans: Sequence[tuple[str, float, float]]) -> Nam
     return names
 
 
-def _mark_peak(page: Canvas, timeline: Timeline, x: float, y: float) -> None:
+def _mark_peak(page: Canvas, timeline: Timeline, x: float, y: float, height: float) -> None:
     """The label stands above the data, beside the peak where that is near an edge."""
-    ax, (width, height) = page.ax, page.size
+    ax, width = page.ax, page.width
     ax.plot([x], [y], marker="o", markersize=5, color=INK, zorder=5, clip_on=False)
     if height < 2 * _PEAK_ROOM:
         return  # no room: what is above the axes says the same

@@ -142,7 +142,7 @@ def _drawn(
 ) -> Drawing:
     with canvas(ax, _PANEL * len(panels), ROW * len(names), shrink=True) as page:
         name_rows(page, names)
-        width = page.size[0] / len(panels)
+        width = page.width / len(panels)
         for number, panel in enumerate(panels):
             # A panel is as wide as one unit of the axis, so that all stand in one axes; the longest bar leaves room for
             # every number.

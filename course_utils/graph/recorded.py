@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from course_utils.graph.references import SavedTensor
+from course_utils.base.torch_private import FunctionBase, SavedTensor
 
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
 _HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
@@ -68,7 +68,7 @@ def saved_slots(node: Any) -> Iterator[Slot]:
     kind: Any = type(node)
     for name in _raw_names(kind):
         short = name.removeprefix("_raw_saved_")
-        if short == "tensors" and isinstance(node, torch._C._FunctionBase):
+        if short == "tensors" and isinstance(node, FunctionBase):
             short = "saved_tensors"
         try:
             raw = getattr(node, name)
@@ -101,7 +101,7 @@ def _same(value: Any) -> Any:
 
 def python_slots(node: Any) -> Iterator[tuple[str, Any]]:
     """What a custom Function keeps as attributes of ``ctx``, by name; nothing for a built-in node."""
-    if isinstance(node, torch._C._FunctionBase):
+    if isinstance(node, FunctionBase):
         for name, value in vars(node).items():
             yield f"ctx.{name}", value
         forward = getattr(node, "saved_for_forward", None)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import frames_of_all_threads, is_user_file
 from course_utils.graph.steps import frame_of, local_variables
 from course_utils.holders.search import Root
@@ -41,7 +42,7 @@ def roots_in_heap() -> Iterator[Root]:
     by the attribute of ``ctx`` that refers to a tensor of the node's own making. Looks at all objects, once.
     """
     running = {id(frame) for frame in frames_of_all_threads()}
-    found = living(lambda kind: kind in _GENERATORS or issubclass(kind, torch._C._FunctionBase))
+    found = living(lambda kind: kind in _GENERATORS or issubclass(kind, FunctionBase))
     for thing in found:
         frame = frame_of(thing) if type(thing) in _GENERATORS else None
         if frame is not None and id(frame) not in running and is_user_file(frame.f_code.co_filename):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from course_utils.base.torch_private import FunctionBase
 from course_utils.graph.references import Node, is_node
 from course_utils.graph.steps import LARGE, Edge, holds_nothing, is_near, steps
 from course_utils.graph.storages import storages_of
@@ -148,7 +149,7 @@ class Search:
         queue: deque[int] | None
         if holds_nothing(kind) or kind.__module__.startswith(_WHO_LOOKS):
             queue = None
-        elif issubclass(kind, (torch.Tensor, torch.UntypedStorage, torch._C._FunctionBase, Node)):
+        elif issubclass(kind, (torch.Tensor, torch.UntypedStorage, FunctionBase, Node)):
             queue = self._graph
         else:
             queue = self._near if is_near(kind) else self._far

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_utils.base.torch_private import current_graph_task, get_dispatch_modes, sequence_number
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.references import live_objects
 from course_utils.graph.storages import storages_of
@@ -81,7 +82,7 @@ class Births:
 
     def _writers(self) -> tuple[Callable, Callable, Callable]:
         live, windows, trained, changed = self._live, self._windows, self.trained, self._changed
-        graph_task, frame_of = torch._C._current_graph_task_id, sys._getframe
+        graph_task, frame_of = current_graph_task, sys._getframe
 
         def died(birth: Birth) -> None:
             if live.get(birth.key) is birth:
@@ -195,7 +196,7 @@ class Births:
         self.place_of.append(number)
         self._seen += [0] * (len(self.places) - len(self._seen))
         self._seen[number] += 1
-        self.nodes_from.append(torch._C._autograd._get_sequence_nr())
+        self.nodes_from.append(sequence_number())
         # On from the call before: the batch of a call is made before it begins.
         watched = self._is_watched(self._seen[number])
         self._switch(watched or self._is_watched(self._seen[number] + 1))
@@ -249,7 +250,7 @@ class Births:
         return found
 
     def _switch(self, on: bool) -> None:
-        modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+        modes = get_dispatch_modes()
         if on and not self._on and not modes:  # below a mode of the user's own, leaving theirs would take ours away
             self._mode.__enter__()
             self._on = True
@@ -264,7 +265,7 @@ class _BirthWatch(OperationWatch):
 
     def is_on_stack(self) -> bool:
         """Whether PyTorch would call it now; while it is handling an operation it is not."""
-        return any(mode is self for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+        return any(mode is self for mode in get_dispatch_modes())
 
     def pause(self) -> None:
         """Lets operations pass from now on."""

@@ -16,6 +16,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
+from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import Site, user_site
 
 BACKWARD_PASS = "backward pass"
@@ -101,7 +102,7 @@ class Calls:
             return
         here = self._here
         here.depth += 1
-        if here.depth > 1 or torch._C._current_graph_task_id() >= 0 or not self._counts(module):
+        if here.depth > 1 or current_graph_task() >= 0 or not self._counts(module):
             return
         anew = self._made_in.get(module) == self._rounds and type(module) in here.kinds
         if id(module) in here.round or anew or self._backward_ran():

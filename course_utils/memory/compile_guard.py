@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-from torch.utils import _python_dispatch
-
 from course_utils.base.errors import explain
+from course_utils.base.torch_private import dispatch_module, get_dispatch_modes, set_guard_complete_hook
 
 COMPILED_CODE_MESSAGE = explain(
     "Code made by torch.compile was called inside a MemoryTracker.",
@@ -25,20 +23,20 @@ COMPILED_CODE_MESSAGE = explain(
 
 def _ask_modes_before_compiling() -> None:
     """Makes a PyTorch before 2.11 ask the modes on the stack, as later ones do; its flag says nothing of trackers."""
-    asked_before = _python_dispatch.is_in_any_mode_without_ignore_compile_internals
+    asked_before = dispatch_module.is_in_any_mode_without_ignore_compile_internals
 
     def is_in_any_mode_without_ignore_compile_internals() -> bool:
-        for mode in _python_dispatch._get_current_dispatch_mode_stack():
+        for mode in get_dispatch_modes():
             mode.ignore_compile_internals()
         return asked_before()
 
     # The compiler has its own reference, which it takes when it is first loaded.
-    for module in (_python_dispatch, sys.modules.get("torch._dynamo.convert_frame")):
+    for module in (dispatch_module, sys.modules.get("torch._dynamo.convert_frame")):
         if module is not None:
             vars(module)[asked_before.__name__] = is_in_any_mode_without_ignore_compile_internals
 
 
-if not hasattr(_python_dispatch, "any_torch_dispatch_mode_on_stack"):
+if not hasattr(dispatch_module, "any_torch_dispatch_mode_on_stack"):
     _ask_modes_before_compiling()
 
 
@@ -65,7 +63,7 @@ def refuse_compiled_code(compiled_code_found: Callable[[], bool]) -> Iterator[No
         compiled_code_found: called in the thread that is about to run compiled code; tells whether a tracker watches
             that thread. The same function for every block: the first one's serves all.
     """
-    set_hook: Any = torch._C._dynamo.eval_frame.set_guard_complete_hook
+    set_hook: Any = set_guard_complete_hook
 
     def guards_match(matched: bool) -> bool:
         return matched and not compiled_code_found()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_utils.base.torch_private import current_graph_task
 from course_utils.graph.storages import storages_of
 from course_utils.memory.ledger import OLD, Change, Engine, Life, PhaseMark
 
@@ -118,7 +119,7 @@ def _storages(tensor: torch.Tensor) -> Iterable[torch.UntypedStorage]:
 def _writers(new: list[Any], live: dict[int, Storage]) -> tuple[Callable, Callable, Callable]:
     """The functions that log a storage, a tensor, and a storage's size: closures, for fewer look-ups."""
     extend, known, name_of, count = new.extend, live.get, _Names(), itertools.count()
-    clock, graph_task, records_gradients = perf_counter_ns, torch._C._current_graph_task_id, torch.is_grad_enabled
+    clock, graph_task, records_gradients = perf_counter_ns, current_graph_task, torch.is_grad_enabled
 
     def died(storage: Storage) -> None:
         if known(storage.key) is storage:  # else the log is closed

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from course_utils.base.errors import explain
+from course_utils.base.torch_private import EventType, RecordFunctionFast, profiler_enabled
 from course_utils.graph.storages import storages_of
 from course_utils.memory.ledger import Block, Change, Engine, PhaseMark
 
@@ -36,7 +37,7 @@ class ProfilerRecorder(Engine):
         self._profile: Any = None
 
     def __enter__(self) -> "ProfilerRecorder":
-        if torch.autograd._profiler_enabled():
+        if profiler_enabled():
             raise ValueError(
                 explain(
                     'MemoryTracker(engine="allocator") was entered while a profiler is running.',
@@ -69,7 +70,7 @@ class ProfilerRecorder(Engine):
         if self._profile is None:
             self._stream.append(mark)
             return
-        with torch._C._profiler._RecordFunctionFast(f"{_MARK}{len(self._marks)}"):
+        with RecordFunctionFast(f"{_MARK}{len(self._marks)}"):
             self._marks.append(mark)
 
     def number(self, storage: torch.UntypedStorage) -> int | None:
@@ -108,7 +109,7 @@ class ProfilerRecorder(Engine):
 def _collect(event: Any, op: str, task: int, found: list[tuple[int, Any, str, int]]) -> None:
     """Allocations and marks at and below an event: when, its fields, the outermost operation, the backward pass."""
     kind, fields = event.typed
-    if kind == torch._C._profiler._EventType.Allocation:
+    if kind == EventType.Allocation:
         found.append((event.start_time_ns, fields, op, task))
     elif event.name.startswith(_MARK):
         found.append((event.start_time_ns, fields, event.name, task))

@@ -13,6 +13,7 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
+from course_utils.base.torch_private import sequence_number
 from course_utils.memory.categories import look_at_graphs
 from course_utils.memory.device import device_name
 from course_utils.memory.dispatch import DispatchRecorder
@@ -110,7 +111,7 @@ class MemoryTracker:
         self._recorder.know(self._known.everything())
         if self.engine == "auto" and Totals.exist_for(self._device):
             self._beside = Beside(self._device)
-        self._first_node = torch._C._autograd._get_sequence_nr()
+        self._first_node = sequence_number()
         self._recorder.__enter__()
         self._state = "open"
         return self

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from tests.classroom.handed_in import NEEDS_SANDBOX, impatient, outcomes, points
-from tests.classroom.odd_styles import STYLES, Style
+from tests.classroom.odd_styles import STYLES, together
 from tests.classroom.the_class import LESSONS, PASSED, exercises
 
 pytestmark = [*NEEDS_SANDBOX]
@@ -59,16 +59,14 @@ def busy(processes):
             other.wait()
 
 
-def together(styles):
-    """One notebook in the style of several students."""
-    return Style(" + ".join(style.name for style in styles), lambda n: [style.edit(n) for style in reversed(styles)])
-
-
 def in_fours(styles):
-    """The independent ones four to a notebook, each with the styles that it is made of."""
-    independent = [style for style in styles if style.independent]
-    groups = [independent[at : at + 4] for at in range(0, len(independent), 4)]
-    return [(style, [style]) for style in styles if not style.independent] + [(together(all), all) for all in groups]
+    """Styles, and the styles that each is made of: those that are cells alone stand four to a notebook."""
+    alone = [(style, [style]) for style in styles if not style.cells]
+    for is_needed in (False, True):
+        those = [style for style in styles if style.cells and style.is_needed == is_needed]
+        groups = [those[at : at + 4] for at in range(0, len(those), 4)]
+        alone += [(together(group), group) for group in groups]
+    return alone
 
 
 def some_by_day():

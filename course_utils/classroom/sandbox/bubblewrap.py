@@ -23,6 +23,7 @@ _SYSTEM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/fonts")
 _CPU = "/sys/devices/system/cpu"  # torch counts cores there, and complains on stderr where it is missing
 HOME = "/home/student"
+ENTRY = "__import__('course_utils.classroom.sandbox.zygote', fromlist=['main']).main"  # what the warm interpreter runs
 
 INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap."
 APPARMOR = (
@@ -75,8 +76,7 @@ def start(control: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
     roots = _python_folders()
     code = (
         f"import sys; sys.path += [path for path in {_search_path()!r} if path not in sys.path]; "
-        "__import__('course_utils.classroom.sandbox.zygote', fromlist=['main'])"
-        f".main({control}, {[*roots, str(PACKAGE)]!r})"
+        f"{ENTRY}({control}, {[*roots, str(PACKAGE)]!r})"
     )
     command = [sys.executable, "-I", "-c", code]
     command = [*_command((*roots, str(PACKAGE)))[:-1], "--chdir", "/", "--", *command]

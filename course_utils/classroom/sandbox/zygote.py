@@ -142,11 +142,8 @@ def _give_students_judges_of_their_own(names: set[str]) -> None:
     for lesson in lessons:
         sys.modules[lesson.__name__] = _without_claims(lesson)
     _load_package()
-    engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
-    vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
     for name in package.__all__:
-        if name in package._LATER:
-            vars(package).pop(name, None)
+        vars(package).pop(name, None)
         getattr(package, name)
 
 
