@@ -50,9 +50,8 @@ def same(got: Tensor, expected: Tensor, rtol: float = 1e-5, atol: float = 1e-6) 
 
     1e-5 of the value and 1e-6 beside it, because an answer may go through float32 on its way.
     """
-    if got.shape != expected.shape:
-        return False
-    return torch.allclose(got.detach().double(), expected.detach().double(), rtol=rtol, atol=atol, equal_nan=True)
+    one, other = got.detach().double(), expected.detach().double()
+    return one.shape == other.shape and torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True)
 
 
 def equal_or_none(got: Tensor | None, before: Tensor | None) -> bool:
@@ -71,19 +70,19 @@ def reading(got: Any, readings: Readings, agree: Callable[[Any, Any], bool] = sa
     Returns:
         The key of the first that agrees; empty where none does.
     """
-    for key, value in readings.items() if isinstance(readings, Mapping) else readings:
-        agrees = agree(got, value)
-        note(f"reading {key!r}: {'the same' if agrees else 'another'} value")
-        if agrees:
-            return key
-    return ""
+    pairs = readings.items() if isinstance(readings, Mapping) else readings
+    return _first("reading", ((key, agree(got, value)) for key, value in pairs))
 
 
 def first_sign(*signs: tuple[str, object]) -> str:
     """The misconception whose sign is the first that is true; empty where none is."""
-    for key, sign in signs:
-        note(f"sign of {key!r}: {'there' if sign else 'not there'}")
-        if sign:
+    return _first("sign of", signs)
+
+
+def _first(what: str, tried: Iterable[tuple[str, object]]) -> str:
+    for key, fits in tried:
+        note(f"{what} {key!r}: {'fits' if fits else 'does not fit'}")
+        if fits:
             return key
     return ""
 
@@ -130,10 +129,8 @@ def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
 
 
 def numbers_apart(got: Tensor, expected: Tensor) -> tuple[str, str]:
-    """Where two tensors of one shape first differ, for a card: the right number and the answer's, each with its place.
-
-    Both have as many digits as tell them apart.
-    """
+    """Where two tensors of one shape first differ, for a card: the right number and the answer's, each with its place,
+    and as many digits as tell them apart."""
     place, *numbers = first_difference(got, expected)
     digits = 6 if f"{numbers[0]:.6g}" != f"{numbers[1]:.6g}" else 15
     right, number = (f"{number:.{digits}g}{place}" for number in numbers)

@@ -15,7 +15,7 @@ from course_utils.checks.missed import NotAttempted
 from course_utils.checks.names import PRISTINE, put
 from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.checks.state import RandomState, threads_left
+from course_utils.checks.state import RandomState, reseed, threads_left
 from course_utils.checks.trial import Trial
 from course_utils.checks.why import note
 
@@ -78,7 +78,7 @@ def _surroundings() -> Iterator[list[str]]:
     try:
         # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
         torch.set_num_threads(1)
-        torch.seed()  # so that no seed which an answer sets can be the one that was there
+        reseed()  # so that no seed which an answer sets can be the one that was there
         yield [label for label, *_ in replaced]
     finally:
         torch.set_num_threads(threads)

@@ -13,7 +13,7 @@ import torch
 import torch.utils.checkpoint
 from torch import nn
 
-from course_utils.checks.hardened import __builtins__ as __builtins__
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 
 
 def _watched() -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _watched() -> dict[str, Any]:
     return modules | classes
 
 
-# IPython and the kernel swap these themselves while a cell runs.
+# IPython and the kernel swap these themselves while a cell runs, and so does a check.
 _NOT_WATCHED = {"input", "exit", "quit", "help", "display", "get_ipython"}
 # ``torch._dynamo``, which the first optimizer loads, wraps this one.
 _WRAPPED_BY_TORCH = {"manual_seed"}
@@ -69,7 +69,7 @@ class Names:
         """Takes the picture of what is there now; of a name that is known, what it is known to stand for."""
         self._before: dict[str, dict[str, Any]] = {}
         for label, space in self._spaces.items():
-            now = vars(space).copy()
+            now = dict(_names_in(space))
             now |= {
                 name: value for name, value in known[label].items() if _is_put_back(name, value, now.get(name, ...))
             }
@@ -82,7 +82,7 @@ class Names:
         Returns:
             (full name, namespace, name, what was found in its place or ``...``) for each, in a form that ``put`` takes.
         """
-        if _all_in(map(vars, self._spaces.values())) == self._all:
+        if _all_in(map(_names_in, self._spaces.values())) == self._all:
             return []  # by far the most frequent, and what is below takes twenty times as long
         found = []
         for label, space, name, before in list(self._changes()):
@@ -94,7 +94,7 @@ class Names:
     def _changes(self) -> Iterator[tuple[str, Any, str, Any]]:
         """Yields (full name, namespace, name, the object it stood for, or ``...`` for a new name)."""
         for label, space in self._spaces.items():
-            before, now = self._before[label], vars(space)
+            before, now = self._before[label], _names_in(space)
             for name, value in before.items():
                 if _is_put_back(name, value, now.get(name, ...)):
                     yield f"{label}.{name}", space, name, value
@@ -105,11 +105,16 @@ class Names:
                         yield f"{label}.{name}", space, name, ...
 
 
+def _names_in(space: Any) -> Mapping[str, Any]:
+    now = vars(space)
+    return now if space is not builtins else {name: now[name] for name in now if name not in _NOT_WATCHED}
+
+
 def _is_put_back(name: str, before: Any, now: Any) -> bool:
     """Whether a name stands for something else, and that is undone."""
     if now is before or (name in _WRAPPED_BY_TORCH and _wrapped_by_torch(now, before)):
         return False
-    return callable(before) and not name.startswith("__") and name not in _NOT_WATCHED
+    return callable(before) and not name.startswith("__")
 
 
 def _all_in(spaces: Iterable[Mapping[str, Any]]) -> tuple[list[str], bytes]:

@@ -88,6 +88,12 @@ _GLOBAL_HOOKS = tuple(
 )
 
 
+def reseed() -> None:
+    """Gives the CPU's generator a seed that nobody knows. ``torch.seed`` would note the call stack for each GPU that is
+    not in use yet, and keep it."""
+    torch.default_generator.seed()
+
+
 class LeftBehind(Exception):
     """A mode was left switched on that can only be ended with its thread."""
 
@@ -124,7 +130,7 @@ class Settings:
                 changed.append(f"changed {setting.label}{shown}")
         if torch.initial_seed() != self._seed:
             changed.append("seeded the random number generator")
-            torch.seed()
+            reseed()
         changed += self._restore_hooks()
         inference, function_modes, dispatch_modes = self._mode_stacks()
         if inference and not self._modes[0]:

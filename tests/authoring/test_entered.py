@@ -32,10 +32,10 @@ def test_why_says_what_the_check_tried_in_order(capsys):
     assert said.index("Likely misconception") < said.index("What the check tried, in order:")
     tried = [line.strip() for line in said.partition("in order:\n")[2].splitlines()]
     assert [line for line in tried if line.startswith("reading")] == [
-        "reading 'sum': another value",
-        "reading 'weighted': another value",
-        "reading 'weighted': another value",
-        "reading 'last': the same value",
+        "reading 'sum': does not fit",
+        "reading 'weighted': does not fit",
+        "reading 'weighted': does not fit",
+        "reading 'last': fits",
     ]
     assert tried[5].startswith("mean_loss.py, line ") and tried[6] == "names 'last'"
     assert tried[-1].endswith("(not judged)")
