@@ -19,3 +19,17 @@ def torch_state():
     before = torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()
     yield
     assert (torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()) == before
+
+
+@pytest.fixture
+def short_clinic(request, monkeypatch):
+    """The clinic's tenth property after two epochs in place of ten; nightly it is judged as learners' answers are.
+
+    On the worst of 40 seeds the healthy script then gets 0.77 of the test images right, and one that trains for twelve
+    steps at most 0.41 on the best of 14.
+    """
+    if request.config.getoption("--tier") != "nightly":
+        from course_utils.clinic import ClinicDataset
+
+        monkeypatch.setattr(ClinicDataset, "epochs", 2)
+        monkeypatch.setattr(ClinicDataset, "bar", 0.6)
