@@ -30,9 +30,23 @@ def torch_state():
 
 
 @pytest.fixture
+<<<<<<< HEAD
 def closed_figures():
     """Figures that a test made are closed after it."""
     yield
     from matplotlib import pyplot as plt
 
     plt.close("all")
+=======
+def short_clinic(request, monkeypatch):
+    """The clinic's tenth property after two epochs in place of ten; nightly it is judged as learners' answers are.
+
+    On the worst of 40 seeds the healthy script then gets 0.77 of the test images right, and one that trains for twelve
+    steps at most 0.41 on the best of 14.
+    """
+    if request.config.getoption("--tier") != "nightly":
+        from course_utils.clinic import ClinicDataset
+
+        monkeypatch.setattr(ClinicDataset, "epochs", 2)
+        monkeypatch.setattr(ClinicDataset, "bar", 0.6)
+>>>>>>> wt-tier

@@ -18,7 +18,7 @@ from course_utils.lessons.clinic.diagnosis import causes
 from course_utils.memory.tools.limit import memory_limit
 from tests.lessons.clinic import FAULTS, script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_clinic")]
 
 
 @pytest.fixture(autouse=True)

@@ -1065,48 +1065,6 @@ attempt(type.__setattr__, type(torch.Tensor), '__instancecheck__', lambda *_: st
 
 # ---------------------------------------------------------------------------------------------- memory and code objects
 
-REWRITE = (
-    REACH
-    + """
-import dis
-
-def claims():
-    for kind in named("_Cell"):
-        for exercise in space(kind.__init__)["EXERCISES"]:
-            for rule in getattr(exercise, "_ru" + "les", ()):
-                yield rule.judge.__code__
-
-RETURNS = bytes(b for name in ("RESUME", "LOAD_CONST", "RETURN_VALUE") for b in (dis.opmap[name], 0))
-
-def rewrite(write):
-    for code in claims():
-        write(id(code) + types.CodeType.__basicsize__, RETURNS)
-"""
-)
-BY_CTYPES = """
-def write(address, content):
-    importlib.import_module("cty" + "pes").memmove(address, content, len(content))
-"""
-BY_TORCH = """
-def write(address, content):
-    storage = torch._C._construct_storage_from_data_pointer(address, torch.device("cpu"), len(content))
-    torch.tensor([], dtype=torch.uint8).set_(storage)[:] = torch.tensor(list(content), dtype=torch.uint8)
-"""
-BY_FILE = """
-def memory():
-    proc = "/pr" + "oc/self"
-    yield lambda: os.open("mem", os.O_RDWR, dir_fd=os.open(proc, os.O_RDONLY))
-    yield lambda: os.symlink(proc + "/mem", "/tmp/m") or os.open("/tmp/m", os.O_RDWR)
-    yield lambda: os.open(proc + "/task/../mem", os.O_RDWR)
-    yield lambda: os.open(("/" + proc + "/mem").encode(), os.O_RDWR)
-    yield lambda: os.chdir(proc) or os.open("mem", os.O_RDWR)
-
-def write(address, content):
-    for way in memory():
-        opened = attempt(way)
-        if isinstance(opened, int):
-            os.pwrite(opened, content, address)
-"""
 TRUSTED = (
     STRIKE
     + """
@@ -1125,26 +1083,6 @@ def reach_with(name):
 )
 
 MEMORY = [
-    *(
-        row
-        for name, write in {
-            "ctypes": BY_CTYPES,
-            "the process's own file": BY_FILE,
-        }.items()
-        for row in (
-            in_a_cell(f"the claims are written over by {name}, in a cell", REWRITE + write + "attempt(rewrite, write)"),
-            in_an_answer(
-                f"the claims are written over by {name}, in the answer",
-                REWRITE
-                + write
-                + """
-def all_over():
-    rewrite(write)
-"""
-                + STEPS.format("once(all_over)"),
-            ),
-        )
-    ),
     in_a_cell("code with the name of another's file, by marshal", TRUSTED + """
 def by_marshal():
     name = "x" * len(os.__file__)

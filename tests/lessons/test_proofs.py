@@ -22,6 +22,8 @@ from course_utils.checks.misconceptions import GENERAL
 from course_utils.lesson import SOLUTIONS
 from tests.lessons.loaded import LOADED
 
+pytestmark = pytest.mark.usefixtures("short_clinic")
+
 GRADED = [info for info in LESSONS if info.points]
 EXERCISES = [(name, exercise) for name, lesson in LOADED.items() for exercise in lesson.exercises]
 
