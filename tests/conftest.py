@@ -30,14 +30,15 @@ def torch_state():
 
 
 @pytest.fixture
-<<<<<<< HEAD
 def closed_figures():
     """Figures that a test made are closed after it."""
     yield
     from matplotlib import pyplot as plt
 
     plt.close("all")
-=======
+
+
+@pytest.fixture
 def short_clinic(request, monkeypatch):
     """The clinic's tenth property after two epochs in place of ten; nightly it is judged as learners' answers are.
 
@@ -49,4 +50,3 @@ def short_clinic(request, monkeypatch):
 
         monkeypatch.setattr(ClinicDataset, "epochs", 2)
         monkeypatch.setattr(ClinicDataset, "bar", 0.6)
->>>>>>> wt-tier
