@@ -2,6 +2,7 @@
 VENV ?= .venv
 PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.11 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"
+SETUP = "$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" $(if $(TORCH),--torch "$(TORCH)")
 # What belongs to one lesson. Its answers are judged and its files looked at, whatever the other finds.
 BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb),$(error There is no lesson "$(LESSON)". Say it without its number: LESSON=detach. There are $(notdir $(basename $(wildcard notebooks/solutions/*.ipynb)))))
 CODE = course_utils/lessons/$(LESSON) tests/lessons/$(LESSON).py
@@ -9,7 +10,7 @@ TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOO
 # Hundreds of processes import the course. Where no byte code may be kept, each of them compiles it again.
 export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
-.PHONY: help lab fresh check test nightly lint lessons book bench sweep assignments environment tools
+.PHONY: help lab fresh check test nightly lint lessons book bench sweep versions assignments environment tools
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -31,15 +32,17 @@ lint: tools  ## style, formatting, direction of imports, types, the notebooks' a
 lessons: tools  ## write what is made: headings, check cells, learner notebooks, README's table
 	@$(RUN) -m course_utils.authoring build
 book:  ## the course as a site in build/book/, to read without JupyterLab
-	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" --extra book
+	@$(SETUP) --extra book
 	@$(RUN) -m tools.book $(ARGS)
 bench: tools  ## speed and memory claims, as a table of ratios
 	@$(RUN) -m benchmarks $(ARGS)
 sweep: tools  ## the memory tracker against the allocator, on every operation PyTorch knows
 	@$(RUN) -m benchmarks.memory_sweep $(ARGS)
+versions: tools  ## the lessons, the proofs and the instruments on every PyTorch that the course supports
+	@$(RUN) -m tools.versions $(ARGS)
 assignments: tools  ## teach: the lessons as nbgrader assignments in class/, see docs/classroom.md
 	@$(RUN) -m course_utils.classroom init class $(ARGS)
 environment:
-	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)"
+	@$(SETUP)
 tools:
-	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" --extra dev
+	@$(SETUP) --extra dev

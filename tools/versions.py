@@ -67,6 +67,8 @@ class Ran:
 
     def line(self) -> str:
         """Each group in a few words, and why anything was skipped."""
+        if not self.counts:
+            return f"not run: {' '.join(self.failed)}"
         parts = []
         for name in GROUPS:
             counts = self.counts.get(name, Counter())

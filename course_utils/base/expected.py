@@ -26,10 +26,11 @@ def expect_error(phrase: str) -> Iterator[None]:
     Raises:
         AssertionError: nothing was raised, or an error whose message has no such phrase (its ``__cause__``).
     """
+    phrase = stable(phrase)
     try:
         yield
     except Exception as error:
-        if phrase.casefold() not in str(error).casefold():
+        if phrase.casefold() not in stable(str(error)).casefold():
             raise AssertionError(
                 explain(f"The block raised {type(error).__name__}: {error}", f"a message with {phrase!r}.")
             ) from error
