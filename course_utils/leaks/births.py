@@ -23,7 +23,7 @@ YOUNG = 3
 """A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
 call's until they are bound anew, and the batch of a call is made before it begins."""
 
-FIRST_CALLS, SOME_CALLS = 64, 12
+FIRST_CALLS, SOME_CALLS = 40, 12
 """From each place so many calls are watched at first, and later so many of each doubling of their number."""
 
 BEFORE = -1
