@@ -197,9 +197,9 @@ class Births:
         self._seen[number] += 1
         self.nodes_from.append(torch._C._autograd._get_sequence_nr())
         # On from the call before: the batch of a call is made before it begins.
-        watched = self._is_watched(self._seen[number])
+        watched, was_on = self._is_watched(self._seen[number]), self._on
         self._switch(watched or self._is_watched(self._seen[number] + 1))
-        self.sampled.append(self._on and watched)
+        self.sampled.append(was_on and self._on and watched)
         self._gaps |= not self._on
         while self._windows and self._windows[0][0] <= self.call - YOUNG:
             _, window = self._windows.popleft()
