@@ -24,7 +24,7 @@ YOUNG = 3
 """A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
 call's until they are bound anew, and the batch of a call is made before it begins."""
 
-FIRST_CALLS, SOME_CALLS = 64, 12
+FIRST_CALLS, SOME_CALLS = 40, 12
 """From each place so many calls are watched at first, and later so many of each doubling of their number."""
 
 BEFORE = -1
@@ -198,9 +198,9 @@ class Births:
         self._seen[number] += 1
         self.nodes_from.append(sequence_number())
         # On from the call before: the batch of a call is made before it begins.
-        watched = self._is_watched(self._seen[number])
+        watched, was_on = self._is_watched(self._seen[number]), self._on
         self._switch(watched or self._is_watched(self._seen[number] + 1))
-        self.sampled.append(self._on and watched)
+        self.sampled.append(was_on and self._on and watched)
         self._gaps |= not self._on
         while self._windows and self._windows[0][0] <= self.call - YOUNG:
             _, window = self._windows.popleft()

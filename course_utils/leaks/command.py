@@ -45,8 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{words[0]} could not be run: {error}", file=sys.stderr)
         return 2
     watch = watch_growth(every=options.every, limit_bytes=options.limit, warm_up=options.warm_up)
-    if options.step:
-        code = _marked(Mark(options.step, watch.step), code, module)
+    mark = Mark(options.step, watch.step) if options.step else None
+    if mark is not None:
+        code = _marked(mark, code, module)
 
     def say(title: str) -> None:
         report = watch.report()
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     watch.at_call = at_call
     status = _run(code, module, [words[0], *words[1:]], watch, say, options.limit)
+    if mark is not None and not mark.found:
+        print(f"--step {mark.text}: no such line or function was met.", file=sys.stderr)
     grows = options.fail_on_growth and watch.report().verdict == "growing"
     return GROWS if grows and not status else status
 

@@ -1,39 +1,23 @@
 """Makes a report of what was counted (``build_report``)."""
 
-import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 
 import torch
 
-from course_utils.base.user_code import Site
-from course_utils.holders.holder import CACHE_OF, NOBODY, Holder, Link
-from course_utils.holders.lines import as_written, keeping_line
+from course_utils.holders.holder import NOBODY
+from course_utils.holders.lines import keeping_line
 from course_utils.leaks.births import Births
-from course_utils.leaks.findings import Finding, Grown, GrowthReport, Made, Part, Quiet
-from course_utils.leaks.joined import Joined
+from course_utils.leaks.findings import GrowthReport, Part, Quiet
+from course_utils.leaks.found import Line, Links, chains_of, findings_of, grown_of, with_joined
 from course_utils.leaks.kept import Kept, Stretch
-from course_utils.leaks.nodes import NODE_BYTES, Nodes
+from course_utils.leaks.nodes import Nodes
 from course_utils.leaks.process import Process
-from course_utils.leaks.verdict import LEAST_CALLS, Growth, Places, Rate, delay, judge, rate_of
+from course_utils.leaks.verdict import LEAST_CALLS, Growth, Places, Rate, judge, rate_of
 
 _LOG_BYTES = 16
 _LOG = "a log of single numbers"
-_CONSIDERABLE = 0.1
-"""A stretch whose peak is such a share of what the program holds is told of, also where it was given back."""
-
-Links = Sequence[tuple[int, Link]]
-
-
-@dataclass
-class _Line:
-    """What one line leaves behind in calls from one place, and what was made of it."""
-
-    kept: Kept
-    growth: Growth
-    links: Links
 
 
 def build_report(
@@ -91,8 +75,8 @@ def _part(name: str, places: Places, births: Births, links: Mapping[int, Links],
     seen = sum(places.seen[place] for place in mine)
     if sum(len(places.calls[place]) for place in mine) < LEAST_CALLS:
         return Part(name, seen, "too few calls", None)
-    growing: list[_Line] = []
-    numbers: list[_Line] = []
+    growing: list[Line] = []
+    numbers: list[Line] = []
     quiet: list[Quiet] = []
     for kept in list(births.kept.values()):
         if kept.place not in mine:
@@ -100,7 +84,7 @@ def _part(name: str, places: Places, births: Births, links: Mapping[int, Links],
         known = links.get(id(kept), ())
         links_alone = [link for _, link in known]
         growth = _in_cycles(kept, known) or judge(kept, births, places.calls[kept.place], links_alone)
-        line = _Line(kept, growth, known)
+        line = Line(kept, growth, known)
         why = growth.why if growth.verdict == "bounded" else _why_no_leak(known)
         gone = growth.stretch is not None and not growth.stretch.goes_on
         if growth.verdict == "steady" or (gone and not known):  # too little for anybody to have looked who keeps it
@@ -117,12 +101,12 @@ def _part(name: str, places: Places, births: Births, links: Mapping[int, Links],
             growing.append(line)
         else:
             quiet.append(_quiet(line, _LOG))
-    findings = [found for found in _findings(growing, training, births) if found.rate.nbytes or found.nodes]
+    findings = [found for found in findings_of(growing, training, births) if found.rate.nbytes or found.nodes]
     alive = births.alive_bytes()
     for joined in births.joined.values():
         if joined.place in mine:
-            findings = _with_joined(findings, quiet, joined, training, alive)
-    findings += _chains(nodes, findings, births, mine)
+            findings = with_joined(findings, quiet, joined, training, alive)
+    findings += chains_of(nodes, findings, births, mine)
     if not findings:
         real = [one for one in quiet if one.why != _LOG]
         return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
@@ -140,11 +124,11 @@ def _part(name: str, places: Places, births: Births, links: Mapping[int, Links],
     return Part(name, seen, "growing", total, tuple(findings), tuple(quiet))
 
 
-def _quiet(line: _Line, why: str) -> Quiet:
+def _quiet(line: Line, why: str) -> Quiet:
     holder = line.links[0][1].holder if line.links else NOBODY
     stretch = line.growth.stretch
     nbytes = sum(line.kept.alive.values())
-    grown = None if stretch is None else _grown([line])
+    grown = None if stretch is None else grown_of([line])
     return Quiet(holder, (line.kept.site,), why, nbytes, grown, keeping_line(holder) if grown else None)
 
 
@@ -173,149 +157,3 @@ def _why_no_leak(links: Links) -> str:
             return f"{link.holder.name} holds {link.holder.limit} at most"
     small = links and all(nbytes <= _LOG_BYTES and not link.history for nbytes, link in links)
     return _LOG if small and not any(link.graph for _, link in links) else ""
-
-
-def _findings(growing: Sequence[_Line], training: bool, births: Births) -> Iterator[Finding]:
-    by_holder: dict[tuple[str, ...], list[tuple[_Line, float]]] = {}
-    for line in growing:
-        known = line.links or [(1, Link(NOBODY, False))]
-        total = sum(nbytes for nbytes, _ in known)
-        split: dict[tuple[str, ...], list[tuple[int, Link]]] = {}
-        for nbytes, link in known:
-            split.setdefault(link.holder.key, []).append((nbytes, link))
-        for key, part in split.items():
-            share = sum(nbytes for nbytes, _ in part) / max(1, total)
-            by_holder.setdefault(key, []).append((_Line(line.kept, line.growth, part), share))
-    for parts in by_holder.values():
-        yield _finding(parts, training, births)
-
-
-def _any_number(inside: str) -> str:
-    return re.sub(r"\[\d+\]", "[...]", inside)
-
-
-def _grown(lines: Sequence[_Line]) -> Grown:
-    stretches = [line.growth.stretch for line in lines if line.growth.stretch is not None]
-    calls = [call for stretch in stretches for call in stretch.values]
-    longest = max(stretches, key=lambda stretch: stretch.peak)
-    return Grown(
-        first=min(calls),
-        last=max(calls),
-        peak=sum(stretch.peak for stretch in stretches),
-        goes_on=any(stretch.goes_on for stretch in stretches),
-        times=max(line.growth.times for line in lines),
-        given_back_at=longest.given_back_at,
-    )
-
-
-def _finding(parts: Sequence[tuple[_Line, float]], training: bool, births: Births) -> Finding:
-    values: Counter[int] = Counter()
-    made: Counter[Site] = Counter()
-    saved: Counter[str] = Counter()
-    series: Counter[int] = Counter()
-    graph_bytes = 0.0
-    for line, share in parts:
-        of_calls = line.growth.stretch.values if line.growth.stretch else {}
-        rate = share * sum(of_calls.values()) / max(1, len(of_calls))
-        for call, nbytes in of_calls.items():
-            values[call] += round(nbytes * share)
-        made[line.kept.site] += round(rate)
-        for call, total in line.kept.history:
-            series[call] += round(total * share)
-        size = max(1, sum(nbytes for nbytes, _ in line.links))
-        for nbytes, link in line.links:
-            if link.graph:
-                graph_bytes += rate * nbytes / size
-            if link.saved:
-                saved[f"{link.saved} {link.tensor}"] += round(rate * nbytes / size)
-    every_link = [link for line, _ in parts for _, link in line.links]
-    insides = Counter(
-        _any_number(link.inside) for link in every_link if link.inside and not link.holder.name.startswith(CACHE_OF)
-    )
-    holder = max((link.holder for link in every_link), key=lambda one: one.count)
-    line_of_user = keeping_line(holder, {site.file for site in made})
-    also = {other.key: other for link in every_link for other in link.also if other.key != holder.key}
-    stretches = [line.growth.stretch for line, _ in parts if line.growth.stretch]
-    return Finding(
-        holder=replace(holder, name=as_written(holder, line_of_user)),
-        line=line_of_user,
-        made=tuple(Made(site, nbytes) for site, nbytes in made.most_common()),
-        rate=rate_of([values[call] for call in sorted(values)]),
-        graph_bytes=round(graph_bytes),
-        saved=tuple(saved.most_common()),
-        training=training,
-        scalar=all(link.scalar for link in every_link),
-        direct=all(link.direct for link in every_link),
-        also=tuple((other, keeping_line(other)) for other in also.values()),
-        inside=tuple(sorted(text for text, _ in insides.most_common(3))),
-        error=any(link.error for link in every_link),
-        history=any(link.history for link in every_link),
-        series=tuple(sorted(series.items())),
-        nodes=max((link.nodes for link in every_link), default=0),
-        needed_later=any(delay(stretch, births) for stretch in stretches),
-        grown=_grown([line for line, _ in parts]),
-    )
-
-
-def _with_joined(
-    findings: list[Finding], quiet: list[Quiet], joined: Joined, training: bool, alive: int
-) -> list[Finding]:
-    """Adds what is joined to itself. What such a line joins and the graph that this keeps are one finding."""
-    now = joined.stretch()
-    stretches = [*joined.ended, *([now] if now is not None else [])]
-    if not stretches:
-        return findings
-    stretch = now if now is not None and now.goes_on else max(stretches, key=lambda one: one.peak)
-    grown = Grown(min(stretch.values), max(stretch.values), stretch.peak, stretch.goes_on, len(joined.ended))
-    if not stretch.goes_on:
-        if stretch.peak >= _CONSIDERABLE * (alive + stretch.peak):
-            why = "it is given back when its loop ends"
-            quiet.append(Quiet(joined.holder, (joined.site,), why, 0, grown, joined.site))
-        return findings
-    rate = rate_of(list(stretch.values.values()))
-    made = (Made(joined.site, rate.nbytes),)
-    same = [at for at, one in enumerate(findings) if (one.line, one.holder.name) == (joined.site, joined.holder.name)]
-    if same:
-        one = findings[same[0]]
-        total = Rate(one.rate.nbytes + rate.nbytes, one.rate.low + rate.low, one.rate.high + rate.high, one.rate.calls)
-        findings[same[0]] = replace(one, made=one.made + made, rate=total, joined=True)
-        return findings
-    series = tuple((call, nbytes) for call, nbytes in stretch.values.items())
-    return [
-        *findings,
-        Finding(
-            joined.holder,
-            joined.site,
-            made,
-            rate,
-            0,
-            (),
-            training,
-            scalar=False,
-            series=series,
-            joined=True,
-            grown=grown,
-        ),
-    ]
-
-
-def _chains(nodes: Nodes, said: Sequence[Finding], births: Births, places: set[int]) -> Iterator[Finding]:
-    """The variables whose graph leads to many calls, and that no finding on bytes names."""
-    named = {_known_by(holder) for found in said for holder in (found.holder, *(other for other, _ in found.also))}
-    for chain in nodes.chains.values():
-        holder = chain.link.holder
-        mine = Counter(births.place_of[call] for call in chain.counts).most_common(1)[0][0] in places
-        if not mine or _known_by(holder) in named or chain.leads_to & nodes.chains.keys():
-            continue
-        line = keeping_line(holder)
-        calls = sorted(chain.counts)
-        yield Finding(
-            holder=replace(holder, name=as_written(holder, line)), line=line, made=(),
-            rate=Rate(0, 0, 0, len(calls)), graph_bytes=0, saved=(), training=True,
-            scalar=chain.link.scalar, direct=chain.link.direct, history=True, nodes=chain.rate,
-            grown=Grown(calls[0], calls[-1], NODE_BYTES * sum(chain.counts.values()), chain.goes_on, 0),
-        )  # fmt: skip
-
-
-def _known_by(holder: Holder) -> tuple[tuple[str, str], str]:
-    return holder.tail, holder.file

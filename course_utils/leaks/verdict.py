@@ -132,9 +132,9 @@ def _waited(stretch: Stretch, births: Births) -> bool:
 
 
 def _filled(stretch: Stretch, calls: Sequence[int]) -> dict[int, int]:
-    """The bytes of each call from the first that left something to the last, so that whole rounds count."""
-    first, last = min(stretch.values), max(stretch.values)
-    return {call: stretch.values.get(call, 0) for call in calls if first <= call < last}
+    """The bytes of each call from the first that left something up to the last, so that whole rounds count."""
+    places = [place for place, call in enumerate(calls) if stretch.values.get(call)]
+    return {call: stretch.values.get(call, 0) for call in calls[places[0] : places[-1]]} if places else {}
 
 
 def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch) -> Growth:

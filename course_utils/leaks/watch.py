@@ -58,15 +58,17 @@ class watch_growth:
     Attributes:
         at_call: called with the number of each call as it begins; None by default.
 
-    A call is one of an outermost module with parameters. A loop that calls none, and computes gradients, goes from one
-    backward pass to the next; any other calls ``step``. Storages count when they
-    have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
+    A call is one of an outermost module with parameters, or of one with a ``__call__`` of its own. A loop that calls
+    none, and computes gradients, goes from one backward pass to the next; any other calls ``step``, or is taken to come
+    back to one of its lines. Storages count when they have outlived the calls after their own, so a loop's variables,
+    which keep the last batch, do not. From each place that calls come from, ``FIRST_CALLS`` are watched, then
+    ``SOME_CALLS`` of each doubling of their number; what is given back is noticed in every call.
 
     Limits: seen are tensors that operations make in the thread that entered, in threads that start later, and in
     autograd's threads for them. Not seen: other threads and processes, compiled code's own buffers, memory of NumPy and
-    of C extensions. Nodes of graphs are counted, not their bytes, and behind variables alone, up to 30 000 of them.
-    Holders are looked for while the loop runs and when a report is asked for; what Python cannot show is reported as
-    kept by something that the search did not find.
+    of C extensions; how the process grew is told beside. Nodes of graphs are counted up to 30 000 of them, and said to
+    take ``NODE_BYTES`` each. Holders are looked for while the loop runs and when a report is asked for; what Python
+    cannot show is reported as kept by something that the search did not find.
     """
 
     def __init__(self, *, every: int = 1, limit_bytes: int | None = None, warm_up: int = 3) -> None:

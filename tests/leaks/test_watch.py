@@ -11,6 +11,7 @@ from torch.nn.modules import module as hooks
 
 from course_utils import watch_growth
 from course_utils.leaks.advice import behind
+from course_utils.leaks.pytest_fixture import watch_test
 from tests.leaks.drive import SCRIPTS, watched
 
 
@@ -230,3 +231,14 @@ def test_nodes_are_told_of_only_where_backward_has_freed_them(freed):
     assert [found.holder.name for found in report.findings if found.rate.nbytes] == ([] if freed else ["total"])
     # The addition, the sum and the product of each call; the leaf's node is always the same.
     assert [(found.holder.name, found.nodes) for found in report.chains] == ([("total", 3)] if freed else [])
+
+
+def test_the_fixture_fails_a_test_that_leaves_something_behind():
+    for keeps in (True, False):
+        kept, fixture = [], watch_test()
+        growth = next(fixture)
+        for _ in range(20):
+            growth.step()
+            kept = [*kept, torch.ones(64)] if keeps else [torch.ones(64)]
+        with pytest.raises(pytest.fail.Exception if keeps else StopIteration, match="`kept`" if keeps else None):
+            next(fixture)
