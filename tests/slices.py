@@ -2,7 +2,7 @@
 
 from nbformat import NotebookNode
 
-from course_utils.classroom.rebuild.source import read_code
+from course_utils.classroom.course.source import read_code
 
 
 def cells_to_run(learners: NotebookNode, solution: NotebookNode) -> set[int]:
