@@ -20,9 +20,9 @@ from course_utils.draw.panels import plot_panels as plot_panels
 from course_utils.drills import drill as drill
 from course_utils.graph import GraphMemory as GraphMemory
 from course_utils.graph import graph_memory as graph_memory
-from course_utils.leaks import GrowthReport as GrowthReport
-from course_utils.leaks import watch_growth as watch_growth
+from course_utils.leaks.findings import GrowthReport as GrowthReport
 from course_utils.leaks.magics import load_ipython_extension as load_ipython_extension
+from course_utils.leaks.watch import watch_growth as watch_growth
 from course_utils.lesson import Lesson as Lesson
 from course_utils.measure.compare import compare as compare
 from course_utils.measure.machine import environment as environment

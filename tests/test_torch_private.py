@@ -1,6 +1,7 @@
 """What is private to PyTorch stands in one module, and what a release takes away is told in one line."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -61,12 +62,31 @@ def test_who_imports_what_is_gone_is_told_the_same(monkeypatch):
 def test_a_run_of_the_tests_says_it_once_and_stops():
     program = (
         "import sys, pytest, torch; torch.__version__ = '2.17.0'; del torch._C._storage_Use_Count; "
-        "sys.exit(pytest.main(['-q', '-n', '0', 'tests/test_text.py', 'tests/test_graph.py']))"
+        "sys.exit(pytest.main(['-q', '-n', '0', '-p', 'course_utils.leaks.pytest_fixture', "  # as where it is installed
+        "'tests/test_text.py', 'tests/test_graph.py']))"
     )
     run = subprocess.run([sys.executable, "-c", program], cwd=PACKAGE.parent, capture_output=True, text=True)
     said = [line for line in (run.stdout + run.stderr).splitlines() if line.strip()]
     assert run.returncode != 0 and len(said) == 2, said  # pytest says why it stops on stdout and on stderr
     assert all("PyTorch 2.17.0 has no torch._C._storage_Use_Count (it was there in 2.10" in line for line in said)
+
+
+@pytest.mark.slow
+def test_a_project_beside_which_the_course_is_installed_loads_nothing_of_it(tmp_path):
+    tests = (
+        "import sys\n"
+        "def test_torch_is_not_loaded():\n"
+        "    assert 'torch' not in sys.modules\n"
+        "    import torch\n"
+        "    torch.__version__ = '1.13.0'\n"  # as where the project has an old one, and no need of the fixture
+        "def test_growth(no_growth): pass\n"
+    )
+    (tmp_path / "test_theirs.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "course_utils.leaks.pytest_fixture"]
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert run.stderr == "" and "1 passed, 1 error" in run.stdout, run.stdout + run.stderr
+    assert "ImportError: This course needs PyTorch 2.10 or newer, and found 1.13.0." in run.stdout
 
 
 def modules() -> dict[Path, ast.Module]:

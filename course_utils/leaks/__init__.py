@@ -1,6 +1,4 @@
-"""Names the line that leaks in anybody's training script (``watch_growth``, ``python -m course_utils.memory``)."""
+"""Names the line that leaks in anybody's training script (``watch_growth``, ``python -m course_utils.memory``).
 
-from course_utils.leaks.findings import Finding, GrowthReport
-from course_utils.leaks.watch import watch_growth
-
-__all__ = ["Finding", "GrowthReport", "watch_growth"]
+Loads nothing by itself: pytest loads ``pytest_fixture`` in every project beside which the course is installed.
+"""
