@@ -18,6 +18,7 @@ import torch
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
 from course_utils.checks.exercise import is_blank
+from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import GENERAL
 from course_utils.lesson import SOLUTIONS
 from tests.lessons.loaded import LOADED
@@ -91,7 +92,7 @@ def stub_of(source):
 @pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
 def test_the_course_s_own_solution_gets_full_points(lesson, exercise):
     answer = run_answer(lesson, exercise, answer_cells(lesson)[exercise])
-    score = Lesson(lesson).check(exercise, answer)
+    score = judge(LOADED[lesson].exercises[exercise], answer, lesson)
     assert score.status == "passed", str(score)
     assert float(score) == score.possible
 
@@ -99,7 +100,7 @@ def test_the_course_s_own_solution_gets_full_points(lesson, exercise):
 @pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
 def test_the_stub_is_not_attempted(lesson, exercise):
     answer = run_answer(lesson, exercise, stub_of(answer_cells(lesson)[exercise]))
-    score = Lesson(lesson).check(exercise, answer)
+    score = judge(LOADED[lesson].exercises[exercise], answer, lesson)
     assert (float(score), score.status) == (0.0, "not attempted"), str(score)
 
 
@@ -107,7 +108,7 @@ def test_the_stub_is_not_attempted(lesson, exercise):
 def test_a_right_answer_passes_however_it_is_written(lesson, right, rounds):
     exercise_of(lesson, right)
     for _ in rounds:
-        score = Lesson(lesson).check(right.exercise, right.answer)
+        score = judge(LOADED[lesson].exercises[right.exercise], right.answer, lesson)
         if score.status != "passed":
             refuse(right, f"it is refused. The card:\n\n{score}")
 
@@ -120,7 +121,7 @@ def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong
     keys = {misconception.name: key for key, misconception in known.items()}
     keys[known[wrong.misconception].name] = wrong.misconception  # two keys may be the same misconception
     for _ in rounds:
-        score = Lesson(lesson).check(wrong.exercise, wrong.answer)
+        score = judge(LOADED[lesson].exercises[wrong.exercise], wrong.answer, lesson)
         if score.status == "passed":
             refuse(wrong, "it passes every claim: it is right. Move it to RIGHT, or add a claim that tells it apart.")
         assert score < max(score.possible, 0.01)
@@ -217,6 +218,6 @@ def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
     assert not is_blank(spy)
     for _ in range(2):
         seen.append([])
-        Lesson(lesson).check(exercise, spy)
+        judge(LOADED[lesson].exercises[exercise], spy, lesson)
     first, second = (set(values) for values in seen)
     assert first and len(first & second) < len(first) / 2
