@@ -40,13 +40,13 @@ def closed_figures():
 
 @pytest.fixture
 def short_clinic(request, monkeypatch):
-    """The clinic's tenth property after two epochs in place of ten; nightly it is judged as learners' answers are.
+    """The clinic's tenth property after three epochs in place of ten; nightly it is judged as learners' answers are.
 
-    On the worst of 40 seeds the healthy script then gets 0.77 of the test images right, and one that trains for twelve
-    steps at most 0.41 on the best of 14.
+    Scripts that it must let through then get 0.60 of the test images right at least (a last layer that never learns, on
+    14 seeds; the others 0.85), and one that trains for twelve steps 0.41 at most.
     """
     if request.config.getoption("--tier") != "nightly":
         from course_utils.clinic import ClinicDataset
 
-        monkeypatch.setattr(ClinicDataset, "epochs", 2)
-        monkeypatch.setattr(ClinicDataset, "bar", 0.6)
+        monkeypatch.setattr(ClinicDataset, "epochs", 3)
+        monkeypatch.setattr(ClinicDataset, "bar", 0.5)
