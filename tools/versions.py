@@ -130,7 +130,7 @@ def run(python: Path, others: list[str]) -> Ran:
         report = Path(folder) / "report.xml"
         # Only pytest's settings of its own are kept from this run's surroundings: the packages are the environment's.
         surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        command = [python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        command = [str(python), "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--junitxml={report}"]
         subprocess.run([*command, *others, *paths], cwd=ROOT, env=surroundings)
         return read(report) if report.exists() else Ran(failed=["pytest did not start; its own words are above."])
 
@@ -281,9 +281,9 @@ def python_with_pip(python: str) -> Path:
     return Path(sys.executable) if same(python) else python_of(shared_environment(python))
 
 
-def pip(python: Path, *arguments: object) -> None:
+def pip(python: Path, *arguments: Path | str) -> None:
     """Runs pip, whose settings are the user's."""
-    command = [python, "-m", "pip", arguments[0], "-qq", "--no-input", "--disable-pip-version-check"]
+    command: list[Path | str] = [python, "-m", "pip", arguments[0], "-qq", "--no-input", "--disable-pip-version-check"]
     subprocess.run([*command, *arguments[1:]], check=True)
 
 
