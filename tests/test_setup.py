@@ -243,6 +243,18 @@ def test_ci_script_is_valid_and_can_be_run() -> None:
     assert subprocess.run(["bash", "-n", ROOT / ".ci/run"], capture_output=True).returncode == 0
 
 
+def test_pushes_run_the_oldest_and_newest_and_nights_run_all() -> None:
+    pushes, nights = (
+        yaml.safe_load(read(f".github/workflows/{name}.yml"))["jobs"][job]["strategy"]["matrix"]
+        for name, job in (("test", "test"), ("nightly", "versions"))
+    )
+    newest = RELEASES[-1]
+    assert pushes["python"] == [PYTHONS[0], PYTHONS[-1]]
+    assert pushes["torch"] == [".".join(release.split(".")[:2]) for release in (RELEASES[0], newest)]
+    assert (nights["python"], nights["torch"]) == ([PYTHONS[0]], list(RELEASES))
+    assert nights["include"] == [{"python": python, "torch": newest} for python in PYTHONS[1:]]
+
+
 def test_learners_copies_are_never_committed() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git clone")

@@ -8,12 +8,12 @@ An environment holds one PyTorch and shares everything else with the environment
 with one made once). It stands in a folder of its own below build/versions/, is taken up again by the next run where one
 was stopped, and is deleted when its release is through, unless ``--keep`` is given.
 
-On Linux, the wheel on the package index asks for 3 to 4 GB of GPU libraries that no CPU needs, and ``import torch``
+On Linux, the wheel on the package index asks for gigabytes of GPU libraries that no CPU needs, and ``import torch``
 refuses to start without some of them: the loader wants every library that a part of PyTorch names, though nothing in
 it is called. So the wheel is installed without what it asks for (the pure packages among it are shared, as above), and
 the loader's own error says which library is missing. Its package is fetched at the version that the wheel asks for,
-and that one file taken out of it, into torch/lib, where PyTorch looks for libraries of its own. That is 0.2 to 1 GB,
-and nothing where pip finds a CPU build (README.md, "PyTorch without the GPU libraries").
+and that one file taken out of it, into torch/lib, where PyTorch looks for libraries of its own. That is 1.6 GB for
+2.15.0 and 2.7 GB for 2.10.0, and nothing where pip finds a CPU build (README.md, "Which PyTorch").
 """
 
 import argparse
