@@ -101,6 +101,7 @@ def test_the_oldest_pytorch_asked_for_is_the_oldest_that_the_course_is_run_on() 
     (torch,) = (requirement for requirement in asked_for() if requirement.name == "torch")
     assert str(torch.specifier) == f">={RELEASES[0].removesuffix('.0')}"
     assert environment.tried(ROOT) == list(RELEASES) == sorted(RELEASES, key=Version)
+    assert project()["classifiers"] == [f"Programming Language :: Python :: {python}" for python in PYTHONS]
 
 
 @pytest.mark.parametrize("task", ["lab", "lessons", "book", "versions"])
