@@ -184,6 +184,7 @@ def restrict(bounds: Bounds) -> None:
     Raises:
         OSError: the kernel refuses.
     """
+    os.nice(10)  # what watches them gets a core at once, however many they are
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = {
         resource.RLIMIT_CORE: 0,
