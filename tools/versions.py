@@ -153,7 +153,9 @@ def read(report: Path) -> Ran:
         outcome = "skipped" if "skipped" in kinds else "failed" if {"failure", "error"} & set(kinds) else "passed"
         ran.counts.setdefault(group, Counter())[outcome] += 1
         if outcome == "skipped":
-            ran.reasons[kinds["skipped"].get("message", "no reason given")] += 1
+            skipped = kinds["skipped"]
+            whole_file = re.search(r"Skipped: (.+)['\"]\)", skipped.text or "")  # of which the message says nothing
+            ran.reasons[whole_file[1] if whole_file else skipped.get("message", "no reason given")] += 1
         if outcome == "failed":
             ran.failed.append(f"FAILED {where} {case.get('name')}")
     return ran
