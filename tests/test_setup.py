@@ -101,6 +101,7 @@ def test_the_oldest_pytorch_asked_for_is_the_oldest_that_the_course_is_run_on() 
     (torch,) = (requirement for requirement in asked_for() if requirement.name == "torch")
     assert str(torch.specifier) == f">={RELEASES[0].removesuffix('.0')}"
     assert environment.tried(ROOT) == list(RELEASES) == sorted(RELEASES, key=Version)
+    assert project()["classifiers"] == [f"Programming Language :: Python :: {python}" for python in PYTHONS]
 
 
 @pytest.mark.parametrize("task", ["lab", "lessons", "book", "versions"])
@@ -241,6 +242,18 @@ def test_forks_and_ci_run_the_readmes_test_command() -> None:
 def test_ci_script_is_valid_and_can_be_run() -> None:
     assert os.access(ROOT / ".ci/run", os.X_OK)
     assert subprocess.run(["bash", "-n", ROOT / ".ci/run"], capture_output=True).returncode == 0
+
+
+def test_pushes_run_the_oldest_and_newest_and_nights_run_all() -> None:
+    pushes, nights = (
+        yaml.safe_load(read(f".github/workflows/{name}.yml"))["jobs"][job]["strategy"]["matrix"]
+        for name, job in (("test", "test"), ("nightly", "versions"))
+    )
+    newest = RELEASES[-1]
+    assert pushes["python"] == [PYTHONS[0], PYTHONS[-1]]
+    assert pushes["torch"] == [".".join(release.split(".")[:2]) for release in (RELEASES[0], newest)]
+    assert (nights["python"], nights["torch"]) == ([PYTHONS[0]], list(RELEASES))
+    assert nights["include"] == [{"python": python, "torch": newest} for python in PYTHONS[1:]]
 
 
 def test_learners_copies_are_never_committed() -> None:

@@ -107,6 +107,8 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.test_memory" name="c"/>
 <testcase classname="tests.test_memory" name="d"><skipped message="no accelerator"/></testcase>
 <testcase classname="tests.leaks.test_watch" name="e"><error message="no"/></testcase>
+<testcase classname="" name="tests.leaks.test_transformers"><skipped message="collection skipped">
+('test_transformers.py', 9, "Skipped: could not import 'transformers'")</skipped></testcase>
 </testsuite></testsuites>"""
 
 
@@ -114,8 +116,8 @@ def test_a_release_is_told_in_one_line(tmp_path):
     (tmp_path / "report.xml").write_text(REPORT, encoding="utf-8")
     ran = tool.read(tmp_path / "report.xml")
     assert ran.line() == (
-        "notebook cells 1 passed; proofs 1 passed, 1 failed; instrument tests 1 passed, 1 failed, 1 skipped. "
-        "Skipped: no accelerator (1)"
+        "notebook cells 1 passed; proofs 1 passed, 1 failed; instrument tests 1 passed, 1 failed, 2 skipped. "
+        "Skipped: no accelerator (1); could not import 'transformers' (1)"
     )
     assert ran.failed == ["FAILED tests.lessons.test_proofs b", "FAILED tests.leaks.test_watch e"] and not ran.green
     (tmp_path / "report.xml").write_text(REPORT.replace("failure", "system-out").replace("error", "system-out"))

@@ -8,12 +8,12 @@ An environment holds one PyTorch and shares everything else with the environment
 with one made once). It stands in a folder of its own below build/versions/, is taken up again by the next run where one
 was stopped, and is deleted when its release is through, unless ``--keep`` is given.
 
-On Linux, the wheel on the package index asks for 3 to 4 GB of GPU libraries that no CPU needs, and ``import torch``
+On Linux, the wheel on the package index asks for gigabytes of GPU libraries that no CPU needs, and ``import torch``
 refuses to start without some of them: the loader wants every library that a part of PyTorch names, though nothing in
 it is called. So the wheel is installed without what it asks for (the pure packages among it are shared, as above), and
 the loader's own error says which library is missing. Its package is fetched at the version that the wheel asks for,
-and that one file taken out of it, into torch/lib, where PyTorch looks for libraries of its own. That is 0.2 to 1 GB,
-and nothing where pip finds a CPU build (README.md, "PyTorch without the GPU libraries").
+and that one file taken out of it, into torch/lib, where PyTorch looks for libraries of its own. That is 1.6 GB for
+2.15.0 and 2.7 GB for 2.10.0, and nothing where pip finds a CPU build (README.md, "Which PyTorch").
 """
 
 import argparse
@@ -130,7 +130,7 @@ def run(python: Path, others: list[str]) -> Ran:
         report = Path(folder) / "report.xml"
         # Only pytest's settings of its own are kept from this run's surroundings: the packages are the environment's.
         surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        command = [python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        command = [str(python), "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--junitxml={report}"]
         subprocess.run([*command, *others, *paths], cwd=ROOT, env=surroundings)
         return read(report) if report.exists() else Ran(failed=["pytest did not start; its own words are above."])
 
@@ -153,7 +153,9 @@ def read(report: Path) -> Ran:
         outcome = "skipped" if "skipped" in kinds else "failed" if {"failure", "error"} & set(kinds) else "passed"
         ran.counts.setdefault(group, Counter())[outcome] += 1
         if outcome == "skipped":
-            ran.reasons[kinds["skipped"].get("message", "no reason given")] += 1
+            skipped = kinds["skipped"]
+            whole_file = re.search(r"Skipped: (.+)['\"]\)", skipped.text or "")  # of which the message says nothing
+            ran.reasons[whole_file[1] if whole_file else skipped.get("message", "no reason given")] += 1
         if outcome == "failed":
             ran.failed.append(f"FAILED {where} {case.get('name')}")
     return ran
@@ -281,9 +283,9 @@ def python_with_pip(python: str) -> Path:
     return Path(sys.executable) if same(python) else python_of(shared_environment(python))
 
 
-def pip(python: Path, *arguments: object) -> None:
+def pip(python: Path, *arguments: Path | str) -> None:
     """Runs pip, whose settings are the user's."""
-    command = [python, "-m", "pip", arguments[0], "-qq", "--no-input", "--disable-pip-version-check"]
+    command: list[Path | str] = [python, "-m", "pip", arguments[0], "-qq", "--no-input", "--disable-pip-version-check"]
     subprocess.run([*command, *arguments[1:]], check=True)
 
 

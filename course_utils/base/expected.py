@@ -26,7 +26,7 @@ def expect_error(phrase: str) -> Iterator[None]:
     Raises:
         AssertionError: nothing was raised, or an error whose message has no such phrase (its ``__cause__``).
     """
-    phrase = stable(phrase)
+    phrase = stable(phrase).rstrip(".:")  # as sentences are shown
     try:
         yield
     except Exception as error:

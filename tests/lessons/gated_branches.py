@@ -636,6 +636,13 @@ def sqrt_clamp(x):
     return x.clamp(min=0).sqrt()
 
 
+def clamp_chooses():
+    """Whether clamp, like relu, passes no gradient on where x is the bound: since PyTorch 2.14."""
+    x = torch.zeros((), requires_grad=True)
+    x.clamp(min=0).backward()
+    return x.grad.item() == 0
+
+
 def sqrt_relu(x):
     return x.relu().sqrt()
 
@@ -921,6 +928,7 @@ RIGHT = (
     Right("masked_sqrt", "the stand-in's root taken off", sqrt_stand_in_taken_off),
     Right("masked_sqrt", "masked_fill twice", sqrt_masked_fill),
     Right("masked_sqrt", "relu, whose backward chooses", sqrt_relu),
+    *([Right("masked_sqrt", "clamp, whose backward chooses", sqrt_clamp)] if clamp_chooses() else []),
     Right("masked_sqrt", "a Function", MaskedSqrt.apply),
     Right("masked_sqrt", "half the logarithm", sqrt_by_log),
     Right("hard_gate", "zero term", gate_difference),
@@ -1026,7 +1034,7 @@ WRONG = (
     Wrong("masked_sqrt", "detached", sqrt_from_list, "a list"),
     Wrong("masked_sqrt", "where", sqrt_where),
     Wrong("masked_sqrt", "where", sqrt_nan_to_num, "nan_to_num"),
-    Wrong("masked_sqrt", "zero itself", sqrt_clamp, "clamp"),
+    *([] if clamp_chooses() else [Wrong("masked_sqrt", "zero itself", sqrt_clamp, "clamp")]),
     Wrong("masked_sqrt", "zero itself", sqrt_where_not_negative),
     Wrong("masked_sqrt", "multiply", sqrt_multiply),
     Wrong("masked_sqrt", "epsilon", sqrt_epsilon),
