@@ -2,182 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 
-from course_utils.drills import blocks, steps
-from course_utils.drills.programs import Draw, Program, Question, Reason, named
-from course_utils.drills.rules import explain_answer
-from course_utils.drills.trace import Trace, Value
+import torch
 
-_START: steps.Steps = {steps.create_flagged: 2.0, steps.create_computed: 3.0, steps.create_parameter: 0.5}
-# Steps that end in a leaf, and in a tensor that is none, by level.
-_LEAF: dict[int, steps.Steps] = {
+from course_utils.drills import moves
+from course_utils.drills.moves import Moves, Tensors
+from course_utils.drills.programs import CAUSE, MAKER, TOKEN, Draw, Program, Refused
+from course_utils.drills.run import execute, space
+
+TASK = "Which tensors are leaves when the last line has run?"
+LESSONS = ("leaf_tensors",)
+MARKS = {2: r"backward\(\)", 3: r"(?m)^    "}  # level 2 has a backward pass, level 3 a block besides
+_START: Moves = {moves.create_flagged: 2.0, moves.create_computed: 3.0, moves.create_parameter: 0.5}
+_INSIDE: Moves = {moves.compute_flagged: 3, moves.view_flagged: 1}
+# Moves that end in a leaf, and in a tensor that is none, by level.
+_LEAF: dict[int, Moves] = {
     1: {
-        steps.cut: 4,
-        steps.compute_plain: 3,
-        steps.parameter_of: 1.5,
-        steps.convert_nothing: 1.5,
-        steps.create_flagged: 1,
-        steps.create_parameter: 0.5,
+        moves.cut: 4,
+        moves.compute_plain: 3,
+        moves.parameter_of_leaf: 1.5,
+        moves.convert_nothing: 1.5,
+        moves.create_flagged: 1,
+        moves.create_parameter: 0.5,
     },
     2: {
-        steps.cut: 3,
-        steps.compute_plain: 2,
-        blocks.view_plain: 1.5,
-        blocks.detach_in_place: 1,
-        steps.parameter_of: 1.5,
-        steps.convert_nothing: 1.5,
-        steps.create_flagged: 0.5,
+        moves.cut: 3,
+        moves.compute_plain: 2,
+        moves.view_plain: 1.5,
+        moves.detach_in_place: 1.5,
+        moves.parameter_of_leaf: 1.5,
+        moves.convert_nothing: 1.5,
+        moves.create_flagged: 0.5,
     },
     3: {
-        steps.cut: 2,
-        steps.compute_plain: 1,
-        blocks.view_plain: 0.5,
-        blocks.detach_in_place: 1,
-        steps.parameter_of: 1,
-        steps.convert_nothing: 1,
-        blocks.block({steps.compute_flagged: 3, blocks.view_flagged: 1}): 2,
-        blocks.block({steps.compute_flagged: 3, blocks.view_flagged: 1}, {steps.compute_flagged: 1}): 2,
+        moves.cut: 2,
+        moves.compute_plain: 1,
+        moves.view_plain: 0.5,
+        moves.detach_in_place: 1.5,
+        moves.parameter_of_leaf: 1,
+        moves.convert_nothing: 1,
+        moves.block(_INSIDE): 2,
+        moves.block(_INSIDE, {moves.compute_flagged: 1}): 2,
     },
 }
-_RESULT: dict[int, steps.Steps] = {
-    1: {steps.compute_flagged: 4, steps.create_computed: 2.5, steps.convert: 1.5, steps.compute_again: 1},
+_RESULT: dict[int, Moves] = {
+    1: {moves.compute_flagged: 4, moves.create_computed: 2.5, moves.convert: 1.5, moves.compute_again: 1},
     2: {
-        steps.compute_flagged: 4,
-        steps.create_computed: 1,
-        steps.convert: 1,
-        steps.compute_again: 1.5,
-        blocks.view_flagged: 1.5,
-        blocks.write_flagged: 2,
+        moves.compute_flagged: 4,
+        moves.create_computed: 1,
+        moves.convert: 1,
+        moves.compute_again: 1.5,
+        moves.view_flagged: 1.5,
+        moves.write_into: 2,
     },
     3: {
-        steps.compute_flagged: 4,
-        steps.create_computed: 1,
-        steps.convert: 0.5,
-        steps.compute_again: 1.5,
-        blocks.view_flagged: 1,
-        blocks.write_flagged: 2,
+        moves.compute_flagged: 4,
+        moves.create_computed: 1,
+        moves.convert: 0.5,
+        moves.compute_again: 1.5,
+        moves.view_flagged: 1,
+        moves.write_into: 2,
     },
 }
 _LINES = {1: (5, 6), 2: (6, 7), 3: (7, 8)}
-_KEYS = {1: (6, False), 2: (3, True), 3: (3, True)}  # how many names at most, and whether three gradients
-# What is asked more often than its share of all gradients.
-_WORTH = {"not reached": 6.0, "lowered": 6.0, "filled": 2.0, "not flagged": 2.0, "unused": 1.5, "not kept": 0.7}
+_MOST_NAMES = {1: 6, 2: 3, 3: 3}
+_CREATED = "A tensor that you create yourself has no history, whatever its flag"
+_IS = {True: "no `grad_fn` and is a", False: "a `grad_fn` and is no"}
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    while True:
-        trace = Trace(draw)
-        first = draw.chance(0.6)
-        for flagged in (first, not first):
-            steps.take(trace, _START if flagged else {steps.create_plain: 1.0})
-        goal = draw.choice(_LINES[level])
-        while len(trace.lines) < goal:
-            steps.take(trace, (_LEAF if draw.chance(0.5) else _RESULT)[level])
-        loss, retained = _backward(trace, level) if level > 1 else (None, None)
-        # Level 2 has a backward pass, level 3 a block besides.
-        has_block = any(line.startswith(" ") for line in trace.lines)
-        fits = trace.fits and (level < 3 or has_block)
-        if fits and (program := _finish(trace, level, loss, retained)) is not None:
-            return program
+    page = Tensors(draw)
+    first = draw.chance(0.6)
+    for flagged in (first, not first):
+        page.take(_START if flagged else {moves.create_plain: 1.0})
+    goal = draw.choice(_LINES[level])
+    while len(page.lines) < goal:
+        page.take((_LEAF if draw.chance(0.5) else _RESULT)[level])
+    names, own = list(page.tensors()), page.floats()
+    if level > 1:
+        _backward(page, level)
+    _name_leaves(page)
+    worth = [name for name in names if name not in page.created or draw.chance(0.6)]
+    for name in sorted(draw.sample(worth, min(len(worth), _MOST_NAMES[level])), key=names.index):
+        page.ask(name, "is it a leaf?", lambda yes, name=name: f"`{name}` has {_IS[yes]} leaf")
+    for name in own if level > 1 else ():
+        is_there = {True: "a tensor", False: "None"}
+        page.ask(f"{name}.grad", "is it a tensor, and not None?", lambda yes, name=name: f"`{name}.grad` is {is_there[yes]}")
+    program = page.finish(_read, least=4, most=6 if level == 1 else 3)
+    asked = {question.answer for question in program.questions if question.key.endswith(".grad")}
+    if level > 1 and len(asked) < 2:
+        raise Refused("one answer to all gradients")
+    return program
 
 
-def _backward(trace: Trace, level: int) -> tuple[Value | None, tuple[Value, Reason] | None]:
-    """Adds a loss and its backward; returns the loss, and the tensor whose gradient is kept on request."""
-    draw = trace.draw
-    flagged = steps.floats(trace, True)
-    results = [value for value in flagged if not value.leaf]
+def _backward(page: Tensors, level: int) -> None:
+    """Adds a loss and its backward, and what decides which gradients are there then."""
+    draw, names = page.draw, page.floats(True)
+    results = [name for name in names if not page.space[name].is_leaf]
     if not results:
-        return None, None
-    ends = [results[-1]] if draw.chance(0.5) else draw.sample(flagged, min(2, len(flagged)))
-    behind_a_cut = [value for value in results if any(block > 0 for block in _blocks(value))]
-    if behind_a_cut and draw.chance(0.6):
-        ends = [draw.choice(behind_a_cut)]
-    terms = [value.name if not value.shape else f"{value.name}.{draw.choice(('sum', 'mean'))}()" for value in ends]
-    retained = None
+        raise Refused("there is nothing to go backward through")
+    ends = [results[-1]] if draw.chance(0.5) else draw.sample(names, min(2, len(names)))
+    cuts = [effect for effect in page.effects if effect.rank == CAUSE and not effect.about]
+    cut = {page.lines[effect.line - 1].strip().partition(" = ")[0] for effect in cuts}
+    behind = [name for name in results if cut & _sources(page, name)]
+    if behind and draw.chance(0.7):
+        ends = [draw.choice(behind)]
     if draw.chance(0.6):
-        value = draw.choice(results[-3:])
-        retained = value, Reason(trace.write(f"{value.name}.retain_grad()"), "retained")
-    line = trace.write(f"loss = {' + '.join(terms)}")
-    loss = Value("loss", True, False, Reason(line, "any"), Reason(line, "any"), (), line=line)
-    loss.sources = [(value, 0) for value in ends]
-    leaves = [value for value in flagged if value.made and value.leaf and not trace.viewed(value)]
-    if level == 3 and leaves and draw.chance(0.4):
-        trace.lower_flag(draw.choice(leaves))
-    trace.write("loss.backward()")
-    return loss, retained
+        x = draw.choice(results[-3:])
+        page.effect(page.write(f"{x}.retain_grad()"), "`retain_grad()` asks backward to keep the gradient of a tensor that is no leaf")
+    terms = [x if not page.space[x].shape else f"{x}.{draw.choice(('sum', 'mean'))}()" for x in ends]
+    loss = page.write(f"loss = {' + '.join(terms)}")
+    for name in page.floats():
+        _explain(page, name, loss)
+        is_cut = f"This line cuts every way from the loss back to `{name}`"
+        about = {"about": f"{name}.grad", "rule": is_cut, "answers": (False,), "worth": 6.0}
+        page.effects += [replace(cut, **about) for cut in cuts]
+    if level == 3 and draw.chance(0.4):
+        moves.lower_flag(page)
+        page.effects[-1] = replace(page.effects[-1], worth=6.0)
+    page.write("loss.backward()")
 
 
-def _finish(trace: Trace, level: int, loss: Value | None, retained: tuple[Value, Reason] | None) -> Program | None:
-    draw, names = trace.draw, trace.names()
-    most_names, asks_gradients = _KEYS[level]
-    gradients: list[tuple[str, bool, Reason]] = []
-    if asks_gradients:
-        if loss is None:
-            return None
-        found = list(_gradients(trace, loss, retained))
-        for wanted in draw.choice(((True, True, False), (True, False, False))):
-            weights = {
-                item: _WORTH.get(item[2].rule, 1.0) for item in found if item[1] is wanted and item not in gradients
-            }
-            gradients += [draw.weighted(weights)] if weights else []
-        if len({answer for _, answer, _ in gradients}) < 2:
-            return None
-    tokens = list(trace.values)
-    # That what you create is a leaf is asked now and then, and no more.
-    worth = [token for token in tokens if trace.values[token].why_leaf.rule != "created" or draw.chance(0.6)]
-    asked = [worth[i] for i in sorted(draw.sample(range(len(worth)), min(len(worth), most_names)))]
-    if len({trace.values[token].leaf for token in asked}) < 2 or len(asked) + len(gradients) < 4:
-        return None
-    questions = []
-    for token in asked:
-        value = trace.values[token]
-        why = trace.second_names.get(token, value.why_leaf)
-        then = f"`{token}` has {'no `grad_fn` and is a' if value.leaf else 'a `grad_fn` and is no'} leaf"
-        questions.append(_question(token, value.leaf, why, then, names))
-    for token, filled, why in sorted(gradients, key=lambda item: tokens.index(item[0])):
-        then = f"`{token}.grad` is {'a tensor' if filled else 'None'}"
-        questions.append(_question(f"{token}.grad", filled, why, then, names))
-    return Program(tuple(named(line, names) for line in trace.lines), tuple(questions))
+def _sources(page: Tensors, name: str) -> set[str]:
+    """The names of all that a tensor is computed from."""
+    found = {name}
+    for line in reversed(page.lines):
+        made, _, text = line.strip().partition(" = ")
+        if made in found:
+            found.update(match[0] for match in TOKEN.finditer(text))
+    return found - {name}
 
 
-def _question(key: str, answer: bool, why: Reason, then: str, names: list[str]) -> Question:
-    return Question(named(key, names), answer, why.line, why.rule, named(explain_answer(why, then), names))
+def _explain(page: Tensors, name: str, loss: int) -> None:
+    """What the lines that make a tensor, and the loss, have to do with its gradient."""
+    makes = [line for line, text in enumerate(page.lines, 1) if text.strip().startswith(f"{name} = ")][-1]
+    value, more = page.space[name], {"about": f"{name}.grad", "rank": MAKER}
+    flags = [effect.changes for effect in page.effects if (effect.about, effect.rank) == (name, MAKER)]
+    if value.requires_grad and not value.is_leaf:
+        rule = f"Backward passes through `{name}` and fills `.grad` of leaves alone; `{name}` is an operation's result"
+        leaf = f"{name} = {name}.detach().requires_grad_()"
+        page.effect(makes, rule, {makes: f"{page.lines[makes - 1].strip()}\n{leaf}"}, instead=f"With `{leaf}` after it", **more)
+    elif flags and value.requires_grad:
+        rule = f"`{name}` is a leaf that requires grad since this line, and the loss is computed from it"
+        page.effect(makes, rule, flags[0], worth=2.0, **more)
+        rule = f"The loss is not computed from `{name}`, so no gradient comes there"
+        page.effect(loss, rule, f"{page.lines[loss - 1]} + {name}.sum()", worth=1.5, **more)
+    elif flags and name in page.created:
+        rule = f"The loss is computed from `{name}`, which does not require grad: backward has nothing to do there"
+        page.effect(makes, rule, flags[0], worth=2.0, **more)
 
 
-def _gradients(trace: Trace, loss: Value, retained: tuple[Value, Reason] | None) -> Iterator[tuple[str, bool, Reason]]:
-    """The tensors for which one line decides whether backward fills their ``.grad``: token, answer, reason."""
-    for token, value in trace.values.items():
-        facts = {"name": f"`{token}`"}
-        if token in trace.second_names or value.shared or not value.is_float or value.why_flag.rule == "view":
-            continue
-        reached = trace.reached(loss, value)
-        if not value.flag:
-            if value.made and reached and value.why_flag.rule in ("default", "lowered"):
-                rule = "lowered" if value.why_flag.rule == "lowered" else "not flagged"
-                yield token, False, Reason(value.why_flag.line, rule, facts)
-        elif reached and value.leaf:
-            yield token, True, Reason(value.why_flag.line, "filled", facts)
-        elif reached and retained is not None and retained[0] is value:
-            yield token, True, retained[1]
-        elif reached:
-            yield token, False, Reason(value.line, "not kept", facts)
-        elif value.leaf:
-            blocks = sorted(_blocks(loss))
-            cuts = [line for line in blocks if line > 0 and trace.reached(loss, value, line)]
-            if len(cuts) == 1:
-                yield token, False, Reason(cuts[0], "not reached", facts)
-            elif not cuts and not _computed_from(loss, value):
-                yield token, False, Reason(loss.line, "unused", facts)
+def _name_leaves(page: Tensors) -> None:
+    """That what you create is a leaf comes from how it is made, and not from the flag that it asks for or not."""
+    for at, effect in enumerate(page.effects):
+        if effect.rank == MAKER and effect.about in page.created and page.space[effect.about].is_leaf:
+            flagged = [page.lines[effect.line - 1].strip(), *effect.changes.values()]
+            text = next(text for text in flagged if "requires_grad" in text or "Parameter" in text)
+            page.effects[at] = replace(effect, rule=_CREATED, changes={effect.line: f"{text} * 1"})
 
 
-def _blocks(start: Value) -> set[int]:
-    found = {block for _, block in start.sources}
-    for source, _ in start.sources:
-        found |= _blocks(source)
+def _read(lines: Sequence[str]) -> dict[str, bool]:
+    names = space()
+    try:
+        execute(lines, names)
+    except RuntimeError:  # without a line that requires grad there is nothing to go backward through
+        if "loss" not in names:
+            raise
+    found = {}
+    for name, value in names.items():
+        if isinstance(value, torch.Tensor):
+            found |= {name: value.is_leaf, f"{name}.grad": value.grad is not None}
     return found
-
-
-def _computed_from(start: Value, goal: Value) -> bool:
-    return start is goal or any(_computed_from(source, goal) for source, _ in start.sources)

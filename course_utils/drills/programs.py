@@ -1,25 +1,34 @@
-"""What a drill is made of, as plain data: choices that are the same on every machine (``Draw``), a program while it is
-written (``Page``), why an answer is what it is (``Reason``), the finished ``Program`` and its ``Question``s.
+"""What a drill is made of: choices that are the same on every machine (``Draw``), a program that is run while it is
+written (``Page``), and the finished ``Program`` with its ``Question``s. What decides an answer is found by running, too:
+``Page.finish`` takes the effect of one line out of the program, and looks whether the answer is another one then.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from course_utils.drills.run import execute, space
 
 T = TypeVar("T")
+Answer = bool | str
 
 # Without e, f, i, j, l, n and o, which are read as numbers, functions, counters or each other.
 NAMES = "abcdghkmpqrstuvwxyz"
 MOST_LINES, LINE_LENGTH = 12, 80
 MOST_LINES_WITH_CLASS = 18  # a class has lines that hold nothing to think about
-ERROR, WRONG, RIGHT = "error", "wrong gradient", "right gradient"
-_TOKEN = re.compile(r"@(\d+)@")
+TOKEN = re.compile(r"\bN(\d+)_")  # a name before names are drawn: valid Python, so that the program can be run
 _INDENT = "    "
+# Which effects are asked first whether they decide: what a line causes; else what it might be taken to cause and does
+# not; else what the line that makes the tensor does anyway.
+CAUSE, TRAP, MAKER = range(3)
 
 
 class Draw:
@@ -64,27 +73,58 @@ class Draw:
         return [left.pop(self.below(len(left))) for _ in range(count)]
 
 
-@dataclass(frozen=True, eq=False)
-class Reason:
-    """Why an answer is what it is.
+class Refused(Exception):
+    """The program at hand comes to nothing, and another one is drawn. The text says why, for a topic's author."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a line does, and the program in which it does not.
 
     Attributes:
-        line: the line of the program that decides it, counted from 1.
-        rule: a key of ``drill_rules.RULES``.
-        facts: what the rule's text says of this program, such as the names of the operands.
-        cuts: whether the answer would be True without this line.
-        through: lines that only pass it on.
+        line: its number, from 1.
+        rule: what it does, in words.
+        changes: the program without that effect: line numbers with what stands there instead.
+        about: the one key that it can decide; empty for any.
+        rank: ``CAUSE``, ``TRAP`` or ``MAKER``.
+        instead: the changes in words, "with ... instead"; empty where they show themselves.
+        answers: the answers that the rule explains; empty for any.
+        worth: how gladly it is asked about, where there is a choice.
     """
 
     line: int
     rule: str
-    facts: Mapping[str, str] = field(default_factory=dict)
-    cuts: bool = False
-    through: tuple[int, ...] = ()
+    changes: Mapping[int, str]
+    about: str = ""
+    rank: int = CAUSE
+    instead: str = ""
+    answers: tuple[Answer, ...] = ()
+    worth: float = 1.0
 
-    def passed_on(self, line: int) -> Reason:
-        """The same reason, for what the given line makes of it."""
-        return Reason(self.line, self.rule, self.facts, self.cuts, (*self.through, line))
+    def without(self, lines: Sequence[str]) -> list[str]:
+        """The program without the effect. An entry can be several lines, so that the others keep their numbers."""
+        made = list(lines)
+        for line, text in self.changes.items():
+            indent = made[line - 1][: len(made[line - 1]) - len(made[line - 1].lstrip())]
+            made[line - 1] = "\n".join(indent + row for row in text.split("\n"))
+        return made
+
+    def said(self) -> str:
+        """The changes in words."""
+        texts = list(self.changes.values())
+        if self.instead or len(texts) > 1 or "\n" in texts[0]:
+            return self.instead
+        return f"Without line {self.line}" if texts[0] in ("pass", "if True:") else f"With `{texts[0]}` instead"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question before it is known what decides it: its key, its words, the answer as a clause, what to choose from."""
+
+    key: str
+    asks: str
+    says: Callable[[Answer], str]
+    choices: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -93,37 +133,33 @@ class Question:
 
     Attributes:
         key: the answer's key.
-        expected: the answer by the rules. A check compares with what the program does, never with this.
+        answer: what PyTorch answers.
         line: the line that decides it, counted from 1.
-        rule: a key of ``drill_rules.RULES``.
-        explanation: the rule in words, for this program.
+        rule: what that line does, in words.
+        explanation: the rule, what follows from it, and what the answer would be without it.
+        asks: the question in words.
+        without: the program without that effect, in which the answer is another one.
+        otherwise: the answer there.
         choices: the texts to choose from; empty where the answer is True or False.
     """
 
     key: str
-    expected: bool | str
+    answer: Answer
     line: int
     rule: str
     explanation: str
+    asks: str
+    without: tuple[str, ...]
+    otherwise: Answer
     choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Program:
-    """A finished program and what is asked about it.
-
-    Attributes:
-        lines: its lines.
-        questions: what is asked, in the order of the program.
-        edited: (edits) the first and the last line of the edit, counted from 1; (gates) the lines that run the branches
-            and that move them, where not the whole program is asked about; zeros elsewhere.
-        loss: (edits) the line that makes the loss, counted from 1; 0 elsewhere.
-    """
+    """A finished program and what is asked about it, in the order of the program."""
 
     lines: tuple[str, ...]
     questions: tuple[Question, ...]
-    edited: tuple[int, int] = (0, 0)
-    loss: int = 0
 
     @property
     def code(self) -> str:
@@ -131,52 +167,208 @@ class Program:
 
 
 class Page:
-    """A program while it is written. Names are tokens until it is finished.
+    """A program while it is written. Every statement is run as it is added, so that the next one can ask what is there.
 
     Names come in the order of the alphabet, so that a reader finds the line where one is made; which ones they are is
     drawn last, when it is known how many are needed.
+
+    Attributes:
+        lines: the program so far, names as tokens.
+        space: what its names stand for.
+        effects: what its lines do, in words.
+        asked: what may be asked.
+        depth: how many blocks are open.
     """
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
         self.lines: list[str] = []
-        self._depth = 0
-        self._names = 0
+        self.space = space()
+        torch.default_generator.manual_seed(0)
+        self.effects: list[Effect] = []
+        self.asked: dict[str, Asked] = {}
+        self.depth = 0
+        self._names = itertools.count()
+
+    # Writing.
 
     def name(self) -> str:
         """A new name, as a token."""
-        self._names += 1
-        return f"@{self._names - 1}@"
+        return f"N{next(self._names)}_"
 
-    def write(self, text: str) -> int:
-        """Adds a line; returns its number, from 1."""
-        self.lines.append(_INDENT * self._depth + text)
-        return len(self.lines)
+    def write(self, text: str, run: bool = True) -> int:
+        """Adds a statement and runs it; returns the number of its first line, from 1.
+
+        Raises:
+            Refused: it cannot be run here; nothing is added.
+        """
+        try:
+            exec(text if run else "", self.space)
+        except Exception as error:
+            raise Refused(f"{text}: {error}") from error
+        self.lines += [_INDENT * self.depth + line for line in text.split("\n")]
+        return len(self.lines) - text.count("\n")
 
     @contextmanager
-    def block(self, text: str) -> Iterator[int]:
-        """Adds a line that opens a block; yields its number. What is written meanwhile is indented."""
-        line = self.write(text)
-        self._depth += 1
-        try:
+    def block(self, context: str) -> Iterator[int]:
+        """Adds a ``with`` line and enters its context; yields its number. What is written meanwhile is indented."""
+        with eval(context, self.space):
+            line = self.write(f"with {context}:", run=False)
+            self.depth += 1
             yield line
-        finally:
-            self._depth -= 1
+            self.depth -= 1
 
-    @property
-    def fits(self) -> bool:
-        """Whether the program is short enough to be read."""
+    def effect(self, line: int, rule: str, without: str | Mapping[int, str] = "pass", about: str = "", **more: Any) -> None:
+        """Says what a line does. ``without``: what stands there where it does not, or in several lines (see Effect)."""
+        changes = {line: without} if isinstance(without, str) else without
+        self.effects.append(Effect(line, rule, changes, about, **more))
+
+    def made(self, name: str, text: str, rule: str, without: str | Mapping[int, str], **more: Any) -> int:
+        """Writes what makes a tensor, with the rule that holds of it alone; what held of its name before is forgotten.
+
+        Args:
+            without: what is assigned where the line has not that effect; or the changed lines.
+        """
+        line = self.write(f"{name} = {text}")
+        self.effects = [old for old in self.effects if (old.about, old.rank) != (name, MAKER)]
+        self.effect(line, rule, f"{name} = {without}" if isinstance(without, str) else without, name, rank=MAKER, **more)
+        return line
+
+    def ask(self, key: str, asks: str, says: Callable[[Answer], str], choices: Sequence[str] = ()) -> None:
+        """Puts a question, in place of an earlier one with that key. It is asked if one line alone decides it."""
+        self.asked[key] = Asked(key, asks, says, choices)
+
+    # Finishing.
+
+    def finish(self, read: Callable[[Sequence[str]], Mapping[str, Any]], least: int = 3, most: int = 6) -> Program:
+        """The program with its questions.
+
+        Args:
+            read: runs a program and reads the answers off it; a key that it does not give has none there.
+            least: the fewest questions, and with two different answers.
+            most: the most questions of one kind.
+
+        Raises:
+            Refused: too long, or too little of it is decided by one line alone.
+        """
+        self._fit()
+        found = read(self.lines)
+        others = [(effect, self._try(read, effect)) for effect in self.effects]
+        decided = {}
+        for key in self.asked:
+            flip = self._decides(key, found[key], others)
+            if flip is not None:
+                decided[key] = flip
+        kinds: dict[str, dict[str, tuple[Answer, float]]] = {}
+        for key, (effect, _) in decided.items():
+            kinds.setdefault(self.asked[key].asks, {})[key] = found[key], effect.worth
+        keys = [key for kind in kinds.values() for key in _balanced(self.draw, kind, most)]
+        if len(keys) < least or len({found[key] for key in keys}) < 2:
+            raise Refused(f"of {len(self.asked)} keys one line alone decides {list(decided)}")
+        names = sorted(self.draw.sample(NAMES, next(self._names)))
+        questions = tuple(self._question(self.asked[key], found, *decided[key], names) for key in self.asked if key in keys)
+        return Program(tuple(named(line, names) for line in self.lines), questions)
+
+    def _fit(self) -> None:
         most = MOST_LINES_WITH_CLASS if any(line.startswith("class ") for line in self.lines) else MOST_LINES
-        return len(self.lines) <= most and all(len(named(line, NAMES)) <= LINE_LENGTH for line in self.lines)
+        if len(self.lines) > most or any(len(named(line, NAMES)) > LINE_LENGTH for line in self.lines):
+            raise Refused("too long to be read")
 
-    def names(self) -> list[str]:
-        """The names for all tokens so far, in their order."""
-        return sorted(self.draw.sample(NAMES, self._names))
+    def _try(self, read: Callable[[Sequence[str]], Mapping[str, Any]], effect: Effect) -> Mapping[str, Any]:
+        try:
+            return read(effect.without(self.lines))
+        except SyntaxError:
+            raise
+        except Exception:  # no program any more: that says nothing about the line
+            return {}
+
+    def _decides(
+        self, key: str, answer: Answer, others: Sequence[tuple[Effect, Mapping[str, Any]]]
+    ) -> tuple[Effect, Mapping[str, Any]] | None:
+        """The effect without which the answer is another one, where just one line has one."""
+        for rank in (CAUSE, TRAP, MAKER):
+            flips = [
+                (effect, other)
+                for effect, other in others
+                if effect.rank == rank
+                and effect.about in ("", key)
+                and (not effect.answers or answer in effect.answers)
+                and other.get(key, answer) != answer
+            ]
+            if flips:
+                # Of several rules of one line that which is about this key says most.
+                is_one = len({effect.line for effect, _ in flips}) == 1
+                return max(flips, key=lambda flip: bool(flip[0].about)) if is_one else None
+        return None
+
+    def _question(
+        self, asked: Asked, found: Mapping[str, Any], effect: Effect, other: Mapping[str, Any], names: Sequence[str]
+    ) -> Question:
+        answer, otherwise = found[asked.key], other[asked.key]
+        through = self._through(asked.key, effect, found, other)
+        passed = ""
+        if through:
+            lines = " and ".join(map(str, through))
+            passed = f" Line {lines} passes it on." if len(through) == 1 else f" Lines {lines} pass it on."
+        would = f"{effect.said()} the answer would be {otherwise!r}." if effect.said() else ""
+        text = f"{effect.rule}.{passed} So {asked.says(answer)}. {would}".strip()
+        return Question(
+            named(asked.key, names),
+            answer,
+            effect.line,
+            named(effect.rule, names),
+            named(text, names),
+            named(asked.asks, names),
+            tuple(named(line, names) for line in effect.without(self.lines)),
+            otherwise,
+            tuple(asked.choices),
+        )
+
+    def _through(
+        self, key: str, effect: Effect, found: Mapping[str, Any], other: Mapping[str, Any]
+    ) -> list[int]:
+        """The later lines that pass an effect on to the tensor of this name, not those of its own block."""
+        wanted, lines = {key}, []
+        depth = _depth(self.lines[effect.line - 1])
+        for number in range(len(self.lines), effect.line, -1):
+            name, _, text = self.lines[number - 1].strip().partition(" = ")
+            flips = name in wanted and found.get(name) != other.get(name, found.get(name))
+            if flips and _depth(self.lines[number - 1]) <= depth and text:
+                lines.append(number)
+                wanted.update(match[0] for match in TOKEN.finditer(text))
+        return lines[::-1] if effect.rank == CAUSE and not effect.about else []
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _balanced(draw: Draw, keys: Mapping[str, tuple[Answer, float]], most: int) -> list[str]:
+    """Some of the keys, of the answers in turn, so that none is lopsided; those of more worth first."""
+    groups = {answer: {key: worth for key, (a, worth) in keys.items() if a == answer} for answer, _ in keys.values()}
+    turn, picked = draw.sample(list(groups), len(groups)), list[str]()
+    while len(picked) < most and any(groups.values()):
+        for answer in turn:
+            if groups[answer] and len(picked) < most:
+                picked.append(draw.weighted(groups[answer]))
+                del groups[answer][picked[-1]]
+    return picked
+
+
+def reader(look: Callable[[str, Any], Mapping[str, Any]]) -> Callable[[Sequence[str]], Mapping[str, Any]]:
+    """Reads the answers off what the names of a program stand for when it has run: ``look`` gets each tensor or bool."""
+
+    def read(lines: Sequence[str]) -> Mapping[str, Any]:
+        values = execute(lines).items()
+        pairs = [look(name, value) for name, value in values if isinstance(value, (torch.Tensor, bool))]
+        return {key: answer for pair in pairs for key, answer in pair.items()}
+
+    return read
 
 
 def named(text: str, names: Sequence[str]) -> str:
     """The text with its tokens replaced by names."""
-    return _TOKEN.sub(lambda match: names[int(match[1])], text)
+    return TOKEN.sub(lambda match: names[int(match[1])], text)
 
 
 def listed(names: Sequence[str]) -> str:
