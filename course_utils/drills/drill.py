@@ -92,11 +92,15 @@ def _written(name: str, level: int, seed: int | str) -> Program:
             except Refused as refused:
                 why = str(refused)
                 continue
-            marks = [mark in topic.MARKS and bool(re.search(topic.MARKS[mark], program.code)) for mark in (level, level + 1)]
+            marks = [
+                mark in topic.MARKS and bool(re.search(topic.MARKS[mark], program.code)) for mark in (level, level + 1)
+            ]
             if marks == [level in topic.MARKS, False]:
                 return program
             why = "a mark of the level is missing, or one of the next level there"
-        raise RuntimeError(explain(f"{_MOST_DRAWS} programs were drawn for {name}, level {level}.", "one to ask about.", why))
+        raise RuntimeError(
+            explain(f"{_MOST_DRAWS} programs were drawn for {name}, level {level}.", "one to ask about.", why)
+        )
 
     return apart(write)
 

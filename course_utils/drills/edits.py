@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from course_utils.drills.programs import MAKER, Answer, Draw, Page, Program
-from course_utils.drills.run import execute, space, statements
+from course_utils.drills.run import space, statements
 
 TASK = "What does the last line do, and what does the edit change?"
 LESSONS = ("detach",)
@@ -107,7 +107,9 @@ class Edits(Page):
         if route == "before":
             self.edit(self.change(self.victim))
         self.operation(kind, inner, second)
-        if kind in ("result", "result of input", "loss") or (kind == "nothing" and route != "step" and draw.chance(0.3)):
+        if kind in ("result", "result of input", "loss") or (
+            kind == "nothing" and route != "step" and draw.chance(0.3)
+        ):
             self.victim = self.end
         if self.level > 1 and not self.squares and draw.chance(0.3):
             self.end = self.middle(self.end)
@@ -166,21 +168,29 @@ class Edits(Page):
         self.edited = (self.edited[0] or start, line)
         return line
 
-    def says(self, what: str, line: int, rule: str, without: str | Mapping[int, str] = "pass", *answers: Answer, **more: Any) -> None:
+    def says(
+        self, what: str, line: int, rule: str, without: str | Mapping[int, str] = "pass", *answers: Answer, **more: Any
+    ) -> None:
         """What a line does to one of the questions."""
-        self.effect(line, rule, without, what if what == "backward" else f"{self.victim} {what}", answers=answers, **more)
+        self.effect(
+            line, rule, without, what if what == "backward" else f"{self.victim} {what}", answers=answers, **more
+        )
 
     def edits(self, line: int, *what: str) -> None:
         """What an edit of the victim, in whatever way, does by itself."""
         h = f"`{self.victim}`"
-        noticed = f"{self.why}. The edit in line {line} comes after that and moves the version counter, so backward refuses"
+        noticed = (
+            f"{self.why}. The edit in line {line} comes after that and moves the version counter, so backward refuses"
+        )
         for key in what:
             if key == "backward":
                 self.says("backward", line, noticed, "pass", ERROR)
             elif key == "changed":
                 self.says("changed", line, f"Line {line} edits {h} in place")
             else:
-                self.says("counted", line, "An edit in place moves the version counter of the tensor, under `no_grad()` too")
+                self.says(
+                    "counted", line, "An edit in place moves the version counter of the tensor, under `no_grad()` too"
+                )
 
     def alone(self, line: int, rule: str, without: str | Mapping[int, str] = "pass") -> None:
         """One rule for all questions."""
@@ -190,12 +200,16 @@ class Edits(Page):
     def asks(self) -> None:
         first, last = self.edited
         h, where = self.victim, f"in line {first}" if first == last else f"in lines {first} to {last}"
-        for name in dict.fromkeys((h, *(key.partition(" ")[0] for key in (e.about for e in self.effects) if " changed" in key))):
+        for name in dict.fromkeys(
+            (h, *(key.partition(" ")[0] for key in (e.about for e in self.effects) if " changed" in key))
+        ):
             asks = f"does {name} hold other values after line {last} than before line {first}?"
             values = {True: "has other values than before", False: "keeps its values"}
             self.ask(f"{name} changed", asks, lambda yes, name=name: f"`{name}` {values[yes]}")
         moves = {True: "moves", False: "stays where it was"}
-        self.ask(f"{h} counted", f"does {h}._version grow {where}?", lambda yes: f"the version counter of `{h}` {moves[yes]}")
+        self.ask(
+            f"{h} counted", f"does {h}._version grow {where}?", lambda yes: f"the version counter of `{h}` {moves[yes]}"
+        )
 
 
 def _plain(page: Edits, guarded: bool | None = None) -> None:
@@ -248,7 +262,9 @@ _NUMPY = {
 }
 
 
-def _through(page: Edits, tail: str, rules: Mapping[str, tuple[str, str]], change: Callable[[str], str] | None = None) -> None:
+def _through(
+    page: Edits, tail: str, rules: Mapping[str, tuple[str, str]], change: Callable[[str], str] | None = None
+) -> None:
     """An edit through an alias, which at level 1 stands in the line of the edit itself."""
     page.write_loss()
     h, inline = page.victim, page.level == 1 or (tail.startswith("[") and page.is_leaf)
@@ -286,7 +302,12 @@ def _nested_view(page: Edits) -> None:
 
 
 def _numpy(page: Edits) -> None:
-    _through(page, ".detach().numpy()", _NUMPY, lambda name: name + page.draw.choice((" *= 2", " += 1", "[0] = 0.1", "[:] = 0.1", "[1:] *= 3")))
+    _through(
+        page,
+        ".detach().numpy()",
+        _NUMPY,
+        lambda name: name + page.draw.choice((" *= 2", " += 1", "[0] = 0.1", "[:] = 0.1", "[1:] *= 3")),
+    )
 
 
 def _copy(page: Edits) -> None:
@@ -296,11 +317,22 @@ def _copy(page: Edits) -> None:
     if page.level == 2:
         calls = {".clone()": "", ".double()": "[:]", ".flip(0)": "[:]", "[[0, 1]]": "[:2]"}
     if page.level == 3:
-        calls = {"[1:].clone()": "[1:]", ".flip(0)[1:]": "[1:]", "[[0, 1]]": "[:2]", ".double()[:2]": "[:2]", "[:2].clone()": "[:2]"}
+        calls = {
+            "[1:].clone()": "[1:]",
+            ".flip(0)[1:]": "[1:]",
+            "[[0, 1]]": "[:2]",
+            ".double()[:2]": "[:2]",
+            "[:2].clone()": "[:2]",
+        }
     call = page.draw.choice(list(calls))
     rule = f"`{call}` makes a tensor with memory of its own: the edit changes nothing of `{page.victim}`"
     shared = start + calls[call] or ".detach()"
-    _through(page, start + call, dict.fromkeys(("changed", "counted"), (rule, shared)), page.change if page.level == 2 else None)
+    _through(
+        page,
+        start + call,
+        dict.fromkeys(("changed", "counted"), (rule, shared)),
+        page.change if page.level == 2 else None,
+    )
     line = page.effects[-1].line
     page.says("backward", line, rule, page.effects[-1].changes, RIGHT)
 
@@ -343,7 +375,13 @@ def _rebound(page: Edits) -> None:
     op = page.draw.choice(("* 2", "+ 1", "* 0.5", "- 3"))
     line = page.edit(f"{name} = {name} {op}")
     rule = f"This line makes a new tensor and gives it the name `{name}`; `{h}` stays as it was"
-    page.alone(line, rule, f"{name} {op[0]}= {op[2:]}" if page.edited[0] < line or not page.is_leaf else f"with torch.no_grad(): {name} {op[0]}= {op[2:]}")
+    page.alone(
+        line,
+        rule,
+        f"{name} {op[0]}= {op[2:]}"
+        if page.edited[0] < line or not page.is_leaf
+        else f"with torch.no_grad(): {name} {op[0]}= {op[2:]}",
+    )
 
 
 def _put_back(page: Edits) -> None:
@@ -384,7 +422,9 @@ def _step(page: Edits) -> None:
     page.write(f"{name}.zero_grad()")
     page.edits(line, "backward")
     for what in ("changed", "counted"):
-        page.says(what, line, "`step()` edits the parameter in place, under `no_grad()`, and that moves its version counter")
+        page.says(
+            what, line, "`step()` edits the parameter in place, under `no_grad()`, and that moves its version counter"
+        )
 
 
 def _elsewhere(page: Edits, tail: str = ".data[2:]") -> None:
@@ -420,7 +460,10 @@ def _undone(page: Edits) -> None:
 
 # Ways to edit, by level, with their weights. Level 1: the tensor itself. Level 2: through another name for it, or for a
 # part of it. Level 3: two edits, an optimizer's, and those that nobody counts.
-_DETACH, _OF_DATA = partial(_through, tail=".detach()", rules={w: (r, ".detach().clone()") for w, (r, _) in _VIEW.items()}), partial(_through, tail=".data", rules=_DATA)
+_DETACH, _OF_DATA = (
+    partial(_through, tail=".detach()", rules={w: (r, ".detach().clone()") for w, (r, _) in _VIEW.items()}),
+    partial(_through, tail=".data", rules=_DATA),
+)
 _ROUTES: dict[int, dict[str, tuple[Callable[[Edits], None], float]]] = {
     1: {
         "plain": (_plain, 4),

@@ -76,5 +76,9 @@ def write(draw: Draw, level: int) -> Program:
     while len(page.lines) < goal:
         page.take((_UP if draw.chance(0.5) else _DOWN)[level])
     for name in page.tensors():
-        page.ask(name, "does it require grad?", lambda yes, name=name: f"`{name}` {'requires' if yes else 'does not require'} grad")
+        page.ask(
+            name,
+            "does it require grad?",
+            lambda yes, name=name: f"`{name}` {'requires' if yes else 'does not require'} grad",
+        )
     return page.finish(reader(lambda name, value: {name: value.requires_grad}), least=4)

@@ -62,7 +62,7 @@ class Gates(Page):
         """A line that calls a branch."""
         name, text = self.names[index], self.lines[line - 1].strip()
         # The same result, without a call of the branch.
-        without = re.sub(rf"\b{name}\(((?:[^()]|\[[^]]*\])*)\)", rf"F.linear(\1, {name}.weight)", text)
+        without = re.sub(rf"\b{name}\(((?:[^()]|\[[^]]*\])*)\)", rf"(\1 @ {name}.weight.T)", text)
         rule = "This line calls {b}; what is done with its result comes after that"
         self.says(index, "runs", line, rule, without, True, rank=MAKER)
 
@@ -89,7 +89,9 @@ def _gates(page: Gates) -> str:
     """A tensor with a gate for each branch, at least one of them open."""
     draw = page.draw
     gates = draw.choice(((True, False), (False, True), (True, False), (False, True), (True, True)))
-    return page.assign(f"torch.tensor([{', '.join(draw.choice(('1.0', '0.5', '2.0')) if gate else '0.0' for gate in gates)}])")
+    return page.assign(
+        f"torch.tensor([{', '.join(draw.choice(('1.0', '0.5', '2.0')) if gate else '0.0' for gate in gates)}])"
+    )
 
 
 def _multiplied(page: Gates) -> None:
@@ -188,7 +190,13 @@ def _cut(page: Gates) -> None:
         with page.block("torch.no_grad()") as cut:
             calls[index] = page.assign(calls[index])
         page.runs(index, cut + 1)
-        page.says(index, "grad", cut, "{b} runs in the block, where nothing is recorded, so backward never comes there", "if True:")
+        page.says(
+            index,
+            "grad",
+            cut,
+            "{b} runs in the block, where nothing is recorded, so backward never comes there",
+            "if True:",
+        )
     else:
         calls[index] += ".detach()"
     out = page.assign(f"{gate}[0] * {calls[0]} + {gate}[1] * {calls[1]}")
@@ -238,15 +246,22 @@ def _two_steps(page: Gates) -> None:
     if not clear:
         # Of the open branch it is not asked: the first backward pass has left values there already.
         for what in ("grad", "moves"):
-            page.says(closed, what, before, "Nothing clears the gradients that this line has left", "pass", VALUES, True)
+            page.says(
+                closed, what, before, "Nothing clears the gradients that this line has left", "pass", VALUES, True
+            )
         return
     page.reaches(1 - closed, line, {VALUES: _OPEN})
     other = f"{name}.{'zero_grad(set_to_none=False)' if clear == 'zero_grad()' else 'zero_grad()'}"
-    to_none, adds = f"`zero_grad()` drops the old gradient, and line {line} makes none for {{b}}", f"line {line} adds none for {{b}}"
+    to_none, adds = (
+        f"`zero_grad()` drops the old gradient, and line {line} makes none for {{b}}",
+        f"line {line} adds none for {{b}}",
+    )
     passed = "and an optimizer passes over a parameter whose `.grad` is None, with all that it remembers"
     page.says(closed, "grad", cleared, to_none, other, NONE)
     if skips:
-        page.says(closed, "grad", cleared, f"`set_to_none=False` fills the old gradient with zeros, and {adds}", other, ZEROS)
+        page.says(
+            closed, "grad", cleared, f"`set_to_none=False` fills the old gradient with zeros, and {adds}", other, ZEROS
+        )
     page.says(closed, "moves", cleared, f"`zero_grad()` drops the gradient, {passed}", other, False)
     text = page.lines[made - 1]
     stands = "Plain SGD subtracts the gradient times the learning rate, and that is zero"

@@ -90,7 +90,9 @@ def write(draw: Draw, level: int) -> Program:
         page.ask(name, "is it a leaf?", lambda yes, name=name: f"`{name}` has {_IS[yes]} leaf")
     for name in own if level > 1 else ():
         is_there = {True: "a tensor", False: "None"}
-        page.ask(f"{name}.grad", "is it a tensor, and not None?", lambda yes, name=name: f"`{name}.grad` is {is_there[yes]}")
+        page.ask(
+            f"{name}.grad", "is it a tensor, and not None?", lambda yes, name=name: f"`{name}.grad` is {is_there[yes]}"
+        )
     program = page.finish(_read, least=4, most=6 if level == 1 else 3)
     asked = {question.answer for question in program.questions if question.key.endswith(".grad")}
     if level > 1 and len(asked) < 2:
@@ -112,7 +114,10 @@ def _backward(page: Tensors, level: int) -> None:
         ends = [draw.choice(behind)]
     if draw.chance(0.6):
         x = draw.choice(results[-3:])
-        page.effect(page.write(f"{x}.retain_grad()"), "`retain_grad()` asks backward to keep the gradient of a tensor that is no leaf")
+        page.effect(
+            page.write(f"{x}.retain_grad()"),
+            "`retain_grad()` asks backward to keep the gradient of a tensor that is no leaf",
+        )
     terms = [x if not page.space[x].shape else f"{x}.{draw.choice(('sum', 'mean'))}()" for x in ends]
     loss = page.write(f"loss = {' + '.join(terms)}")
     for name in page.floats():
@@ -144,7 +149,9 @@ def _explain(page: Tensors, name: str, loss: int) -> None:
     if value.requires_grad and not value.is_leaf:
         rule = f"Backward passes through `{name}` and fills `.grad` of leaves alone; `{name}` is an operation's result"
         leaf = f"{name} = {name}.detach().requires_grad_()"
-        page.effect(makes, rule, {makes: f"{page.lines[makes - 1].strip()}\n{leaf}"}, instead=f"With `{leaf}` after it", **more)
+        page.effect(
+            makes, rule, {makes: f"{page.lines[makes - 1].strip()}\n{leaf}"}, instead=f"With `{leaf}` after it", **more
+        )
     elif flags and value.requires_grad:
         rule = f"`{name}` is a leaf that requires grad since this line, and the loss is computed from it"
         page.effect(makes, rule, flags[0], worth=2.0, **more)

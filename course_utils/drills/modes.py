@@ -53,7 +53,9 @@ class Modes(Tensors):
         """A block that sets the mode."""
         was_on, before, trap = torch.is_grad_enabled(), self.inference, self.trap
         is_off, context = context in _OFF, f"torch.{context}"
-        with self.within(context, f"`{context[6:]}` switches grad mode {'off' if is_off else 'on'} until its block ends") as line:
+        with self.within(
+            context, f"`{context[6:]}` switches grad mode {'off' if is_off else 'on'} until its block ends"
+        ) as line:
             self.trap = None
             if "inference" in context:
                 self.inference = line if is_off else 0
@@ -79,7 +81,9 @@ class Modes(Tensors):
             line = self.write(f"{name} = torch.is_grad_enabled()")
             text = self.lines[-1].strip()
             default = "Grad mode is on until something switches it off"
-            self.effect(line, default, f"{_KEEP_OFF}\n{text}", name, rank=MAKER, instead=f"With `{_KEEP_OFF}` before it")
+            self.effect(
+                line, default, f"{_KEEP_OFF}\n{text}", name, rank=MAKER, instead=f"With `{_KEEP_OFF}` before it"
+            )
             self.ask(name, "what is its value?", lambda yes: f"`{name}` is {yes}")
         else:
             sources = {x: 3.0 if self.space[x].requires_grad else 1.0 for x in self.floats()}
@@ -122,7 +126,10 @@ def inside(page: Modes) -> None:
     """A new tensor that asks for the flag where nothing is recorded; or a second look."""
     if torch.is_grad_enabled() or page.draw.chance(0.4):
         return page.look()
-    call, rule = f"torch.ones({page.size})", "Grad modes decide what is recorded. A new tensor has the flag that it asks for"
+    call, rule = (
+        f"torch.ones({page.size})",
+        "Grad modes decide what is recorded. A new tensor has the flag that it asks for",
+    )
     text = page.draw.choice((f"{call[:-1]}, requires_grad=True)",) * 3 + (f"nn.Parameter({call})",) * 2)
     name = page.name()
     page.made(name, text, f"{rule}, and a parameter asks", call)
@@ -200,7 +207,12 @@ def written(page: Modes) -> None:
     if not page.open:
         raise Refused("no place for an edit")
     name, n = page.name(), page.size
-    page.made(name, f"torch.zeros({n})", "A new tensor does not require grad unless you ask for it", f"torch.zeros({n}, requires_grad=True)")
+    page.made(
+        name,
+        f"torch.zeros({n})",
+        "A new tensor does not require grad unless you ask for it",
+        f"torch.zeros({n}, requires_grad=True)",
+    )
     page.created = [name]
     if page.draw.chance(0.6):
         with page.mode("no_grad()"):
@@ -277,7 +289,10 @@ def generator(page: Modes) -> None:
     page.ask_tensor(name)
     page.look()
     if not is_decorated:
-        page.effect(page.write("batches.close()"), "`close()` ends the generator's block, and the mode from before it comes back")
+        page.effect(
+            page.write("batches.close()"),
+            "`close()` ends the generator's block, and the mode from before it comes back",
+        )
         if page.draw.chance(0.6):
             page.look()
 
@@ -316,4 +331,7 @@ def write(draw: Draw, level: int) -> Program:
         page.take(_MOTIFS[level])
     if len(page.lines) > _MOST_LINES[level]:
         raise Refused("too long")
-    return page.finish(reader(lambda name, value: {name: value if value is True or value is False else value.requires_grad}), most=_MOST_KEYS[level])
+    return page.finish(
+        reader(lambda name, value: {name: value if value is True or value is False else value.requires_grad}),
+        most=_MOST_KEYS[level],
+    )

@@ -21,7 +21,14 @@ _PAIRS = ("{x} * {y}", "{x} + {y}", "{x} - {y}", "torch.maximum({x}, {y})", "tor
 _VECTORS = ("{x} @ {y}", "torch.cat([{x}, {y}])", "torch.stack([{x}, {y}])")
 _TRIPLES = ("{x} * {y} + {z}", "({x} - {y}) * {z}")
 _VIEWS = ("[0]", "[1:]", "[:2]", "[-1]", ".view(-1, 1)", ".unsqueeze(0)", ".reshape(1, -1)")
-_WRITES = ("{t}[0] = {s}[0]", "{t}[1:] = {s}[1:]", "{t} += {s}", "{t}.add_({s})", "{t}.copy_({s})", "{t}[0] = {s}.sum()")
+_WRITES = (
+    "{t}[0] = {s}[0]",
+    "{t}[1:] = {s}[1:]",
+    "{t} += {s}",
+    "{t}.add_({s})",
+    "{t}.copy_({s})",
+    "{t}[0] = {s}.sum()",
+)
 _NEW, _ASKS = "A new tensor does not require grad unless you ask for it", "requires_grad=True)"
 _ASKED = "The flag is asked for when the tensor is made, and nothing lowers it later"
 
@@ -181,7 +188,11 @@ class Move:
     binds: bool = True
 
     def __call__(self, page: Tensors) -> None:
-        names = [name for name in page.floats({"flagged": True, "plain": False}.get(self.on.split()[0])) if self._fits(page, name)]
+        names = [
+            name
+            for name in page.floats({"flagged": True, "plain": False}.get(self.on.split()[0]))
+            if self._fits(page, name)
+        ]
         x, text = page.pick(names), page.draw.choice(self.texts)
         fill = {"x": x, "call": text.removeprefix("{x}")}
         written, without, rule = (part.format(**fill) for part in (text, self.without, self.rule))
@@ -264,7 +275,9 @@ def write_into(page: Tensors) -> None:
     """Writes a tensor that requires grad into one that does not, recorded or not."""
     space = page.space
     targets = [name for name in page.floats(False) if name in page.created and page.fresh(name)]
-    pairs = [(t, s) for t in targets for s in page.floats(True) if space[s].dim() == 1 and space[s].shape == space[t].shape]
+    pairs = [
+        (t, s) for t in targets for s in page.floats(True) if space[s].dim() == 1 and space[s].shape == space[t].shape
+    ]
     if not pairs:
         raise Refused("nothing can be written anywhere")
     t, s = page.draw.choice(pairs)
@@ -291,7 +304,9 @@ def raise_flag(page: Tensors) -> None:
                 f"When this line ran, `{x}` did not require grad, so nothing was recorded. Raising the flag in line {line} "
                 "changes nothing that was computed before"
             )
-            page.effect(number, late, f"{name} = {used.replace(x, f'{x}.detach().requires_grad_()', 1)}", name, rank=TRAP)
+            page.effect(
+                number, late, f"{name} = {used.replace(x, f'{x}.detach().requires_grad_()', 1)}", name, rank=TRAP
+            )
 
 
 def block(*bodies: Moves) -> Step:
@@ -309,7 +324,9 @@ def block(*bodies: Moves) -> Step:
             if outside_first:
                 page.take(bodies[0])
             if len(bodies) > 1:
-                with page.within("torch.enable_grad()", "`enable_grad()` switches recording on again, also inside `no_grad()`"):
+                with page.within(
+                    "torch.enable_grad()", "`enable_grad()` switches recording on again, also inside `no_grad()`"
+                ):
                     page.take(bodies[1])
                 if not outside_first or page.draw.chance(0.4):
                     page.take(bodies[0])
@@ -330,7 +347,9 @@ def layer(flagged: bool, between: str = "") -> Step:
         name = page.operate(f"layer({x})", [x])
         freeze = "layer.requires_grad_(False)"
         if between == freeze and not flagged:
-            rule = "`requires_grad_(False)` lowers the flag of every parameter of the layer, and the input passes none on"
+            rule = (
+                "`requires_grad_(False)` lowers the flag of every parameter of the layer, and the input passes none on"
+            )
             page.effect(line, rule)
         elif between != freeze:
             rule = "The parameters of a layer require grad, so its output does, whatever its input"
@@ -339,7 +358,12 @@ def layer(flagged: bool, between: str = "") -> Step:
             page.effects = [effect for effect in page.effects if (effect.about, effect.rank) != (name, MAKER)]
             changes = {line: freeze} if line else {len(page.lines): f"{freeze}\n{name} = layer({x})"}
             page.effect(
-                line or len(page.lines), rule, changes, name, rank=MAKER, instead="" if line else f"With `{freeze}` before it"
+                line or len(page.lines),
+                rule,
+                changes,
+                name,
+                rank=MAKER,
+                instead="" if line else f"With `{freeze}` before it",
             )
 
     return move
@@ -349,15 +373,24 @@ _OUTSIDE = "gives a tensor outside the graph, on the values of `{x}`"
 _CUTS = {
     ("{x}.detach()", "{x}.detach()", "{x}.detach().clone()"): "`detach()` " + _OUTSIDE,
     ("{x}.data",): "`.data` " + _OUTSIDE,
-    ("torch.tensor({x}.tolist())",): "The values go through Python numbers, which carry no history; `torch.tensor` makes a "
-    "new tensor of them",
-    ("torch.ones_like({x})", "torch.zeros_like({x})"): "Only shape and dtype are taken from `{x}`: the result is a new tensor",
-    ("{x} > 0", "{x} < 1"): "A comparison gives truth values, and only floating-point and complex tensors can require grad",
+    (
+        "torch.tensor({x}.tolist())",
+    ): "The values go through Python numbers, which carry no history; `torch.tensor` makes a new tensor of them",
+    (
+        "torch.ones_like({x})",
+        "torch.zeros_like({x})",
+    ): "Only shape and dtype are taken from `{x}`: the result is a new tensor",
+    (
+        "{x} > 0",
+        "{x} < 1",
+    ): "A comparison gives truth values, and only floating-point and complex tensors can require grad",
     ("{x}.long()", "{x}.int()"): "Integers cannot require grad, so the conversion ends the history of `{x}`",
     ("{x}.argmax()", "{x}.argmin()"): "A position is an integer and has no gradient, so the history of `{x}` ends here",
 }
 CUTS = tuple(
-    Move(texts, rule, "{x}.sum()" if "arg" in texts[0] else "{x}.clone()") for texts, rule in _CUTS.items() for _ in texts
+    Move(texts, rule, "{x}.sum()" if "arg" in texts[0] else "{x}.clone()")
+    for texts, rule in _CUTS.items()
+    for _ in texts
 )
 detach = Move(("{x}.detach()",), CUTS[0].rule, "{x}.clone()")
 
@@ -375,7 +408,11 @@ lower_flag = Move(
     binds=False,
 )
 detach_in_place = Move(
-    ("{x}.detach_()",), "`detach_()` takes the tensor itself out of the graph", "pass", "flagged computed fresh", binds=False
+    ("{x}.detach_()",),
+    "`detach_()` takes the tensor itself out of the graph",
+    "pass",
+    "flagged computed fresh",
+    binds=False,
 )
 _PARAMETER = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
 _OF = tuple(f"nn.Parameter({text})" for text in ("{x}.exp()", "{x} * 2", "{x}.clone()", "{x} + 1", "{x}.abs()"))
@@ -405,4 +442,3 @@ def create_computed(page: Tensors) -> None:
         "flag is the one before it"
     )
     page.made(page.name(), call + tail, rule, call)
-

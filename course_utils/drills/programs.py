@@ -19,6 +19,7 @@ from course_utils.drills.run import execute, space
 
 T = TypeVar("T")
 Answer = bool | str
+Reader = Callable[[Sequence[str]], Mapping[str, Any]]  # runs a program's lines and reads the answers off it
 
 # Without e, f, i, j, l, n and o, which are read as numbers, functions, counters or each other.
 NAMES = "abcdghkmpqrstuvwxyz"
@@ -189,6 +190,7 @@ class Page:
         self.asked: dict[str, Asked] = {}
         self.depth = 0
         self._names = itertools.count()
+        self._tried: dict[tuple[str, ...], Mapping[str, Any]] = {}
 
     # Writing.
 
@@ -218,7 +220,9 @@ class Page:
             yield line
             self.depth -= 1
 
-    def effect(self, line: int, rule: str, without: str | Mapping[int, str] = "pass", about: str = "", **more: Any) -> None:
+    def effect(
+        self, line: int, rule: str, without: str | Mapping[int, str] = "pass", about: str = "", **more: Any
+    ) -> None:
         """Says what a line does. ``without``: what stands there where it does not, or in several lines (see Effect)."""
         changes = {line: without} if isinstance(without, str) else without
         self.effects.append(Effect(line, rule, changes, about, **more))
@@ -231,7 +235,9 @@ class Page:
         """
         line = self.write(f"{name} = {text}")
         self.effects = [old for old in self.effects if (old.about, old.rank) != (name, MAKER)]
-        self.effect(line, rule, f"{name} = {without}" if isinstance(without, str) else without, name, rank=MAKER, **more)
+        self.effect(
+            line, rule, f"{name} = {without}" if isinstance(without, str) else without, name, rank=MAKER, **more
+        )
         return line
 
     def ask(self, key: str, asks: str, says: Callable[[Answer], str], choices: Sequence[str] = ()) -> None:
@@ -240,7 +246,19 @@ class Page:
 
     # Finishing.
 
-    def finish(self, read: Callable[[Sequence[str]], Mapping[str, Any]], least: int = 3, most: int = 6) -> Program:
+    def tried(self, read: Reader, effect: Effect) -> Mapping[str, Any]:
+        """The answers without the effect; none where that is no program any more."""
+        lines = tuple(effect.without(self.lines))
+        if lines not in self._tried:
+            try:
+                self._tried[lines] = read(lines)
+            except SyntaxError:
+                raise
+            except Exception:  # such as a name that nobody makes now: that says nothing about the line
+                self._tried[lines] = {}
+        return self._tried[lines]
+
+    def finish(self, read: Reader, least: int = 3, most: int = 6) -> Program:
         """The program with its questions.
 
         Args:
@@ -253,10 +271,9 @@ class Page:
         """
         self._fit()
         found = read(self.lines)
-        others = [(effect, self._try(read, effect)) for effect in self.effects]
         decided = {}
         for key in self.asked:
-            flip = self._decides(key, found[key], others)
+            flip = self._decides(key, found[key], read)
             if flip is not None:
                 decided[key] = flip
         kinds: dict[str, dict[str, tuple[Answer, float]]] = {}
@@ -266,7 +283,9 @@ class Page:
         if len(keys) < least or len({found[key] for key in keys}) < 2:
             raise Refused(f"of {len(self.asked)} keys one line alone decides {list(decided)}")
         names = sorted(self.draw.sample(NAMES, next(self._names)))
-        questions = tuple(self._question(self.asked[key], found, *decided[key], names) for key in self.asked if key in keys)
+        questions = tuple(
+            self._question(self.asked[key], found, *decided[key], names) for key in self.asked if key in keys
+        )
         return Program(tuple(named(line, names) for line in self.lines), questions)
 
     def _fit(self) -> None:
@@ -274,27 +293,16 @@ class Page:
         if len(self.lines) > most or any(len(named(line, NAMES)) > LINE_LENGTH for line in self.lines):
             raise Refused("too long to be read")
 
-    def _try(self, read: Callable[[Sequence[str]], Mapping[str, Any]], effect: Effect) -> Mapping[str, Any]:
-        try:
-            return read(effect.without(self.lines))
-        except SyntaxError:
-            raise
-        except Exception:  # no program any more: that says nothing about the line
-            return {}
-
-    def _decides(
-        self, key: str, answer: Answer, others: Sequence[tuple[Effect, Mapping[str, Any]]]
-    ) -> tuple[Effect, Mapping[str, Any]] | None:
-        """The effect without which the answer is another one, where just one line has one."""
+    def _decides(self, key: str, answer: Answer, read: Reader) -> tuple[Effect, Mapping[str, Any]] | None:
+        """The effect without which the answer is another one, and the answers there, where just one line has one."""
         for rank in (CAUSE, TRAP, MAKER):
-            flips = [
-                (effect, other)
-                for effect, other in others
-                if effect.rank == rank
-                and effect.about in ("", key)
-                and (not effect.answers or answer in effect.answers)
-                and other.get(key, answer) != answer
-            ]
+            flips = []
+            for effect in self.effects:
+                fits = effect.about in ("", key) and (not effect.answers or answer in effect.answers)
+                if effect.rank == rank and fits:
+                    other = self.tried(read, effect)
+                    if other.get(key, answer) != answer:
+                        flips.append((effect, other))
             if flips:
                 # Of several rules of one line that which is about this key says most.
                 is_one = len({effect.line for effect, _ in flips}) == 1
@@ -324,9 +332,7 @@ class Page:
             tuple(asked.choices),
         )
 
-    def _through(
-        self, key: str, effect: Effect, found: Mapping[str, Any], other: Mapping[str, Any]
-    ) -> list[int]:
+    def _through(self, key: str, effect: Effect, found: Mapping[str, Any], other: Mapping[str, Any]) -> list[int]:
         """The later lines that pass an effect on to the tensor of this name, not those of its own block."""
         wanted, lines = {key}, []
         depth = _depth(self.lines[effect.line - 1])
@@ -355,7 +361,7 @@ def _balanced(draw: Draw, keys: Mapping[str, tuple[Answer, float]], most: int) -
     return picked
 
 
-def reader(look: Callable[[str, Any], Mapping[str, Any]]) -> Callable[[Sequence[str]], Mapping[str, Any]]:
+def reader(look: Callable[[str, Any], Mapping[str, Any]]) -> Reader:
     """Reads the answers off what the names of a program stand for when it has run: ``look`` gets each tensor or bool."""
 
     def read(lines: Sequence[str]) -> Mapping[str, Any]:
