@@ -24,7 +24,7 @@ from course_utils.base.markup import (
 )
 from course_utils.checks.card import HEADING, line_html, list_html, told_html
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.drills.programs import listed
+from course_utils.drills.page import listed
 
 if TYPE_CHECKING:
     from course_utils.drills.drill import Drill

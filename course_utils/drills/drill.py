@@ -78,7 +78,8 @@ def _written(name: str, level: int, seed: int | str) -> Program:
     """The program of a seed: the first one drawn that comes to something and has what its level is about."""
     import torch
 
-    from course_utils.drills.programs import Draw, Refused
+    from course_utils.drills.page import Refused
+    from course_utils.drills.programs import Draw
     from course_utils.drills.run import apart
 
     topic, draw = _topic(name), Draw(f"{name}/{level}/{seed}")

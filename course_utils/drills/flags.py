@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from course_utils.drills import moves
-from course_utils.drills.moves import Moves, Tensors
-from course_utils.drills.programs import Draw, Program, reader
+from collections.abc import Sequence
+
+import torch
+
+from course_utils.drills.page import Asked
+from course_utils.drills.programs import Draw, Program
+from course_utils.drills.run import execute
+from course_utils.drills.tensors import RULES, Tensors
+from course_utils.drills.texts import grammar
 
 TASK = "Which tensors require grad when the last line has run?"
 LESSONS = ("requires_grad",)
@@ -12,73 +18,58 @@ MARKS = {
     2: r"(?m)^\w[.\[]|^\w \+=|Parameter|\.data$|tolist|_like|\.arg|\.(long|int)\(| [<>] \d$|= \w(\[|\.(view|uns|resh))",
     3: r"(?m)^    |layer",
 }
-# Moves that end in a tensor that requires grad, and in one that does not, by level. Level 1 has operations and `detach`
+_GRAMMAR = grammar(r"""
+block:
+    with torch.no_grad():
+        <<inside>>
+block:
+    with torch.no_grad():
+        <<inside?>>
+        with torch.enable_grad():
+            <<compute up>>
+        <<inside>>
+block:
+    with torch.no_grad():
+        <<inside>>
+        with torch.enable_grad():
+            <<compute up>>
+inside 3: <<compute up>>
+inside 1: <<view up>>
+inside 1.5: <<write>>
+inside 0.5: <<flagged>>
+inside? 1: <<inside>>
+inside? 2:
+""")
+# Lines that end in a tensor that requires grad, and in one that does not, by level. Level 1 has operations and `detach`
 # alone; level 2 everything else that a straight line of code can do; level 3 blocks and layers.
-_UP: dict[int, Moves] = {
-    1: {moves.compute_flagged: 8, moves.create_flagged: 1},
-    2: {
-        moves.compute_flagged: 5,
-        moves.write_into: 4,
-        moves.view_flagged: 2,
-        moves.raise_flag: 2.5,
-        moves.parameter_of: 1,
-        moves.create_parameter: 0.5,
-    },
-    3: {
-        moves.compute_flagged: 4,
-        moves.write_into: 2,
-        moves.view_flagged: 1,
-        moves.raise_flag: 1.5,
-        moves.layer(False): 1.5,
-        moves.layer(False, "layer.requires_grad = False"): 1.5,
-        moves.layer(True, "layer.requires_grad_(False)"): 1,
-        moves.create_flagged: 0.5,
-    },
+_UP = {
+    1: {"compute up": 8.0, "flagged": 1.0},
+    2: {"compute up": 5, "write": 4, "view up": 2, "raise": 2.5, "parameter of": 1, "parameter": 0.5},
+    3: {"compute up": 4, "write": 2, "view up": 1, "raise": 1.5, "layer": 1.5, "misspelt": 1.5, "flagged": 0.5},
 }
-_INSIDE_OFF: Moves = {
-    moves.compute_flagged: 3,
-    moves.view_flagged: 1,
-    moves.write_into: 1.5,
-    moves.create_flagged: 0.5,
-}
-_INSIDE_ON: Moves = {moves.compute_flagged: 1}
-_DOWN: dict[int, Moves] = {
-    1: {moves.detach: 3, moves.compute_plain: 5, moves.create_plain: 1},
+_DOWN = {
+    1: {"detach": 3.0, "compute down": 5.0, "plain": 1.0},
     2: {
-        moves.cut: 4,
-        moves.compute_plain: 3,
-        moves.compute_from_positions: 2,
-        moves.view_plain: 1,
-        moves.lower_flag: 1,
-        moves.create_plain: 1,
-        moves.create_frozen_parameter: 0.5,
+        **{"cut": 4.0, "compute down": 3.0, "compute from positions": 2.0},
+        **{"view down": 1.0, "lower": 1.0, "plain": 1.0, "frozen parameter": 0.5},
     },
-    3: {
-        moves.cut: 2,
-        moves.compute_plain: 2,
-        moves.compute_from_positions: 1,
-        moves.block(_INSIDE_OFF): 2,
-        moves.block(_INSIDE_OFF, _INSIDE_ON): 3,
-        moves.layer(False, "layer.requires_grad_(False)"): 1,
-        moves.lower_flag: 1,
-    },
+    3: {"cut": 2, "compute down": 2, "compute from positions": 1, "block": 5, "frozen": 1.5, "lower": 1},
 }
 _LINES = {1: (5, 6), 2: (7, 8), 3: (9, 11)}
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    page = Tensors(draw)
-    first = draw.chance(0.5)
-    for flagged in (first, not first):
-        (page.flagged if flagged else page.plain)()
-    goal = draw.choice(_LINES[level])
-    while len(page.lines) < goal:
-        page.take((_UP if draw.chance(0.5) else _DOWN)[level])
-    for name in page.tensors():
-        page.ask(
-            name,
-            "does it require grad?",
-            lambda yes, name=name: f"`{name}` {'requires' if yes else 'does not require'} grad",
-        )
-    return page.finish(reader(lambda name, value: {name: value.requires_grad}), least=4)
+    page = Tensors(draw, _GRAMMAR)
+    for kind in draw.sample(("flagged", "plain"), 2):
+        page.add(f"<<{kind}>>")
+    page.grow(lambda: (_UP if draw.chance(0.5) else _DOWN)[level], draw.choice(_LINES[level]))
+    says = {True: "requires grad", False: "does not require grad"}
+    asked = [
+        Asked(name, "does it require grad?", {yes: f"`{name}` {says[yes]}" for yes in says}) for name in page.tensors()
+    ]
+    return page.finish(asked, RULES, _read, least=4)
+
+
+def _read(lines: Sequence[str]) -> dict[str, bool]:
+    return {name: value.requires_grad for name, value in execute(lines).items() if isinstance(value, torch.Tensor)}

@@ -2,173 +2,181 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 
-from course_utils.drills import moves
-from course_utils.drills.moves import Moves, Tensors
-from course_utils.drills.programs import CAUSE, MAKER, TOKEN, Draw, Program, Refused
+from course_utils.drills.page import Asked, Page, Refused
+from course_utils.drills.programs import Draw, Program
+from course_utils.drills.rules import CAUSE, Rule, name_of, rules
 from course_utils.drills.run import execute, space
+from course_utils.drills.tensors import RULES, Tensors
+from course_utils.drills.texts import TOKEN, grammar
 
 TASK = "Which tensors are leaves when the last line has run?"
 LESSONS = ("leaf_tensors",)
 MARKS = {2: r"backward\(\)", 3: r"(?m)^    "}  # level 2 has a backward pass, level 3 a block besides
-_START: Moves = {moves.create_flagged: 2.0, moves.create_computed: 3.0, moves.create_parameter: 0.5}
-_INSIDE: Moves = {moves.compute_flagged: 3, moves.view_flagged: 1}
-# Moves that end in a leaf, and in a tensor that is none, by level.
-_LEAF: dict[int, Moves] = {
-    1: {
-        moves.cut: 4,
-        moves.compute_plain: 3,
-        moves.parameter_of_leaf: 1.5,
-        moves.convert_nothing: 1.5,
-        moves.create_flagged: 1,
-        moves.create_parameter: 0.5,
-    },
-    2: {
-        moves.cut: 3,
-        moves.compute_plain: 2,
-        moves.view_plain: 1.5,
-        moves.detach_in_place: 1.5,
-        moves.parameter_of_leaf: 1.5,
-        moves.convert_nothing: 1.5,
-        moves.create_flagged: 0.5,
-    },
-    3: {
-        moves.cut: 2,
-        moves.compute_plain: 1,
-        moves.view_plain: 0.5,
-        moves.detach_in_place: 1.5,
-        moves.parameter_of_leaf: 1,
-        moves.convert_nothing: 1,
-        moves.block(_INSIDE): 2,
-        moves.block(_INSIDE, {moves.compute_flagged: 1}): 2,
-    },
+_GRAMMAR = grammar(r"""
+inside 2: <<compute up>>
+inside 1: <<view up>>
+block:
+    with torch.no_grad():
+        <<inside>>
+block:
+    with torch.no_grad():
+        <<inside>>
+        with torch.enable_grad():
+            <<compute up>>
+block:
+    with torch.no_grad():
+        with torch.enable_grad():
+            <<compute up>>
+        <<inside>>
+start 2: <<flagged>>
+start 3: <<computed at once>>
+start 0.5: <<parameter>>
+""")
+# Lines that end in a leaf, and in a tensor that is none, by level.
+_LEAF = {
+    1: {"cut": 4.0, "compute down": 3.0, "parameter of": 1.5, "same": 1.5, "flagged": 1.0, "parameter": 0.5},
+    2: {"cut": 3, "compute down": 2, "view down": 1.5, "detach_": 3, "parameter of": 1.5, "same": 1.5, "flagged": 0.5},
+    3: {"cut": 2, "compute down": 1, "view down": 0.5, "detach_": 3, "parameter of": 1, "same": 1, "block": 4},
 }
-_RESULT: dict[int, Moves] = {
-    1: {moves.compute_flagged: 4, moves.create_computed: 2.5, moves.convert: 1.5, moves.compute_again: 1},
-    2: {
-        moves.compute_flagged: 4,
-        moves.create_computed: 1,
-        moves.convert: 1,
-        moves.compute_again: 1.5,
-        moves.view_flagged: 1.5,
-        moves.write_into: 2,
-    },
-    3: {
-        moves.compute_flagged: 4,
-        moves.create_computed: 1,
-        moves.convert: 0.5,
-        moves.compute_again: 1.5,
-        moves.view_flagged: 1,
-        moves.write_into: 2,
-    },
+_RESULT = {
+    1: {"compute up": 4.0, "computed at once": 2.5, "double": 1.5, "compute again": 1.0},
+    2: {"compute up": 4, "computed at once": 1, "double": 1, "compute again": 1.5, "view up": 1.5, "write": 2},
+    3: {"compute up": 4, "computed at once": 1, "double": 0.5, "compute again": 1.5, "view up": 1, "write": 2},
 }
-_LINES = {1: (5, 6), 2: (6, 7), 3: (7, 8)}
-_MOST_NAMES = {1: 6, 2: 3, 3: 3}
-_CREATED = "A tensor that you create yourself has no history, whatever its flag"
-_IS = {True: "no `grad_fn` and is a", False: "a `grad_fn` and is no"}
+_LINES, _MOST = {1: (5, 6), 2: (6, 7), 3: (7, 8)}, {1: 6, 2: 3, 3: 3}
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    page = Tensors(draw)
-    first = draw.chance(0.6)
-    for flagged in (first, not first):
-        page.take(_START if flagged else {moves.create_plain: 1.0})
-    goal = draw.choice(_LINES[level])
-    while len(page.lines) < goal:
-        page.take((_LEAF if draw.chance(0.5) else _RESULT)[level])
-    names, own = list(page.tensors()), page.floats()
+    page = Tensors(draw, _GRAMMAR)
+    for kind in draw.sample(("start", "plain"), 2):
+        page.add(f"<<{kind}>>")
+    page.grow(lambda: (_LEAF if draw.chance(0.5) else _RESULT)[level], draw.choice(_LINES[level]))
+    names = list(page.tensors())
     if level > 1:
         _backward(page, level)
-    _name_leaves(page)
-    worth = [name for name in names if name not in page.created or draw.chance(0.6)]
-    for name in sorted(draw.sample(worth, min(len(worth), _MOST_NAMES[level])), key=names.index):
-        page.ask(name, "is it a leaf?", lambda yes, name=name: f"`{name}` has {_IS[yes]} leaf")
-    for name in own if level > 1 else ():
-        is_there = {True: "a tensor", False: "None"}
-        page.ask(
-            f"{name}.grad", "is it a tensor, and not None?", lambda yes, name=name: f"`{name}.grad` is {is_there[yes]}"
-        )
-    program = page.finish(_read, least=4, most=6 if level == 1 else 3)
-    asked = {question.answer for question in program.questions if question.key.endswith(".grad")}
-    if level > 1 and len(asked) < 2:
+    # That what you create is a leaf is asked now and then, and no more.
+    worth = [name for name in names if f"{name} = torch" not in "\n".join(page.lines) or draw.chance(0.7)]
+    leaf = {True: "no `grad_fn` and is a leaf", False: "a `grad_fn` and is no leaf"}
+    asked = [Asked(name, "is it a leaf?", {yes: f"`{name}` has {leaf[yes]}" for yes in leaf}) for name in worth]
+    there = {True: "a tensor", False: "None"}
+    own = {id(page.space[name]): name for name in reversed(names)}  # of two names for one tensor the first
+    for name in reversed(own.values()) if level > 1 else ():
+        says = {yes: f"`{name}.grad` is {there[yes]}" for yes in there}
+        asked.append(Asked(f"{name}.grad", "is it a tensor, and not None?", says))
+    program = page.finish(asked, _RULES, _read, least=4, most=_MOST[level])
+    if level > 1 and len({question.answer for question in program.questions if ".grad" in question.key}) < 2:
         raise Refused("one answer to all gradients")
     return program
 
 
 def _backward(page: Tensors, level: int) -> None:
-    """Adds a loss and its backward, and what decides which gradients are there then."""
-    draw, names = page.draw, page.floats(True)
-    results = [name for name in names if not page.space[name].is_leaf]
+    """Adds a loss and its backward."""
+    draw, flagged = page.draw, [name for name, value in page.tensors().items() if value.requires_grad]
+    results = [name for name in flagged if not page.space[name].is_leaf]
     if not results:
         raise Refused("there is nothing to go backward through")
-    ends = [results[-1]] if draw.chance(0.5) else draw.sample(names, min(2, len(names)))
-    cuts = [effect for effect in page.effects if effect.rank == CAUSE and not effect.about]
-    cut = {page.lines[effect.line - 1].strip().partition(" = ")[0] for effect in cuts}
+    cut = {
+        line.strip().partition(" = ")[0]
+        for line in page.lines
+        if re.search(r"detach|data$|_like|tolist|\.arg| [<>] ", line)
+    }
     behind = [name for name in results if cut & _sources(page, name)]
+    ends = [results[-1]] if draw.chance(0.5) else draw.sample(flagged, min(2, len(flagged)))
     if behind and draw.chance(0.7):
         ends = [draw.choice(behind)]
     if draw.chance(0.6):
-        x = draw.choice(results[-3:])
-        page.effect(
-            page.write(f"{x}.retain_grad()"),
-            "`retain_grad()` asks backward to keep the gradient of a tensor that is no leaf",
-        )
-    terms = [x if not page.space[x].shape else f"{x}.{draw.choice(('sum', 'mean'))}()" for x in ends]
-    loss = page.write(f"loss = {' + '.join(terms)}")
-    for name in page.floats():
-        _explain(page, name, loss)
-        is_cut = f"This line cuts every way from the loss back to `{name}`"
-        about = {"about": f"{name}.grad", "rule": is_cut, "answers": (False,), "worth": 6.0}
-        page.effects += [replace(cut, **about) for cut in cuts]
+        page.add(f"{draw.choice(results[-3:])}.retain_grad()")
+    page.add("loss = " + " + ".join(f"{name}<<.sum()|.mean()>>" if page.space[name].shape else name for name in ends))
     if level == 3 and draw.chance(0.4):
-        moves.lower_flag(page)
-        page.effects[-1] = replace(page.effects[-1], worth=6.0)
-    page.write("loss.backward()")
+        page.add("<<lower>>")
+    page.add("loss.backward()")
 
 
-def _sources(page: Tensors, name: str) -> set[str]:
+def _sources(page: Page, name: str) -> set[str]:
     """The names of all that a tensor is computed from."""
     found = {name}
     for line in reversed(page.lines):
         made, _, text = line.strip().partition(" = ")
         if made in found:
-            found.update(match[0] for match in TOKEN.finditer(text))
+            found.update(TOKEN.findall(text))
     return found - {name}
 
 
-def _explain(page: Tensors, name: str, loss: int) -> None:
-    """What the lines that make a tensor, and the loss, have to do with its gradient."""
-    makes = [line for line, text in enumerate(page.lines, 1) if text.strip().startswith(f"{name} = ")][-1]
-    value, more = page.space[name], {"about": f"{name}.grad", "rank": MAKER}
-    flags = [effect.changes for effect in page.effects if (effect.about, effect.rank) == (name, MAKER)]
-    if value.requires_grad and not value.is_leaf:
-        rule = f"Backward passes through `{name}` and fills `.grad` of leaves alone; `{name}` is an operation's result"
-        leaf = f"{name} = {name}.detach().requires_grad_()"
-        page.effect(
-            makes, rule, {makes: f"{page.lines[makes - 1].strip()}\n{leaf}"}, instead=f"With `{leaf}` after it", **more
-        )
-    elif flags and value.requires_grad:
-        rule = f"`{name}` is a leaf that requires grad since this line, and the loss is computed from it"
-        page.effect(makes, rule, flags[0], worth=2.0, **more)
-        rule = f"The loss is not computed from `{name}`, so no gradient comes there"
-        page.effect(loss, rule, f"{page.lines[loss - 1]} + {name}.sum()", worth=1.5, **more)
-    elif flags and name in page.created:
-        rule = f"The loss is computed from `{name}`, which does not require grad: backward has nothing to do there"
-        page.effect(makes, rule, flags[0], worth=2.0, **more)
+def _kind(flag: bool, leaf: bool) -> Callable[[Page, int, str], bool]:
+    """Whether a line is the last one that makes a tensor, and the tensor such a leaf or none."""
+
+    def fits(page: Page, line: int, key: str) -> bool:
+        name = name_of(key)
+        is_last = not any(text.lstrip().startswith(f"{name} = ") for text in page.lines[line:])
+        return is_last and (page.space[name].requires_grad, page.space[name].is_leaf) == (flag, leaf)
+
+    return fits
 
 
-def _name_leaves(page: Tensors) -> None:
-    """That what you create is a leaf comes from how it is made, and not from the flag that it asks for or not."""
-    for at, effect in enumerate(page.effects):
-        if effect.rank == MAKER and effect.about in page.created and page.space[effect.about].is_leaf:
-            flagged = [page.lines[effect.line - 1].strip(), *effect.changes.values()]
-            text = next(text for text in flagged if "requires_grad" in text or "Parameter" in text)
-            page.effects[at] = replace(effect, rule=_CREATED, changes={effect.line: f"{text} * 1"})
+def _same(page: Page, line: int, key: str) -> bool:
+    """Whether a line gives a second name to a tensor."""
+    return page.space[key] is page.space[TOKEN.findall(page.lines[line - 1])[1]]
+
+
+def _through_a_cut(rule: Rule) -> Rule:
+    """The same line, as what keeps a gradient away."""
+    words = "This line cuts every way from the loss back to `{name}`"
+    return replace(rule, words=words, about="grad$", answers=(False,), worth=6.0)
+
+
+_CUTS = [rule for rule in RULES if isinstance(rule, Rule) and rule.rank == CAUSE and "lowers" not in rule.words]
+_RULES = (
+    *map(_through_a_cut, _CUTS),
+    *rules(
+        r"""
+\w+\.retain_grad\(\)
+    `retain_grad()` asks backward to keep the gradient of a tensor that is no leaf
+
+[maker own] (\w+ = torch\.[^N]*, requires_grad=True\))(?: [*/+]|\.).*
+    -> \1
+    The name stands for the result of the whole line, whose last operation is recorded; the tensor that asked for the flag is
+    the one before it
+[maker own] (\w+ = (?:torch|nn\.Parameter\(torch)\.[^N]*(?:, requires_grad=True\)|requires_grad_\(\)|\)\)))$
+    -> \1 * 1
+    A tensor that you create yourself has no history, whatever its flag
+[maker own] (\w+ = torch\.[^N]*)\)$
+    -> \1, requires_grad=True) * 1
+    A tensor that you create yourself has no history, whatever its flag
+[maker own] (\w+) = nn\.Parameter\((N\w+)(.*)\)$
+    -> \1 = nn.Parameter(\2\3) * 1
+    `nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad
+[maker own when:same] (\w+) = (N\w+)(\.cpu\(\)|\.float\(\)|\.contiguous\(\)|\.to\(.*\))$
+    -> \1 = \2 * 1
+    `{2}` has nothing to convert, so it returns the very object that `{1}` stands for
+
+[maker key:grad$ when:flagged answer:True worth:2] KEY = (?:nn\.Parameter.*|torch\.[^N]*(?:, requires_grad=True\)|_\(\)))$
+    -> \g<0>.detach()
+    `{name}` is a leaf that requires grad since this line, and the loss is computed from it
+[maker key:grad$ when:plain worth:2] KEY = torch\.[^N]*\)$
+    -> \g<0>.requires_grad_()
+    The loss is computed from `{name}`, which does not require grad: backward has nothing to do there
+[maker key:grad$ when:result answer:False] (KEY) = .*
+    -> \g<0>\n\1 = \1.detach().requires_grad_()
+    with: With `{0} = {0}.detach().requires_grad_()` after it
+    Backward passes through `{name}` and fills `.grad` of leaves alone; `{name}` is an operation's result
+[maker key:grad$ worth:1.5] (loss = .*)
+    -> \1 + KEY.sum()
+    The loss is not computed from `{name}`, so no gradient comes there
+""",
+        same=_same,
+        flagged=_kind(True, True),
+        plain=_kind(False, True),
+        result=_kind(True, False),
+    ),
+    *RULES,
+)
 
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
@@ -178,8 +186,6 @@ def _read(lines: Sequence[str]) -> dict[str, bool]:
     except RuntimeError:  # without a line that requires grad there is nothing to go backward through
         if "loss" not in names:
             raise
-    found = {}
-    for name, value in names.items():
-        if isinstance(value, torch.Tensor):
-            found |= {name: value.is_leaf, f"{name}.grad": value.grad is not None}
-    return found
+    tensors = {name: value for name, value in names.items() if isinstance(value, torch.Tensor)}
+    leaves = {name: value.is_leaf for name, value in tensors.items()}
+    return leaves | {f"{name}.grad": value.grad is not None for name, value in tensors.items()}
