@@ -5,534 +5,334 @@ Every edit that is not recorded comes after the loss, so that the right gradient
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 
-from course_utils.drills.programs import MAKER, Answer, Draw, Page, Program
+from course_utils.drills.page import Asked, Page, Refused
+from course_utils.drills.programs import Answer, Draw, Program
+from course_utils.drills.rules import rules
 from course_utils.drills.run import space, statements
+from course_utils.drills.texts import Grammar, grammar
 
 TASK = "What does the last line do, and what does the edit change?"
 LESSONS = ("detach",)
 MARKS: Mapping[int, str] = {}
 OUTCOMES = ERROR, WRONG, RIGHT = "error", "wrong gradient", "right gradient"
-_ASKS = "... (right: the gradient of the loss as it was computed)"
-_SAYS = {ERROR: "raises an error", WRONG: "runs and gives a wrong gradient", RIGHT: "gives the right gradient"}
-# What an operation keeps for backward follows from its derivative.
-# https://github.com/pytorch/pytorch/blob/v2.9.0/tools/autograd/derivatives.yaml
-KEEPS = {
-    "input": (("{x}.sin()", "sin"), ("{x}.cos()", "cos"), ("{x} ** {k}", "**"), ("{x}.square()", "square")),
-    "result": (("{x}.exp()", "exp"), ("{x}.sigmoid()", "sigmoid"), ("{x}.tanh()", "tanh"), ("{x}.sqrt()", "sqrt")),
-    "nothing": (("{x} + {k}", "+"), ("{k} * {x}", "*"), ("-{x}", "-"), ("{x} / {k}", "/"), ("{x} - {k}", "-")),
-}
-_METHODS = ("mul_(2)", "add_(1)", "zero_()", "mul_(0.5)", "add_(0.5)", "mul_(3)")
-# These have a reason of their own for a right gradient, so backward must need the edited tensor.
-_NEED_IT = ("copy", "not in place", "before", "elsewhere", "elsewhere, counted", "undone", "rebound")
+# The edited tensor is $v, and $w another name that has to do with it. Lines of the edit begin with a "!".
+_GRAMMAR = grammar(r"""
+open 3: torch.full((<<size>>,), <<0.5|1.5|2.0>>
+open 2: torch.<<ones(<<size>>|linspace(1, 2, <<size>>>>
+leaf: <<n>> = <<open>><<, requires_grad=True)|, requires_grad=True)|).requires_grad_()>>
+c: <<2|3|0.5|4>>
+middle: <<n>> = <<<<m>> * <<c>>|<<m>> + <<c>>|<<c>> * <<m>>|<<m>> / <<c>>>>
+results:
+    <<n:=$a>><<leaf>>
+    <<m:=$a>><<n:=$h>><<middle>>
+a leaf: <<n:=$v>><<leaf>>
+a result:
+    <<n:=$a>><<leaf>>
+    <<m:=$a>><<n:=$v>><<middle>>
+victim 35: <<a leaf>>
+victim 65: <<a result>>
+keeps input: <<.sin()|.cos()| ** 2| ** 3|.square()>>
+keeps result: <<.exp()|.sigmoid()|.tanh()|.sqrt()>>
+keeps nothing: <<<<x>> + 1|<<x>> * 3|-<<x>>|<<x>> / 2|4 * <<x>>|<<x>> - 0.2>>
 
+input:
+    <<victim>>
+    $y = $v<<part>><<keeps input>>
+result:
+    <<results>>
+    $v = $h<<keeps result>>
+factor:
+    <<n:=$b>><<leaf>>
+    <<victim>>
+    $y = <<$v * $b|$b * $v>>
+squares:
+    <<results>>
+    <<x:=$h>>$v = <<keeps nothing>>
+nothing:
+    <<victim>>
+    <<x:=$v>>$y = <<keeps nothing>>
+sum:
+    <<n:=$b>><<leaf>>
+    <<victim>>
+    $y = $v + $b
+nothing of it:
+    <<results>>
+    <<x:=$h>>$v = <<keeps nothing>>
+result of input:
+    <<results>>
+    $v = $h<<keeps input>>
+input of result:
+    <<victim>>
+    $y = $v<<keeps result>>
+plain factor:
+    $b = <<open>>)
+    <<victim>>
+    $y = <<$v * $b|$b * $v>>
 
-class Edits(Page):
-    """A program while it is written.
+method: <<mul_(2)|add_(1)|zero_()|mul_(0.5)|add_(0.5)|mul_(3)>>
+change: <<t>><<.<<method>>|.<<method>>|.fill_(0.3)|.sub_(1)|.div_(8)| += 1| *= 2>>
+edit: !<<t:=$v>><<change>>
+edit:
+    !with torch.no_grad():
+    !    <<t:=$v>><<change>>
+input before:
+    <<victim>>
+    <<edit>>
+    $y = $v<<keeps input>>
+factor before:
+    <<n:=$b>><<leaf>>
+    <<victim>>
+    <<edit>>
+    $y = <<$v * $b|$b * $v>>
 
-    Attributes:
-        victim: the tensor that is edited, or seems to be.
-        is_leaf: whether it is a leaf that requires grad, which only an unrecorded edit may change.
-        why: what the operation keeps that backward needs, in words.
-        saver: the line of that operation.
-        end: the tensor that the loss is made of.
-        edited: the first and last line of the edit.
-        loss: the line that makes the loss.
-    """
+plain 3:
+    <<loss>>
+    <<edit>>
+plain 1:
+    !<<t:=$v>><<change>>
+    <<loss>>
+seen before: <<loss>>
+not in place:
+    <<loss>>
+    !$v.<<mul(2)|add(1)|neg()|mul(0.5)|add(0.5)|mul(3)>>
+data at once:
+    <<loss>>
+    !$v.data.<<method>>
+copy at once:
+    <<loss>>
+    !$v<<|.detach()>>.clone().<<method>>
 
-    def __init__(self, draw: Draw, level: int, route: str) -> None:
-        super().__init__(draw)
-        self.level, self.route = level, route
-        self.size = 4 if level == 3 else draw.choice((3, 4, 5))
-        self.victim, self.end, self.why, self.squares = "", "", "", False
-        self.saver = self.loss = 0
-        self.edited = (0, 0)
+view:
+    <<loss>>
+    $w = $v<<[1:]|[:2]|[0]>>
+    !$w.<<method>>
+view 0.5:
+    <<loss>>
+    !with torch.no_grad():
+    !    $v<<[1:]|[:2]|[0]>>.<<method>>
+detach:
+    <<loss>>
+    $w = $v.detach()
+    !$w.<<method>>
+data:
+    <<loss>>
+    $w = $v.data
+    !$w.<<method>>
+copy:
+    <<loss>>
+    $w = $v<<|.detach()>><<.clone()|.clone()|.double()|.flip(0)|[[0, 1]]>>
+    !<<t:=$w>><<change>>
+base:
+    <<loss>>
+    $w = $v<<.detach()|.data|[1:]|.clone()|.clone()|.detach().clone()>>
+    !$v.<<method>>
+same:
+    <<loss>>
+    $w = $v<<|.float()|.contiguous()|.to("cpu")|.requires_grad_()>>
+    !<<t:=$w>><<change>>
+rebound:
+    <<loss>>
+    $w = $v
+    !$w = $w <<* 2|+ 1|* 0.5|- 3>>
 
-    @property
-    def is_leaf(self) -> bool:
-        return self.space[self.victim].is_leaf
-
-    # The forward part.
-
-    def assign(self, text: str) -> str:
-        name = self.name()
-        self.write(f"{name} = {text}")
-        return name
-
-    def leaf(self, flag: bool = True) -> str:
-        draw, n = self.draw, self.size
-        calls = [f"torch.full(({n},), {value})" for value in ("0.5", "1.5", "2.0")]
-        call = draw.choice((*calls, f"torch.ones({n})", f"torch.linspace(1, 2, {n})"))
-        if flag:
-            call = f"{call[:-1]}, requires_grad=True)" if draw.chance(0.7) else f"{call}.requires_grad_()"
-        return self.assign(call)
-
-    def middle(self, source: str) -> str:
-        """A tensor that is no leaf, and whose values nothing needs."""
-        pattern = self.draw.choice(("{x} * {k}", "{x} + {k}", "{k} * {x}", "{x} / {k}"))
-        return self.assign(pattern.format(x=source, k=self.draw.choice(("2", "3", "0.5", "4"))))
-
-    def operate(self, pattern: str, **operands: str) -> None:
-        self.end = self.assign(pattern.format(**operands, k=self.draw.choice("23")))
-        self.saver = len(self.lines)
-
-    def forward(self) -> None:
-        """Writes everything up to the loss, and edits before it."""
-        draw, route = self.draw, self.route
-        needed = route in _NEED_IT or draw.chance(0.85)
-        kinds = ["input", "result", "factor", "loss"]
-        if route.startswith("elsewhere"):
-            kinds = ["input"]
-        elif route == "before":
-            kinds = ["input", "factor"]
-        elif not needed:
-            kinds = ["nothing", "result of input", "input of result"] + ["plain factor"] * (self.level > 1)
-        if route in ("step", "replaced"):
-            # An optimizer has leaves alone; a result that is kept is kept apart from what `.data` is set to.
-            kinds = [kind for kind in kinds if kind in ("input", "factor", "nothing", "input of result")]
-        kind = draw.choice(kinds)
-        # The leaves first, then what is computed from them.
-        has_second = kind.endswith("factor") or (kind == "nothing" and draw.chance(0.6))
-        first = self.leaf()
-        second = self.leaf(flag=kind != "plain factor") if has_second else ""
-        can = kind in ("input", "factor", "nothing", "input of result") and route != "base"
-        inner = first if can and draw.chance(1.0 if route == "step" else 0.35) else self.middle(first)
-        self.victim = second if second and can and kind != "input" and draw.chance(0.4) else inner
-        if route == "before":
-            self.edit(self.change(self.victim))
-        self.operation(kind, inner, second)
-        if kind in ("result", "result of input", "loss") or (
-            kind == "nothing" and route != "step" and draw.chance(0.3)
-        ):
-            self.victim = self.end
-        if self.level > 1 and not self.squares and draw.chance(0.3):
-            self.end = self.middle(self.end)
-
-    def operation(self, kind: str, inner: str, second: str) -> None:
-        """The operation that keeps the victim's values for backward, or does not, and what it keeps in words."""
-        draw = self.draw
-        kept, _, other = kind.partition(" of ")
-        if kept in ("input", "result") and kind != "loss":
-            source = {"result of input": "input", "input of result": "result"}.get(kind, kept)
-            shown = inner + "[:2]" * self.route.startswith("elsewhere")
-            pattern, op = draw.choice(KEEPS[source])
-            self.operate(pattern, x=shown)
-            names = {"input": shown, "result": self.end}
-            self.why = f"`{op}` in line {self.saver} needs its {source} `{names[source]}` in backward"
-            self.why += f", and not its {kept} `{names[kept]}`" if other else ""
-        elif second and kind.endswith("factor"):
-            one, two = draw.sample((inner, second), 2)
-            self.operate("{a} * {b}", a=one, b=two)
-            partner = second if self.victim == inner else inner
-            self.why = f"`*` in line {self.saver} needs `{self.victim}` in backward, for the gradient of `{partner}`"
-            if kind == "plain factor":
-                self.why = (
-                    f"`*` in line {self.saver} would need `{inner}` for the gradient of `{second}` alone, and `{second}` does "
-                    "not require grad"
-                )
-        else:
-            pattern, op = ("{x} + {y}", "+") if second else draw.choice(KEEPS["nothing"])
-            self.operate(pattern, x=inner, y=second)
-            self.why = f"`{op}` in line {self.saver} needs no values in backward"
-        self.squares = kind == "loss"
-
-    def write_loss(self) -> None:
-        y, forms = self.end, ("{y}.sum()", "{y}.mean()", "(5 * {y}).sum()")
-        text = self.draw.choice(("({y} ** 2).sum()", "({y} ** 2).mean()") if self.squares else forms).format(y=y)
-        self.loss = self.write(f"loss = {text}")
-        if self.squares:
-            self.saver, self.why = self.loss, f"`**` in line {self.loss} needs its input `{y}` in backward"
-
-    # The edit.
-
-    def change(self, target: str) -> str:
-        """An in-place edit."""
-        forms = [f"{target}.{self.draw.choice((*_METHODS, 'fill_(0.3)', 'sub_(1)', 'div_(8)'))}", f"{target} += 1"]
-        return self.draw.choice([*forms, f"{target} *= 2", *[f"{target}[0] = 0.1"] * (self.level > 1)])
-
-    def method(self, target: str) -> str:
-        return f"{target}.{self.draw.choice(_METHODS)}"
-
-    def edit(self, text: str, guarded: bool | None = None) -> int:
-        """Writes an edit, under ``no_grad`` where the victim is a leaf; returns its line."""
-        start = len(self.lines) + 1
-        guard = self.is_leaf if guarded is None else guarded
-        with self.block("torch.no_grad()") if guard else contextlib.nullcontext():
-            line = self.write(text)
-        self.edited = (self.edited[0] or start, line)
-        return line
-
-    def says(
-        self, what: str, line: int, rule: str, without: str | Mapping[int, str] = "pass", *answers: Answer, **more: Any
-    ) -> None:
-        """What a line does to one of the questions."""
-        self.effect(
-            line, rule, without, what if what == "backward" else f"{self.victim} {what}", answers=answers, **more
-        )
-
-    def edits(self, line: int, *what: str) -> None:
-        """What an edit of the victim, in whatever way, does by itself."""
-        h = f"`{self.victim}`"
-        noticed = (
-            f"{self.why}. The edit in line {line} comes after that and moves the version counter, so backward refuses"
-        )
-        for key in what:
-            if key == "backward":
-                self.says("backward", line, noticed, "pass", ERROR)
-            elif key == "changed":
-                self.says("changed", line, f"Line {line} edits {h} in place")
-            else:
-                self.says(
-                    "counted", line, "An edit in place moves the version counter of the tensor, under `no_grad()` too"
-                )
-
-    def alone(self, line: int, rule: str, without: str | Mapping[int, str] = "pass") -> None:
-        """One rule for all questions."""
-        for what in ("backward", "changed", "counted"):
-            self.says(what, line, rule, without)
-
-    def asks(self) -> None:
-        first, last = self.edited
-        h, where = self.victim, f"in line {first}" if first == last else f"in lines {first} to {last}"
-        for name in dict.fromkeys(
-            (h, *(key.partition(" ")[0] for key in (e.about for e in self.effects) if " changed" in key))
-        ):
-            asks = f"does {name} hold other values after line {last} than before line {first}?"
-            values = {True: "has other values than before", False: "keeps its values"}
-            self.ask(f"{name} changed", asks, lambda yes, name=name: f"`{name}` {values[yes]}")
-        moves = {True: "moves", False: "stays where it was"}
-        self.ask(
-            f"{h} counted", f"does {h}._version grow {where}?", lambda yes: f"the version counter of `{h}` {moves[yes]}"
-        )
-
-
-def _plain(page: Edits, guarded: bool | None = None) -> None:
-    recorded = guarded is None and not page.is_leaf and not page.squares and page.draw.chance(0.4)
-    if not recorded:
-        page.write_loss()
-    line = page.edit(page.change(page.victim), guarded)
-    if recorded:
-        page.write_loss()
-    page.edits(line, "backward", "changed", "counted")
-
-
-def _before(page: Edits) -> None:
-    page.write_loss()
-    first, line = page.edited
-    edit = "\n".join(page.lines[first - 1 : line])
-    rule = f"{page.why}, and line {line} has run by then: what is kept is the edited tensor"
-    rows = {number: "pass" for number in range(first + 1, line + 1)} | {first: "if True:" if first < line else "pass"}
-    later = rows | {page.loss: f"{page.lines[page.loss - 1]}\n{edit}"}
-    page.says("backward", line, rule, later, instead="With the edit after the loss")
-    page.edits(line, "changed", "counted")
-
-
-def _not_in_place(page: Edits) -> None:
-    page.write_loss()
-    method = page.draw.choice(("mul(2)", "add(1)", "neg()", "mul(0.5)", "add(0.5)", "mul(3)"))
-    line = page.edit(f"{page.victim}.{method}")
-    text = f"{page.victim}.{method.replace('(', '_(')}"
-    rule = f"Without the underscore a new tensor is made and dropped; `{page.victim}` stays as it was"
-    page.alone(line, rule, f"with torch.no_grad(): {text}" if page.is_leaf and page.edited[0] == line else text)
-
-
-# How the alias of a tensor is made decides what an edit of it does: for each question the rule, and what to write
-# instead. `h` is the victim; where the last row has nothing for a question, the edit itself decides.
-_SHARES = "Memory is shared with `{h}`, so an edit of one is an edit of the other"
-_COUNTS = "The version counter is shared with `{h}` as the memory is, so the edit counts for both"
-_OWN = "`.data` shares the memory of `{h}` and has a version counter of its own"
-_ARRAY = "The array shares the memory of `{h}`, and NumPy knows of no version counter"
-_TAKES = "so backward takes the new values for the old ones"
-_VIEW = {"changed": (_SHARES, ".clone()"), "counted": (_COUNTS, ".clone()")}
-_DATA = {
-    "backward": ("{why}. `.data` has a version counter of its own, " + _TAKES, ".detach()"),
-    "changed": (_SHARES, ".data.clone()"),
-    "counted": (_OWN, ".detach()"),
-}
-_NUMPY = {
-    "backward": ("{why}. NumPy moves no version counter, " + _TAKES, ".detach()"),
-    "changed": (_SHARES, ".detach().clone().numpy()"),
-    "counted": (_ARRAY, ".detach()"),
-}
-
-
-def _through(
-    page: Edits, tail: str, rules: Mapping[str, tuple[str, str]], change: Callable[[str], str] | None = None
-) -> None:
-    """An edit through an alias, which at level 1 stands in the line of the edit itself."""
-    page.write_loss()
-    h, inline = page.victim, page.level == 1 or (tail.startswith("[") and page.is_leaf)
-    name = h + tail if inline else page.assign(h + tail)
-    line = len(page.lines)
-    at = page.edit((change or page.method)(name), guarded=inline and tail.startswith("["))
-    line = at if inline else line
-    page.edits(at, *({"backward", "changed", "counted"} - set(rules)))
-    for what, (rule, instead) in rules.items():
-        # A view of less than the whole goes on being one where it is copied.
-        tails = tail + instead if tail.startswith(("[", ".view")) else instead
-        without = page.lines[line - 1].strip().replace(h + tail, h + tails)
-        answers = (WRONG,) if what == "backward" else ()
-        page.says(what, line, rule.format(h=h, why=page.why), without, *answers)
-
-
-def _view(page: Edits) -> None:
-    _through(page, page.draw.choice(("[1:]", "[:2]", "[0]")), _VIEW)
-
-
-def _nested_view(page: Edits) -> None:
-    draw, h = page.draw, page.victim
-    page.write_loss()
-    outer, inner = draw.choice((("[1:]", "[0]"), ("[:3]", "[1:]"), ("[1:]", "[:2]"), (".view(2, 2)", "[0]")))
-    name = page.name()
-    change = page.method(name + inner) if draw.chance(0.6) else f"{name}{inner} = 0.1"
-    guarded, start = page.is_leaf or draw.chance(0.4), len(page.lines) + 1
-    with page.block("torch.no_grad()") if guarded else contextlib.nullcontext():
-        line = page.write(f"{name} = {h}{outer}")
-        at = page.write(change)
-    page.edited = (start if guarded else at, at)
-    page.edits(at, "backward")
-    for what, (rule, copy) in _VIEW.items():
-        page.says(what, line, rule.format(h=h), f"{name} = {h}{outer}{copy}")
-
-
-def _numpy(page: Edits) -> None:
-    _through(
-        page,
-        ".detach().numpy()",
-        _NUMPY,
-        lambda name: name + page.draw.choice((" *= 2", " += 1", "[0] = 0.1", "[:] = 0.1", "[1:] *= 3")),
-    )
-
-
-def _copy(page: Edits) -> None:
-    start = ".detach()" if page.is_leaf else page.draw.choice(("", "", ".detach()"))
-    # Each with what it is without the copy.
-    calls = {".clone()": ""}
-    if page.level == 2:
-        calls = {".clone()": "", ".double()": "[:]", ".flip(0)": "[:]", "[[0, 1]]": "[:2]"}
-    if page.level == 3:
-        calls = {
-            "[1:].clone()": "[1:]",
-            ".flip(0)[1:]": "[1:]",
-            "[[0, 1]]": "[:2]",
-            ".double()[:2]": "[:2]",
-            "[:2].clone()": "[:2]",
-        }
-    call = page.draw.choice(list(calls))
-    rule = f"`{call}` makes a tensor with memory of its own: the edit changes nothing of `{page.victim}`"
-    shared = start + calls[call] or ".detach()"
-    _through(
-        page,
-        start + call,
-        dict.fromkeys(("changed", "counted"), (rule, shared)),
-        page.change if page.level == 2 else None,
-    )
-    line = page.effects[-1].line
-    page.says("backward", line, rule, page.effects[-1].changes, RIGHT)
-
-
-def _base(page: Edits) -> None:
-    """An edit of the tensor itself, where another name stands for its memory or for a copy."""
-    draw, h = page.draw, page.victim
-    tail = draw.choice((".detach()", ".data", "[1:]", ".clone()", ".clone()", ".detach().clone()"))
-    if not page.squares:
-        page.write_loss()
-    name = page.assign(h + tail)
-    line = len(page.lines)
-    if page.squares:
-        page.write_loss()
-    at = page.edit(page.method(h))
-    page.edits(at, "backward", "changed", "counted")
-    if tail.endswith("clone()"):
-        rule = f"`.clone()` makes a tensor with memory of its own: the edit changes nothing of `{h}`"
-        page.effect(line, rule, f"{name} = {h}.detach()", f"{name} changed")
-    else:
-        page.effect(line, _SHARES.format(h=h), f"{name} = {h}{tail}.clone()", f"{name} changed")
-
-
-def _same(page: Edits) -> None:
-    """A second name for the tensor itself."""
-    page.write_loss()
-    h = page.victim
-    name = page.assign(h + page.draw.choice(("", ".float()", ".contiguous()", '.to("cpu")', ".requires_grad_()")))
-    line = len(page.lines)
-    page.edits(page.edit(page.change(name)), "backward")
-    for what in ("changed", "counted"):
-        rule = f"`{name}` and `{h}` are two names for one tensor: nothing is copied, and no view is made"
-        page.says(what, line, rule, f"{page.lines[line - 1]} * 1")
-
-
-def _rebound(page: Edits) -> None:
-    """A second name that goes on to another tensor."""
-    page.write_loss()
-    h, name = page.victim, page.assign(page.victim)
-    op = page.draw.choice(("* 2", "+ 1", "* 0.5", "- 3"))
-    line = page.edit(f"{name} = {name} {op}")
-    rule = f"This line makes a new tensor and gives it the name `{name}`; `{h}` stays as it was"
-    page.alone(
-        line,
-        rule,
-        f"{name} {op[0]}= {op[2:]}"
-        if page.edited[0] < line or not page.is_leaf
-        else f"with torch.no_grad(): {name} {op[0]}= {op[2:]}",
-    )
-
-
-def _put_back(page: Edits) -> None:
-    """Other values, and then the old ones again, all of it counted."""
-    page.write_loss()
-    name = page.assign(f"{page.victim}.detach().clone()")
-    with page.block("torch.no_grad()") as start:
-        first = page.write(page.method(page.victim))
-        last = page.write(f"{page.victim}.copy_({name})")
-    page.edited, none = (start, last), {first: "pass", last: "pass"}
-    back = "The values are those from before, but the version counter has moved, and backward looks at that alone"
-    page.says("backward", start, f"{page.why}. {back}", none, ERROR, instead=f"Without lines {first} and {last}")
-    page.says("changed", last, "`copy_` puts back the values from before the edit")
-    counts = "An edit in place moves the version counter of the tensor, under `no_grad()` too"
-    page.says("counted", start, counts, none, instead=f"Without lines {first} and {last}")
-
-
-def _replaced(page: Edits) -> None:
-    """Other values by way of an assignment to ``.data``."""
-    page.write_loss()
-    h = page.victim
-    value = page.draw.choice((f"{h}.data * 2", f"{h}.data + 1", f"torch.zeros({page.size})", f"{h}.data / 4"))
-    line = page.edit(f"{h}.data = {value}", guarded=False)
-    rule = f"Setting `.data` gives `{h}` other memory, and "
-    page.says("backward", line, f"{page.why}. {rule}backward finds the new values there", "pass", WRONG)
-    page.says("changed", line, f"{page.why}. {rule}backward finds the new values there")
-    page.says("counted", line, f"{rule}its version counter does not move", f"{h}.detach().copy_({value})")
-
-
-def _step(page: Edits) -> None:
-    """An optimizer's step between the forward and the backward pass."""
-    draw, h = page.draw, page.victim
-    kind = draw.choice(("SGD", "SGD", "Adam", "RMSprop"))
-    name = page.assign(f"torch.optim.{kind}([{h}], lr=0.{1 + draw.below(9)})")
-    page.write_loss()
-    page.write(f"{h}.grad = torch.ones({page.size})")
-    line = page.edit(f"{name}.step()", guarded=False)
-    page.write(f"{name}.zero_grad()")
-    page.edits(line, "backward")
-    for what in ("changed", "counted"):
-        page.says(
-            what, line, "`step()` edits the parameter in place, under `no_grad()`, and that moves its version counter"
-        )
-
-
-def _elsewhere(page: Edits, tail: str = ".data[2:]") -> None:
-    """An edit of elements that backward does not need."""
-    page.write_loss()
-    h, change = page.victim, page.draw.choice((".zero_()", ".mul_(2)", ".add_(1)"))
-    line = page.edit(f"{h}{tail}{change}", guarded=None if tail == "[2:]" else False)
-    if tail == "[2:]":
-        rule = f"The edit changes other elements, but `{h}` and its views have one version counter in common, so backward refuses"
-        page.says("backward", line, f"{page.why}. {rule}")
-        page.says("changed", line, _SHARES.format(h=h), f"{h}[2:].clone(){change}")
-        page.says("counted", line, _COUNTS.format(h=h), f"{h}[2:].clone(){change}")
-    else:
-        rule = f"The edit changes other elements than those, and `.data` moves no counter of `{h}`"
-        page.says("backward", line, f"{page.why}. {rule}", f"{h}.data{change}")
-        page.says("changed", line, _SHARES.format(h=h), f"{h}.data[2:].clone(){change}")
-        page.says("counted", line, _OWN.format(h=h), f"{h}.detach()[2:]{change}")
-
-
-def _undone(page: Edits) -> None:
-    page.write_loss()
-    h = page.victim
-    there, back = page.draw.choice((("mul_(2)", "div_(2)"), ("mul_(4)", "div_(4)"), ("div_(2)", "mul_(2)")))
-    name = page.assign(f"{h}.data")
-    line = len(page.lines)
-    page.edit(f"{name}.{there}", guarded=False)
-    last = page.edit(f"{name}.{back}", guarded=False)
-    rule = f"The second edit puts back exactly what the first one changed, and `.data` moves no counter of `{h}`"
-    page.says("backward", last, rule)
-    page.says("changed", last, rule)
-    page.says("counted", line, _OWN.format(h=h), f"{name} = {h}.detach()")
-
-
+nested view:
+    <<loss>>
+    !with torch.no_grad():
+    !    $w = $v<<[1:]|[:3]|.view(2, 2)>>
+    !    $w[0]<<.<<method>>| = 0.1>>
+nested view:
+    <<loss>>
+    $w = $v<<[1:]|[:3]|.view(2, 2)>>
+    !$w[1:]<<.<<method>>| = 0.1>>
+numpy:
+    <<loss>>
+    $w = $v.detach().numpy()
+    !$w<< *= 2| += 1|[0] = 0.1|[:] = 0.1|[1:] *= 3>>
+elsewhere:
+    <<loss>>
+    !$v.data[2:].<<zero_()|mul_(2)|add_(1)>>
+elsewhere, counted:
+    <<loss>>
+    !$v[2:].<<zero_()|mul_(2)|add_(1)>>
+undone:
+    <<loss>>
+    $w = $v.data
+    <<c:=2|4>>!$w.mul_(<<c>>)
+    !$w.div_(<<c>>)
+put back:
+    <<loss>>
+    $w = $v.detach().clone()
+    !with torch.no_grad():
+    !    $v.<<method>>
+    !    $v.copy_($w)
+replaced:
+    <<loss>>
+    !$v.data = <<$v.data * 2|$v.data + 1|torch.zeros(<<size>>)|$v.data / 4>>
+step:
+    $w = torch.optim.<<SGD|SGD|Adam|RMSprop>>([$v], lr=0.<<1..9>>)
+    <<loss>>
+    $v.grad = torch.ones(<<size>>)
+    !$w.step()
+    $w.zero_grad()
+copy of a part:
+    <<loss>>
+    $w = $v<<|.detach()>><<[1:].clone()|.flip(0)[1:]|[[0, 1]]|.double()[:2]|[:2].clone()>>
+    !$w.<<method>>
+""")
 # Ways to edit, by level, with their weights. Level 1: the tensor itself. Level 2: through another name for it, or for a
 # part of it. Level 3: two edits, an optimizer's, and those that nobody counts.
-_DETACH, _OF_DATA = (
-    partial(_through, tail=".detach()", rules={w: (r, ".detach().clone()") for w, (r, _) in _VIEW.items()}),
-    partial(_through, tail=".data", rules=_DATA),
-)
-_ROUTES: dict[int, dict[str, tuple[Callable[[Edits], None], float]]] = {
-    1: {
-        "plain": (_plain, 4),
-        "no_grad": (partial(_plain, guarded=True), 2),
-        "data": (_OF_DATA, 4),
-        "copy": (_copy, 3),
-        "not in place": (_not_in_place, 3),
-        "before": (_before, 1),
-    },
-    2: {
-        "view": (_view, 2),
-        "detach": (_DETACH, 1.5),
-        "data": (_OF_DATA, 3.5),
-        "copy": (_copy, 4),
-        "base": (_base, 2),
-        "same": (_same, 2),
-        "rebound": (_rebound, 2.5),
-    },
+_ROUTES = {
+    1: {"plain": 6, "data at once": 4, "copy at once": 3, "not in place": 3, "seen before": 1},
+    2: {"view": 2, "detach": 1.5, "data": 3.5, "copy": 4, "base": 2, "same": 2, "rebound": 2.5},
     3: {
-        "nested view": (_nested_view, 2),
-        "numpy": (_numpy, 2.5),
-        "elsewhere": (_elsewhere, 1.5),
-        "elsewhere, counted": (partial(_elsewhere, tail="[2:]"), 1),
-        "undone": (_undone, 2.5),
-        "put back": (_put_back, 2),
-        "replaced": (_replaced, 3),
-        "step": (_step, 2.5),
-        "copy": (_copy, 2),
+        **{
+            "nested view": 2.0,
+            "numpy": 2.5,
+            "elsewhere": 1.5,
+            "elsewhere, counted": 1.0,
+            "undone": 2.5,
+            "put back": 2.0,
+        },
+        **{"replaced": 3.0, "step": 2.5, "copy of a part": 2.0},
     },
 }
+# What the operation keeps that backward needs, and where it needs nothing that is edited.
+_NEEDED = {
+    "input": "needs its input `$v<<part>>` in backward",
+    "result": "needs its result `$v` in backward",
+    "factor": "needs `$v` in backward, for the gradient of `$b`",
+    "squares": "needs its input `$v` in backward",
+}
+_NOT_NEEDED = {
+    "nothing": "needs no values in backward",
+    "sum": "needs no values in backward",
+    "nothing of it": "needs no values in backward",
+    "result of input": "needs its input `$h` in backward, and not its result `$v`",
+    "input of result": "needs its result `$y` in backward, and not its input `$v`",
+    "plain factor": "would need `$v` for the gradient of `$b` alone, and `$b` does not require grad",
+}
+_ON_LEAVES = ("input", "factor", "nothing", "sum", "input of result")
+# These have a reason of their own for a right gradient, so backward must need the edited tensor.
+_NEED_IT = (
+    "copy",
+    "copy at once",
+    "not in place",
+    "seen before",
+    "elsewhere",
+    "elsewhere, counted",
+    "undone",
+    "rebound",
+)
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    routes = _ROUTES[level]
-    page = Edits(draw, level, draw.weighted({route: weight for route, (_, weight) in routes.items()}))
-    page.forward()
-    page.ask("backward", _ASKS, lambda outcome: f"`loss.backward()` {_SAYS[str(outcome)]}", OUTCOMES)
-    routes[page.route][0](page)
-    page.write("loss.backward()", run=False)
-    _need(page)
-    page.asks()
-    return page.finish(partial(_read, page))
+    route = draw.weighted(_ROUTES[level])
+    kinds = _NEEDED if route in _NEED_IT or draw.chance(0.85) else _NOT_NEEDED
+    if route in ("step", "replaced"):  # a result that is kept is kept apart from what `.data` is set to
+        kinds = {kind: why for kind, why in kinds.items() if kind in _ON_LEAVES}
+    elif route.startswith("elsewhere"):
+        kinds = {"input": kinds["input"]}
+    elif route == "seen before":
+        kinds = {f"{kind} before": kinds[kind] for kind in ("input", "factor")}
+    kind = draw.choice(list(kinds))
+    if kind == "plain factor" and level == 1:
+        raise Refused("a plain factor is for level 2")
+    end = "$y" if kind.removesuffix(" before") in (*_ON_LEAVES, "plain factor") else "$v"
+    loss = f"loss = <<{end}.sum()|{end}.mean()|(5 * {end}).sum()>>"
+    if kind == "squares":
+        loss = f"loss = ($v ** 2).<<sum|mean>>()"
+    elif level > 1 and draw.chance(0.3):
+        loss = f"<<m:={end}>><<n:=$z>><<middle>>\nloss = <<$z.sum()|$z.mean()>>"
+    size, part = "4" if level == 3 else draw.choice("345"), "[:2]" * route.startswith("elsewhere")
+    more = {"size": {size: 1.0}, "part": {part: 1.0}, "loss": {loss: 1.0}}
+    if route in ("step", "base"):
+        more["victim"] = {"<<a leaf>>" if route == "step" else "<<a result>>": 1.0}
+    if level > 1:
+        more["change"] = {**_GRAMMAR["change"], "<<t>>[0] = 0.1": 0.2}
+    return _asked(Edits(draw, {**_GRAMMAR, **more}, f"<<{kind}>>\n<<{route}>>", kinds[kind]), kind)
 
 
-def _need(page: Edits) -> None:
-    """Where backward needs nothing that is edited, the operation is why: one that needs it would be another matter."""
-    name, _, text = page.lines[page.saver - 1].partition(" = ")
-    needs = f"({text}).tanh()" if name == page.victim else f"({text}) * {page.victim}"
-    rule = f"{page.why}, so the edit of `{page.victim}` does no harm"
-    page.says("backward", page.saver, rule, f"{name} = {needs}", RIGHT, rank=MAKER)
+class Edits(Page):
+    """A program while it is drawn.
+
+    Attributes:
+        edited: the first and last line of the edit.
+        saver: the line of the operation that keeps the edited tensor, or does not.
+    """
+
+    def __init__(self, draw: Draw, grammar: Grammar, text: str, why: str) -> None:
+        super().__init__(draw, grammar)
+        assert (self.name("v"), self.name("w")) == (_V, _W)
+        lines = self.fill(text).split("\n")
+        marked = [number for number, line in enumerate(lines, 1) if line.startswith("!")]
+        self.edited = marked[0], marked[-1]
+        for _, _, code in statements([line.removeprefix("!") for line in lines]):
+            self.add(code)
+        self.saver = self._saver()
+        op = re.search(r"\.(\w+)\(| (\*\*|[-+*/]) |= (-)", self.lines[self.saver - 1])
+        assert op is not None
+        sign = next(filter(None, op.groups()))
+        self.facts = {"why": f"`{sign}` in line {self.saver} {self.fill(why)}", "v": _V, "w": _W}
+        self.add("loss.backward()", run=False)
+
+    def _saver(self) -> int:
+        """The line that makes the tensor that the loss is made of, or the loss where it squares that."""
+        loss = next(number for number, line in enumerate(self.lines, 1) if line.startswith("loss"))
+        if "**" in self.lines[loss - 1]:
+            return loss
+        ends = [
+            number
+            for number, line in enumerate(self.lines[:loss], 1)
+            if line.startswith((f"{self.name('y')} =", f"{_V} ="))
+        ]
+        return ends[-1]
 
 
-def _read(page: Edits, lines: Sequence[str]) -> dict[str, Answer]:
-    """Runs the program statement by statement, and looks at the victim before and after the edit."""
+def _asked(page: Edits, kind: str) -> Program:
+    first, last = page.edited
+    where = f"in line {first}" if first == last else f"in lines {first} to {last}"
+    outcomes = {ERROR: "raises an error", WRONG: "runs and gives a wrong gradient", RIGHT: "gives the right gradient"}
+    says = {outcome: f"`loss.backward()` {what}" for outcome, what in outcomes.items()}
+    asked = [Asked("backward", "... (right: the gradient of the loss as it was computed)", says, OUTCOMES)]
+    values = {True: "has other values than before", False: "keeps its values"}
+    names = (
+        [_V, _W]
+        if isinstance(page.space.get(_W), torch.Tensor)
+        and f"{_W} = {_V}" in page.lines[first - 2]
+        and f"\n{_V}." in "\n".join(page.lines[first - 2 : first])
+        else [_V]
+    )
+    for name in names:
+        asks = f"does {name} hold other values after line {last} than before line {first}?"
+        asked.append(Asked(f"{name} changed", asks, {yes: f"`{name}` {values[yes]}" for yes in values}))
+    moves = {True: "moves", False: "stays where it was"}
+    says = {yes: f"the version counter of `{_V}` {moves[yes]}" for yes in moves}
+    asked.append(Asked(f"{_V} counted", f"does {_V}._version grow {where}?", says))
+    return page.finish(asked, _RULES, partial(_read, page.edited, names))
+
+
+def _read(edited: tuple[int, int], watched: Sequence[str], lines: Sequence[str]) -> dict[str, Answer]:
+    """Runs the program statement by statement, and looks at the tensors before and after the edit."""
     names, found = space(), dict[str, Answer]()
-    watched = [key.partition(" ")[0] for key in page.asked if " changed" in key]
     before: dict[str, tuple[torch.Tensor, int]] = {}
     *pieces, backward = statements(lines)
     torch.default_generator.manual_seed(0)
     for first, last, code in pieces:
-        if first <= page.edited[0] <= last:
+        if first <= edited[0] <= last:
             before = {name: (names[name].detach().clone(), names[name]._version) for name in watched}
         exec(code, names)
-        if first <= page.edited[1] <= last:
+        if first <= edited[1] <= last:
             for name, (values, version) in before.items():
                 found[f"{name} changed"] = not torch.equal(names[name].detach(), values)
                 found[f"{name} counted"] = names[name]._version > version
-        if last == page.loss:
+        if code.startswith("loss"):
             # Now, because later edits can leave views behind that refuse to be asked.
             leaves = [t for t in names.values() if isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad]
             right = _gradients(names["loss"], leaves)
@@ -554,3 +354,108 @@ def _gradients(loss: torch.Tensor, leaves: list[torch.Tensor]) -> tuple[torch.Te
 
 def _equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     return one is other if one is None or other is None else torch.equal(one, other)
+
+
+def _edit(page: Page, line: int, key: str) -> bool:
+    return isinstance(page, Edits) and page.edited[0] <= line <= page.edited[1]
+
+
+def _second(page: Page, line: int, key: str) -> bool:
+    return isinstance(page, Edits) and page.edited == (line - 1, line) and f"{_W}.div_" in page.lines[line - 1]
+
+
+_V, _W = "N1_", "N2_"
+_RULES = rules(
+    r"""
+[key:N2_ answer:False] N2_ = (N1_.*)\.clone\(\)
+    -> N2_ = \1.detach()
+    `.clone()` makes a tensor with memory of its own: the edit changes nothing of `{w}`
+[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((\[\S*\])?\.clone\(\))(?!(?:.*\n)+.*copy_)
+    -> \1.detach()\3
+    `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
+[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((?:\.double\(\)|\.flip\(0\))(\[\S*\])?)$
+    -> \1.detach()[:]\3
+    `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
+[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)(\[\[0, 1\]\])
+    -> \1.detach()[:2]
+    `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
+N1_\.(mul|add|neg)\(
+    -> N1_.detach().\1_(
+    Without the underscore a new tensor is made and dropped; `{v}` stays as it was
+N2_ = N2_ (.) (.*)
+    -> N2_ \1= \2
+    This line makes a new tensor and gives it the name `{w}`; `{v}` stays as it was
+[key:N1_ answer:True] N2_ = N1_(?:|\.float\(\)|\.contiguous\(\)|\.to\(.*\)|\.requires_grad_\(\))$
+    -> \g<0> * 1
+    `{w}` and `{v}` are two names for one tensor: nothing is copied, and no view is made
+
+[key:backward answer:wrong_gradient] N1_\.data = .*
+    {why}. Setting `.data` gives `{v}` other memory, and backward finds the new values there
+[key:changed] N1_\.data = .*
+    {why}. Setting `.data` gives `{v}` other memory, and backward finds the new values there
+[key:counted] N1_\.data = (.*)
+    -> N1_.detach().copy_(\1)
+    Setting `.data` gives `{v}` other memory, and its version counter does not move
+[key:backward|changed when:second] .*
+    The second edit puts back exactly what the first one changed, and `.data` moves no counter of `{v}`
+[key:backward answer:right_gradient] N1_\.data\[2:\]
+    -> N1_.data
+    {why}. The edit changes other elements than those, and `.data` moves no counter of `{v}`
+[key:backward answer:error] N1_\[2:\].*
+    {why}. The edit changes other elements, but `{v}` and its views have one version counter in common, so backward refuses
+[key:backward answer:wrong_gradient] (.*)N1_\.data\b
+    -> \1N1_.detach()
+    {why}. `.data` has a version counter of its own, so backward takes the new values for the old ones
+[key:backward answer:wrong_gradient] N2_ = N1_\.detach\(\)\.numpy\(\)
+    -> N2_ = N1_.detach()
+    {why}. NumPy moves no version counter, so backward takes the new values for the old ones
+[key:counted answer:False] (.*)N1_\.data\b
+    -> \1N1_.detach()
+    `.data` shares the memory of `{v}` and has a version counter of its own
+[key:counted answer:False] N2_ = N1_\.detach\(\)\.numpy\(\)
+    -> N2_ = N1_.detach()
+    The array shares the memory of `{v}`, and NumPy knows of no version counter
+[key:changed answer:True] (.*N1_\.detach\(\))\.numpy\(\)
+    -> \1.clone().numpy()
+    Memory is shared with `{v}`, so an edit of one is an edit of the other
+[key:changed answer:True] (.*N1_(?:\.data\[2:\]|\.data|\.detach\(\)|\.view\(2, 2\)|\[[\d:]+\]))
+    -> \1.clone()
+    Memory is shared with `{v}`, so an edit of one is an edit of the other
+[key:counted answer:True] (.*N1_(?:\.detach\(\)|\.view\(2, 2\)|\[[\d:]+\]))(?!\.clone)
+    -> \1.clone()
+    The version counter is shared with `{v}` as the memory is, so the edit counts for both
+
+[key:changed answer:False] N1_\.copy_\(N2_\)
+    `copy_` puts back the values from before the edit
+[key:backward answer:error] with torch.*\n(    N1_.*\n)    N1_\.copy_.*
+    -> if True:\n    pass\n    pass
+    with: Without the two lines in it
+    {why}. The values are those from before, but the version counter has moved, and backward looks at that alone
+[key:counted answer:True] with torch.*\n(    N1_.*\n)    N1_\.copy_.*
+    -> if True:\n    pass\n    pass
+    with: Without the two lines in it
+    An edit in place moves the version counter of the tensor, under `no_grad()` too
+[key:changed|counted] N2_\.step\(\)
+    `step()` edits the parameter in place, under `no_grad()`, and that moves its version counter
+[key:backward answer:right_gradient when:edit] (with torch.*\n.*|N1_.*)((?:\n.*)*?\nloss = .*)
+    -> pass\2\n\1
+    with: With the edit after the loss
+    {why}, and line {line} has run by then: what is kept is the edited tensor
+[maker key:backward answer:error when:edit] (?!with).*
+    {why}. The edit in line {line} comes after that and moves the version counter, so backward refuses
+[maker key:changed answer:True when:edit] (?!with).*
+    Line {line} edits `{v}` in place
+[maker key:counted answer:True when:edit] (?!with).*
+    An edit in place moves the version counter of the tensor, under `no_grad()` too
+
+[maker key:backward answer:right_gradient when:saves] N1_ = (.*)
+    -> N1_ = (\1).tanh()
+    {why}, so the edit of `{v}` does no harm
+[maker key:backward answer:right_gradient when:saves] (N\d+_) = (.*)
+    -> \1 = (\2) * N1_
+    {why}, so the edit of `{v}` does no harm
+""",
+    edit=_edit,
+    second=_second,
+    saves=lambda page, line, key: isinstance(page, Edits) and line == page.saver,
+)

@@ -5,12 +5,14 @@ A number goes through two modules, and hooks note in ``seen`` what they see of i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-import torch
-
-from course_utils.drills.programs import MAKER, Answer, Draw, Page, Program, Refused
+from course_utils.drills.page import Asked, Page, Refused
+from course_utils.drills.programs import Answer, Draw, Program
+from course_utils.drills.rules import RANKS, Effect, rules
 from course_utils.drills.run import execute
+from course_utils.drills.texts import grammar
 
 TASK = "What has each hook noted in `seen` when the last line has run?"
 LESSONS = ("forward_hooks",)
@@ -18,200 +20,181 @@ MARKS = {2: r"args\[0\] \* |out \* |inplace", 3: r"lambda grad"}
 NOTHING = "nothing"
 _KEYS = ("first", "second", "third", "fourth")
 # Modules that make a number of a number, with the places where their slope jumps.
-_MODULES = {
-    "nn.ReLU()": (0.0,),
-    "nn.LeakyReLU(0.5)": (0.0,),
-    "nn.LeakyReLU(2.0)": (0.0,),
-    "nn.Hardtanh()": (-1.0, 1.0),
-    "nn.ReLU6()": (0.0, 6.0),
-    "nn.Threshold(1.5, 8.0)": (1.5,),
-    "nn.Identity()": (),
+_KINKS = {
+    **{"nn.ReLU()": (0.0,), "nn.LeakyReLU(0.5)": (0.0,), "nn.LeakyReLU(2.0)": (0.0,), "nn.Hardtanh()": (-1.0, 1.0)},
+    **{
+        "nn.ReLU6()": (0.0, 6.0),
+        "nn.Threshold(1.5, 8.0)": (1.5,),
+        "nn.ReLU(inplace=True)": (0.0,),
+        "nn.Identity()": (),
+    },
 }
-_OUT, _IN = "register_forward_hook(lambda _, args, out: {})", "register_forward_pre_hook(lambda _, args: {})"
+# The number $x goes through the modules $f and $g; what comes out of them are $h and $y.
+_GRAMMAR = grammar(r"""
+number: <<|->><<1|2|3|4|5|6|7>>.<<0|5>>
+module: nn.<<ReLU()|LeakyReLU(0.5)|LeakyReLU(2.0)|Hardtanh()|ReLU6()|Threshold(1.5, 8.0)>>
+start:
+    seen = {}
+    $f, $g = <<first module>>, <<second module>>
+    net = nn.Sequential($f, $g)
+    $x = torch.tensor([<<number>>])
+first module 6: <<module>>
+first module 1: nn.Identity()
+second module: <<module>>
+look 3: <<<<$f|$g>>|net>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
+look 2: <<<<$f|$g>>|net>>.register_forward_pre_hook(lambda _, args: seen.update(<<key>>=args[0]))
+
+calls 4:
+    <<start>>
+    <<look>>
+    <<look>>
+    <<look>>
+    <<run>>
+calls 3:
+    <<start>>
+    $z = <<look>>
+    <<look>>
+    <<look>>
+    $z.remove()
+    <<run>>
+calls 2:
+    <<start>>
+    <<look>>
+    <<look>>
+    <<run>>
+    <<look>>
+calls 1:
+    <<start>>
+    $z = <<look>>
+    <<look>>
+    $z.remove()
+    <<run>>
+    <<look>>
+run 5: result = net<<||.forward>>($x)
+run 3: result = $g($f<<|.forward>>($x))
+
+change: <<$f|$g>>.<<register_forward_pre_hook(lambda _, args: args[0]|register_forward_hook(lambda _, args, out: out>> * <<3|5|10>>)
+passes 3: net($x)
+passes 2:
+    with torch.no_grad():
+        net($x)
+changes:
+    <<start>>
+    <<change>>
+    <<look>>
+    <<look>>
+    <<look>>
+    <<passes>>
+changes:
+    <<start>>
+    <<look>>
+    <<change>>
+    <<look>>
+    <<look>>
+    <<passes>>
+changes:
+    <<start>>
+    <<look>>
+    <<look>>
+    <<change>>
+    <<look>>
+    <<passes>>
+edits:
+    seen = {}
+    $f, $g = <<module>>, nn.ReLU(inplace=True)
+    net = nn.Sequential($f, $g)
+    $x = torch.tensor([<<number>>])
+    <<look>>
+    <<look>>
+    <<look>>
+    <<passes>>
+
+forward look: <<$f|$g>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
+module look: <<$f|$g>>.register_full_backward_pre_hook(lambda _, grads: seen.update(<<key>>=grads[0]))
+gradients 3:
+    seen = {}
+    $f, $g = <<module>>, <<module>>
+    <<<<forward look>>|<<module look>>>>
+    <<through>>
+    <<three looks>>
+    <<back>>
+gradients 2:
+    seen = {}
+    $f, $g = <<module>>, <<module>>
+    <<forward look>>
+    <<module look>>
+    <<through>>
+    <<two looks>>
+    <<back>>
+through:
+    $x = torch.tensor([<<number>>], requires_grad=True)
+    $h = $f($x)
+    $y = $g($h)
+grad: <<$x|$h|$y>>.register_hook(lambda grad: seen.update(<<key>>=grad))
+kept: $x.register_post_accumulate_grad_hook(lambda t: seen.update(<<key>>=t.grad))
+grad change: <<$x|$h|$y>>.register_hook(lambda grad: grad * <<-1|3|5|10>>)
+two looks:
+    <<grad change>>
+    <<grad>>
+    <<<<grad>>|<<kept>>|<<kept>>>>
+two looks:
+    <<<<grad>>|<<kept>>>>
+    <<grad change>>
+    <<grad>>
+three looks:
+    <<two looks>>
+    <<grad>>
+three looks:
+    <<grad>>
+    <<two looks>>
+back 3: (<<2..7>> * $y).backward()
+back 3.5: torch.autograd.grad(<<2..7>> * $y, <<$x|$x|$h>>)
+""")
 
 
 class Hooks(Page):
-    """A program while it is written.
+    """A program while it is drawn, with the number of its keys."""
 
-    Attributes:
-        modules: the names of its modules, in the order in which the input passes them.
-        kinks: for each module where its slope jumps.
-        made: the line that makes them.
-        keys: the keys under which hooks note what they see, each with what has the hook.
-    """
+    keys = 0
 
-    def __init__(self, draw: Draw) -> None:
-        super().__init__(draw)
-        self.keys: dict[str, str] = {}
-        self.write("seen = {}")
-
-    def build(self, net: bool, edits: bool = False) -> None:
-        """The modules, and a net of them. ``edits``: the second one works in place."""
-        # An identity hands on its very input: what is edited would be that, too, and its hooks would be the input's.
-        plain = list(_MODULES)[:-1]
-        texts = [self.draw.choice(plain if edits or not net else list(_MODULES))]
-        texts.append("nn.ReLU(inplace=True)" if edits else self.draw.choice(plain))
-        self.modules, self.kinks = [self.name(), self.name()], [_MODULES.get(text, (0.0,)) for text in texts]
-        self.made = self.write(f"{', '.join(self.modules)} = {', '.join(texts)}")
-        if net:
-            self.write(f"net = nn.Sequential({', '.join(self.modules)})")
-
-    def start(self, flag: str = "", name: str = "") -> str:
-        """The input."""
-        name = name or self.name()
-        self.write(f"{name} = torch.tensor([{self.draw.choice((-1, 1)) * (2 + self.draw.below(14)) / 2}]{flag})")
-        return name
-
-    def values(self) -> list[float]:
-        """The number at each place, were there no hooks."""
-        at = [next(value for value in self.space.values() if isinstance(value, torch.Tensor)).detach().clone()]
-        for module in self.modules:
-            at.append(self.space[module].forward(at[-1].clone()))
-        if any(value in kinks for value, kinks in zip(map(float, at), self.kinks, strict=False)):
-            raise Refused("a module would have to say what its slope is where that jumps")
-        return [float(value) for value in at]
-
-    def note(self, of: str, hook: str, rule: str, fill: str) -> int:
-        """A hook that notes what it sees. ``hook``: how it is registered; ``fill``: what it notes."""
-        key = _KEYS[len(self.keys)]
-        self.keys[key] = of
-        line = self.write(f"{of}.{hook.format(f'seen.update({key}={fill})')}")
-        self.effect(line, rule, "pass", key, rank=MAKER)
-        return line
-
-    def forward_hook(self, of: str, before: bool) -> int:
-        """A hook that notes what goes into a module, or comes out of it."""
-        if before:
-            return self.note(of, _IN, f"A forward pre-hook of `{of}` runs before it, and sees its input", "args[0]")
-        return self.note(of, _OUT, f"A forward hook of `{of}` runs when it has been called, and sees its result", "out")
-
-    def end(self) -> Program:
-        """The questions, each with the right number and some that a reader might come to who misses something."""
-        base, plain = _read(self.lines), self.values()
-        numbers = {_shown(number) for number in plain}
-        for effect in self.effects:
-            numbers |= set(self.tried(_read, effect).values())
-        for key in self.keys:
-            others = sorted((numbers | set(base.values())) - {base[key], NOTHING}, key=float)
-            texts = {base[key], *self.draw.sample(others, min(3, len(others)))} - {NOTHING}
-            choices = (*sorted(texts, key=float), NOTHING)
-            says = lambda seen, key=key: f"`{key}` is never noted" if seen == NOTHING else f"`{key}` is {seen}"
-            self.ask(key, "which number is noted under it?", says, choices)
-        return self.finish(_read, least=len(self.keys))
+    def hole(self, word: str, local: Mapping[str, str]) -> str:
+        if word != "key":
+            return super().hole(word, local)
+        self.keys += 1
+        return _KEYS[self.keys - 1]
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    page = Hooks(draw)
-    (_calls, _changes, _gradients)[level - 1](page)
-    return page.end()
-
-
-# Level 1: which fire.
-
-
-def _calls(page: Hooks) -> None:
-    """Hooks of modules and of the net, removed or too late, and ways to run the net that pass them by."""
-    draw = page.draw
-    page.build(net=True)
-    x, owners = page.start(), ["net", *page.modules]
-    removed, late = draw.chance(0.4), draw.chance(0.3)
-    handle = page.name() if removed else ""
-    for index in range(3 - late):
-        page.forward_hook(draw.choice(owners), draw.chance(0.4))
-        if removed and index == 0:
-            page.lines[-1] = f"{handle} = {page.lines[-1]}"
-    if removed:
-        line = page.write(f"{handle}.remove()", run=False)
-        page.effect(line, "`remove()` takes the hook of `first` away before the net runs", "pass", "first")
-    f, g = page.modules
-    calls = {f"net({x})": 3, f"net.forward({x})": 2, f"{g}({f}({x}))": 1.5, f"{g}({f}.forward({x}))": 2}
-    run = page.write(f"result = {draw.weighted(calls)}")
-    if late:
-        line = page.forward_hook(draw.choice(owners), draw.chance(0.4))
-        rule = f"Line {run} has run by then, and a hook sees only what comes later"
-        first = {line: "pass", run: f"{page.lines[line - 1]}\n{page.lines[run - 1]}"}
-        page.effect(line, rule, first, _KEYS[2], instead=f"With it before line {run}")
-    for key, of in page.keys.items():
-        rule = f"Hooks run when a module is called. This line does not call `{of}`: `forward` is a method, and knows of no hooks"
-        page.effect(run, rule, f"result = net({x})", key, answers=(NOTHING,))
-
-
-# Level 2: what they see, where others change it.
-
-
-def _changes(page: Hooks) -> None:
-    """A hook that changes what passes, or a module that edits what a hook has noted."""
-    draw = page.draw
-    edits = draw.chance(0.35)
-    page.build(net=True, edits=edits)
-    x, turn, (f, g) = page.start(), draw.below(3), page.modules
-    for index in range(3):
-        if index == turn and not edits:
-            of, before, factor = draw.choice((f, g)), draw.chance(0.5), draw.choice((3, 5, 10))
-            line = page.write(f"{of}.{_IN.format(f'args[0] * {factor}') if before else _OUT.format(f'out * {factor}')}")
-            where = f"what {'goes into' if before else 'comes out of'} `{of}`"
-            page.effect(line, f"What this hook returns takes the place of {where}, for all that comes after it")
-        page.forward_hook(draw.choice(("net", f, g)), draw.chance(0.4))
-    if edits:
-        rule = f"What is noted is the tensor itself and no copy, and `{g}` edits it in place afterwards"
-        page.effect(page.made, rule, page.lines[page.made - 1].replace("inplace=True", ""))
-    with_block = draw.chance(0.4)
-    page.write(f"with torch.no_grad():\n    net({x})" if with_block else f"net({x})")
-    base = _read(page.lines)
-    change = next(effect for effect in page.effects if not effect.about)
-    if _read(change.without(page.lines)) == base:
+    page = Hooks(draw, _GRAMMAR)
+    f, g, x, h, y = (page.name(letter) for letter in "fgxhy")
+    page.facts = {"g": g, "h": h, "y": y}
+    page.add(f"<<{draw.weighted(({'calls': 1.0}, {'changes': 2.0, 'edits': 1.0}, {'gradients': 1.0})[level - 1])}>>")
+    at = [page.space[x].detach().clone()]
+    for module in (f, g):
+        at.append(page.space[module].forward(at[-1].clone()))
+    texts = re.findall(r"nn\.\w+\([^)]*\)", page.lines[1])
+    if any(float(value) in _KINKS[text] for value, text in zip(at, texts, strict=False)):
+        raise Refused("a module would have to say what its slope is where that jumps")
+    base, keys = _read(page.lines), _KEYS[: page.keys]
+    # What a reader might come to who misses something: what passes without hooks, and what is seen without one of them.
+    numbers = {_shown(float(value)) for value in at} | set(base.values())
+    for key in keys:
+        for line in [line for rank in RANKS for line in page.effects(key, base[key], [_RULES] * len(page.lines), rank)]:
+            numbers.update(*(page.tried(_read, effect).values() for effect in line))
+    asked = []
+    for key in keys:
+        others = sorted(numbers - {base[key], NOTHING}, key=float)
+        choices = {base[key], *draw.sample(others, min(3, len(others)))} - {NOTHING}
+        says = {value: f"`{key}` is {value}" for value in choices} | {NOTHING: f"`{key}` is never noted"}
+        asked.append(Asked(key, "which number is noted under it?", says, (*sorted(choices, key=float), NOTHING)))
+    program = page.finish(asked, _RULES, _read, least=len(keys))
+    if level == 2 and not any(" place" in question.rule for question in program.questions):
         raise Refused("nothing that is noted is changed")
+    return program
 
 
-# Level 3: gradients.
-
-
-def _gradients(page: Hooks) -> None:
-    """Hooks of tensors and of modules in the backward pass, beside one of the forward pass."""
-    draw = page.draw
-    page.build(net=False)
-    (f, g), sees = page.modules, "The hook sees the gradient of the result with respect to `{}`, as it comes there"
-    tensors = [page.name(), page.name(), page.name()]
-    for kind in draw.sample(("module", "forward"), 1 + draw.chance(0.4)):
-        of = draw.choice((f, g))
-        if kind == "forward":
-            page.forward_hook(of, False)
-        else:
-            hook, result = "register_full_backward_pre_hook(lambda _, grads: {})", tensors[1 if of == f else 2]
-            page.note(of, hook, sees.format(result), "grads[0]")
-    others, turn, x = len(page.keys), draw.below(2), page.start(", requires_grad=True", tensors[0])
-    page.write(f"{tensors[1]} = {f}({x})")
-    page.write(f"{tensors[2]} = {g}({tensors[1]})")
-    changed = kept = ""
-    while len(page.keys) < 4 or not changed:
-        at = draw.choice(tensors)
-        if not changed and len(page.keys) - others >= turn:
-            changed = f"What this hook returns takes the place of the gradient of `{at}`, for all that comes after it"
-            page.effect(page.write(f"{at}.register_hook(lambda grad: grad * {draw.choice((-1, 3, 5, 10))})"), changed)
-        elif not kept and draw.chance(0.4):
-            kept, hook = _KEYS[len(page.keys)], "register_post_accumulate_grad_hook(lambda t: {})"
-            page.note(
-                x,
-                hook,
-                f"The hook runs when `.grad` of `{x}` has been filled, after all other hooks of `{x}`",
-                "t.grad",
-            )
-        else:
-            page.note(at, "register_hook(lambda grad: {})", sees.format(at), "grad")
-    result, stop = f"{2 + draw.below(6)} * {tensors[2]}", draw.weighted({"": 3.0, tensors[0]: 2.0, tensors[1]: 1.5})
-    if not stop:
-        page.write(f"({result}).backward()")
-        return
-    line = page.write(f"torch.autograd.grad({result}, {stop})")
-    for key in page.keys:
-        rule = f"`torch.autograd.grad` goes back as far as `{stop}` and no further"
-        if (stop, key) == (x, kept):
-            rule = f"`torch.autograd.grad` returns the gradient of `{x}` and fills no `.grad`"
-        page.effect(line, rule, f"({result}).backward()", key, answers=(NOTHING,))
-
-
-def _read(lines: Sequence[str]) -> Mapping[str, Answer]:
+def _read(lines: Sequence[str]) -> dict[str, Answer]:
     """What each hook has noted."""
     seen = execute(lines)["seen"]
     return {key: _shown(seen[key].item()) if key in seen else NOTHING for key in _KEYS}
@@ -220,3 +203,80 @@ def _read(lines: Sequence[str]) -> Mapping[str, Answer]:
 def _shown(value: float) -> str:
     """A number as it is answered."""
     return format(value + 0.0, "g")
+
+
+def _notes(page: Page, key: str) -> int:
+    """The line that registers the hook of a key."""
+    return next(line for line, text in enumerate(page.lines, 1) if f"({key}=" in text)
+
+
+def _late(page: Page, line: int, key: str) -> Effect | None:
+    """A hook that is registered when the net has run."""
+    run = next((number for number, text in enumerate(page.lines, 1) if text.startswith("result = ")), line)
+    if line != _notes(page, key) or line <= run:
+        return None
+    lines = (
+        *page.lines[: run - 1],
+        f"{page.lines[line - 1]}\n{page.lines[run - 1]}",
+        *page.lines[run : line - 1],
+        "pass",
+    )
+    words = f"Line {run} has run by then, and a hook sees only what comes later"
+    return Effect(line, words, lines, instead=f"With it before line {run}")
+
+
+def _not_called(page: Page, line: int, key: str) -> Effect | None:
+    """A line that passes a module's hooks by."""
+    if not page.lines[line - 1].startswith("result = ") or _notes(page, key) > line:
+        return None
+    owner = page.lines[_notes(page, key) - 1].partition(".")[0].split()[-1]
+    words = (
+        f"Hooks run when a module is called. This line does not call `{owner}`: `forward` is a method, and knows of no "
+    )
+    lines = (*page.lines[: line - 1], f"result = net({page.name('x')})", *page.lines[line:])
+    return Effect(line, f"{words}hooks", lines, answers=(NOTHING,))
+
+
+def _is_kept(page: Page, line: int, key: str) -> bool:
+    """Whether the hook waits for the ``.grad`` that would be filled last."""
+    return "accumulate" in page.lines[_notes(page, key) - 1] and page.lines[line - 1].endswith(f", {page.name('x')})")
+
+
+_RULES = (
+    _late,
+    _not_called,
+    *rules(
+        r"""
+\w+\.remove\(\)
+    `remove()` takes the hook of `first` away before the net runs
+(\w+)\.register_forward_pre_hook\(lambda _, args: args\[0\] \*.*
+    What this hook returns takes the place of what goes into `{0}`, for all that comes after it
+(\w+)\.register_forward_hook\(lambda _, args, out: out \*.*
+    What this hook returns takes the place of what comes out of `{0}`, for all that comes after it
+(\w+)\.register_hook\(lambda grad: grad \*.*
+    What this hook returns takes the place of the gradient of `{0}`, for all that comes after it
+(.*)inplace=True
+    -> \1
+    What is noted is the tensor itself and no copy, and `{g}` edits it in place afterwards
+[answer:nothing when:kept] torch\.autograd\.grad\((.*), (\w+)\)
+    -> (\1).backward()
+    `torch.autograd.grad` returns the gradient of `{1}` and fills no `.grad`
+[answer:nothing] torch\.autograd\.grad\((.*), (\w+)\)
+    -> (\1).backward()
+    `torch.autograd.grad` goes back as far as `{1}` and no further
+[maker] (?:\w+ = )?(\w+)\.register_forward_pre_hook\(.*\(KEY=.*
+    A forward pre-hook of `{0}` runs before it, and sees its input
+[maker] (?:\w+ = )?(\w+)\.register_forward_hook\(.*\(KEY=.*
+    A forward hook of `{0}` runs when it has been called, and sees its result
+[maker] (\w+)\.register_hook\(.*\(KEY=.*
+    The hook sees the gradient of the result with respect to `{0}`, as it comes there
+[maker] N1_\.register_full_backward_pre_hook\(.*\(KEY=.*
+    The hook sees the gradient of the result with respect to `{h}`, as it comes there
+[maker] N2_\.register_full_backward_pre_hook\(.*\(KEY=.*
+    The hook sees the gradient of the result with respect to `{y}`, as it comes there
+[maker] (\w+)\.register_post_accumulate_grad_hook\(.*\(KEY=.*
+    The hook runs when `.grad` of `{0}` has been filled, after all other hooks of `{0}`
+""",
+        kept=_is_kept,
+    ),
+)

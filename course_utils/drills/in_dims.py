@@ -12,194 +12,160 @@ from typing import Any
 
 import torch
 
-from course_utils.drills.programs import MAKER, Draw, Page, Program
+from course_utils.drills.page import Asked, Page
+from course_utils.drills.programs import Draw, Program
+from course_utils.drills.rules import MAKER, Effect
 from course_utils.drills.run import execute
+from course_utils.drills.texts import grammar
 
-TASK = "Which `in_dims` make `once` equal to `loop`? Each key is put in the place of `IN_DIMS`. One that raises an error does not."
+TASK = (
+    "Which `in_dims` make `once` equal to `loop`? Each key is put in the place of `IN_DIMS`. One that raises an error "
+    "does not."
+)
 LESSONS = ("model_ensembling",)
 MARKS = {2: r"\[:, |dim=1", 3: r"\{|each"}
-_IN_DIMS = "IN_DIMS"  # what a key stands for in the program
-_FUNCTIONS = ("mix", "score", "blend", "join", "step", "apply")
-_FORMS = (
-    "{p} @ {q}",
-    "{p} * {q} + {k}",
-    "{p} + {q}.sum() / {k}",
-    "{p}.sum() - {k} * {q}",
-    "({p} - {q}) / {k}",
-    "{k} * {p} / (1 + {q} ** 2)",
-)
-_EACH_FORMS = ("{p} * {q} + {k}", "({p} - {q}) / {k}", "{k} * {p} - {q}", "{p} + {k} * {q}.sin()")
-_DICT_FORMS = ("{q} * {x} + {y}", "{q} / {k} - {x} * {y}", "({q} + {x}) * {y}", "{q} + {k} * {x} - {y}")
+_GRAMMAR = grammar(r"""
+tensor: torch.<<randn|rand>>(<<n>>, <<n>>)
+k: <<2..9>>
+two: <<$p @ $q|$p * $q + <<k>>|$p + $q.sum() / <<k>>|$p.sum() - <<k>> * $q|($p - $q) / <<k>>|<<k>> * $p / (1 + $q ** 2)>>
+each: <<$p * $q + <<k>>|($p - $q) / <<k>>|<<k>> * $p - $q|$p + <<k>> * $q.sin()>>
+dict: <<$q * <<x>> + <<y>>|$q / <<k>> - <<x>> * <<y>>|($q + <<x>>) * <<y>>|$q + <<k>> * <<x>> - <<y>>>>
+
+two tensors:
+    $a = <<tensor>>
+    $b = <<tensor>>
+    <<name>> = lambda $p, $q: <<body>>
+    loop = torch.stack([<<name>>(<<take $a>>, <<take $b>>) for $t in range(<<n>>)]<<out>>)
+    once = torch.vmap(<<name>>, in_dims=IN_DIMS)($a, $b)
+dictionary:
+    $a = {"<<first>>": torch.randn(<<n>>, <<n>>), "<<second>>": torch.randn(<<n>>, <<n>>)}
+    $b = <<tensor>>
+    <<x:=$p["<<first>>"]>><<y:=$p["<<second>>"]>><<name>> = lambda $p, $q: <<dict>>
+    part = lambda $t: {"<<first>>": <<take first>>, "<<second>>": <<take second>>}
+    loop = torch.stack([<<name>>(part($t), <<take $b>>) for $t in range(<<n>>)])
+    once = torch.vmap(<<name>>, in_dims=IN_DIMS)($a, $b)
+nested:
+    $a = <<tensor>>
+    $b = <<tensor>>
+    <<name>> = lambda $p, $q: <<each>>
+    row = lambda $r: torch.stack([<<name>>(<<pair>>) for $c in range(<<n>>)])
+    loop = torch.stack([row(<<take over>>) for $t in range(<<n>>)])
+    each = torch.vmap(<<name>>, in_dims=<<inner>>)
+    once = torch.vmap(each, in_dims=IN_DIMS)($a, $b)
+""")
 _HOW = {0: "one row", 1: "one column", None: "the whole"}
 Dims = tuple[int | None, ...]
 
 
-class Loop(Page):
-    """A program while it is written.
-
-    Attributes:
-        size: all its sizes.
-        names: what the dims are those of, as it is written.
-        right, out: the dimension that the loop takes of each, and the one along which it puts its results.
-        keys: the ways to choose from.
-    """
-
-    def __init__(self, draw: Draw) -> None:
-        super().__init__(draw)
-        self.size = 3 + draw.below(7)
-        self.names: list[str] = []
-        self.right: Dims = ()
-        self.out = 0
-        self.keys: list[str] = []
-
-    def tensor(self) -> str:
-        name = self.name()
-        self.write(f"{name} = torch.{self.draw.choice(('randn', 'rand'))}({self.size}, {self.size})")
-        return name
-
-    def function(self, forms: Sequence[str], **more: str) -> str:
-        """A function of two arguments; returns its name. ``more``: what a form says of the first one."""
-        name, p, q = self.draw.choice(_FUNCTIONS), self.name(), self.name()
-        fill = {key: text.format(p=p) for key, text in more.items()}
-        self.write(
-            f"{name} = lambda {p}, {q}: {self.draw.choice(forms).format(p=p, q=q, k=2 + self.draw.below(8), **fill)}"
-        )
-        return name
-
-    def once(self, name: str, *arguments: str) -> None:
-        self.write(f"once = torch.vmap({name}, in_dims={_IN_DIMS})({', '.join(arguments)})", run=False)
-
-    def dims(self, key: str) -> tuple[Dims, int]:
-        """What a key says: the dimension of each argument, and that of the results."""
-        found = eval(f"dict(in_dims={key})")
-        given, dims = found["in_dims"], list[int | None]()
-        count = len(self.names)
-        for one in given if isinstance(given, tuple) else (given,) * count:
-            dims += one.values() if isinstance(one, dict) else [one]
-        if len(dims) < count:  # one for the whole dict, which comes first
-            dims = [dims[0]] * (count - len(dims)) + dims
-        return tuple(dim if dim is None else dim % 2 for dim in dims), found.get("out_dims", 0)
-
-
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    page = Loop(draw)
-    if level < 3:
-        line = _two_tensors(page, level)
+    kind = draw.choice(("dictionary", "nested")) if level == 3 else "two tensors"
+    first, second = draw.sample(("w", "b", "scale", "shift"), 2)
+    more = {"n": f"{3 + draw.below(7)}", "name": draw.choice(("mix", "score", "blend", "join", "step", "apply"))}
+    more |= {"first": first, "second": second, "out": ""}
+    page = Page(draw, _GRAMMAR)
+    names, right, out, keys = ["$a", "$b"], (), 0, []
+    if kind == "two tensors":
+        more["body"] = page.fill("<<two>>")
+        right, out, keys = _two(draw, level, "@" in more["body"])
+        more |= {"take $a": _slice("$a", right[0]), "take $b": _slice("$b", right[1]), "out": ", dim=1" * out}
+    elif kind == "nested":
+        over, ways = draw.below(2), [(0, None), (1, None), (None, 0), (None, 1)]
+        right, keys = ways[2 * over + draw.below(2)], [*map(str, ways), "(-1, None)", "(None, -1)"]
+        more |= {"take over": _slice(names[over], right[over]), "inner": str(ways[2 - 2 * over])}
+        more["pair"] = "$a[$c], $r" if over else "$r, $b[$c]"
     else:
-        line = draw.choice((_dictionary, _nested))(page)
-    read = partial(_read, page.keys)
-    found = read(page.lines)
-    right, wrong = ([key for key in page.keys if found[key] is value] for value in (True, False))
-    chosen = draw.sample(right, min(len(right), 1 + draw.chance(0.7)))
-    chosen += draw.sample(wrong, min(len(wrong), 2 + draw.chance(0.5) * (len(chosen) < 2)))
-    once = page.lines[-1].removeprefix("once = ")
+        names = [f'$a["{first}"]', f'$a["{second}"]', "$b"]
+        right = draw.choice(((0, None, 0), (0, None, None), (None, 0, 0), (0, 0, None), (None, 0, None), (0, 0, 0)))
+        every = [f"({{'{first}': {x}, '{second}': {y}}}, {z})" for x, y, z in itertools.product((0, None), repeat=3)]
+        keys = [key for key in every[:-1] if _far(_dims(key, 3)[0], right) < 2] + ["0", "(0, None)"]
+        for hole, name, dim in zip(("first", "second", "$b"), names, right, strict=True):
+            more[f"take {hole}"] = _slice(name, dim)
+    page.grammar = {**_GRAMMAR, **{hole: {text: 1.0} for hole, text in more.items()}}
+    *head, once = page.fill(f"<<{kind}>>").split("\n")
+    page.add("\n".join(head))
+    page.add(once, run=False)
+    return _ask(page, [page.fill(name) for name in names], right, out, keys)
+
+
+def _two(draw: Draw, level: int, gives_numbers: bool) -> tuple[Dims, int, list[str]]:
+    """Level 1 takes rows or all; level 2 columns, too, and may stack the results elsewhere."""
+    every: list[Dims] = [(0, 0), (0, None), (None, 0)]
+    if level == 1:
+        return draw.choice(every), 0, [*map(str, every), "0"]
+    every += [(0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
+    # The results of a product of two rows are numbers, which have no second dimension to stack along.
+    out = 0 if gives_numbers else draw.below(2)
+    right = draw.choice(every[1:] if out else every[3:])
+    keys = [*map(str, every), "0", "1", *(str(dims).replace("1", "-1") for dims in every if 1 in dims)]
+    # At most one argument is taken otherwise, or the two are mixed up.
+    keys = [key for key in keys if _far(_dims(key, 2)[0], right) < 2 or _dims(key, 2)[0] == right[::-1]]
+    if not gives_numbers:
+        keys += [f"{key}, out_dims=1" for key in keys]
+        keys = [key for key in keys if _dims(key, 2)[1] == out or _dims(key, 2)[0] == right]
+    return right, out, keys
+
+
+def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -> Program:
+    draw, found = page.draw, _read(keys, page.lines)
+    good, bad = ([key for key in keys if found[key] is value] for value in (True, False))
+    chosen = draw.sample(good, min(len(good), 1 + draw.chance(0.7)))
+    chosen += draw.sample(bad, min(len(bad), 2 + draw.chance(0.5) * (len(chosen) < 2)))
+    taken = [f"{_HOW[dim]} of `{name}`" for name, dim in zip(names, right, strict=True)]
+    start = f"The loop takes {', '.join(taken[:-1])} and {taken[-1]} at a time"
+    equal, asked, once = {True: "gives", False: "does not give"}, [], page.lines[-1].removeprefix("once = ")
     if "each" in once:
         once = once.replace("each", page.lines[-2].removeprefix("each = "))
-    equal = {True: "gives", False: "does not give"}
     for key in draw.sample(chosen, len(chosen)):
-        otherwise = once.replace(_IN_DIMS, wrong[0] if found[key] else key)
-        page.effect(line, _rule(page, key), f"loop = {otherwise}", key, rank=MAKER)
-        page.ask(key, "equal to the loop?", lambda yes, key=key: f"`{key}` {equal[yes]} what the loop gives")
-    return page.finish(partial(_read, list(page.asked)), most=4)
+        dims, placed = _dims(key, len(names))
+        other = next((at for at, dim in enumerate(dims) if dim != right[at]), None)
+        words = f"{start}, and `{key}` says the same"
+        if other is not None:
+            words = f"{start}, and `{key}` takes {_HOW[dims[other]]} of `{names[other]}`"
+        elif placed != out:
+            words = f"The loop puts its results along dimension {out}, and `{key}` puts them along dimension {placed}"
+        # The loop that another key stands for.
+        page.facts[key] = words, [once.replace("IN_DIMS", text) for text in (bad if found[key] else [key])]
+        says = {yes: f"`{key}` {equal[yes]} what the loop gives" for yes in equal}
+        asked.append(Asked(key, "equal to the loop?", says))
+    return page.finish(asked, [_takes], partial(_read, list(page.facts)), most=4)
 
 
-def _rule(page: Loop, key: str) -> str:
+def _takes(page: Page, line: int, key: str) -> Effect | None:
     """What the loop takes, and where the key takes something else."""
-    dims, out = page.dims(key)
-    taken = [f"{_HOW[dim]} of `{name}`" for name, dim in zip(page.names, page.right, strict=True)]
-    start = f"The loop takes {', '.join(taken[:-1])} and {taken[-1]} at a time"
-    for name, dim, right in zip(page.names, dims, page.right, strict=True):
-        if dim != right:
-            return f"{start}, and `{key}` takes {_HOW[dim]} of `{name}`"
-    if out != page.out:
-        return f"The loop puts its results along dimension {page.out}, and `{key}` puts them along dimension {out}"
-    return f"{start}, and `{key}` says the same"
+    if not page.lines[line - 1].startswith("loop = "):
+        return None
+    words, loops = page.facts[key]
+    for loop in loops:
+        effect = Effect(line, words, (*page.lines[: line - 1], f"loop = {loop}", *page.lines[line:]), MAKER)
+        if page.tried(partial(_read, list(page.facts)), effect):
+            return effect
+    return None
 
 
-def _slice(name: str, dim: int | None, at: str) -> str:
-    return name if dim is None else f"{name}[{at}]" if dim == 0 else f"{name}[:, {at}]"
+def _slice(name: str, dim: int | None) -> str:
+    return {None: name, 0: f"{name}[$t]", 1: f"{name}[:, $t]"}[dim]
 
 
-def _two_tensors(page: Loop, level: int) -> int:
-    """Level 1 takes rows or all; level 2 columns, too, and may stack the results elsewhere."""
-    draw, a, b = page.draw, page.tensor(), page.tensor()
-    name, at = page.function(_FORMS), page.name()
-    every: list[Dims] = [(0, 0), (0, None), (None, 0)]
-    if level > 1:
-        every += [(0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
-    # The results of a product of two rows are numbers, which have no second dimension to stack along.
-    has_out = level > 1 and " @ " not in page.lines[-1]
-    page.out = draw.below(2) if has_out else 0
-    page.names, page.right = [a, b], draw.choice(every if level == 1 else every[1:] if page.out else every[3:])
-    keys = [*map(str, every), "0"]
-    if level > 1:
-        keys += [str(dims).replace("1", "-1") for dims in every if 1 in dims] + ["1"]
-        keys = [key for key in keys if _near(page.dims(key)[0], page.right)]
-    if has_out:
-        keys += [f"{key}, out_dims=1" for key in keys]
-        keys = [key for key in keys if page.dims(key)[1] == page.out or page.dims(key)[0] == page.right]
-    page.keys = keys
-    inner = f"{name}({_slice(a, page.right[0], at)}, {_slice(b, page.right[1], at)})"
-    line = page.write(f"loop = torch.stack([{inner} for {at} in range({page.size})]{', dim=1' if page.out else ''})")
-    page.once(name, a, b)
-    return line
+def _far(dims: Dims, right: Dims) -> int:
+    """How many arguments are taken otherwise."""
+    return sum(one != other for one, other in zip(dims, right, strict=True))
 
 
-def _near(dims: Dims, right: Dims) -> bool:
-    """Whether at most one argument is taken otherwise, or the two are mixed up."""
-    return sum(one != other for one, other in zip(dims, right, strict=True)) < 2 or dims == right[::-1]
-
-
-def _dictionary(page: Loop) -> int:
-    """Arguments in a dict, as an ensemble's parameters are."""
-    draw, size = page.draw, page.size
-    first, second = draw.sample(("w", "b", "scale", "shift"), 2)
-    given, other = page.name(), page.name()
-    page.write(f'{given} = {{"{first}": torch.randn({size}, {size}), "{second}": torch.randn({size}, {size})}}')
-    page.write(f"{other} = torch.{draw.choice(('randn', 'rand'))}({size}, {size})")
-    name, at = page.function(_DICT_FORMS, x=f'{{p}}["{first}"]', y=f'{{p}}["{second}"]'), page.name()
-    right: Dims = draw.choice(((0, None, 0), (0, None, None), (None, 0, 0), (0, 0, None), (None, 0, None), (0, 0, 0)))
-    page.right, page.names = right, [f'{given}["{first}"]', f'{given}["{second}"]', other]
-    entries = (
-        f'"{key}": {_slice(part, dim, at)}' for key, part, dim in zip((first, second), page.names, right, strict=False)
-    )
-    page.write(f"part = lambda {at}: {{{', '.join(entries)}}}")
-    inner = f"{name}(part({at}), {_slice(other, right[2], at)})"
-    line = page.write(f"loop = torch.stack([{inner} for {at} in range({size})])")
-    page.once(name, given, other)
-    every = [f"({{'{first}': {x}, '{second}': {y}}}, {z})" for x, y, z in itertools.product((0, None), repeat=3)][:-1]
-    near = [key for key in every if sum(x != y for x, y in zip(page.dims(key)[0], right, strict=True)) < 2]
-    page.keys = [*near, "0", "(0, None)"]
-    return line
-
-
-def _nested(page: Loop) -> int:
-    """Every row or column of one against every one of the other: a ``vmap`` in a ``vmap``."""
-    draw, pair = page.draw, (page.tensor(), page.tensor())
-    name, one, at, to = page.function(_EACH_FORMS), page.name(), page.name(), page.name()
-    over, outer = draw.below(2), draw.below(2)
-    given = [_slice(pair[1 - over], 0, to)]
-    given.insert(over, one)
-    page.write(f"row = lambda {one}: torch.stack([{name}({', '.join(given)}) for {to} in range({page.size})])")
-    line = page.write(f"loop = torch.stack([row({_slice(pair[over], outer, at)}) for {at} in range({page.size})])")
-    page.write(f"each = torch.vmap({name}, in_dims={_one_of(1 - over, 0)})")
-    page.once("each", *pair)
-    page.names, page.right = list(pair), _one_of(over, outer)
-    ways = [_one_of(which, dim) for which in (0, 1) for dim in (0, 1)]
-    page.keys = [*map(str, ways), *(str(dims).replace("1", "-1") for dims in ways if 1 in dims)]
-    return line
-
-
-def _one_of(which: int, dim: int) -> Dims:
-    """A dimension of one of two arguments, and the whole of the other."""
-    return (dim, None) if which == 0 else (None, dim)
+def _dims(key: str, count: int) -> tuple[Dims, int]:
+    """What a key says: the dimension of each argument, and that of the results."""
+    found = eval(f"dict(in_dims={key})")
+    given, dims = found["in_dims"], list[int | None]()
+    for one in given if isinstance(given, tuple) else (given,) * count:
+        dims += one.values() if isinstance(one, dict) else [one]
+    dims = [dims[0]] * (count - len(dims)) + dims  # one for the whole dict, which comes first
+    return tuple(dim if dim is None else dim % 2 for dim in dims), found.get("out_dims", 0)
 
 
 def _read(keys: Sequence[str], lines: Sequence[str]) -> dict[str, bool]:
     """Which dims give what the loop gives. One that cannot be run does not."""
     names = execute(lines[:-1])
-    return {key: _is_loop(lines[-1].replace(_IN_DIMS, key), names) for key in keys}
+    return {key: _is_loop(lines[-1].replace("IN_DIMS", key), names) for key in keys}
 
 
 def _is_loop(line: str, names: dict[str, Any]) -> bool:

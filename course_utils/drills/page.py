@@ -45,7 +45,7 @@ class Page(Texts):
         lines: the program so far, names as tokens.
         space: what its names stand for.
         flags: for each line, which names required grad before it.
-        facts: what the words of rules say of this program.
+        facts: what the words of rules say of this program, and under a key what they say of that one.
     """
 
     def __init__(self, draw: Draw, grammar: Grammar) -> None:
@@ -105,7 +105,7 @@ class Page(Texts):
 
         Args:
             asked: what may be asked.
-            rules: what lines do; of one line the first of a rank that fits a key.
+            rules: what lines do; of those of one line the first one that decides is told.
             read: runs a program and reads the answers off it.
             least: the fewest questions, with two different answers.
             most: the most questions of one kind.
@@ -154,25 +154,27 @@ class Page(Texts):
                 self._tried[effect.lines] = {}
         return self._tried[effect.lines]
 
-    def effects(self, key: str, answer: Answer, rules: Sequence[Rules], rank: str) -> list[Effect]:
-        """What each line has to do with an answer: of its rules of that rank the first that fits."""
-        found = []
+    def effects(self, key: str, answer: Answer, rules: Sequence[Rules], rank: str) -> list[list[Effect]]:
+        """What each line has to do with an answer, by its rules of that rank."""
+        found: list[list[Effect]] = [[] for _ in rules]
         for line, fit in enumerate(rules, 1):
             for rule in fit:
                 effect = rule(self, line, key) if getattr(rule, "rank", rank) == rank else None
                 if effect is not None and effect.rank == rank and answer in (effect.answers or (answer,)):
-                    found.append(effect)
-                    break
+                    found[line - 1].append(effect)
         return found
 
     def _decides(self, key: str, answer: Answer, rules: Sequence[Rules], read: Reader) -> Effect | None:
         """The effect without which the answer is another one, where just one line has one."""
         for rank in RANKS:
-            effects = self.effects(key, answer, rules, rank)
-            flips = [effect for effect in effects if self.tried(read, effect).get(key, answer) != answer]
+            lines = self.effects(key, answer, rules, rank)
+            flips = [
+                [effect for effect in line if self.tried(read, effect).get(key, answer) != answer] for line in lines
+            ]
+            flips = [line for line in flips if line]
             if flips:
                 # Of several lines that might be taken to cause something the last one is the nearest.
-                return flips[-1] if len(flips) == 1 or rank == TRAP else None
+                return flips[-1][0] if len(flips) == 1 or rank == TRAP else None
         return None
 
     def _question(

@@ -73,7 +73,7 @@ class Rule:
 
     def fits(self, rest: str) -> bool:
         """Whether the line at the start of the text is one of the kind, for some key."""
-        return _pattern(self.on, r"N\d+_").match(rest) is not None
+        return _pattern(self.on, r"\w+").match(rest) is not None
 
     def __call__(self, page: Page, line: int, key: str) -> Effect | None:
         """The effect of a line on a key, if it has this one."""
@@ -87,7 +87,7 @@ class Rule:
             return None
         without = match.expand(self.without.replace("KEY", name)).replace("\n", "\n" + indent)
         lines = (*page.lines[: line - 1], *(indent + without + rest[match.end() :]).split("\n"))
-        facts = {"name": name, "line": line, "on": line + match[0].count("\n"), **page.facts}
+        facts = {"name": name, "line": line, "on": line + match[0].count("\n"), **page.facts, **page.facts.get(key, {})}
         words, instead = (text.format(*match.groups(), **facts) for text in (self.words, self.instead))
         return Effect(line, words, lines, self.rank, self.answers, instead, self.worth)
 

@@ -80,7 +80,7 @@ class Texts:
             return str(int(number[1]) + self.draw.below(int(number[2]) - int(number[1]) + 1))
         if hole in self.grammar:
             return self.fill(self.draw.weighted(self.grammar[hole]), dict(local))
-        return self.fill(hole, local) if "<<" in hole else self.hole(hole, local)
+        return self.fill(hole, local) if "<<" in hole or "$" in hole else self.hole(hole, local)
 
     def hole(self, word: str, local: Mapping[str, str]) -> str:
         """What fills a hole that is neither in the grammar nor stored."""
