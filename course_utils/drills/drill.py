@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import operator
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,7 +77,7 @@ def _written(name: str, level: int, seed: int | str) -> Program:
     """The program of a seed: the first one drawn that comes to something and has what its level is about."""
     import torch
 
-    from course_utils.drills.page import Refused
+    from course_utils.drills.page import Refused, has_marks
     from course_utils.drills.programs import Draw
     from course_utils.drills.run import apart
 
@@ -93,10 +92,7 @@ def _written(name: str, level: int, seed: int | str) -> Program:
             except Refused as refused:
                 why = str(refused)
                 continue
-            marks = [
-                mark in topic.MARKS and bool(re.search(topic.MARKS[mark], program.code)) for mark in (level, level + 1)
-            ]
-            if marks == [level in topic.MARKS, False]:
+            if has_marks(program.code, topic.MARKS, level):
                 return program
             why = "a mark of the level is missing, or one of the next level there"
         raise RuntimeError(

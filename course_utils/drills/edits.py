@@ -28,52 +28,25 @@ open 2: torch.<<ones(<<size>>|linspace(1, 2, <<size>>>>
 leaf: <<n>> = <<open>><<, requires_grad=True)|, requires_grad=True)|).requires_grad_()>>
 c: <<2|3|0.5|4>>
 middle: <<n>> = <<<<m>> * <<c>>|<<m>> + <<c>>|<<c>> * <<m>>|<<m>> / <<c>>>>
-results:
-    <<n:=$a>><<leaf>>
-    <<m:=$a>><<n:=$h>><<middle>>
+results: <<n:=$a>><<leaf>>; <<m:=$a>><<n:=$h>><<middle>>
 a leaf: <<n:=$v>><<leaf>>
-a result:
-    <<n:=$a>><<leaf>>
-    <<m:=$a>><<n:=$v>><<middle>>
+a result: <<n:=$a>><<leaf>>; <<m:=$a>><<n:=$v>><<middle>>
 victim 35: <<a leaf>>
 victim 65: <<a result>>
 keeps input: <<.sin()|.cos()| ** 2| ** 3|.square()>>
 keeps result: <<.exp()|.sigmoid()|.tanh()|.sqrt()>>
 keeps nothing: <<<<x>> + 1|<<x>> * 3|-<<x>>|<<x>> / 2|4 * <<x>>|<<x>> - 0.2>>
 
-input:
-    <<victim>>
-    $y = $v<<part>><<keeps input>>
-result:
-    <<results>>
-    $v = $h<<keeps result>>
-factor:
-    <<n:=$b>><<leaf>>
-    <<victim>>
-    $y = <<$v * $b|$b * $v>>
-squares:
-    <<results>>
-    <<x:=$h>>$v = <<keeps nothing>>
-nothing:
-    <<victim>>
-    <<x:=$v>>$y = <<keeps nothing>>
-sum:
-    <<n:=$b>><<leaf>>
-    <<victim>>
-    $y = $v + $b
-nothing of it:
-    <<results>>
-    <<x:=$h>>$v = <<keeps nothing>>
-result of input:
-    <<results>>
-    $v = $h<<keeps input>>
-input of result:
-    <<victim>>
-    $y = $v<<keeps result>>
-plain factor:
-    $b = <<open>>)
-    <<victim>>
-    $y = <<$v * $b|$b * $v>>
+input: <<victim>>; $y = $v<<part>><<keeps input>>
+result: <<results>>; $v = $h<<keeps result>>
+factor: <<n:=$b>><<leaf>>; <<victim>>; $y = <<$v * $b|$b * $v>>
+squares: <<results>>; <<x:=$h>>$v = <<keeps nothing>>
+nothing: <<victim>>; <<x:=$v>>$y = <<keeps nothing>>
+sum: <<n:=$b>><<leaf>>; <<victim>>; $y = $v + $b
+nothing of it: <<results>>; <<x:=$h>>$v = <<keeps nothing>>
+result of input: <<results>>; $v = $h<<keeps input>>
+input of result: <<victim>>; $y = $v<<keeps result>>
+plain factor: $b = <<open>>); <<victim>>; $y = <<$v * $b|$b * $v>>
 
 method: <<mul_(2)|add_(1)|zero_()|mul_(0.5)|add_(0.5)|mul_(3)>>
 change: <<t>><<.<<method>>|.<<method>>|.fill_(0.3)|.sub_(1)|.div_(8)| += 1| *= 2>>
@@ -81,99 +54,45 @@ edit: !<<t:=$v>><<change>>
 edit:
     !with torch.no_grad():
     !    <<t:=$v>><<change>>
-input before:
-    <<victim>>
-    <<edit>>
-    $y = $v<<keeps input>>
-factor before:
-    <<n:=$b>><<leaf>>
-    <<victim>>
-    <<edit>>
-    $y = <<$v * $b|$b * $v>>
+input before: <<victim>>; <<edit>>; $y = $v<<keeps input>>
+factor before: <<n:=$b>><<leaf>>; <<victim>>; <<edit>>; $y = <<$v * $b|$b * $v>>
 
-plain 3:
-    <<loss>>
-    <<edit>>
-plain 1:
-    !<<t:=$v>><<change>>
-    <<loss>>
+plain 3: <<loss>>; <<edit>>
+plain 1: !<<t:=$v>><<change>>; <<loss>>
 seen before: <<loss>>
-not in place:
-    <<loss>>
-    !$v.<<mul(2)|add(1)|neg()|mul(0.5)|add(0.5)|mul(3)>>
-data at once:
-    <<loss>>
-    !$v.data.<<method>>
-copy at once:
-    <<loss>>
-    !$v<<|.detach()>>.clone().<<method>>
+not in place: <<loss>>; !$v.<<mul(2)|add(1)|neg()|mul(0.5)|add(0.5)|mul(3)>>
+data at once: <<loss>>; !$v.data.<<method>>
+copy at once: <<loss>>; !$v<<|.detach()>>.clone().<<method>>
 
-view:
-    <<loss>>
-    $w = $v<<[1:]|[:2]|[0]>>
-    !$w.<<method>>
+view: <<loss>>; $w = $v<<[1:]|[:2]|[0]>>; !$w.<<method>>
 view 0.5:
     <<loss>>
     !with torch.no_grad():
     !    $v<<[1:]|[:2]|[0]>>.<<method>>
-detach:
-    <<loss>>
-    $w = $v.detach()
-    !$w.<<method>>
-data:
-    <<loss>>
-    $w = $v.data
-    !$w.<<method>>
-copy:
-    <<loss>>
-    $w = $v<<|.detach()>><<.clone()|.clone()|.double()|.flip(0)|[[0, 1]]>>
-    !<<t:=$w>><<change>>
-base:
-    <<loss>>
-    $w = $v<<.detach()|.data|[1:]|.clone()|.clone()|.detach().clone()>>
-    !$v.<<method>>
-same:
-    <<loss>>
-    $w = $v<<|.float()|.contiguous()|.to("cpu")|.requires_grad_()>>
-    !<<t:=$w>><<change>>
-rebound:
-    <<loss>>
-    $w = $v
-    !$w = $w <<* 2|+ 1|* 0.5|- 3>>
+detach: <<loss>>; $w = $v.detach(); !$w.<<method>>
+data: <<loss>>; $w = $v.data; !$w.<<method>>
+copy: <<loss>>; $w = $v<<|.detach()>><<.clone()|.clone()|.double()|.flip(0)|[[0, 1]]>>; !<<t:=$w>><<change>>
+base: <<loss>>; $w = $v<<.detach()|.data|[1:]|.clone()|.clone()|.detach().clone()>>; !$v.<<method>>
+same: <<loss>>; $w = $v<<|.float()|.contiguous()|.to("cpu")|.requires_grad_()>>; !<<t:=$w>><<change>>
+rebound: <<loss>>; $w = $v; !$w = $w <<* 2|+ 1|* 0.5|- 3>>
 
 nested view:
     <<loss>>
     !with torch.no_grad():
     !    $w = $v<<[1:]|[:3]|.view(2, 2)>>
     !    $w[0]<<.<<method>>| = 0.1>>
-nested view:
-    <<loss>>
-    $w = $v<<[1:]|[:3]|.view(2, 2)>>
-    !$w[1:]<<.<<method>>| = 0.1>>
-numpy:
-    <<loss>>
-    $w = $v.detach().numpy()
-    !$w<< *= 2| += 1|[0] = 0.1|[:] = 0.1|[1:] *= 3>>
-elsewhere:
-    <<loss>>
-    !$v.data[2:].<<zero_()|mul_(2)|add_(1)>>
-elsewhere, counted:
-    <<loss>>
-    !$v[2:].<<zero_()|mul_(2)|add_(1)>>
-undone:
-    <<loss>>
-    $w = $v.data
-    <<c:=2|4>>!$w.mul_(<<c>>)
-    !$w.div_(<<c>>)
+nested view: <<loss>>; $w = $v<<[1:]|[:3]|.view(2, 2)>>; !$w[1:]<<.<<method>>| = 0.1>>
+numpy: <<loss>>; $w = $v.detach().numpy(); !$w<< *= 2| += 1|[0] = 0.1|[:] = 0.1|[1:] *= 3>>
+elsewhere: <<loss>>; !$v.data[2:].<<zero_()|mul_(2)|add_(1)>>
+elsewhere, counted: <<loss>>; !$v[2:].<<zero_()|mul_(2)|add_(1)>>
+undone: <<loss>>; $w = $v.data; <<c:=2|4>>!$w.mul_(<<c>>); !$w.div_(<<c>>)
 put back:
     <<loss>>
     $w = $v.detach().clone()
     !with torch.no_grad():
     !    $v.<<method>>
     !    $v.copy_($w)
-replaced:
-    <<loss>>
-    !$v.data = <<$v.data * 2|$v.data + 1|torch.zeros(<<size>>)|$v.data / 4>>
+replaced: <<loss>>; !$v.data = <<$v.data * 2|$v.data + 1|torch.zeros(<<size>>)|$v.data / 4>>
 step:
     $w = torch.optim.<<SGD|SGD|Adam|RMSprop>>([$v], lr=0.<<1..9>>)
     <<loss>>
@@ -367,78 +286,59 @@ def _second(page: Page, line: int, key: str) -> bool:
 _V, _W = "N1_", "N2_"
 _RULES = rules(
     r"""
-[key:N2_ answer:False] N2_ = (N1_.*)\.clone\(\)
-    -> N2_ = \1.detach()
+[key:N2_ answer:False] N2_ = (N1_.*)\.clone\(\) -> N2_ = \1.detach()
     `.clone()` makes a tensor with memory of its own: the edit changes nothing of `{w}`
-[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((\[\S*\])?\.clone\(\))(?!(?:.*\n)+.*copy_)
-    -> \1.detach()\3
+[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((\[\S*\])?\.clone\(\))(?!(?:.*\n)+.*copy_) -> \1.detach()\3
     `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
-[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((?:\.double\(\)|\.flip\(0\))(\[\S*\])?)$
-    -> \1.detach()[:]\3
+[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((?:\.double\(\)|\.flip\(0\))(\[\S*\])?)$ -> \1.detach()[:]\3
     `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
-[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)(\[\[0, 1\]\])
-    -> \1.detach()[:2]
+[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)(\[\[0, 1\]\]) -> \1.detach()[:2]
     `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
-N1_\.(mul|add|neg)\(
-    -> N1_.detach().\1_(
+N1_\.(mul|add|neg)\( -> N1_.detach().\1_(
     Without the underscore a new tensor is made and dropped; `{v}` stays as it was
-N2_ = N2_ (.) (.*)
-    -> N2_ \1= \2
+N2_ = N2_ (.) (.*) -> N2_ \1= \2
     This line makes a new tensor and gives it the name `{w}`; `{v}` stays as it was
-[key:N1_ answer:True] N2_ = N1_(?:|\.float\(\)|\.contiguous\(\)|\.to\(.*\)|\.requires_grad_\(\))$
-    -> \g<0> * 1
+[key:N1_ answer:True] N2_ = N1_(?:|\.float\(\)|\.contiguous\(\)|\.to\(.*\)|\.requires_grad_\(\))$ -> \g<0> * 1
     `{w}` and `{v}` are two names for one tensor: nothing is copied, and no view is made
 
 [key:backward answer:wrong_gradient] N1_\.data = .*
     {why}. Setting `.data` gives `{v}` other memory, and backward finds the new values there
 [key:changed] N1_\.data = .*
     {why}. Setting `.data` gives `{v}` other memory, and backward finds the new values there
-[key:counted] N1_\.data = (.*)
-    -> N1_.detach().copy_(\1)
+[key:counted] N1_\.data = (.*) -> N1_.detach().copy_(\1)
     Setting `.data` gives `{v}` other memory, and its version counter does not move
 [key:backward|changed when:second] .*
     The second edit puts back exactly what the first one changed, and `.data` moves no counter of `{v}`
-[key:backward answer:right_gradient] N1_\.data\[2:\]
-    -> N1_.data
+[key:backward answer:right_gradient] N1_\.data\[2:\] -> N1_.data
     {why}. The edit changes other elements than those, and `.data` moves no counter of `{v}`
 [key:backward answer:error] N1_\[2:\].*
     {why}. The edit changes other elements, but `{v}` and its views have one version counter in common, so backward refuses
-[key:backward answer:wrong_gradient] (.*)N1_\.data\b
-    -> \1N1_.detach()
+[key:backward answer:wrong_gradient] (.*)N1_\.data\b -> \1N1_.detach()
     {why}. `.data` has a version counter of its own, so backward takes the new values for the old ones
-[key:backward answer:wrong_gradient] N2_ = N1_\.detach\(\)\.numpy\(\)
-    -> N2_ = N1_.detach()
+[key:backward answer:wrong_gradient] N2_ = N1_\.detach\(\)\.numpy\(\) -> N2_ = N1_.detach()
     {why}. NumPy moves no version counter, so backward takes the new values for the old ones
-[key:counted answer:False] (.*)N1_\.data\b
-    -> \1N1_.detach()
+[key:counted answer:False] (.*)N1_\.data\b -> \1N1_.detach()
     `.data` shares the memory of `{v}` and has a version counter of its own
-[key:counted answer:False] N2_ = N1_\.detach\(\)\.numpy\(\)
-    -> N2_ = N1_.detach()
+[key:counted answer:False] N2_ = N1_\.detach\(\)\.numpy\(\) -> N2_ = N1_.detach()
     The array shares the memory of `{v}`, and NumPy knows of no version counter
-[key:changed answer:True] (.*N1_\.detach\(\))\.numpy\(\)
-    -> \1.clone().numpy()
+[key:changed answer:True] (.*N1_\.detach\(\))\.numpy\(\) -> \1.clone().numpy()
     Memory is shared with `{v}`, so an edit of one is an edit of the other
-[key:changed answer:True] (.*N1_(?:\.data\[2:\]|\.data|\.detach\(\)|\.view\(2, 2\)|\[[\d:]+\]))
-    -> \1.clone()
+[key:changed answer:True] (.*N1_(?:\.data\[2:\]|\.data|\.detach\(\)|\.view\(2, 2\)|\[[\d:]+\])) -> \1.clone()
     Memory is shared with `{v}`, so an edit of one is an edit of the other
-[key:counted answer:True] (.*N1_(?:\.detach\(\)|\.view\(2, 2\)|\[[\d:]+\]))(?!\.clone)
-    -> \1.clone()
+[key:counted answer:True] (.*N1_(?:\.detach\(\)|\.view\(2, 2\)|\[[\d:]+\]))(?!\.clone) -> \1.clone()
     The version counter is shared with `{v}` as the memory is, so the edit counts for both
 
 [key:changed answer:False] N1_\.copy_\(N2_\)
     `copy_` puts back the values from before the edit
-[key:backward answer:error] with torch.*\n(    N1_.*\n)    N1_\.copy_.*
-    -> if True:\n    pass\n    pass
+[key:backward answer:error] with torch.*\n(    N1_.*\n)    N1_\.copy_.* -> if True:\n    pass\n    pass
     with: Without the two lines in it
     {why}. The values are those from before, but the version counter has moved, and backward looks at that alone
-[key:counted answer:True] with torch.*\n(    N1_.*\n)    N1_\.copy_.*
-    -> if True:\n    pass\n    pass
+[key:counted answer:True] with torch.*\n(    N1_.*\n)    N1_\.copy_.* -> if True:\n    pass\n    pass
     with: Without the two lines in it
     An edit in place moves the version counter of the tensor, under `no_grad()` too
 [key:changed|counted] N2_\.step\(\)
     `step()` edits the parameter in place, under `no_grad()`, and that moves its version counter
-[key:backward answer:right_gradient when:edit] (with torch.*\n.*|N1_.*)((?:\n.*)*?\nloss = .*)
-    -> pass\2\n\1
+[key:backward answer:right_gradient when:edit] (with torch.*\n.*|N1_.*)((?:\n.*)*?\nloss = .*) -> pass\2\n\1
     with: With the edit after the loss
     {why}, and line {line} has run by then: what is kept is the edited tensor
 [maker key:backward answer:error when:edit] (?!with).*
@@ -448,11 +348,9 @@ N2_ = N2_ (.) (.*)
 [maker key:counted answer:True when:edit] (?!with).*
     An edit in place moves the version counter of the tensor, under `no_grad()` too
 
-[maker key:backward answer:right_gradient when:saves] N1_ = (.*)
-    -> N1_ = (\1).tanh()
+[maker key:backward answer:right_gradient when:saves] N1_ = (.*) -> N1_ = (\1).tanh()
     {why}, so the edit of `{v}` does no harm
-[maker key:backward answer:right_gradient when:saves] (N\d+_) = (.*)
-    -> \1 = (\2) * N1_
+[maker key:backward answer:right_gradient when:saves] (N\d+_) = (.*) -> \1 = (\2) * N1_
     {why}, so the edit of `{v}` does no harm
 """,
     edit=_edit,

@@ -60,15 +60,9 @@ class:
     <<last:=$a>><<inputs>>
     $r = <<function>>.apply($p, $q)
     <<last:=$r>><<step>>
-inputs:
-    $p = <<keeps nothing>>
-    $q = <<open>>)
-inputs:
-    $p = <<open>>)
-    $q = <<keeps nothing>>
-inputs:
-    $p = <<keeps nothing>>
-    $q = <<keeps nothing>>
+inputs: $p = <<keeps nothing>>; $q = <<open>>)
+inputs: $p = <<open>>); $q = <<keeps nothing>>
+inputs: $p = <<keeps nothing>>; $q = <<keeps nothing>>
 """)
 _CLASSES = ("Scale", "Swish", "Gate", "Damp", "Soften", "Bend")
 
@@ -121,24 +115,18 @@ def _read(lines: Sequence[str]) -> dict[str, bool]:
 
 
 _RULES = rules(r"""
-[own answer:True worth:0.5] (.*), requires_grad=True\)
-    -> \1)
+[own answer:True worth:0.5] (.*), requires_grad=True\) -> \1)
     `{name}` is a leaf that requires grad: the graph ends in a node that will fill its `.grad`, and that node holds the tensor
     itself
-[answer:True] (\w+ = KEY)(?:\.| )(\w+|\*\*)(?:\(\)| \d)$
-    -> \1 + 1
+[answer:True] (\w+ = KEY)(?:\.| )(\w+|\*\*)(?:\(\)| \d)$ -> \1 + 1
     `{1}` in line {line} needs its input `{name}` in backward
-[answer:True] (KEY = (\w+))\.(\w+)\(\)$
-    -> \1 + 1
+[answer:True] (KEY = (\w+))\.(\w+)\(\)$ -> \1 + 1
     `{2}` in line {line} needs its result `{name}` in backward, and not its input `{1}`
-[answer:True] (\w+) = KEY \* (N\w+)$
-    -> \1 = KEY * \2.detach()
+[answer:True] (\w+) = KEY \* (N\w+)$ -> \1 = KEY * \2.detach()
     `*` in line {line} needs `{name}` for the gradient of `{1}`
-[answer:True] (\w+) = (N\w+) \* KEY$
-    -> \1 = \2.detach() * KEY
+[answer:True] (\w+) = (N\w+) \* KEY$ -> \1 = \2.detach() * KEY
     `*` in line {line} needs `{name}` for the gradient of `{1}`
-[answer:True] if (ctx\.needs_input_grad\[(\d)\])(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY)
-    -> if not \1
+[answer:True] if (ctx\.needs_input_grad\[(\d)\])(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY) -> if not \1
     `{2}` saves `{name}`, since its input {1} requires grad
 [answer:True] ctx\.save_for_backward\(.*\)(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY)
     `{0}` hands `{name}` to `save_for_backward`, whatever its backward will do with it
@@ -147,26 +135,19 @@ _RULES = rules(r"""
 [answer:False] \w+\.backward\(\)
     Backward frees what was saved for it, and `{name}` was
 
-[trap answer:False] if (ctx\.needs_input_grad\[(\d)\])(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY)
-    -> if not \1
+[trap answer:False] if (ctx\.needs_input_grad\[(\d)\])(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY) -> if not \1
     `{2}` saves `{name}` only where its input {1} requires grad, and that does not
-[trap answer:False] (?:if .*: )?ctx\.(?:save|shape).*(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY)
-    -> ctx.save_for_backward(value, factor)
+[trap answer:False] (?:if .*: )?ctx\.(?:save|shape).*(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY) -> ctx.save_for_backward(value, factor)
     `{0}` saves nothing of `{name}`. What it has computed with it does not matter
-[trap answer:False] ctx\.kept.*(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY)
-    -> ctx.kept = value, factor
+[trap answer:False] ctx\.kept.*(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY) -> ctx.kept = value, factor
     `{0}` saves nothing of `{name}`. What it has computed with it does not matter
 
-[maker answer:False] (\w+) = KEY\.(exp|sigmoid|tanh|sqrt)\(\)
-    -> \1 = KEY * KEY
+[maker answer:False] (\w+) = KEY\.(exp|sigmoid|tanh|sqrt)\(\) -> \1 = KEY * KEY
     `{1}` in line {line} needs its result `{0}` in backward, and not its input `{name}`
-[maker answer:False] (\w+) = (?=.*KEY)(?:KEY \* )?(N\w+)(?: \* KEY)?$
-    -> \1 = KEY * (\2 * 1).requires_grad_()
+[maker answer:False] (\w+) = (?=.*KEY)(?:KEY \* )?(N\w+)(?: \* KEY)?$ -> \1 = KEY * (\2 * 1).requires_grad_()
     `*` in line {line} would need `{name}` for the gradient of `{1}` alone, which requires none
-[maker answer:False worth:0.5] (\w+) = ((?=.*KEY)(?:\w+ )?([-+*/])(?: ?\w+)?)$
-    -> \1 = KEY * (\2)
+[maker answer:False worth:0.5] (\w+) = ((?=.*KEY)(?:\w+ )?([-+*/])(?: ?\w+)?)$ -> \1 = KEY * (\2)
     `{2}` in line {line} needs no values of its input in backward
-[maker answer:False worth:0.5] (\w+) = KEY\.(sum|mean)\(\)
-    -> \1 = (KEY * KEY).\2()
+[maker answer:False worth:0.5] (\w+) = KEY\.(sum|mean)\(\) -> \1 = (KEY * KEY).\2()
     `{1}` in line {line} needs no values of its input in backward
 """)

@@ -37,9 +37,7 @@ asked:
     if $g[0]: $y = $y + $b($x)
     if $g[1]: $y = $y + $c($x)
     <<end>>
-chosen:
-    $y = <<way>>
-    <<end>>
+chosen: $y = <<way>>; <<end>>
 way 2: <<[$b($x), $c($x)]|torch.stack([$b($x), $c($x)])>>[<<0..1>>]
 way 2: <<torch.where(torch.tensor(<<True|False>>), $b($x), $c($x))|[$b, $c][<<0..1>>]($x)>>
 way 1: $b($x) if <<1..3>> > <<0..5>> else $c($x)
@@ -48,22 +46,14 @@ selected:
     <<mask>>
     $y = <<torch.where($m[:, None], $b($x), $c($x))|$m[:, None] * $b($x) + ~$m[:, None] * $c($x)>>
     <<end>>
-selected 0.5:
-    <<mask>>
-    $y = torch.cat([$b($x)[$m], $c($x)[~$m]])
-    <<end>>
+selected 0.5: <<mask>>; $y = torch.cat([$b($x)[$m], $c($x)[~$m]]); <<end>>
 routed 7:
     <<mask>>
     $y = torch.zeros(<<rows>>, <<outputs>>)
     if $m.any(): $y[$m] = $b($x[$m])
     if (~$m).any(): $y[~$m] = $c($x[~$m])
     <<end>>
-routed 3:
-    <<mask>>
-    $y = torch.zeros(<<rows>>, <<outputs>>)
-    $y[$m] = $b($x[$m])
-    $y[~$m] = $c($x[~$m])
-    <<end>>
+routed 3: <<mask>>; $y = torch.zeros(<<rows>>, <<outputs>>); $y[$m] = $b($x[$m]); $y[~$m] = $c($x[~$m]); <<end>>
 cut 0.5:
     <<gates>>
     with torch.no_grad():
@@ -76,10 +66,7 @@ cut 0.5:
         $k = $c($x)
     $y = $g[0] * $b($x) + $g[1] * $k
     <<end>>
-cut:
-    <<gates>>
-    $y = <<$g[0] * $b($x).detach() + $g[1] * $c($x)|$g[0] * $b($x) + $g[1] * $c($x).detach()>>
-    <<end>>
+cut: <<gates>>; $y = <<$g[0] * $b($x).detach() + $g[1] * $c($x)|$g[0] * $b($x) + $g[1] * $c($x).detach()>>; <<end>>
 
 steps:
     both = nn.ModuleList([$b, $c])
@@ -162,78 +149,55 @@ def _read(page: Page, watched: tuple[int, int], lines: Sequence[str]) -> dict[st
 
 
 _RULES = rules(r"""
-[key:runs$|grad$ answer:False,none] if .*?: (.*\bKEY\(.*)
-    -> \1
+[key:runs$|grad$ answer:False,none] if .*?: (.*\bKEY\(.*) -> \1
     This line does not call `{name}`, so nothing is computed and no gradient comes there
-[key:runs$|grad$ answer:False,none] (.* = )(.*) if (.*) else (.*)
-    -> \1\4 if \3 else \2
+[key:runs$|grad$ answer:False,none] (.* = )(.*) if (.*) else (.*) -> \1\4 if \3 else \2
     This line does not call `{name}`, so nothing is computed and no gradient comes there
-[key:runs$|grad$ answer:False,none] (.* = \[\w+, \w+\])(\[\d\]\(.*)
-    -> \1[::-1]\2
+[key:runs$|grad$ answer:False,none] (.* = \[\w+, \w+\])(\[\d\]\(.*) -> \1[::-1]\2
     This line does not call `{name}`, so nothing is computed and no gradient comes there
-[key:runs$ answer:True] (.* = \[\w+, \w+\])(\[\d\]\(.*)
-    -> \1[::-1]\2
+[key:runs$ answer:True] (.* = \[\w+, \w+\])(\[\d\]\(.*) -> \1[::-1]\2
     This line calls `{name}`; what is done with its result comes after that
-[key:grad$ answer:values] .* = \[\w+, \w+\]\[\d\]\(.*
-    -> \g<0>.detach()
+[key:grad$ answer:values] .* = \[\w+, \w+\]\[\d\]\(.* -> \g<0>.detach()
     The loss is computed from the result of `{name}`
-[key:runs$ answer:False] (\w+\((\w+)\))(\..*backward\(\))
-    -> (\1 + KEY(\2))\3
+[key:runs$ answer:False] (\w+\((\w+)\))(\..*backward\(\)) -> (\1 + KEY(\2))\3
     This line does not call `{name}`, so nothing is computed and no gradient comes there
-[maker key:grad$ answer:none] (\w+\((\w+)\))(\..*backward\(\))
-    -> (\1 + KEY(\2))\3
+[maker key:grad$ answer:none] (\w+\((\w+)\))(\..*backward\(\)) -> (\1 + KEY(\2))\3
     This line does not call `{name}`, so nothing is computed and no gradient comes there
-[key:grad$ answer:none] (.* = )(\[\w+\(\w+\), \w+\(\w+\)\])\[\d\]
-    -> \1sum(\2)
+[key:grad$ answer:none] (.* = )(\[\w+\(\w+\), \w+\(\w+\)\])\[\d\] -> \1sum(\2)
     `{name}` is run and its result is dropped: the loss is not computed from it, so backward never comes there
-[key:grad$] with torch\.no_grad\(\):
-    -> if True:
+[key:grad$] with torch\.no_grad\(\): -> if True:
     `{name}` runs in the block, where nothing is recorded, so backward never comes there
-[key:grad$] (.*\bKEY\(\w+\))\.detach\(\)
-    -> \1
+[key:grad$] (.*\bKEY\(\w+\))\.detach\(\) -> \1
     `{name}` runs and is recorded, and `detach()` cuts it off: backward never comes there
 
 [key:grad$|moves$ answer:values,True] \(\w+\(\w+\) \+ .*backward\(\)$(?!(.*\n)*.*zero_grad)
     Nothing clears the gradients that this line has left
-[key:grad$ answer:none] (.*zero_grad)\(\)
-    -> \1(set_to_none=False)
+[key:grad$ answer:none] (.*zero_grad)\(\) -> \1(set_to_none=False)
     `zero_grad()` drops the old gradient, and line {second} makes none for `{name}`
-[key:moves$ answer:False] (.*zero_grad)\(\)
-    -> \1(set_to_none=False)
+[key:moves$ answer:False] (.*zero_grad)\(\) -> \1(set_to_none=False)
     `zero_grad()` drops the gradient, and an optimizer passes over a parameter whose `.grad` is None, with all that it
     remembers
-[key:grad$ answer:zeros] (.*zero_grad)\(set_to_none=False\)
-    -> \1()
+[key:grad$ answer:zeros] (.*zero_grad)\(set_to_none=False\) -> \1()
     `set_to_none=False` fills the old gradient with zeros, and line {second} adds none for `{name}`
-[key:moves$ answer:False] (.* = torch\.optim\.SGD\([^,]*, lr=0\.\d)\)$
-    -> \1, momentum=0.9)
+[key:moves$ answer:False] (.* = torch\.optim\.SGD\([^,]*, lr=0\.\d)\)$ -> \1, momentum=0.9)
     Plain SGD subtracts the gradient times the learning rate, and that is zero
-[key:moves$ answer:True] (.* = torch\.optim\.)Adam
-    -> \1SGD
+[key:moves$ answer:True] (.* = torch\.optim\.)Adam -> \1SGD
     For Adam a gradient of zeros is a gradient like any other: the averages of the first step go on
-[key:moves$ answer:True] (.* = torch\.optim\..*), momentum=0\.9
-    -> \1
+[key:moves$ answer:True] (.* = torch\.optim\..*), momentum=0\.9 -> \1
     For SGD with momentum a gradient of zeros is a gradient like any other: the momentum of the first step goes on
-[key:moves$ answer:True] (.* = torch\.optim\..*), weight_decay=0\.1
-    -> \1
+[key:moves$ answer:True] (.* = torch\.optim\..*), weight_decay=0\.1 -> \1
     For SGD with weight decay a gradient of zeros is a gradient like any other: the decay is added to it
 
-[maker key:runs$ answer:True] (.*?)\bKEY\(([^()]*)\)
-    -> \1(\2 @ KEY.weight.T)
+[maker key:runs$ answer:True] (.*?)\bKEY\(([^()]*)\) -> \1(\2 @ KEY.weight.T)
     This line calls `{name}`; what is done with its result comes after that
-[maker key:grad$ answer:zeros] (.*\[~?\w+\] = KEY\([^()]*\))
-    -> \1.detach()
+[maker key:grad$ answer:zeros] (.*\[~?\w+\] = KEY\([^()]*\)) -> \1.detach()
     `{name}` runs on a batch of no rows. It is part of the graph, and a sum over no rows is zero
-[maker key:grad$ answer:zeros] ((?=.*(?:, None\]|\)\[~?N)).*?\bKEY\([^()]*\))
-    -> \1.detach()
+[maker key:grad$ answer:zeros] ((?=.*(?:, None\]|\)\[~?N)).*?\bKEY\([^()]*\)) -> \1.detach()
     `{name}` runs on all rows and none of its results is used. The selection is part of the graph and hands back zeros
-[maker key:grad$ answer:values] ((?=.*(?:, None\]|\)\[~?N|\] = KEY)).*?\bKEY\([^()]*\))
-    -> \1.detach()
+[maker key:grad$ answer:values] ((?=.*(?:, None\]|\)\[~?N|\] = KEY)).*?\bKEY\([^()]*\)) -> \1.detach()
     At least one row of the result of `{name}` is used, and gradients come back through it
-[maker key:grad$ answer:zeros] (.*?\bKEY\([^()]*\))
-    -> \1.detach()
+[maker key:grad$ answer:zeros] (.*?\bKEY\([^()]*\)) -> \1.detach()
     The result of `{name}` is part of the graph, and its gradient is multiplied by zero on the way back
-[maker key:grad$ answer:values] (.*?\bKEY\([^()]*\))
-    -> \1.detach()
+[maker key:grad$ answer:values] (.*?\bKEY\([^()]*\)) -> \1.detach()
     The loss is computed from the result of `{name}`
 """)

@@ -44,32 +44,10 @@ second module: <<module>>
 look 3: <<<<$f|$g>>|net>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
 look 2: <<<<$f|$g>>|net>>.register_forward_pre_hook(lambda _, args: seen.update(<<key>>=args[0]))
 
-calls 4:
-    <<start>>
-    <<look>>
-    <<look>>
-    <<look>>
-    <<run>>
-calls 3:
-    <<start>>
-    $z = <<look>>
-    <<look>>
-    <<look>>
-    $z.remove()
-    <<run>>
-calls 2:
-    <<start>>
-    <<look>>
-    <<look>>
-    <<run>>
-    <<look>>
-calls 1:
-    <<start>>
-    $z = <<look>>
-    <<look>>
-    $z.remove()
-    <<run>>
-    <<look>>
+calls 4: <<start>>; <<look>>; <<look>>; <<look>>; <<run>>
+calls 3: <<start>>; $z = <<look>>; <<look>>; <<look>>; $z.remove(); <<run>>
+calls 2: <<start>>; <<look>>; <<look>>; <<run>>; <<look>>
+calls 1: <<start>>; $z = <<look>>; <<look>>; $z.remove(); <<run>>; <<look>>
 run 5: result = net<<||.forward>>($x)
 run 3: result = $g($f<<|.forward>>($x))
 
@@ -78,27 +56,9 @@ passes 3: net($x)
 passes 2:
     with torch.no_grad():
         net($x)
-changes:
-    <<start>>
-    <<change>>
-    <<look>>
-    <<look>>
-    <<look>>
-    <<passes>>
-changes:
-    <<start>>
-    <<look>>
-    <<change>>
-    <<look>>
-    <<look>>
-    <<passes>>
-changes:
-    <<start>>
-    <<look>>
-    <<look>>
-    <<change>>
-    <<look>>
-    <<passes>>
+changes: <<start>>; <<change>>; <<look>>; <<look>>; <<look>>; <<passes>>
+changes: <<start>>; <<look>>; <<change>>; <<look>>; <<look>>; <<passes>>
+changes: <<start>>; <<look>>; <<look>>; <<change>>; <<look>>; <<passes>>
 edits:
     seen = {}
     $f, $g = <<module>>, nn.ReLU(inplace=True)
@@ -126,27 +86,14 @@ gradients 2:
     <<through>>
     <<two looks>>
     <<back>>
-through:
-    $x = torch.tensor([<<number>>], requires_grad=True)
-    $h = $f($x)
-    $y = $g($h)
+through: $x = torch.tensor([<<number>>], requires_grad=True); $h = $f($x); $y = $g($h)
 grad: <<$x|$h|$y>>.register_hook(lambda grad: seen.update(<<key>>=grad))
 kept: $x.register_post_accumulate_grad_hook(lambda t: seen.update(<<key>>=t.grad))
 grad change: <<$x|$h|$y>>.register_hook(lambda grad: grad * <<-1|3|5|10>>)
-two looks:
-    <<grad change>>
-    <<grad>>
-    <<<<grad>>|<<kept>>|<<kept>>>>
-two looks:
-    <<<<grad>>|<<kept>>>>
-    <<grad change>>
-    <<grad>>
-three looks:
-    <<two looks>>
-    <<grad>>
-three looks:
-    <<grad>>
-    <<two looks>>
+two looks: <<grad change>>; <<grad>>; <<<<grad>>|<<kept>>|<<kept>>>>
+two looks: <<<<grad>>|<<kept>>>>; <<grad change>>; <<grad>>
+three looks: <<two looks>>; <<grad>>
+three looks: <<grad>>; <<two looks>>
 back 3: (<<2..7>> * $y).backward()
 back 3.5: torch.autograd.grad(<<2..7>> * $y, <<$x|$x|$h>>)
 """)
@@ -255,14 +202,11 @@ _RULES = (
     What this hook returns takes the place of what comes out of `{0}`, for all that comes after it
 (\w+)\.register_hook\(lambda grad: grad \*.*
     What this hook returns takes the place of the gradient of `{0}`, for all that comes after it
-(.*)inplace=True
-    -> \1
+(.*)inplace=True -> \1
     What is noted is the tensor itself and no copy, and `{g}` edits it in place afterwards
-[answer:nothing when:kept] torch\.autograd\.grad\((.*), (\w+)\)
-    -> (\1).backward()
+[answer:nothing when:kept] torch\.autograd\.grad\((.*), (\w+)\) -> (\1).backward()
     `torch.autograd.grad` returns the gradient of `{1}` and fills no `.grad`
-[answer:nothing] torch\.autograd\.grad\((.*), (\w+)\)
-    -> (\1).backward()
+[answer:nothing] torch\.autograd\.grad\((.*), (\w+)\) -> (\1).backward()
     `torch.autograd.grad` goes back as far as `{1}` and no further
 [maker] (?:\w+ = )?(\w+)\.register_forward_pre_hook\(.*\(KEY=.*
     A forward pre-hook of `{0}` runs before it, and sees its input

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
-from course_utils.drills.page import Asked, Page
+from course_utils.drills.page import Asked, Candidates, Page
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import MAKER, Effect
 from course_utils.drills.run import execute
@@ -107,7 +106,7 @@ def _two(draw: Draw, level: int, gives_numbers: bool) -> tuple[Dims, int, list[s
 
 
 def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -> Program:
-    draw, found = page.draw, _read(keys, page.lines)
+    draw, found = page.draw, _read(page.lines)
     good, bad = ([key for key in keys if found[key] is value] for value in (True, False))
     chosen = draw.sample(good, min(len(good), 1 + draw.chance(0.7)))
     chosen += draw.sample(bad, min(len(bad), 2 + draw.chance(0.5) * (len(chosen) < 2)))
@@ -128,7 +127,7 @@ def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -
         page.facts[key] = words, [once.replace("IN_DIMS", text) for text in (bad if found[key] else [key])]
         says = {yes: f"`{key}` {equal[yes]} what the loop gives" for yes in equal}
         asked.append(Asked(key, "equal to the loop?", says))
-    return page.finish(asked, [_takes], partial(_read, list(page.facts)), most=4)
+    return page.finish(asked, [_takes], _read, most=4)
 
 
 def _takes(page: Page, line: int, key: str) -> Effect | None:
@@ -138,7 +137,7 @@ def _takes(page: Page, line: int, key: str) -> Effect | None:
     words, loops = page.facts[key]
     for loop in loops:
         effect = Effect(line, words, (*page.lines[: line - 1], f"loop = {loop}", *page.lines[line:]), MAKER)
-        if page.tried(partial(_read, list(page.facts)), effect):
+        if page.tried(_read, effect):
             return effect
     return None
 
@@ -162,10 +161,10 @@ def _dims(key: str, count: int) -> tuple[Dims, int]:
     return tuple(dim if dim is None else dim % 2 for dim in dims), found.get("out_dims", 0)
 
 
-def _read(keys: Sequence[str], lines: Sequence[str]) -> dict[str, bool]:
+def _read(lines: Sequence[str]) -> Candidates:
     """Which dims give what the loop gives. One that cannot be run does not."""
     names = execute(lines[:-1])
-    return {key: _is_loop(lines[-1].replace("IN_DIMS", key), names) for key in keys}
+    return Candidates(lambda key: _is_loop(lines[-1].replace("IN_DIMS", key), names))
 
 
 def _is_loop(line: str, names: dict[str, Any]) -> bool:

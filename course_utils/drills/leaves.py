@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from course_utils.drills.page import Asked, Page, Refused
+from course_utils.drills.page import Asked, Page, Refused, has_marks
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import CAUSE, Rule, name_of, rules
 from course_utils.drills.run import execute, space
@@ -61,6 +61,8 @@ def write(draw: Draw, level: int) -> Program:
     names = list(page.tensors())
     if level > 1:
         _backward(page, level)
+    if not has_marks("\n".join(page.lines), MARKS, level):
+        raise Refused("a program of another level")
     # That what you create is a leaf is asked now and then, and no more.
     worth = [name for name in names if f"{name} = torch" not in "\n".join(page.lines) or draw.chance(0.7)]
     leaf = {True: "no `grad_fn` and is a leaf", False: "a `grad_fn` and is no leaf"}
@@ -139,35 +141,26 @@ _RULES = (
 \w+\.retain_grad\(\)
     `retain_grad()` asks backward to keep the gradient of a tensor that is no leaf
 
-[maker own] (\w+ = torch\.[^N]*, requires_grad=True\))(?: [*/+]|\.).*
-    -> \1
+[maker own] (\w+ = torch\.[^N]*, requires_grad=True\))(?: [*/+]|\.).* -> \1
     The name stands for the result of the whole line, whose last operation is recorded; the tensor that asked for the flag is
     the one before it
-[maker own] (\w+ = (?:torch|nn\.Parameter\(torch)\.[^N]*(?:, requires_grad=True\)|requires_grad_\(\)|\)\)))$
-    -> \1 * 1
+[maker own] (\w+ = (?:torch|nn\.Parameter\(torch)\.[^N]*(?:, requires_grad=True\)|requires_grad_\(\)|\)\)))$ -> \1 * 1
     A tensor that you create yourself has no history, whatever its flag
-[maker own] (\w+ = torch\.[^N]*)\)$
-    -> \1, requires_grad=True) * 1
+[maker own] (\w+ = torch\.(?!.*requires_grad)[^N]*)\)$ -> \1, requires_grad=True) * 1
     A tensor that you create yourself has no history, whatever its flag
-[maker own] (\w+) = nn\.Parameter\((N\w+)(.*)\)$
-    -> \1 = nn.Parameter(\2\3) * 1
+[maker own] (\w+) = nn\.Parameter\((N\w+)(.*)\)$ -> \1 = nn.Parameter(\2\3) * 1
     `nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad
-[maker own when:same] (\w+) = (N\w+)(\.cpu\(\)|\.float\(\)|\.contiguous\(\)|\.to\(.*\))$
-    -> \1 = \2 * 1
+[maker own when:same] (\w+) = (N\w+)(\.cpu\(\)|\.float\(\)|\.contiguous\(\)|\.to\(.*\))$ -> \1 = \2 * 1
     `{2}` has nothing to convert, so it returns the very object that `{1}` stands for
 
-[maker key:grad$ when:flagged answer:True worth:2] KEY = (?:nn\.Parameter.*|torch\.[^N]*(?:, requires_grad=True\)|_\(\)))$
-    -> \g<0>.detach()
+[maker key:grad$ when:flagged answer:True worth:2] KEY = (?:nn\.Parameter.*|torch\.[^N]*(?:, requires_grad=True\)|_\(\)))$ -> \g<0>.detach()
     `{name}` is a leaf that requires grad since this line, and the loss is computed from it
-[maker key:grad$ when:plain worth:2] KEY = torch\.[^N]*\)$
-    -> \g<0>.requires_grad_()
+[maker key:grad$ when:plain worth:2] KEY = torch\.[^N]*\)$ -> \g<0>.requires_grad_()
     The loss is computed from `{name}`, which does not require grad: backward has nothing to do there
-[maker key:grad$ when:result answer:False] (KEY) = .*
-    -> \g<0>\n\1 = \1.detach().requires_grad_()
+[maker key:grad$ when:result answer:False] (KEY) = .* -> \g<0>\n\1 = \1.detach().requires_grad_()
     with: With `{0} = {0}.detach().requires_grad_()` after it
     Backward passes through `{name}` and fills `.grad` of leaves alone; `{name}` is an operation's result
-[maker key:grad$ worth:1.5] (loss = .*)
-    -> \1 + KEY.sum()
+[maker key:grad$ worth:1.5] (loss = .*) -> \1 + KEY.sum()
     The loss is not computed from `{name}`, so no gradient comes there
 """,
         same=_same,

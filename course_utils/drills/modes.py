@@ -45,12 +45,8 @@ block 1:
 inside? 3:
 inside? 0.5: <<look>>
 inside? 0.5: <<new>> = <<torch.ones(<<size>>, requires_grad=True)|nn.Parameter(torch.ones(<<size>>))>>
-bare:
-    torch.no_grad()
-    <<look>>
-statement:
-    torch.set_grad_enabled(<<True|False>>)
-    <<look>>
+bare: torch.no_grad(); <<look>>
+statement: torch.set_grad_enabled(<<True|False>>); <<look>>
 decorated:
     <<f:=function>>@torch.<<no_grad()|no_grad()|inference_mode()>>
     def <<f>>(v):
@@ -65,12 +61,8 @@ deferred:
     <<f:=function>><<f>> = lambda v: <<body of v>>
     with torch.<<off>>:
         <<new>> = <<f>>(<<source>>)
-evaluation:
-    layer = nn.Linear(<<size>>, <<1|2>>).eval()
-    <<new>> = layer(<<down>>)
-written:
-    <<t:=new>><<t>> = torch.zeros(<<size>>)
-    <<s:=vector>><<edit>>
+evaluation: layer = nn.Linear(<<size>>, <<1|2>>).eval(); <<new>> = layer(<<down>>)
+written: <<t:=new>><<t>> = torch.zeros(<<size>>); <<s:=vector>><<edit>>
 written:
     <<t:=new>><<t>> = torch.zeros(<<size>>)
     with torch.no_grad():
@@ -213,23 +205,17 @@ _RULES = (
     *WRITTEN,
     *rules(
         r"""
-[when:deeper] with torch\.inference_mode\(\):
-    -> if True:
+[when:deeper] with torch\.inference_mode\(\): -> if True:
     Inference mode records nothing, whatever grad mode says; only its end or `inference_mode(False)` leaves it
-with torch\.no_grad\(\):(?=\n        yield(?:.*\n)*KEY = next)
-    -> if True:
+with torch\.no_grad\(\):(?=\n        yield(?:.*\n)*KEY = next) -> if True:
     The block in the generator is open while it computes its value
-with torch\.no_grad\(\):(?=\n        yield)
-    -> if True:
+with torch\.no_grad\(\):(?=\n        yield) -> if True:
     At `yield` the generator waits inside its block, and grad mode is one for the whole thread: it stays off for the caller
-with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)):
-    -> if True:
+with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)): -> if True:
     `{0}` switches grad mode off until its block ends
-with torch\.((?:enable_grad|set_grad_enabled|inference_mode)\(\w*\)):
-    -> if True:
+with torch\.((?:enable_grad|set_grad_enabled|inference_mode)\(\w*\)): -> if True:
     `{0}` switches grad mode on until its block ends
-torch\.(set_grad_enabled\((\w+)\))
-    -> torch.set_grad_enabled(not \2)
+torch\.(set_grad_enabled\((\w+)\)) -> torch.set_grad_enabled(not \2)
     `{0}` as a statement holds from its line on, to the end of the block it stands in
 @torch\.\S+(?=\ndef stream)
     The decorator switches grad mode off each time the generator runs
@@ -238,37 +224,28 @@ torch\.(set_grad_enabled\((\w+)\))
 batches\.close\(\)
     `close()` ends the generator's block, and the mode from before it comes back
 
-[trap when:after] with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)):
-    -> torch.set_grad_enabled(False)\nif True:
+[trap when:after] with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)): -> torch.set_grad_enabled(False)\nif True:
     with: Were it off from there on,
     When the block of `{0}` ends, the mode from before it comes back: grad mode is on again
-[trap] torch\.no_grad\(\)$
-    -> torch.set_grad_enabled(False)
+[trap] torch\.no_grad\(\)$ -> torch.set_grad_enabled(False)
     `torch.no_grad()` alone on a line makes a context manager that nobody enters: nothing is switched off
-[trap] @torch\.\S+\n(def stream.*\n)    (yield.*)
-    -> pass\n\1    with torch.no_grad(): \2
+[trap] @torch\.\S+\n(def stream.*\n)    (yield.*) -> pass\n\1    with torch.no_grad(): \2
     with: Were it still off there,
     The decorator switches grad mode back whenever the generator waits at its `yield`
-[trap when:after] @torch\.\S+\n(def (\w+).*\n    )(return)
-    -> pass\n\1torch.set_grad_enabled(False)\n    \3
+[trap when:after] @torch\.\S+\n(def (\w+).*\n    )(return) -> pass\n\1torch.set_grad_enabled(False)\n    \3
     with: Were it off from there on,
     The decorator switches grad mode off while `{1}` runs, and only then
-[trap own when:from_a_block] (\w+ = (\w+)\(.*)
-    -> with torch.no_grad(): \1
+[trap own when:from_a_block] (\w+ = (\w+)\(.*) -> with torch.no_grad(): \1
     What counts is the mode when `{1}` is called, not the mode when it was written
-[trap] (layer = .*)\.eval\(\)\n(?=KEY)
-    -> \1.requires_grad_(False)\n
+[trap] (layer = .*)\.eval\(\)\n(?=KEY) -> \1.requires_grad_(False)\n
     `eval()` changes what dropout and batch norm do, and nothing about recording: the parameters require grad
-[trap] worker = Thread\(target=(.*)\)(?=\n(?:.*\n)*KEY = seen)
-    -> worker = Thread(target=torch.no_grad()(\1))
+[trap] worker = Thread\(target=(.*)\)(?=\n(?:.*\n)*KEY = seen) -> worker = Thread(target=torch.no_grad()(\1))
     Each thread has a grad mode of its own, and a new one starts with grad mode on
 
-[maker own] (\w+ = torch\.is_grad_enabled\(\))
-    -> torch.set_grad_enabled(False)\n\1
+[maker own] (\w+ = torch\.is_grad_enabled\(\)) -> torch.set_grad_enabled(False)\n\1
     with: With `torch.set_grad_enabled(False)` before it
     Grad mode is on until something switches it off
-[maker own when:in_block] (\w+) = (?:nn\.Parameter\()?(torch\.ones\(.)(?:\)\)|, requires_grad=True\))
-    -> \1 = \2)
+[maker own when:in_block] (\w+) = (?:nn\.Parameter\()?(torch\.ones\(.)(?:\)\)|, requires_grad=True\)) -> \1 = \2)
     Grad modes decide what is recorded. A new tensor has the flag that it asks for, and a parameter asks
 """,
         deeper=_deeper,

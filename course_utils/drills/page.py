@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,14 +169,15 @@ class Page(Texts):
         """The effect without which the answer is another one, where just one line has one."""
         for rank in RANKS:
             lines = self.effects(key, answer, rules, rank)
-            flips = [
-                [effect for effect in line if self.tried(read, effect).get(key, answer) != answer] for line in lines
-            ]
-            flips = [line for line in flips if line]
+            first = (next((e for e in line if self._flips(read, e, key, answer)), None) for line in lines)
+            flips = [effect for effect in first if effect is not None]
             if flips:
                 # Of several lines that might be taken to cause something the last one is the nearest.
-                return flips[-1][0] if len(flips) == 1 or rank == TRAP else None
+                return flips[-1] if len(flips) == 1 or rank == TRAP else None
         return None
+
+    def _flips(self, read: Reader, effect: Effect, key: str, answer: Answer) -> bool:
+        return self.tried(read, effect).get(key, answer) != answer
 
     def _question(
         self, one: Asked, effect: Effect | None, found: Mapping[str, Any], read: Reader, named: Callable[[str], str]
@@ -217,6 +219,28 @@ def _through(
             through.append(number)
             wanted.update(TOKEN.findall(text))
     return through[::-1]
+
+
+class Candidates(dict[str, Any]):
+    """Answers that are found one by one, when each is asked for: of keys that are something to try."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: str) -> Any:
+        self[key] = self._find(key)
+        return self[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key]
+
+
+def has_marks(code: str, marks: Mapping[int, str], level: int) -> bool:
+    """Whether a program has what its level must have, and nothing of the next one."""
+    code = TOKEN.sub("x", code)
+    has = [bool(re.search(marks[one], code)) if one in marks else one == level for one in (level, level + 1)]
+    return has == [True, False]
 
 
 def listed(names: Sequence[str]) -> str:

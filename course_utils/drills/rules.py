@@ -1,12 +1,11 @@
 r"""What lines of a program do, and the same program without it (``Rule``), read from a text (``rules``).
 
-[maker own] (\w+) = nn\.Parameter\((torch.*)\)$
-    -> \1 = \2
+[maker own] (\w+) = nn\.Parameter\((torch.*)\)$ -> \1 = \2
     `nn.Parameter` raises the flag by itself
 
 The first line is a regular expression for the program's text from some line on; KEY in it is the name that is asked about.
-After ``->`` stands what the matched text is without its effect, ``pass`` where that is left out; after ``with:`` the same
-in words, where the change does not show itself. The rest says what the line does: ``{0}`` is the first group, ``{name}``
+After ``->`` stands what the matched text is without its effect, ``pass`` where that is left out; in a line ``with:`` the
+same in words, where the change does not show itself. The rest says what the line does: ``{0}`` is the first group, ``{name}``
 the name, ``{line}`` the line's number, ``{on}`` that of the last matched line. In brackets stand
 
 trap, maker   the rank. First it is asked what a line causes; where no such rule decides, what it might be taken to cause
@@ -97,26 +96,28 @@ def _pattern(text: str, name: str) -> re.Pattern[str]:
     return re.compile(text.replace("KEY", name), re.MULTILINE)
 
 
+_HEAD = re.compile(r"(?:\[([\w:,.$|\\ ]+)\] )?(.*?)(?: -> (.*))?")
+
+
 def rules(text: str, **when: When) -> tuple[Rule, ...]:
     """The rules of a text, in the form that the module's own text shows. ``when``: the conditions by their names."""
     found = []
     for block in re.split(r"\n(?=\S)", text.strip("\n")):
         head, *rows = block.split("\n")
-        options, on = re.fullmatch(r"(?:\[([\w:,.$|\\ ]+)\] )?(.*)", head).groups()  # type: ignore[union-attr]
+        options, on, without = _HEAD.fullmatch(head).groups()  # type: ignore[union-attr]
         given: dict[str, str] = dict(option.partition(":")[::2] for option in (options or "").split())
-        lines = [row.strip() for row in rows]
-        marked = {mark: [row.removeprefix(mark) for row in lines if row.startswith(mark)] for mark in ("->", "with:")}
-        words = " ".join(row for row in lines if not row.startswith(("->", "with:")))
+        instead = " ".join(row.strip().removeprefix("with:") for row in rows if row.startswith("    with:"))
+        words = " ".join(row.strip() for row in rows if not row.startswith("    with:"))
         answers = [answer.replace("_", " ") for answer in given.get("answer", "").split(",") if answer]
         rule = Rule(
             on,
-            marked["->"][0].strip() if marked["->"] else "pass",
+            without or "pass",
             words,
             next((rank for rank in RANKS if rank in given), CAUSE),
             given.get("key", ""),
             "own" in given,
             tuple({"True": True, "False": False}.get(answer, answer) for answer in answers),
-            "".join(marked["with:"]).strip(),
+            instead.strip(),
             float(given.get("worth", 1)),
             when[given["when"]] if "when" in given else None,
         )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import torch
 
-from course_utils.drills.page import Asked, Page, Refused
+from course_utils.drills.page import Asked, Candidates, Page, Refused
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import MAKER, Effect, rules
 from course_utils.drills.run import execute
@@ -71,7 +70,7 @@ def write(draw: Draw, level: int) -> Program:
     page.add("<<start>>")
     page.add("<<twice>>" if batch.passes > 1 else "<<once>>", run=False)
     pool = _pool(page, batch, chunk)
-    found = _read(list(pool), page.lines)
+    found = _read(page.lines)
     right = [key for key in pool if found[key]]
     # That 1 is wrong is asked as often as that it is right.
     wrong = [key for key in pool if not found[key] and (key != "1" or draw.chance(0.25))]
@@ -86,7 +85,7 @@ def write(draw: Draw, level: int) -> Program:
     for key in keys:
         says = {yes: f"dividing by `{key}` {gives[yes]} the gradient of `whole`" for yes in gives}
         asked.append(Asked(key, "right divisor?", says))
-    return page.finish(asked, _RULES, partial(_read, keys), most=4)
+    return page.finish(asked, _RULES, _read, most=4)
 
 
 @dataclass
@@ -140,9 +139,9 @@ def _pool(page: Page, batch: _Batch, chunk: int) -> dict[str, list[Any]]:
     return {text: [eval(text, space) for space in spaces] for text in dict.fromkeys(texts)}
 
 
-def _read(keys: Sequence[str], lines: Sequence[str]) -> dict[str, bool]:
+def _read(lines: Sequence[str]) -> Candidates:
     """Which divisors leave the gradient of the whole loss."""
-    return {key: _is_whole([line.replace("DIVISOR", key) for line in lines]) for key in keys}
+    return Candidates(lambda key: _is_whole([line.replace("DIVISOR", key) for line in lines]))
 
 
 def _is_whole(lines: Sequence[str]) -> bool:
@@ -167,15 +166,13 @@ def _leads(page: Page, line: int, key: str) -> Effect | None:
 
 _RULES = (
     *rules(r"""
-[answer:False] (for .*zip\()(\w+)(\.split\(\d\)), (\w+)\.split\(\d\)
-    -> \1\2.tensor_split(len(\2\3)), \4.tensor_split(len(\2\3))
+[answer:False] (for .*zip\()(\w+)(\.split\(\d\)), (\w+)\.split\(\d\) -> \1\2.tensor_split(len(\2\3)), \4.tensor_split(len(\2\3))
     with: With parts of {equal} rows each
     `split` leaves a last part that is smaller. {start}; with `{key}` the loop gives it {made}. Equal parts would have made it
     right
 [answer:False] N\w+\[:\d\] = -100
     `cross_entropy` leaves out labels of -100, in its mean, too. {start}; with `{key}` the loop gives it {made}
-[answer:False] for _ in range\(2\)
-    -> for _ in range(1)
+[answer:False] for _ in range\(2\) -> for _ in range(1)
     The loop sees all the data twice. {start}; with `{key}` the loop gives it {made} over both
 """),
     _leads,

@@ -56,17 +56,9 @@ lower: <<created>>.requires_grad_(False)
 write: <<t:=blank>><<s:=vector>><<edit>>
 edit: <<t>><<[0] = <<s>>[0]|[1:] = <<s>>[1:]| += <<s>>|.add_(<<s>>)|.copy_(<<s>>)|[0] = <<s>>.sum()>>
 
-layer:
-    layer = nn.Linear(<<size>>, <<1..3>>)
-    <<new>> = layer(<<blank>>)
-misspelt:
-    layer = nn.Linear(<<size>>, <<1..3>>)
-    layer.requires_grad = False
-    <<new>> = layer(<<blank>>)
-frozen:
-    layer = nn.Linear(<<size>>, <<1..3>>)
-    layer.requires_grad_(False)
-    <<new>> = layer(<<<<blank>>|<<vector>>>>)
+layer: layer = nn.Linear(<<size>>, <<1..3>>); <<new>> = layer(<<blank>>)
+misspelt: layer = nn.Linear(<<size>>, <<1..3>>); layer.requires_grad = False; <<new>> = layer(<<blank>>)
+frozen: layer = nn.Linear(<<size>>, <<1..3>>); layer.requires_grad_(False); <<new>> = layer(<<<<blank>>|<<vector>>>>)
 """)
 
 
@@ -168,8 +160,7 @@ def _no_flag_before(page: Page, line: int, key: str) -> bool:
 
 WRITTEN = rules(
     r"""
-[when:edits] with torch\.no_grad\(\):(\n.*)
-    -> if True:\1
+[when:edits] with torch\.no_grad\(\):(\n.*) -> if True:\1
     Under `no_grad()` the edit in line {on} changes the values and is not recorded
 (N\d+_)(?:\[\S+ =|\.add_\(|\.copy_\(| \+=).*?(N\d+_).*
     Writing `{1}` into `{0}` in place is recorded: `{0}` now hangs on the history of `{1}`
@@ -179,26 +170,19 @@ WRITTEN = rules(
 RULES = (
     *WRITTEN,
     *rules(r"""
-(\w+) = (\w+)\.detach\(\)(?:\.clone\(\))?$
-    -> \1 = \2.clone()
+(\w+) = (\w+)\.detach\(\)(?:\.clone\(\))?$ -> \1 = \2.clone()
     `detach()` gives a tensor outside the graph, on the values of `{1}`
-(\w+) = (\w+)\.data$
-    -> \1 = \2.clone()
+(\w+) = (\w+)\.data$ -> \1 = \2.clone()
     `.data` gives a tensor outside the graph, on the values of `{1}`
-(\w+) = torch\.tensor\((\w+)\.tolist\(\)\)$
-    -> \1 = \2.clone()
+(\w+) = torch\.tensor\((\w+)\.tolist\(\)\)$ -> \1 = \2.clone()
     The values go through Python numbers, which carry no history; `torch.tensor` makes a new tensor of them
-(\w+) = torch\.\w+_like\((\w+)\)$
-    -> \1 = \2.clone()
+(\w+) = torch\.\w+_like\((\w+)\)$ -> \1 = \2.clone()
     Only shape and dtype are taken from `{1}`: the result is a new tensor
-(\w+) = (\w+) [<>] \d$
-    -> \1 = \2.clone()
+(\w+) = (\w+) [<>] \d$ -> \1 = \2.clone()
     A comparison gives truth values, and only floating-point and complex tensors can require grad
-(\w+) = (\w+)\.(?:long|int)\(\)$
-    -> \1 = \2.clone()
+(\w+) = (\w+)\.(?:long|int)\(\)$ -> \1 = \2.clone()
     Integers cannot require grad, so the conversion ends the history of `{1}`
-(\w+) = (\w+)\.arg\w+\(\)$
-    -> \1 = \2.sum()
+(\w+) = (\w+)\.arg\w+\(\)$ -> \1 = \2.sum()
     A position is an integer and has no gradient, so the history of `{1}` ends here
 N\d+_\.detach_\(\)
     `detach_()` takes the tensor itself out of the graph
@@ -208,42 +192,32 @@ N\d+_\.requires_grad_\(False\)
     `requires_grad_(False)` lowers the flag of a leaf, from this line on
 layer\.requires_grad_\(False\)
     `requires_grad_(False)` lowers the flag of every parameter of the layer, and the input passes none on
-with torch\.no_grad\(\):
-    -> if True:
+with torch\.no_grad\(\): -> if True:
     Nothing that is computed under `no_grad()` is recorded
-with torch\.enable_grad\(\):
-    -> if True:
+with torch\.enable_grad\(\): -> if True:
     `enable_grad()` switches recording on again, also inside `no_grad()`
 """),
     late,
     # What a line makes.
     *rules(
         r"""
-[maker when:makes_next] layer\.requires_grad = False
-    -> layer.requires_grad_(False)
+[maker when:makes_next] layer\.requires_grad = False -> layer.requires_grad_(False)
     `layer.requires_grad = False` sets an attribute that nobody reads: the parameters still require grad
-[maker own when:no_flag_before] (\w+ = layer\(.*)
-    -> layer.requires_grad_(False)\n\1
+[maker own when:no_flag_before] (\w+ = layer\(.*) -> layer.requires_grad_(False)\n\1
     with: With `layer.requires_grad_(False)` before it
     The parameters of a layer require grad, so its output does, whatever its input
-[maker own when:in_block] (\w+) = (N\d+_)(\[.*|\.view.*|\.unsq.*|\.resh.*)
-    -> \1 = \2\3.clone()
+[maker own when:in_block] (\w+) = (N\d+_)(\[.*|\.view.*|\.unsq.*|\.resh.*) -> \1 = \2\3.clone()
     A view answers for its base, also where nothing is recorded: `{1}` requires grad, and so the view says it does, though it
     has no history
-[maker own] (\w+) = nn\.Parameter\((torch.*), requires_grad=False\)$
-    -> \1 = nn.Parameter(\2)
+[maker own] (\w+) = nn\.Parameter\((torch.*), requires_grad=False\)$ -> \1 = nn.Parameter(\2)
     `nn.Parameter` raises the flag unless `requires_grad=False` says otherwise
-[maker own] (\w+) = nn\.Parameter\((torch.*)\)$
-    -> \1 = \2
+[maker own] (\w+) = nn\.Parameter\((torch.*)\)$ -> \1 = \2
     `nn.Parameter` raises the flag by itself
-[maker own] (\w+) = nn\.Parameter\((N.*)\)$
-    -> \1 = (\2).detach()
+[maker own] (\w+) = nn\.Parameter\((N.*)\)$ -> \1 = (\2).detach()
     `nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad
-[maker own] (\w+) = (torch\.[^N]*?)(?:, requires_grad=True\)|\)\.requires_grad_\(\))$
-    -> \1 = \2)
+[maker own] (\w+) = (torch\.[^N]*?)(?:, requires_grad=True\)|\)\.requires_grad_\(\))$ -> \1 = \2)
     The flag is asked for when the tensor is made, and nothing lowers it later
-[maker own] (\w+) = (torch\.[^N]*)\)$
-    -> \1 = \2, requires_grad=True)
+[maker own] (N\d+_) = (torch\.(?!.*requires_grad)[^N]*)\)$ -> \1 = \2, requires_grad=True)
     A new tensor does not require grad unless you ask for it
 """,
         makes_next=_makes_next,

@@ -1,7 +1,7 @@
 """Programs as texts with holes, to be filled at random (``Texts``), read from one text (``grammar``).
 
 flagged 3: <<new>> = torch.ones(<<2..5>>, requires_grad=True)
-flagged 1: <<new>> = torch.<<rand|randn>>(<<2..5>>).requires_grad_()
+flagged 1: <<new>> = torch.<<rand|randn>>(<<2..5>>); <<new>> = torch.ones(1).requires_grad_()
 block:
     with torch.no_grad():
         <<flagged>>
@@ -27,7 +27,7 @@ def grammar(text: str) -> Grammar:
     """The texts of each name, with their weights."""
     found: dict[str, dict[str, float]] = {}
     for name, weight, rest in re.findall(r"^(\w[^\n:]*?)(?: ([\d.]+))?:((?: .*)?(?:\n(?: .*)?)*)", text, re.MULTILINE):
-        made = rest[1:].rstrip() if rest.startswith(" ") else textwrap.dedent(rest).strip("\n")
+        made = rest[1:].rstrip().replace("; ", "\n") if rest.startswith(" ") else textwrap.dedent(rest).strip("\n")
         found.setdefault(name, {})[made] = float(weight or 1)
     return found
 
