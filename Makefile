@@ -2,12 +2,15 @@
 VENV ?= .venv
 PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.11 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"
+SETUP = "$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" $(if $(TORCH),--torch "$(TORCH)")
 # What belongs to one lesson. Its answers are judged and its files looked at, whatever the other finds.
 BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/solutions/*_$(LESSON).ipynb),$(error There is no lesson "$(LESSON)". Say it without its number: LESSON=detach. There are $(notdir $(basename $(wildcard notebooks/solutions/*.ipynb)))))
 CODE = course_utils/lessons/$(LESSON) tests/lessons/$(LESSON).py
 TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOOKS)
+# Hundreds of processes import the course. Where no byte code may be kept, each of them compiles it again.
+export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
-.PHONY: help lab fresh check test nightly lint lessons book bench sweep assignments environment tools
+.PHONY: help lab fresh check test nightly lint lessons book bench sweep versions assignments environment tools
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -18,26 +21,28 @@ fresh: environment  ## a lesson as it was, your file kept beside it: make fresh 
 check: tools  ## while you work, 90 s: style, types, quick tests; 25 s for one lesson: make check LESSON=detach
 	@$(if $(LESSON),$(RUN) -m pytest --tier check -k $(LESSON) $(TESTS) $(ARGS); answers=$$?; $(RUN) -m ruff check -q \
 		$(CODE) && $(RUN) -m ruff format --check $(CODE) && $(RUN) -m ruff check -q $(BOOKS) && exit $$answers, \
-		$(MAKE) --no-print-directory lint && $(RUN) -m pytest --tier check tests $(ARGS))
-test: lint  ## before a push, 9 min: everything CI runs: lint, package, notebooks, browser
+		$(RUN) -m pytest --tier check tests $(ARGS))
+test: tools  ## before a push, 9 min: everything CI runs: lint, package, notebooks, browser
 	@$(RUN) -m pytest $(ARGS)
-nightly: lint  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps
+nightly: tools  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps
 	@$(RUN) -m pytest --tier nightly $(ARGS)
 	@$(RUN) -m benchmarks.memory_sweep
 lint: tools  ## style, formatting, direction of imports, types, the notebooks' anatomy
-	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && "$(VENV)/bin/lint-imports" && $(RUN) -m mypy course_utils && $(RUN) -m course_utils.authoring lint
-lessons: tools  ## write notebooks/ again from notebooks/solutions/
+	@$(RUN) -m pytest -q tests/test_style.py
+lessons: tools  ## write what is made: headings, check cells, learner notebooks, README's table
 	@$(RUN) -m course_utils.authoring build
 book:  ## the course as a site in build/book/, to read without JupyterLab
-	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" --extra book
+	@$(SETUP) --extra book
 	@$(RUN) -m tools.book $(ARGS)
 bench: tools  ## speed and memory claims, as a table of ratios
 	@$(RUN) -m benchmarks $(ARGS)
 sweep: tools  ## the memory tracker against the allocator, on every operation PyTorch knows
 	@$(RUN) -m benchmarks.memory_sweep $(ARGS)
+versions: tools  ## the lessons, the proofs and the instruments on every PyTorch that the course supports
+	@$(RUN) -m tools.versions $(ARGS)
 assignments: tools  ## teach: the lessons as nbgrader assignments in class/, see docs/classroom.md
 	@$(RUN) -m course_utils.classroom init class $(ARGS)
 environment:
-	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)"
+	@$(SETUP)
 tools:
-	@"$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" --extra dev
+	@$(SETUP) --extra dev

@@ -6,7 +6,10 @@ stderr. For learner notebooks (``notebooks/*.ipynb``) besides: nothing raises, w
 check cell says "not attempted" and scores 0.
 
 A run takes in what ``--tier`` says: ``check`` leaves out what starts kernels, browsers and sandboxes (``slow``),
-``test`` is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``).
+``test`` is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``). In the first
+two a kernel is a fork of a Python that has imported torch (``course_utils/authoring/warm.py``), and a learner notebook
+runs the cells that its solution does not (``tests/slices.py``). Nightly each kernel is started as a learner's is, and
+runs every cell.
 
 What nbval compares of a solution notebook is listed in ``course_utils/authoring/rules_outputs.py``.
 """
@@ -14,24 +17,31 @@ What nbval compares of a solution notebook is listed in ``course_utils/authoring
 import json
 import os
 import queue
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
+import nbformat
 import pytest
 import zmq
 from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell, IPyNbFile
 
+from course_utils.authoring import warm
+from course_utils.authoring.execute import kernel_environment
+
 POLL_SECONDS = 0.5
 OUTPUT_SECONDS = 30  # nbval waits 5 s for outputs that lag behind a cell, too few on a machine with other work to do
 TIERS = {"check": ("slow", "nightly"), "test": ("nightly",), "nightly": ()}  # what each leaves out
 DURATIONS = Path(__file__).with_name("tests") / "durations.json"
-_scratch = pytest.StashKey[TemporaryDirectory]()
+_scratch = pytest.StashKey[Path]()
+_until_the_end = pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,17 +50,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_scratch] = TemporaryDirectory(prefix="notebooks-", ignore_cleanup_errors=True)
-    if hasattr(config, "workerinput"):
-        # Before torch is imported. Workers that each start a thread for every core wait for one another: the proofs of
-        # one lesson took 84 s so on two cores, and 42 s with this.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-    else:
+    stack = config.stash[_until_the_end] = ExitStack()
+    config.stash[_scratch] = Path(
+        stack.enter_context(TemporaryDirectory(prefix="notebooks-", ignore_cleanup_errors=True))
+    )
+    if not hasattr(config, "workerinput"):
         _fill_font_cache()
+    if _kernels_are_forked(config):
+        stack.enter_context(
+            mock.patch("jupyter_client.provisioning.local_provisioner.launch_kernel", warm.launch_kernel)
+        )
+
+
+def _kernels_are_forked(config: pytest.Config) -> bool:
+    # A kernel that is started as a learner's is takes 3 s of processor time, most of it for what it imports.
+    return config.option.tier != "nightly" and sys.platform == "linux"
+
+
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    config.stash[_until_the_end].enter_context(warm.shared())
+    # The workers inherit it, so it is there before they import torch. Workers that each start a thread for every core
+    # wait for one another: the proofs of one lesson took 84 s so on two cores, and 42 s with this.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    config.stash[_scratch].cleanup()
+    config.stash[_until_the_end].close()
 
 
 def _fill_font_cache() -> None:
@@ -70,13 +95,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [item for item in items if any(map(item.get_closest_marker, TIERS[config.option.tier]))]
+    if config.option.tier != "nightly":
+        left_out += _cells_that_the_solutions_run(config, items)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
-    # A file is one worker's. Long ones first, or the last worker runs alone while the others have nothing left.
+    # A file is one worker's. What ends the run if it fails comes first, then long ones, or the last worker runs alone
+    # while the others have nothing left.
     seconds = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.exists() else {}
     sizes = Counter(item.path for item in items)  # of a file that was not timed yet: a second for ten tests
-    items.sort(key=lambda item: -seconds.get(_name(item.config, item.path), sizes[item.path] / 10))
+    items.sort(
+        key=lambda item: (
+            item.path.name != "test_style.py",
+            -seconds.get(_name(item.config, item.path), sizes[item.path] / 10),
+        )
+    )
     needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
     if needs_gpu:
         import torch
@@ -84,6 +117,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not torch.accelerator.is_available():
             for item in needs_gpu:
                 item.add_marker(pytest.mark.skip(reason="no accelerator on this machine"))
+
+
+def _cells_that_the_solutions_run(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
+    from tests.slices import cells_to_run
+
+    cells = [item for item in items if isinstance(item, IPyNbCell) and _is_learners(item)]
+    wanted: dict[Path, set[int]] = {}
+    for item in cells:
+        solution = item.path.parent / "solutions" / item.path.name
+        if item.path not in wanted and solution.exists():
+            wanted[item.path] = cells_to_run(*(nbformat.read(path, as_version=4) for path in (item.path, solution)))
+    return [item for item in cells if item.path in wanted and item.cell_num not in wanted[item.path]]
+
+
+def _is_learners(item: pytest.Item) -> bool:
+    return item.path.parent == item.config.rootpath / "notebooks"
 
 
 def _name(config: pytest.Config, path: Path) -> str:
@@ -105,10 +154,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     # The first cell of a notebook starts its kernel, which inherits the environment of this moment.
     if not isinstance(item, IPyNbCell) or item.parent.kernel is not None:
         return (yield)
-    # Not at the top: the controller of a parallel run would import torch for nothing.
-    from course_utils.authoring.execute import kernel_environment
-
-    root = Path(item.config.stash[_scratch].name)
+    root = item.config.stash[_scratch]
     scratch = root / str(len(list(root.iterdir())))
     scratch.mkdir()
     # Files of its own, not ports: between being chosen and being used, a port may be taken by another kernel, and one
@@ -156,8 +202,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     for output in outputs:
         if output.output_type == "stream" and output.name == "stderr":
             item.raise_cell_error("The cell wrote to stderr, which costs a graded cell its points.", output.text)
-    is_learners = item.path.parent == item.config.rootpath / "notebooks"
-    if is_learners and item.cell.metadata.get("nbgrader", {}).get("grade"):
+    if _is_learners(item) and item.cell.metadata.get("nbgrader", {}).get("grade"):
         _require_not_attempted(item, outputs)
     return result
 

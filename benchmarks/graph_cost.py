@@ -18,9 +18,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.draw.fold import unfolded
-from course_utils.draw.graph_picture import graph_picture
+from course_utils.draw.graph import graph_plan
 from course_utils.draw.layout import layered
-from course_utils.draw.style import text_width
 from course_utils.graph import graph_memory
 from course_utils.graph.names import tensor_names
 from tests.recorded_graphs import GatedNet, gated_loss
@@ -66,7 +65,7 @@ def measure(rounds: int) -> list[dict[str, float | str]]:
             "graph_memory": lambda loss=loss: graph_memory(loss),
             "scan": scan_of_all_objects,
             "layout": lambda sizes=sizes, memory=memory: layered(sizes, unfolded(memory).edges),
-            "picture": lambda memory=memory: graph_picture(memory, text_width),
+            "picture": lambda memory=memory: graph_plan(memory, {}, None),
         }
         taken: dict[str, list[float]] = {what: [] for what in calls}
         for _ in range(rounds + 1):

@@ -1,9 +1,10 @@
 """What ``import course_utils`` adds to ``import torch``.
 
 Two kinds of fresh process take turns: one imports torch alone, one imports torch and then the course. Python's byte
-code is cached before the first round, as it is for everybody but at the very first import. The target is held against
-processor time: once the files are cached an import does nothing but compute, and a busy machine stretches wall time
-alone. Run with ``python -m benchmarks.import_time``.
+code is cached before the first round, as it is for everybody but at the very first import. The package loads what it
+offers when it is asked for; the row of ``Lesson`` is what the set-up cell of every notebook asks for. The target is
+held against processor time: once the files are cached an import does nothing but compute, and a busy machine stretches
+wall time alone. Run with ``python -m benchmarks.import_time``.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ADDED_SECONDS = 0.1  # target
+ADDED_SECONDS = 0.04  # target
 CODE = """\
 import time
 def now(): return time.perf_counter(), time.process_time()
@@ -69,12 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args(arguments)
     times = measure("torch", "course_utils", options.rounds)
+    lesson = measure("torch", "course_utils.lesson", options.rounds)
     reached = times.added_processor < ADDED_SECONDS
     print(f"Target: course_utils adds under {ADDED_SECONDS} s of processor time; medians of {options.rounds} rounds")
     print(f"{'import':28}{'wall ms':>9}{'processor ms':>14}{'over torch alone':>18}")
     rows = [
         ("torch", times.base, times.base_processor, 1.0),
         ("course_utils, after torch", times.added, times.added_processor, times.added / times.base),
+        ("with Lesson", lesson.added, lesson.added_processor, lesson.added / lesson.base),
     ]
     for name, wall, processor, ratio in rows:
         print(f"{name:28}{wall * 1e3:9.0f}{processor * 1e3:14.0f}{ratio:17.2f}x")

@@ -128,7 +128,7 @@ def mem_tracker(training: Training) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def profiler(training: Training) -> Iterator[Callable[[], None]]:
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True):
         yield training.plain_step
 
 

@@ -1,5 +1,5 @@
 """The lessons of the course, in order: what each is called, asks and costs (``LESSONS``, ``find``); where they lie
-(``COURSE``).
+(``COURSE``). Their minutes and points are written by `make lessons`.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class LessonInfo:
         name: what ``Lesson(name)`` takes.
         title: its heading.
         question: the question it answers, in the learner's words.
-        minutes: how long each of its sittings takes a learner, as estimated by ``authoring lint``.
-        points: the automatic points it can earn.
+        minutes: how long each of its sittings takes a learner, by an estimate.
+        points: the automatic points that its exercises can earn.
     """
 
     number: int

@@ -15,12 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-# A sample shorter than this says more about the clock than about the work.
-_SAMPLE_SECONDS = 0.002
-_MOST_CALLS = 200
+from course_utils.base.torch_private import TorchDispatchMode, tree_leaves
+from course_utils.measure.timing import cpu_threads, in_turns
 
 Ways = Mapping[str, Callable[[], Any]]
 
@@ -167,9 +164,9 @@ def milliseconds(ways: Ways, *, rounds: int = 5, threads: int = 1) -> dict[str, 
 def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
     """How many times faster the last way is than the first: above 1 it pays, below 1 it costs.
 
-    Both are timed in turns, by ``torch.utils.benchmark.Timer``, which waits for a GPU; the median of the rounds' ratios
-    is returned. On a CPU one thread is used and its processor time taken, so that other programs do not count: on a
-    busy machine, waiting for a second thread takes longer than small operations themselves.
+    Both are timed in turns, and a GPU is waited for; the median of the rounds' ratios is returned. On a CPU one thread
+    is used and its processor time taken, so that other programs do not count: on a busy machine, waiting for a second
+    thread takes longer than small operations themselves.
 
     Args:
         ways: two functions without arguments, by name.
@@ -187,22 +184,9 @@ def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
 
 
 def _timed(ways: Ways, rounds: int, threads: int) -> dict[str, list[float]]:
-    from torch.utils.benchmark import Timer
-
-    clock: Any = {"timer": time.thread_time} if threads == 1 and _thread_time_can_be_used() else {}
-    timers = {}
-    for name, function in ways.items():
-        timer = Timer("run()", globals={"run": function}, num_threads=threads, **clock)
-        timer.timeit(1)  # what the first call does once
-        once = timer.timeit(1).mean
-        timers[name] = timer, max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9))))
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(rounds):
-        # Each time the other one first: what slows the machine down meets all alike.
-        for name in list(ways)[:: -1 if number % 2 else 1]:
-            timer, calls = timers[name]
-            seconds[name].append(timer.timeit(calls).mean)
-    return seconds
+    clock = time.thread_time if threads == 1 and _thread_time_can_be_used() else None
+    with cpu_threads(threads):
+        return in_turns(ways, rounds, clock=clock)
 
 
 def _thread_time_can_be_used() -> bool:

@@ -13,10 +13,11 @@ from course_utils import catalogue
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
 from course_utils.checks.asides import Hint, Prediction, Solution
-from course_utils.checks.exercise import Exercise, Predict, normal_value
+from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import judge
+from course_utils.checks.predictions import normal_value
 from course_utils.checks.score import Score
-from course_utils.checks.thoughts import thought, thoughts
+from course_utils.checks.thoughts import thought_behind, thoughts
 from course_utils.progress.history import Showing, attempts, predictions, record, record_hint, record_prediction
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
@@ -42,7 +43,7 @@ class Lesson:
         self.info = catalogue.find(name)
         self.name = name
         module = importlib.import_module(f"course_utils.lessons.{name}")
-        self.exercises: dict[str, Exercise | Predict] = {exercise.name: exercise for exercise in module.EXERCISES}
+        self.exercises: dict[str, Exercise] = {exercise.name: exercise for exercise in module.EXERCISES}
         self._thoughts = thoughts(Path(str(module.__file__)).parent)
         self._hints_given: dict[str, int] = {}
         self._solution_asked: set[str] = set()
@@ -77,13 +78,14 @@ class Lesson:
         found = self._find(exercise)
         score = judge(found, answer, self.name)
         self._scores[exercise] = score
+        shown = [(claim.text, claim.misconception) for claim in score.claims]
         not_stored = record(
             self.name,
             exercise,
             earned=float(score),
             possible=score.possible,
             status=score.status,
-            told=[Showing(c.home, c.text, c.misconception, *c.explained) for c in score.claims if c.home],
+            told=[Showing(m.home, text, m.name, *m.place) for text, m in shown if m and m.home],
             held=[claim.text for claim in score.claims if claim.judged and claim.held],
         )
         if not_stored:
@@ -109,7 +111,7 @@ class Lesson:
         self._predictions[question] = right
         not_stored = record_prediction(self.name, question, right)
         self._notes = (not_stored,) if not_stored else ()
-        said = "" if right else thought(self._thoughts.get(question, {}), guess, _agrees)
+        said = "" if right else thought_behind(self._thoughts.get(question, {}), guess, _agrees)
         return Prediction(question, describe(guess), describe(actual), right, said)
 
     def hint(self, exercise: str) -> Hint:
@@ -186,7 +188,7 @@ class Lesson:
     def _is_written(self, exercise: str) -> bool:
         return exercise == WRITTEN and self.info.points > 0
 
-    def _find(self, exercise: str) -> Exercise | Predict:
+    def _find(self, exercise: str) -> Exercise:
         if exercise in self.exercises:
             return self.exercises[exercise]
         raise ValueError(

@@ -3,14 +3,15 @@ training each alone that is (``gap_to_alone``). Lesson 10 draws and prints with 
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional
+
+from course_utils.measure.timing import cpu_threads
 
 
 def loss_curve(
@@ -40,14 +41,10 @@ def loss_curve(
     """
     params, buffers = stack_module_state(list(models))
     base = copy.deepcopy(models[0])
-
-    def loss_of_one(params: Any, buffers: Any, x: Tensor, y: Tensor) -> Tensor:
-        return functional.cross_entropy(functional_call(base, (params, buffers), (x,)), y)
-
-    losses = vmap(loss_of_one, in_dims=(0, 0, None, None))
-    learned = vmap(loss_of_one) if one_row_each else losses
+    losses = _losses(base)
+    learned = _losses(base, in_dims=0) if one_row_each else losses
     curve = []
-    with _one_thread():
+    with cpu_threads(1):
         for step in range(steps + 1):
             with torch.no_grad():
                 curve.append(losses(params, buffers, x, y)[0].item())
@@ -59,15 +56,13 @@ def loss_curve(
     return curve
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    # On a busy machine, waiting for a second thread takes longer than small operations themselves.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+def _losses(base: nn.Module, **options: Any) -> Callable[..., Tensor]:
+    """The cross entropy of every model of a stack, from (params, buffers, x, y); all see the same rows."""
+
+    def loss_of_one(params: Any, buffers: Any, x: Tensor, y: Tensor) -> Tensor:
+        return functional.cross_entropy(functional_call(base, (params, buffers), (x,)), y)
+
+    return vmap(loss_of_one, **{"in_dims": (0, 0, None, None)} | options)
 
 
 def train_together(
@@ -84,13 +79,9 @@ def train_together(
         randomness: "same" or "different": what random operations draw for the models; see ``torch.vmap``.
     """
     params, buffers = stack_module_state(list(models))
-
-    def loss_of_one(params: Any, buffers: Any) -> Tensor:
-        return functional.cross_entropy(functional_call(models[0], (params, buffers), (x,)), y)
-
-    losses = vmap(loss_of_one, randomness=randomness)
-    with _one_thread():
-        _minimize(torch.optim.Adam, list(params.values()), lambda: losses(params, buffers).sum(), steps, lr=lr)
+    losses = _losses(models[0], randomness=randomness)
+    with cpu_threads(1):
+        _minimize(torch.optim.Adam, list(params.values()), lambda: losses(params, buffers, x, y).sum(), steps, lr=lr)
     with torch.no_grad():
         for number, model in enumerate(models):
             for name, parameter in model.named_parameters():
@@ -113,13 +104,10 @@ def gap_to_alone(
         The greatest difference between two weights.
     """
     params, buffers = stack_module_state(list(models))
-
-    def loss_of_one(params: Any, buffers: Any) -> Tensor:
-        return functional.cross_entropy(functional_call(models[0], (params, buffers), (x,)), y)
-
+    losses = _losses(models[0])
     gaps = []
-    with _one_thread():
-        _minimize(kind, list(params.values()), lambda: vmap(loss_of_one)(params, buffers).sum(), 10, **options)
+    with cpu_threads(1):
+        _minimize(kind, list(params.values()), lambda: losses(params, buffers, x, y).sum(), 10, **options)
         for number, model in enumerate(map(copy.deepcopy, models)):
 
             def loss(model: nn.Module = model) -> Tensor:

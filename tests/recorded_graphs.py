@@ -30,7 +30,7 @@ def freed_by_dropping(build: Build, read: Callable[[Tensor], Any]) -> tuple[int,
     """
     gc.disable()  # a collection in between would free what references alone do not
     try:
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
             torch.manual_seed(0)
             loss, keep = build()
             box = [loss]

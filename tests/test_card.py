@@ -7,42 +7,26 @@ from html.parser import HTMLParser
 import pytest
 
 from course_utils.base.markup import MUTED, TEXT_WIDTH
-from course_utils.checks.asides import (
-    Hint,
-    Prediction,
-    Solution,
-    hint_html,
-    hint_text,
-    prediction_html,
-    prediction_text,
-    solution_html,
-    solution_text,
-)
-from course_utils.checks.card import score_html, score_text
+from course_utils.checks.asides import Hint, Prediction, Solution
+from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Claim, Score
-from course_utils.progress.tables import (
-    LessonProgress,
-    Progress,
-    ScoreCard,
-    ScoreRow,
-    progress_html,
-    progress_text,
-    scorecard_html,
-    scorecard_text,
-)
+from course_utils.progress.tables import LessonProgress, Progress, ScoreCard, ScoreRow
 
 HOLDS = Claim("has the values and the dtype of `x`", True)
 ALSO_HOLDS = Claim("carries no history", True)
+ALIAS = Misconception(
+    "detach() makes a copy",
+    explanation="`detach` gives a new tensor on the *same* memory, so an edit of one is seen in the other.",
+    next_step="change one element of the result and look at `x`.",
+)
 FAILS = Claim(
     "shares no memory with `x`",
     False,
-    diagnosis="`detach` gives a new tensor on the *same* memory, so an edit of one is seen in the other.",
-    misconception="detach() makes a copy",
-    next_step="change one element of the result and look at `x`.",
     details=(("called", "snapshot(f32[2, 3])"), ("expected", "a storage of its own"), ("got", "the storage of x")),
+    misconception=ALIAS,
 )
 ALSO_FAILS = Claim(
-    "changes nothing else", False, diagnosis="The grad mode was off afterwards.", next_step="second step"
+    "changes nothing else", False, misconception=Misconception("", "The grad mode was off afterwards.", "second step")
 )
 OPEN = Claim("works on views", False, judged=False)
 
@@ -72,32 +56,36 @@ COURSE = Progress(
     ),
     ("Stored in ~/.autograd-control/progress.sqlite3.",),
 )
+
+
+def html_of(value):
+    return value._repr_html_()
+
+
+def both(value):
+    """As a notebook shows it, and as a terminal does: there a score is a number, and printed it is a card."""
+    return html_of(value), str(value)
+
+
 SHOWN = {
-    "passed": (score_html(PASSED), score_text(PASSED)),
-    "partial": (score_html(PARTIAL), score_text(PARTIAL)),
-    "not attempted": (score_html(NOT_ATTEMPTED), score_text(NOT_ATTEMPTED)),
-    "error": (score_html(ERROR), score_text(ERROR)),
-    "scorecard": (scorecard_html(CARD), scorecard_text(CARD)),
-    "progress": (progress_html(COURSE), progress_text(COURSE)),
-    **{
-        name: (html(value), text(value))
-        for name, html, text, value in (
-            ("hint", hint_html, hint_text, Hint("snapshot", "`x.detach()` shares memory. Which call copies?", 2, 3)),
-            ("no hint", hint_html, hint_text, Hint("snapshot", "", 3, 3)),
-            ("asked", prediction_html, prediction_text, Prediction("Which `edit` raises?", actual="secret")),
-            ("right", prediction_html, prediction_text, Prediction("Which `edit` raises?", "'a'", "'a'", True)),
-            ("wrong", prediction_html, prediction_text, Prediction("Which `edit` raises?", "'a'", "'b'", False)),
-            ("thought", prediction_html, prediction_text, Prediction("Which?", "1", "2", False, "One is too few.")),
-            ("solution", solution_html, solution_text, Solution("snapshot", "def f(x):\n    return x < 1", "A note.")),
-            (
-                "written",
-                solution_html,
-                solution_text,
-                Solution("written", written="It is *so*.\n\n**Marks**\n\n- 1: a\n- 1: b"),
-            ),
-            ("no solution", solution_html, solution_text, Solution("snapshot", "", "This copy has none.")),
-        )
-    },
+    name: both(value)
+    for name, value in {
+        "passed": PASSED,
+        "partial": PARTIAL,
+        "not attempted": NOT_ATTEMPTED,
+        "error": ERROR,
+        "scorecard": CARD,
+        "progress": COURSE,
+        "hint": Hint("snapshot", "`x.detach()` shares memory. Which call copies?", 2, 3),
+        "no hint": Hint("snapshot", "", 3, 3),
+        "asked": Prediction("Which `edit` raises?", actual="secret"),
+        "right": Prediction("Which `edit` raises?", "'a'", "'a'", True),
+        "wrong": Prediction("Which `edit` raises?", "'a'", "'b'", False),
+        "thought": Prediction("Which?", "1", "2", False, "One is too few."),
+        "solution": Solution("snapshot", "def f(x):\n    return x < 1", "A note."),
+        "written": Solution("written", written="It is *so*.\n\n**Marks**\n\n- 1: a\n- 1: b"),
+        "no solution": Solution("snapshot", "", "This copy has none."),
+    }.items()
 }
 every_card = pytest.mark.parametrize("name", SHOWN)
 
@@ -313,8 +301,8 @@ def test_the_same_result_gives_the_same_text_to_the_byte():
     again = score(
         1, "partial", tuple(replace(claim) for claim in PARTIAL.claims), notes=PARTIAL.notes, output=PARTIAL.output
     )
-    assert (score_html(again), score_text(again)) == SHOWN["partial"]
-    assert score_html(PARTIAL) == SHOWN["partial"][0]
+    assert both(again) == SHOWN["partial"]
+    assert html_of(PARTIAL) == SHOWN["partial"][0]
     for html, _ in SHOWN.values():
         assert " id=" not in html and "0x" not in html
 
@@ -326,7 +314,8 @@ HOSTILE = (
 
 
 def hostile_cards():
-    claim = Claim(HOSTILE, False, HOSTILE, HOSTILE + "name", HOSTILE + "step", ((HOSTILE, HOSTILE),))
+    shown = Misconception(HOSTILE + "name", HOSTILE, HOSTILE + "step")
+    claim = Claim(HOSTILE, False, ((HOSTILE, HOSTILE),), misconception=shown)
     everything = Score(
         0,
         lesson=HOSTILE,
@@ -337,22 +326,16 @@ def hostile_cards():
         notes=(HOSTILE,),
         output=HOSTILE,
     )
-    return {
-        "score": (score_html(everything), score_text(everything)),
-        "hint": (hint_html(Hint(HOSTILE, HOSTILE, 1, 2)), hint_text(Hint(HOSTILE, HOSTILE, 1, 2))),
-        "prediction": [
-            show(Prediction(HOSTILE, HOSTILE, HOSTILE, False)) for show in (prediction_html, prediction_text)
-        ],
-        "solution": [show(Solution(HOSTILE, HOSTILE, HOSTILE)) for show in (solution_html, solution_text)],
-        "scorecard": [
-            show(ScoreCard(HOSTILE, (ScoreRow(HOSTILE, 0, 1, HOSTILE),), 1, 2, (HOSTILE,)))
-            for show in (scorecard_html, scorecard_text)
-        ],
-        "progress": [
-            show(Progress((LessonProgress(1, HOSTILE, HOSTILE, 0, 1, True, 0, 0),), (HOSTILE,)))
-            for show in (progress_html, progress_text)
-        ],
+    row = LessonProgress(1, HOSTILE, HOSTILE, 0, 1, True, 0, 0)
+    cards = {
+        "score": everything,
+        "hint": Hint(HOSTILE, HOSTILE, 1, 2),
+        "prediction": Prediction(HOSTILE, HOSTILE, HOSTILE, False),
+        "solution": Solution(HOSTILE, HOSTILE, HOSTILE),
+        "scorecard": ScoreCard(HOSTILE, (ScoreRow(HOSTILE, 0, 1, HOSTILE),), 1, 2, (HOSTILE,)),
+        "progress": Progress((row,), (HOSTILE,)),
     }
+    return {name: both(value) for name, value in cards.items()}
 
 
 @pytest.mark.parametrize(("name", "shown"), hostile_cards().items())
@@ -371,21 +354,20 @@ def test_nothing_from_a_learner_becomes_markup(name, shown):
 
 def test_what_no_file_can_hold_is_written_out():
     broken = score(1, "partial", (replace(FAILS, details=(("got", "\ud800"),)),), output="\udfff")
-    for shown in (score_html(broken), score_text(broken)):
+    for shown in both(broken):
         assert "\\ud800" in shown.encode("utf-8").decode() and "\\udfff" in shown
 
 
 def test_a_card_stays_small_whatever_the_answer_prints_and_returns():
     flood = "many words and " * 300_000
-    claim = Claim(flood, False, flood, flood, flood, tuple(("got", flood + str(i)) for i in range(3)))
+    details = tuple(("got", flood + str(i)) for i in range(3))
+    claim = Claim(flood, False, details, misconception=Misconception(flood, flood, flood))
     big = score(0, "partial", (claim,), notes=(flood,), output="line\n" * 1_000_000)
-    html, text = score_html(big), score_text(big)
+    html, text = both(big)
     assert len(html) < 15_000 and len(text) < 10_000
     assert max(map(len, text.split("\n"))) <= TEXT_WIDTH
     assert "more lines" in html and "more lines" in text
-    one_word = score_text(
-        score(0, "partial", (Claim("x" * 900, False, details=(("got", "y" * 900),)),), output="z" * 900)
-    )
+    one_word = str(score(0, "partial", (Claim("x" * 900, False, details=(("got", "y" * 900),)),), output="z" * 900))
     assert max(map(len, one_word.split("\n"))) <= TEXT_WIDTH
 
 
@@ -410,14 +392,14 @@ def test_every_claim_is_a_list_item_with_its_sign_and_its_word(name):
 
 
 def test_what_fails_comes_first_and_what_holds_takes_one_line_each():
-    words = [item.split(":")[0] for item in items(score_html(PARTIAL))]
+    words = [item.split(":")[0] for item in items(html_of(PARTIAL))]
     assert words == ["✗does not hold", "✗does not hold", "✓holds", "✓holds", "-not judged yet"]
-    for item in tree(score_html(PARTIAL)).all("li")[2:]:
+    for item in tree(html_of(PARTIAL)).all("li")[2:]:
         assert {element.name for element in item.all()} <= {"li", "span", "code"}
 
 
 def test_a_failed_claim_names_the_misconception_and_shows_called_expected_got():
-    first = tree(score_html(PARTIAL)).all("li")[0]
+    first = tree(html_of(PARTIAL)).all("li")[0]
     assert [paragraph.text for paragraph in first.all("p")][1:] == [
         "Likely misconception: “detach() makes a copy”",
         "detach gives a new tensor on the same memory, so an edit of one is seen in the other.",
@@ -430,7 +412,7 @@ def test_a_failed_claim_names_the_misconception_and_shows_called_expected_got():
 def test_the_lines_of_a_failed_claim_stand_in_one_column_in_the_terminal():
     assert (
         "      called    snapshot(f32[2, 3])\n      expected  a storage of its own\n      got       the storage of x\n"
-    ) in score_text(PARTIAL)
+    ) in str(PARTIAL)
 
 
 def test_a_card_gives_one_next_step():
@@ -439,27 +421,28 @@ def test_a_card_gives_one_next_step():
 
 
 def test_after_the_next_step_a_card_shows_the_program_folded():
-    shown = score(1, "partial", (replace(FAILS, program="x = 1\nif x < 2:\n    print(x)", prints="1"), ALSO_FAILS))
-    (folded,) = tree(score_html(shown)).all("details")
+    known = replace(ALIAS, program="x = 1\nif x < 2:\n    print(x)", prints="1")
+    shown = score(1, "partial", (replace(FAILS, misconception=known), ALSO_FAILS))
+    (folded,) = tree(html_of(shown)).all("details")
     assert [typed.text for typed in folded.all("pre")] == ["x = 1\nif x < 2:\n    print(x)", "1"]
     program = "    Shown by a program:\n      | x = 1\n      | if x < 2:\n      |     print(x)\n"
-    assert program + "    It prints:\n      | 1\n" in score_text(shown)
+    assert program + "    It prints:\n      | 1\n" in str(shown)
     assert not any("rogram" in told for told in SHOWN["partial"])
 
 
 @pytest.mark.parametrize(
     "failed",
     [
-        score(1, "partial", (HOLDS, replace(FAILS, next_step=""))),
+        score(1, "partial", (HOLDS, replace(FAILS, misconception=replace(ALIAS, next_step="")))),
         score(0, "error", (OPEN,)),
         score(0, "error"),
         NOT_ATTEMPTED,
     ],
 )
 def test_without_a_step_of_its_own_a_card_points_to_the_hint(failed):
-    for shown in (score_html(failed), score_text(failed)):
+    for shown in both(failed):
         assert shown.count("Next:") == 1 and "gives a hint." in " ".join(shown.split())
-    assert "lesson.hint('snapshot')" in [code.text for code in tree(score_html(failed)).all("code")]
+    assert "lesson.hint('snapshot')" in [code.text for code in tree(html_of(failed)).all("code")]
 
 
 def test_a_passed_card_is_short_and_asks_nothing_more():
@@ -489,9 +472,10 @@ def test_the_result_is_a_heading_below_that_of_its_exercise(name, heading):
 
 
 def test_one_mistake_is_told_once_and_what_fails_with_it_in_one_line():
-    more = [replace(FAILS, text=f"claim {n}", misconception=f"mistake {n}") for n in range(2, 5)]
+    mistakes = {n: replace(ALIAS, name=f"mistake {n}") for n in range(2, 5)}
+    more = [replace(FAILS, text=f"claim {n}", misconception=mistake) for n, mistake in mistakes.items()]
     many = score(0, "partial", (FAILS, replace(FAILS, text="is not an alias"), *more))
-    for shown in (score_html(many), score_text(many)):
+    for shown in both(many):
         assert shown.count("detach() makes a copy") == 1 and shown.count("mistake 2") == 1
         assert "mistake 3" not in shown and "Not yet either: is not an alias; claim 3; claim 4." in shown
 
@@ -520,7 +504,7 @@ def test_a_prediction_shows_guess_and_answer_with_a_word():
 
 def test_the_last_hint_says_that_there_are_no_more():
     assert SHOWN["no hint"][1].startswith("snapshot: no more hints\n  You have seen all 3.")
-    assert "This exercise has none." in hint_text(Hint("snapshot", "", 0, 0))
+    assert "This exercise has none." in str(Hint("snapshot", "", 0, 0))
     assert SHOWN["hint"][1].startswith("snapshot: hint 2 of 3\n")
 
 

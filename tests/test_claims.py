@@ -9,15 +9,15 @@ from torch import nn
 from course_utils.checks.claims import (
     AnswerRaised,
     Calls,
-    Later,
+    Lazy,
+    ModeRoll,
     Page,
     Raises,
-    Turn,
     Unlucky,
     expect,
-    expect_error,
     expect_hooks,
     expect_no_history,
+    expect_raises,
     expect_same,
     expect_training_flags,
     first_difference,
@@ -52,8 +52,8 @@ def test_other_values_and_other_shapes_are_not_the_same(got):
 
 def test_a_turn_shows_the_mode_it_ran_in():
     x = torch.arange(3.0)
-    assert Turn().eval()(x) is x
-    assert Turn().train()(x).tolist() == [2, 0, 1]
+    assert ModeRoll().eval()(x) is x
+    assert ModeRoll().train()(x).tolist() == [2, 0, 1]
 
 
 def test_training_flags_are_those_of_before():
@@ -83,8 +83,8 @@ def missed(call):
 
 
 def test_what_is_expected_holds_or_is_missed():
-    expect(True, "key", expected="this", got=Later(lambda: 1 / 0))
-    assert missed(lambda: expect(False, "key", expected="this", got=Later(lambda: "that"))) == (
+    expect(True, "key", expected="this", got=Lazy(lambda: 1 / 0))
+    assert missed(lambda: expect(False, "key", expected="this", got=Lazy(lambda: "that"))) == (
         "key",
         {"expected": "this", "got": "that"},
     )
@@ -128,13 +128,14 @@ def raises(error):
 
 
 def test_an_error_is_of_the_right_kind():
-    expect_error(ValueError, raises(ValueError("no batches")), "empty")
-    assert missed(lambda: expect_error(ValueError, lambda: 3, "empty")) == (
+    expect_raises(ValueError, raises(ValueError("no batches")), "empty")
+    assert missed(lambda: expect_raises(ValueError, lambda: 3, "empty")) == (
         "empty",
         {"expected": "ValueError", "got": "3"},
     )
-    assert missed(lambda: expect_error(ValueError, lambda: None, "empty"))[1]["got"] == "no error"
-    key, details = missed(lambda: expect_error(Unlucky, raises(KeyError("a")), "swallowed", what="its error", other=""))
+    assert missed(lambda: expect_raises(ValueError, lambda: None, "empty"))[1]["got"] == "no error"
+    another = raises(KeyError("a"))
+    key, details = missed(lambda: expect_raises(Unlucky, another, "swallowed", what="its error", other=""))
     assert (key, details) == ("", {"expected": "its error", "got": "KeyError: 'a'"})
 
 

@@ -2,16 +2,14 @@
 
 import itertools
 import json
-import sys
+import time
 
 import pytest
 import torch
 from torch import nn
 
 from course_utils.measure.compare import Comparison, Cost, compare, format_count
-
-# The package's name "compare" is the function.
-module = sys.modules["course_utils.measure.compare"]
+from course_utils.measure.timing import in_turns
 
 
 def square(size, times=1):
@@ -60,7 +58,7 @@ def test_a_result_holds_its_graph():
 def turned_clock(monkeypatch, seconds):
     """A clock that goes on by a function's own seconds when it is called, and not otherwise."""
     now = [0.0]
-    monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    monkeypatch.setattr("course_utils.measure.timing.perf_counter", lambda: now[0])
 
     def works(name):
         def call():
@@ -95,15 +93,16 @@ def test_short_functions_are_called_often_in_a_sample(monkeypatch):
     assert costs["short"].wall_seconds == pytest.approx(0.0001)
 
 
-def test_alternatives_take_turns_in_going_first(monkeypatch):
+def test_alternatives_take_turns_in_going_first():
     order = []
-    names = ["a", "b", "c"]
-    functions = {name: (lambda name=name: order.append(name)) for name in names}
-    module._times(names, functions.__getitem__, "a", rounds=0)
-    assert order == []
-    monkeypatch.setattr(module, "_calls_in_a_sample", lambda function: 1)
-    module._times(names, functions.__getitem__, "a", rounds=3)
-    assert "".join(order) == "abcbcacab"
+
+    def work(name):
+        order.append(name)
+        time.sleep(0.003)  # longer than a sample: one call a round
+
+    taken = in_turns({name: lambda name=name: work(name) for name in "abc"}, 3, before=lambda: order.append("-"))
+    assert "".join(order) == "-a-b-c" + "-a-b-c" + "-b-c-a" + "-c-a-b"
+    assert all(len(seconds) == 3 and min(seconds) >= 0.003 for seconds in taken.values())
 
 
 def test_without_rounds_no_time_is_taken():

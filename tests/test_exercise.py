@@ -20,8 +20,11 @@ from torch import nn
 
 from course_utils import Lesson
 from course_utils.checks import state
-from course_utils.checks.exercise import Exercise, Misconception, Missed, Predict, normal_value
-from course_utils.checks.judge import TIDY, is_blank, judge
+from course_utils.checks.exercise import Exercise, is_blank
+from course_utils.checks.judge import TIDY, judge
+from course_utils.checks.misconceptions import Misconception
+from course_utils.checks.missed import Missed
+from course_utils.checks.predictions import add_predictions, normal_value
 from course_utils.checks.run import Outcome, run
 from course_utils.checks.score import Score
 
@@ -906,9 +909,13 @@ def flags(trial):
     return {"up": True, "count": 3, "word": "error", "pair": (1, "None")}
 
 
-PREDICT = Predict(
-    "guess", 2, flags, ("up", "count", "word", "pair"), (), {"m": Misconception("n", "e", "s")}, {("up", False): "m"}
-)
+def predict(points, truth, *keys):
+    known = {"m": Misconception("n", "e", "s")}
+    made = Exercise("guess", points, (), known, watches_side_effects=False, keys=keys)
+    return add_predictions(made, truth, {("up", False): "m"}, {})
+
+
+PREDICT = predict(2, flags, "up", "count", "word", "pair")
 
 
 def test_a_prediction_takes_every_spelling_of_a_value():
@@ -921,7 +928,7 @@ def test_a_prediction_takes_every_spelling_of_a_value():
 def test_a_prediction_earns_by_key_and_ignores_extra_keys_aloud():
     score = judge(PREDICT, {"up": False, "count": 3, "word": "error", "more": 1}, "lesson")
     assert float(score) == 1.0
-    assert [claim.misconception for claim in score.claims] == ["n", "", "", ""]
+    assert [claim.misconception and claim.misconception.name for claim in score.claims] == ["n", None, None, None]
     assert any("more" in note for note in score.notes)
     assert "(1, 'None')" not in shown(score), "the right value is never given away"
 
@@ -988,11 +995,11 @@ def test_a_mapping_is_read_once_and_before_the_engine_is_asked():
 
     def truth(trial):
         asked.append("the engine")
-        return {"up": True}
+        return {"up": True, "down": False}
 
-    exercise = Predict("guess", 1, truth, ("up",), (), {}, {})
-    assert judge(exercise, Watching(up=True), "lesson").status == "passed"
-    assert asked == ["up", "the engine"]
+    exercise = predict(1, truth, "up", "down")
+    assert judge(exercise, Watching(up=True, down=False), "lesson").status == "passed"
+    assert asked == ["up", "down", "the engine"]
 
 
 def test_a_mapping_that_raises_becomes_a_card():

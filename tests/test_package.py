@@ -1,7 +1,9 @@
 """The package as a whole: its public names, what importing it costs, and which torch it takes."""
 
 import doctest
+import importlib
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -60,38 +62,56 @@ def test_sections_are_read_by_their_headings():
     assert list(told) == ["Args", "Returns"] and told["Args"].strip() == "first: this."
 
 
-def test_importing_brings_in_no_drawing_no_notebook_and_no_grader():
-    heavy = "{'matplotlib', 'IPython', 'nbgrader', 'nbformat', 'sklearn', 'sqlite3', 'pandas'}"
-    source = "import torch, sys; before = set(sys.modules); import course_utils; "
-    result = run(source + f"print(({heavy} & set(sys.modules)) - before)")
-    assert result.stdout.strip() == "set()", result.stderr
-
-
-def test_the_guard_on_imports_can_fail():
-    assert run("import sqlite3, sys; print({'sqlite3'} & set(sys.modules))").stdout.strip() == "{'sqlite3'}"
-
-
-def test_importing_changes_nothing_and_says_nothing():
-    source = """
-import torch, random
-random.seed(0); torch.manual_seed(0)
-before = torch.get_rng_state(), random.getstate(), torch.get_default_dtype(), torch.is_grad_enabled()
-import course_utils
-after = torch.get_rng_state(), random.getstate(), torch.get_default_dtype(), torch.is_grad_enabled()
-assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
+# One after the other in one process, and what each loads of what is heavy.
+HEAVY = ["torch", "torch._dynamo", "matplotlib", "IPython", "nbformat", "nbgrader", "sklearn", "pandas", "sqlite3"]
+STEPS = [
+    ("import course_utils", []),
+    ("import course_utils.workspace.__main__, course_utils.classroom.__main__", []),
+    ("import torch, random; random.seed(0); torch.manual_seed(0); before = settings()", ["torch"]),
+    ("for name in set(course_utils.__all__) - {'load_ipython_extension'}: getattr(course_utils, name)", []),
+    ("assert course_utils.graph.references._node_readers.cache_info().currsize == 0 and settings() == before", []),
+    ("course_utils.handwritten_digits()", []),
+    ("with course_utils.MemoryTracker(): torch.ones(3, requires_grad=True).exp().sum().backward()", []),
+    ("import sqlite3", ["sqlite3"]),
+    ("import torch._dynamo", ["torch._dynamo"]),  # the profiler, which the allocator's engine is, loads it
+    ("for _ in range(2):\n    with course_utils.MemoryTracker(engine='allocator'): torch.ones(10)", []),
+]
+SETTINGS = """
+def settings():
+    return torch.get_rng_state().tolist(), random.getstate(), torch.get_default_dtype(), torch.is_grad_enabled()
 """
-    result = run(source)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_an_older_torch_is_refused_in_one_clear_sentence():
-    result = run("import torch; torch.__version__ = '2.4.1'; import course_utils")
+@pytest.fixture(scope="module")
+def loaded():
+    """What the steps load, in their order."""
+    lines = ["import json, sys", SETTINGS, "heavy = set()"]
+    for step, _ in STEPS:
+        lines += [step, f"now = set({HEAVY}) & set(sys.modules)"]
+        lines += ["print(json.dumps(sorted(now - heavy)))", "heavy = now"]
+    result = run("\n".join(lines))
+    assert (result.returncode, result.stderr) == (0, "")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.replace("\n", "") for step, _ in STEPS])
+def test_nothing_heavy_is_loaded_before_it_is_used(number, loaded):
+    assert loaded[number] == STEPS[number][1]
+
+
+def test_an_older_torch_is_refused_in_one_clear_sentence_before_it_is_used():
+    result = run("import torch; torch.__version__ = '2.4.1'; from course_utils import Lesson")
     assert result.returncode != 0
-    assert (
-        result.stderr.strip()
-        .splitlines()[-1]
-        .startswith("ImportError: This course needs PyTorch 2.13 or newer, and found 2.4.1.")
-    )
+    refusal = result.stderr.strip().splitlines()[-1]
+    assert refusal.startswith("ImportError: This course needs PyTorch 2.10 or newer, and found 2.4.1.")
+
+
+def test_a_name_that_a_room_has_too_is_the_public_one():
+    importlib.import_module("course_utils.progress.history")
+    assert inspect.isfunction(course_utils.progress)
+    assert course_utils.__all__ == sorted(set(dir(course_utils))) and "Lesson" in course_utils.__all__
+    with pytest.raises(AttributeError, match="has no attribute 'lessen'"):
+        _ = course_utils.lessen
 
 
 def test_readable_versions_of_the_machine():

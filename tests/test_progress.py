@@ -8,7 +8,8 @@ import pytest
 
 from course_utils.base.markup import escape
 from course_utils.catalogue import LESSONS, find
-from course_utils.progress import store
+from course_utils.progress import place, store
+from course_utils.progress.events import History
 from course_utils.progress.history import (
     attempts,
     location,
@@ -19,9 +20,6 @@ from course_utils.progress.history import (
     record_prediction,
     reset_progress,
 )
-
-# The package's attribute of this name is the function; the module is found by its full name.
-progress_module = importlib.import_module("course_utils.progress.history")
 
 
 def attempt(earned, exercise="snapshot", possible=2, lesson="detach", status=None):
@@ -35,7 +33,7 @@ def home(tmp_path, monkeypatch):
     """A home directory of its own, with nothing chosen by the environment."""
     folder = tmp_path / "home"
     folder.mkdir()
-    monkeypatch.delenv(store.VARIABLE)
+    monkeypatch.delenv(place.VARIABLE)
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("USERPROFILE", str(folder))  # what Windows calls it
@@ -125,14 +123,9 @@ def test_predictions_come_in_the_order_in_which_they_were_made():
 
 
 def test_names_with_quotes_and_newlines_are_kept_as_they_are():
-    name = 'it\'s "x"; DROP TABLE exercise; --\n\x00é漢'
+    name = 'it\'s "x"; DROP TABLE event; --\n\x00é漢\ud800'
     attempt(1, exercise=name)
     assert [row.exercise for row in attempts()] == [name]
-
-
-def test_text_that_no_file_can_hold_is_said_so():
-    line = record_prediction("detach", "\ud800", True)
-    assert line == ("This prediction is not stored: it holds characters that no file can keep; write it without them.")
 
 
 def test_threads_of_one_kernel_lose_no_attempt():
@@ -160,14 +153,14 @@ def test_the_file_lies_below_the_home_directory(home):
 
 
 def test_the_variable_names_another_file(home, monkeypatch):
-    monkeypatch.setenv(store.VARIABLE, "~/elsewhere.db")
+    monkeypatch.setenv(place.VARIABLE, "~/elsewhere.db")
     attempt(1)
     assert location() == home / "elsewhere.db"
     assert location().is_file() and not (home / ".autograd-control").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(store.VARIABLE, "off"), (store.VARIABLE, "OFF"), ("NBGRADER_EXECUTION", "autograde")]
+    ("name", "value"), [(place.VARIABLE, "off"), (place.VARIABLE, "OFF"), ("NBGRADER_EXECUTION", "autograde")]
 )
 def test_nothing_is_kept_or_read_where_it_is_off_or_nbgrader_grades(home, monkeypatch, name, value):
     attempt(1)
@@ -183,14 +176,14 @@ def test_nothing_is_kept_or_read_where_it_is_off_or_nbgrader_grades(home, monkey
 
 
 def test_without_a_home_directory_the_line_says_so(monkeypatch):
-    monkeypatch.delenv(store.VARIABLE)
+    monkeypatch.delenv(place.VARIABLE)
 
     def no_home():
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", no_home)
     line = record("detach", "snapshot", earned=1, possible=1, status="passed")
-    assert line == f"This attempt is not stored: your home directory cannot be found; {store.ELSEWHERE}."
+    assert line == f"This attempt is not stored: your home directory cannot be found; {place.ELSEWHERE}."
     assert location() is None and attempts() == ()
     assert "cannot be found" in progress().notes[0]
 
@@ -248,9 +241,9 @@ def test_an_attempt_without_points_has_begun_the_lesson_and_a_hint_has_not():
 def test_where_it_is_stored_reads_the_same_for_everybody(home, monkeypatch, tmp_path):
     assert progress().notes == ("Stored in ~/.autograd-control/progress.sqlite3.",)
     assert progress(show_location=False).notes == ()
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "mine.sqlite3"))
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "mine.sqlite3"))
     assert progress().notes == ("Stored in the file that COURSE_UTILS_PROGRESS names.",)
-    monkeypatch.setenv(store.VARIABLE, "off")
+    monkeypatch.setenv(place.VARIABLE, "off")
     assert progress().notes == ("Nothing is stored, because COURSE_UTILS_PROGRESS is off.",)
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     assert progress().notes == ("Nothing is stored while nbgrader runs a notebook.",)
@@ -269,9 +262,7 @@ def test_progress_shows_itself_as_text_and_as_html():
 
 
 def rows_of(path):
-    with closing(sqlite3.connect(path)) as connection:
-        names = connection.execute("SELECT lesson, exercise, best FROM exercise ORDER BY 1, 2").fetchall()
-        return names + connection.execute("SELECT lesson, question FROM prediction ORDER BY 1, 2").fetchall()
+    return History(store.read(path)).attempts() + History(store.read(path)).predictions()
 
 
 @pytest.fixture
@@ -311,7 +302,7 @@ def test_resets_in_one_second_keep_a_copy_each(progress_file):
     for best in (1, 2, 0.5):
         attempt(best)
         copies.add(reset_progress().backup)
-    assert sorted(row[2] for copy in copies for row in rows_of(copy)) == [0.5, 1, 2]
+    assert sorted(row.best for copy in copies for row in rows_of(copy)) == [0.5, 1, 2]
 
 
 def test_a_reset_of_nothing_leaves_no_copy_behind(begun, progress_file):
@@ -326,7 +317,7 @@ def test_a_reset_that_fails_changes_nothing_and_leaves_no_copy(begun, progress_f
     monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
     with closing(sqlite3.connect(progress_file, isolation_level=None)) as other:
         other.execute("BEGIN")
-        other.execute("SELECT * FROM exercise").fetchone()  # a reader keeps writers out for as long as it reads
+        other.execute("SELECT * FROM event").fetchone()  # a reader keeps writers out for as long as it reads
         done = reset_progress()
     assert done.text.startswith("Nothing was reset: another program is holding") and done.backup is None
     assert list(progress_file.parent.glob("progress*")) == [progress_file]
@@ -368,21 +359,21 @@ def test_a_folder_in_its_place_is_left_alone(progress_file):
 
 def test_a_file_where_the_folder_should_be_is_left_alone(tmp_path, monkeypatch):
     (tmp_path / "folder").write_text("mine")
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "folder" / "progress.sqlite3"))
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "folder" / "progress.sqlite3"))
     assert "the folder of" in line_of_attempt() and "cannot be used (" in line_of_attempt()
     assert (tmp_path / "folder").read_text() == "mine"
 
 
 def test_the_line_stays_one_line_whatever_the_path(tmp_path, monkeypatch):
     (tmp_path / "two\nlines").mkdir()
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "two\nlines"))
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "two\nlines"))
     assert "two lines is a folder" in line_of_attempt()
 
 
 def test_a_file_of_a_newer_version_is_neither_written_nor_destroyed(progress_file):
     attempt(1)
     with closing(sqlite3.connect(progress_file)) as newer:
-        newer.execute("ALTER TABLE exercise ADD COLUMN seconds REAL")
+        newer.execute("ALTER TABLE event ADD COLUMN seconds REAL")
         newer.execute(f"PRAGMA user_version = {store.SCHEMA_VERSION + 1}")
     before = progress_file.read_bytes()
     assert "was written by a newer version of the course; update the course, or name another file" in line_of_attempt()
@@ -491,6 +482,6 @@ def test_a_reader_keeps_a_writer_out_once_and_not_twice(progress_file, monkeypat
     attempt(1)
     with closing(sqlite3.connect(progress_file, isolation_level=None)) as other:
         other.execute("BEGIN")
-        other.execute("SELECT * FROM exercise").fetchone()
-        with pytest.raises(sqlite3.OperationalError, match="locked"), store.transaction(progress_file, writing=True):
+        other.execute("SELECT * FROM event").fetchone()
+        with pytest.raises(place.Unusable, match="holding"), store._transaction(progress_file, writing=True):
             pytest.fail("the transaction began while a reader could still stop its end")

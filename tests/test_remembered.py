@@ -1,19 +1,14 @@
 """The course remembers which misconceptions a learner was told of, and which are cleared up."""
 
-import shutil
-import sqlite3
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from course_utils import Lesson, drill, progress, reset_progress
-from course_utils.progress import store
 from course_utils.progress.history import Showing, attempts, record, told
 from course_utils.progress.tables import Remembered
 
-STORED = Path(__file__).parent / "stored" / "progress_of_the_first_edition.sqlite3"
 ALIAS = "detach/snapshot/alias"
 
 
@@ -83,16 +78,6 @@ def test_reset_clears_it_too(progress_file):
     lesson.check("snapshot", lambda x: x.detach())
     assert reset_progress("detach", "snapshot").backup is not None
     assert told() == () and attempts() == ()
-
-
-def test_a_file_of_the_first_edition_gets_the_table_with_its_next_attempt(progress_file):
-    shutil.copy(STORED, progress_file)
-    before = attempts()
-    assert told() == () and progress().misconceptions == ()
-    Lesson("detach").check("snapshot", lambda x: x.detach())
-    assert ALIAS in told_by_home() and len(attempts()) == len(before)
-    with sqlite3.connect(progress_file) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (store.SCHEMA_VERSION,) == (1,)
 
 
 @pytest.mark.parametrize("status", ["not attempted"])

@@ -17,6 +17,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from course_utils.base.versions import RELEASES
+from tools import environment
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,11 +37,12 @@ def pins() -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
-def pins_for(python: str) -> dict[str, str]:
+def pins_for(python: str, platform: str = "linux") -> dict[str, str]:
     """The version pinned for each package under a Python."""
     found: dict[str, str] = {}
+    machine = {"python_version": python, "python_full_version": f"{python}.9", "sys_platform": platform}
     for pin in pins():
-        if pin.marker is None or pin.marker.evaluate({"python_version": python, "python_full_version": f"{python}.9"}):
+        if pin.marker is None or pin.marker.evaluate(machine):
             assert canonicalize_name(pin.name) not in found, f"{pin.name} has two versions for Python {python}"
             (specifier,) = pin.specifier
             assert specifier.operator == "==" and "*" not in specifier.version, f"{pin} is not one version"
@@ -72,9 +76,10 @@ def needed_here() -> set[str]:
     return {name.partition("[")[0] for name in needed}
 
 
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
 @pytest.mark.parametrize("python", PYTHONS)
-def test_every_python_has_one_exact_version_of_everything_asked_for(python: str) -> None:
-    versions = pins_for(python)
+def test_every_python_has_one_exact_version_of_everything_asked_for(python: str, platform: str) -> None:
+    versions = pins_for(python, platform)
     for requirement in asked_for():
         name = canonicalize_name(requirement.name)
         assert name in versions, f"{name} is in pyproject.toml and not in constraints.txt"
@@ -82,13 +87,26 @@ def test_every_python_has_one_exact_version_of_everything_asked_for(python: str)
 
 
 def test_what_the_requirements_bring_with_them_is_pinned_too() -> None:
-    versions = pins_for(f"{sys.version_info.major}.{sys.version_info.minor}")
+    versions = pins_for(f"{sys.version_info.major}.{sys.version_info.minor}", sys.platform)
     assert sorted(needed_here() - set(versions)) == []
 
 
 def test_torch_is_pinned_and_its_gpu_libraries_are_not() -> None:
     assert pins_for("3.11")["torch"] == "2.13.0"
+    assert pins_for("3.11", "darwin")["torch"] == pins_for("3.11", "win32")["torch"] == RELEASES[-1]
     assert [pin.name for pin in pins() if GPU_LIBRARIES.match(canonicalize_name(pin.name))] == []
+
+
+def test_the_oldest_pytorch_asked_for_is_the_oldest_that_the_course_is_run_on() -> None:
+    (torch,) = (requirement for requirement in asked_for() if requirement.name == "torch")
+    assert str(torch.specifier) == f">={RELEASES[0].removesuffix('.0')}"
+    assert environment.tried(ROOT) == list(RELEASES) == sorted(RELEASES, key=Version)
+
+
+@pytest.mark.parametrize("task", ["lab", "lessons", "book", "versions"])
+def test_make_hands_the_pytorch_that_is_named_on(task: str) -> None:
+    assert '--torch "2.11.0"' in make("--dry-run", task, "TORCH=2.11.0").stdout
+    assert "--torch" not in make("--dry-run", task).stdout
 
 
 def test_requirements_stand_before_the_settings_of_tools() -> None:
@@ -136,7 +154,7 @@ def test_pip_part_of_environment_yml_installs_into_a_fresh_environment() -> None
         program = "import course_utils, torch, jupyterlab, matplotlib, nbval, pytest, sklearn; print(torch.__version__)"
         printed = subprocess.run([python, "-c", program], cwd=folder, capture_output=True, text=True)
         assert printed.returncode == 0, printed.stderr
-        assert printed.stdout.partition("+")[0].strip() == pins_for("3.11")["torch"]
+        assert printed.stdout.partition("+")[0].strip() == pins_for("3.11", sys.platform)["torch"]
         checked = subprocess.run([python, "-m", "pip", "check"], capture_output=True, text=True)
         assert checked.returncode == 0, checked.stdout
 

@@ -6,7 +6,7 @@ import pytest
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
-from course_utils.checks.thoughts import thought, thoughts
+from course_utils.checks.thoughts import thought_behind, thoughts
 
 TEXT = '''
 ["How many?"]
@@ -21,7 +21,7 @@ def test_a_listed_guess_and_any_other(tmp_path):
     (tmp_path / "predictions.toml").write_text(TEXT)
     said = thoughts(tmp_path)["How many?"]
     guesses = (1, ("a", 2), 7, "1")
-    assert [thought(said, guess, operator.eq) for guess in guesses] == [
+    assert [thought_behind(said, guess, operator.eq) for guess in guesses] == [
         "You count only one.",
         "You count pairs.",
         "Count again.",
@@ -30,7 +30,7 @@ def test_a_listed_guess_and_any_other(tmp_path):
 
 
 def test_a_lesson_that_says_nothing(tmp_path):
-    assert thoughts(tmp_path) == {} and thought({}, 1, operator.eq) == ""
+    assert thoughts(tmp_path) == {} and thought_behind({}, 1, operator.eq) == ""
 
 
 @pytest.mark.parametrize(

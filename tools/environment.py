@@ -1,8 +1,9 @@
 """Makes the course's virtual environment and keeps it in step with the requirements (``main``).
 
-    python tools/bootstrap.py [--extra dev] [--venv .venv]
+    python tools/bootstrap.py [--extra dev] [--venv .venv] [--torch 2.15.0]
 
 Does nothing, in a fraction of a second, when nothing changed. Run it through bootstrap.py, which finds a Python for it.
+Which PyTorch is installed, ``torch_wanted`` says.
 """
 
 import argparse
@@ -42,7 +43,7 @@ Try: connect to the network, or set pip's proxy and index (HTTPS_PROXY, PIP_INDE
 again. What was fetched already is not fetched twice."""
 
 NO_WHEEL = """\
-PyTorch has no package for this Python and machine: Python {version}, {machine}.
+PyTorch{torch} has no package for this Python and machine: Python {version}, {machine}.
 Expected: a 64-bit Python 3.11 to 3.13 on Linux, Windows or a Mac with Apple silicon.
 Try: make lab PYTHON=python3.12, or any other Python among these."""
 
@@ -57,6 +58,68 @@ SIGNS = (
     (OFFLINE, ("Failed to establish a new connection", "Connection refused", "Network is unreachable")),
     (NO_WHEEL, ("No matching distribution found for torch", "The user requested (constraint) torch==")),
 )
+
+
+TOO_OLD = "The course needs PyTorch {oldest} or newer, and TORCH={asked} is older."
+NOT_A_RELEASE = "TORCH={asked} is no release of PyTorch. Try: make lab TORCH={newest}"
+NOT_TRIED = "The course was tried on PyTorch {oldest} to {newest}, and not yet on {asked}."
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """ "2.15.0+cpu" as (2, 15)."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:2])
+
+
+def tried(root: Path) -> list[str]:
+    """The releases of PyTorch that the course was tried on, the oldest first."""
+    text = (root / "course_utils" / "base" / "versions.py").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^RELEASES = \((.*)\)", text, re.MULTILINE)
+    return re.findall(r'"([\d.]+)"', line)
+
+
+def refused(asked: str, releases: list[str]) -> str:
+    """Why that PyTorch is not installed, in one line; empty where it is."""
+    if not re.fullmatch(r"\d+\.\d+(\.\d+)?", asked):
+        return NOT_A_RELEASE.format(asked=asked, newest=releases[-1])
+    oldest = ".".join(map(str, numbers(releases[0])))
+    return TOO_OLD.format(asked=asked, oldest=oldest) if numbers(asked) < numbers(releases[0]) else ""
+
+
+def torch_wanted(venv: Path, asked: str, releases: list[str]) -> str:
+    """Which PyTorch is installed: the one asked for; or else the one that is there, if the course runs on it; or else,
+    on Linux, the newest that pip finds a CPU build of, since the others bring gigabytes of GPU libraries.
+
+    Returns:
+        Its version, of which one may be in constraints.txt; empty for the one that is.
+    """
+    if asked:
+        return asked
+    probe = "from importlib import metadata; print(metadata.version('torch'))"
+    there = output_of(python_of(venv), "-c", probe).strip().partition("+")[0]
+    if there and numbers(there) >= numbers(releases[0]):
+        return there
+    if platform.system() != "Linux":
+        return ""
+    found = output_of(python_of(venv), "-m", "pip", "index", "versions", "torch", "--retries", "0")
+    small = [version for version in re.findall(r"\b(\d+\.\d+\.\d+)\+cpu\b", found) if version in releases]
+    return max(small, key=numbers, default="")
+
+
+def output_of(*command: Path | str) -> str:
+    """What a command prints; empty where it fails."""
+    ran = subprocess.run(command, capture_output=True, text=True)
+    return ran.stdout if ran.returncode == 0 else ""
+
+
+def constraints_for(torch: str, pinned: str) -> str:
+    """The exact versions to install, with that PyTorch among them; as they are pinned where it is empty."""
+    if not torch:
+        return pinned
+    # Some releases want an older setuptools than the pinned ones.
+    replaced = ("torch==",) if f"torch=={torch}" in pinned else ("torch==", "setuptools==")
+    kept = [line for line in pinned.splitlines() if not line.startswith(replaced)]
+    exact = torch if torch.count(".") == 2 else f"{torch}.*"
+    return "\n".join([*kept, f"torch=={exact}", ""])
 
 
 def requirements_digest(root: Path) -> str:
@@ -144,10 +207,10 @@ def failure(log: Path) -> str:
     return next((message for message, signs in SIGNS if any(sign in text for sign in signs)), UNKNOWN)
 
 
-def install(venv: Path, extras: list[str], log: Path) -> bool:
+def install(venv: Path, extras: list[str], log: Path, constraints: Path) -> bool:
     """Runs pip in the environment, shows its errors and its large downloads, and says whether it finished."""
     target = f".[{','.join(extras)}]" if extras else "."
-    command = [python_of(venv), "-m", "pip", "install", "--log", log, "--constraint", "constraints.txt"]
+    command = [python_of(venv), "-m", "pip", "install", "--log", log, "--constraint", constraints]
     # A user's pip settings are honoured, but for those that ask questions or cannot work in a virtual environment.
     environment = os.environ | {"PIP_NO_INPUT": "1", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     with subprocess.Popen(
@@ -159,11 +222,15 @@ def install(venv: Path, extras: list[str], log: Path) -> bool:
     return pip.returncode == 0
 
 
-def prepare(venv: Path, extras: list[str]) -> int:
-    """Makes or updates the environment; returns an exit status."""
-    stamp, digest = read_stamp(venv), requirements_digest(ROOT)
+def prepare(venv: Path, extras: list[str], asked: str = "") -> int:
+    """Makes or updates the environment, with the PyTorch that was asked for; returns an exit status."""
+    stamp, digest, releases = read_stamp(venv), requirements_digest(ROOT), tried(ROOT)
+    if asked and (message := refused(asked, releases)):
+        say(message)
+        return 1
     start_over = reason_to_start_over(venv, stamp) if venv.exists() else "it does not exist yet"
-    if not start_over and stamp.get("requirements") == digest and set(extras) <= set(stamp.get("extras", [])):
+    there = asked in ("", stamp.get("torch")) and set(extras) <= set(stamp.get("extras", []))
+    if not start_over and stamp.get("requirements") == digest and there:
         return 0
     started = time.monotonic()
     if start_over:
@@ -177,13 +244,21 @@ def prepare(venv: Path, extras: list[str]) -> int:
     # What is there stays: `make lab` after `make test` keeps the tools that the tests need.
     extras = sorted(set(extras) | set(stamp.get("extras", [])))
     say("Installing PyTorch, JupyterLab and what the course needs: a few minutes the first time ...")
+    torch = torch_wanted(venv, asked, releases)
+    if torch and numbers(torch) > numbers(releases[-1]):
+        oldest, newest = (".".join(map(str, numbers(release))) for release in (releases[0], releases[-1]))
+        say(NOT_TRIED.format(oldest=oldest, newest=newest, asked=torch))
     note = {"folder": str(venv), "python": version_of(venv), "extras": extras}
     write_stamp(venv, {**note, "installing": True})
     with tempfile.TemporaryDirectory(prefix="course-") as folder:
-        if not install(venv, extras, Path(folder) / "pip.log"):
+        constraints = Path(folder) / "constraints.txt"
+        pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+        constraints.write_text(constraints_for(torch, pinned), encoding="utf-8")
+        if not install(venv, extras, Path(folder) / "pip.log", constraints):
             message = failure(Path(folder) / "pip.log")
             python, machine = platform.python_version(), f"{platform.system()} {platform.machine()}"
-            say("\n" + message.format(space=free_space(), version=python, machine=machine))
+            named = f" {asked}" if asked else ""
+            say("\n" + message.format(space=free_space(), version=python, machine=machine, torch=named))
             # These two stop pip before it installs anything; after any other, half a package may lie there. A new
             # environment whose Python will not do starts over too, with the Python that is named next time.
             if message == OFFLINE or (message == NO_WHEEL and "requirements" in stamp):
@@ -191,7 +266,7 @@ def prepare(venv: Path, extras: list[str]) -> int:
                 if "requirements" in stamp:
                     say(f"What was installed before still starts: {python_of(venv)} -m course_utils.workspace lab")
             return 1
-    write_stamp(venv, {**note, "requirements": digest})
+    write_stamp(venv, {**note, "requirements": digest, "torch": torch})
     say(f"The environment is ready ({time.monotonic() - started:.0f} s).")
     return 0
 
@@ -201,10 +276,11 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Make or update the course's virtual environment.")
     parser.add_argument("--extra", action="append", default=[], help="an extra of pyproject.toml to install: dev")
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="its folder; .venv by default")
+    parser.add_argument("--torch", default="", help="a release of PyTorch: 2.15.0, or 2.15 for the last of these")
     options = parser.parse_args(arguments)
     try:
         with only_one(ROOT):
-            return prepare(options.venv.absolute(), options.extra)
+            return prepare(options.venv.absolute(), options.extra, options.torch)
     except KeyboardInterrupt:
         say("\nInterrupted. Run the same command again: it starts over from what was fetched.")
         return 130

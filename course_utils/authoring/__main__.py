@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from course_utils.authoring import build as building
 from course_utils.authoring.files import Course
@@ -25,10 +26,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--course", type=Path, default=Path(), help="a folder inside the course (default: this one)")
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, function, text in (
-        ("build", _build, "make learner notebooks from solutions"),
-        ("check", _check, "fail when a learner notebook is not what its solution gives"),
+        ("build", _build, "write what is made: headings, check cells, learner notebooks, the map of the course"),
+        ("check", _check, "fail when something is not what build makes of its sources"),
         ("lint", _lint, "fail when a notebook breaks a rule; runs no kernel"),
-        ("run", _run, "run solution notebooks and keep their outputs"),
+        ("run", _run, "build, run solution notebooks and keep their outputs"),
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
@@ -42,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(command=_card)
     for name in ("lesson", "exercise", "label"):
         command.add_argument("names", action="append", metavar=name)
+    command.add_argument(
+        "--why", dest="names", action="append_const", const=True, help="what the check tried, in order"
+    )
     return parser
 
 
@@ -50,14 +54,14 @@ def _build(course: Course, names: list[str]) -> int:
     for path in changed:
         print(f"wrote {course.name(path)}")
     if not changed:
-        print("learner notebooks are up to date")
+        print("everything that is made is up to date")
     return 0
 
 
 def _check(course: Course, names: list[str]) -> int:
     found = building.stale(course, names)
-    for stale in found:
-        print(f"{course.name(stale.path)} {stale.reason}", file=sys.stderr)
+    for path, reason in found.items():
+        print(f"{course.name(path)} {reason}", file=sys.stderr)
     if found:
         print("Run: make lessons", file=sys.stderr)
     return 1 if found else 0
@@ -66,16 +70,17 @@ def _check(course: Course, names: list[str]) -> int:
 def _lint(course: Course, names: list[str]) -> int:
     from course_utils.authoring import lint
 
-    problems = lint.lint_course(course, names, lint.exercises_of)
+    problems = lint.lint_course(course, names)
     if problems:
         print(lint.report(problems), file=sys.stderr)
     return 1 if problems else 0
 
 
-def _card(course: Course, names: list[str]) -> int:
+def _card(course: Course, names: list[Any]) -> int:
     from course_utils.authoring.entered import card
 
-    print(card(course.root, *names))
+    lesson, exercise, label = (name for name in names if name is not True)  # ``--why`` may stand anywhere
+    print(card(course.root, lesson, exercise, label, why=True in names))
     return 0
 
 
@@ -85,6 +90,7 @@ def _run(course: Course, names: list[str]) -> int:
     failed = False
     for path in course.solution_paths(names):
         try:
+            building.build(course, [path.stem])
             print(f"{course.name(path)}: {'outputs changed' if run(path) else 'outputs as before'}")
         except ValueError as error:
             failed = True

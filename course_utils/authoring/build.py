@@ -1,11 +1,11 @@
-"""Learner notebooks from solution notebooks (``learner_text``, ``build``), and which of them are stale (``stale``).
+"""All that is made (``made``): written (``build``), or said to be stale (``stale``). It is what ``derive`` adds to the
+solution notebooks, and the learner notebooks (``learner_text``).
 
-The work is nbgrader's: the preprocessors that ``nbgrader generate_assignment`` applies, in its order, with the
-settings of the course's ``nbgrader_config.py``. Only ``SaveCells`` is left out, which changes no notebook: it fills
-the gradebook. So a teacher's release is, byte for byte, the notebook that learners open.
+A learner notebook is nbgrader's work: the preprocessors that ``nbgrader generate_assignment`` applies, in its order,
+with the settings of the course's ``nbgrader_config.py``. Only ``SaveCells`` is left out, which changes no notebook: it
+fills the gradebook. So a teacher's release is, byte for byte, the notebook that learners open.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,22 +14,12 @@ from nbformat import NotebookNode
 if TYPE_CHECKING:
     from nbconvert.exporters import NotebookExporter
 
-from course_utils.authoring.files import Course, normalised, read
+from course_utils.authoring.derive import catalogue, derived, entries, mapped, readme
+from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
+from course_utils.authoring.sittings import with_minutes
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
-
-
-@dataclass(frozen=True)
-class Stale:
-    """A learner notebook that is not what its solution gives.
-
-    Attributes:
-        path: the learner notebook.
-        reason: what is wrong with it, as a phrase.
-    """
-
-    path: Path
-    reason: str
+from course_utils.catalogue import LESSONS
 
 
 def learner_text(solution: NotebookNode, config: Path) -> str:
@@ -93,23 +83,22 @@ def _exporter(config_path: Path) -> "NotebookExporter":
 
 
 def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
-    """Makes the learner notebooks anew and returns those whose files changed.
+    """Makes everything anew that is made (see ``made``) and returns the files that changed.
 
-    Every notebook is made before the first is written, so that a solution nbgrader refuses leaves all files as they
-    were.
+    All is made before the first file is written, so that a solution nbgrader refuses leaves all files as they were.
 
     Raises:
-        ValueError: as ``learner_text``, with the notebook's name before it.
+        ValueError: as ``derived`` and ``learner_text``, with the notebook's name before it.
     """
-    texts = {course.learners / path.name: _text_of(course, path) for path in course.solution_paths(names)}
+    texts = made(course, names)
     changed = [path for path, text in texts.items() if _current(path) != text]
     for path in changed:
         write_whole(path, texts[path])
     return changed
 
 
-def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Stale]:
-    """The learner notebooks that ``build`` would change, and those that have no solution.
+def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, str]:
+    """The files that ``build`` would change and learner notebooks that have no solution, each with what is wrong.
 
     Args:
         course: the course.
@@ -118,25 +107,35 @@ def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Stale
     Raises:
         ValueError: as ``build``.
     """
-    found = []
-    solutions = course.solution_paths(names)
-    for path in solutions:
-        learner = course.learners / path.name
-        if not learner.exists():
-            found.append(Stale(learner, "does not exist yet"))
-        elif _current(learner) != _text_of(course, path):
-            found.append(Stale(learner, f"differs from what {course.name(path)} gives"))
-    if not names:
-        solved = {path.name for path in solutions}
-        found += [Stale(path, "has no solution notebook") for path in course.learner_paths() if path.name not in solved]
-    return found
+    texts = made(course, names)
+    now = {path: _current(path) for path in texts}
+    missing, other = "does not exist yet", "is not what make lessons writes"
+    found = {path: missing if now[path] is None else other for path, text in texts.items() if now[path] != text}
+    orphans = [path for path in course.learner_paths() if path not in texts and not names]
+    return found | dict.fromkeys(orphans, "has no solution notebook")
 
 
-def _text_of(course: Course, solution: Path) -> str:
-    try:
-        return learner_text(read(solution), course.config)
-    except ValueError as error:
-        raise ValueError(f"{course.name(solution)}: {error}") from error
+def made(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, str]:
+    """The text of every file of which something is made: solutions and learner notebooks, the catalogue, README."""
+    texts: dict[Path, str] = {}
+    lessons = {lesson.notebook: (lesson, len(entries(course.exercises(lesson.name)))) for lesson in LESSONS}
+    for path in course.solution_paths(names):
+        try:
+            exercises = entries(course.exercises(topic_of(path)))
+            notebook = derived(read(path), topic_of(path), exercises)
+            if path.stem in lessons:
+                lesson = mapped(lessons[path.stem][0], notebook, exercises)
+                lessons[path.stem] = lesson, len(exercises)
+                with_minutes(notebook, lesson.minutes)
+            texts[path] = dumps(notebook)
+            texts[course.learners / path.name] = learner_text(notebook, course.config)
+        except ValueError as error:
+            raise ValueError(f"{course.name(path)}: {error}") from error
+    if (text := _current(course.catalogue)) is not None:
+        texts[course.catalogue] = catalogue(text, {lesson.name: lesson for lesson, _ in lessons.values()})
+    if (text := _current(course.readme)) is not None:
+        texts[course.readme] = readme(text, lessons.values())
+    return texts
 
 
 def _current(path: Path) -> str | None:

@@ -17,6 +17,7 @@ from course_utils.authoring.files import write as write
 
 SCHEMA_VERSION = 3  # nbgrader's metadata, as of nbgrader 0.6 and newer
 CHECK_SUFFIX = "-check"
+WRITTEN_POINTS = 2
 
 
 def markdown(source: str, id: str) -> NotebookNode:
@@ -40,7 +41,7 @@ def setup(topic: str, imports: str = "import torch", id: str = "setup") -> Noteb
     head = imports.strip("\n")
     if "Lesson" not in head:
         head = f"{head}\n\nfrom course_utils import Lesson".strip("\n")
-    return _graded(code(f'{head}\n\nlesson = Lesson("{topic}")', id), f"{topic}-setup", locked=True)
+    return graded(code(f'{head}\n\nlesson = Lesson("{topic}")', id), f"{topic}-setup", locked=True)
 
 
 def answer(source: str, topic: str, exercise: str) -> NotebookNode:
@@ -48,22 +49,22 @@ def answer(source: str, topic: str, exercise: str) -> NotebookNode:
 
     What stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in ``source`` becomes the stub.
     """
-    return _graded(code(source, exercise), f"{topic}-{exercise}", solution=True)
+    return graded(code(source, exercise), f"{topic}-{exercise}", solution=True)
 
 
 def check(topic: str, exercise: str, points: float) -> NotebookNode:
     """The check call, alone in its cell, locked, worth ``points``."""
     cell = code(f'lesson.check("{exercise}", {exercise})', exercise + CHECK_SUFFIX)
-    return _graded(cell, f"{topic}-{exercise}{CHECK_SUFFIX}", grade=True, locked=True, points=points)
+    return graded(cell, f"{topic}-{exercise}{CHECK_SUFFIX}", grade=True, locked=True, points=points)
 
 
-def written(source: str, topic: str, exercise: str = "written", points: float = 2) -> NotebookNode:
+def written(source: str, topic: str, exercise: str = "written", points: float = WRITTEN_POINTS) -> NotebookNode:
     """The model answer and rubric of the written question; the learner's copy holds the text stub in its place.
 
     The question itself stands in a Markdown cell before it, because a learner overwrites the whole of this one.
     """
     cell = markdown(source, exercise)
-    return _graded(cell, f"{topic}-{exercise}", grade=True, solution=True, points=points)
+    return graded(cell, f"{topic}-{exercise}", grade=True, solution=True, points=points)
 
 
 def notebook(cells: Iterable[NotebookNode]) -> NotebookNode:
@@ -71,7 +72,7 @@ def notebook(cells: Iterable[NotebookNode]) -> NotebookNode:
     return normalised(nbformat.v4.new_notebook(cells=list(cells)))
 
 
-def _graded(
+def graded(
     cell: NotebookNode,
     grade_id: str,
     *,
@@ -80,6 +81,7 @@ def _graded(
     locked: bool = False,
     points: float | None = None,
 ) -> NotebookNode:
+    """The same cell, with nbgrader's metadata."""
     metadata = {
         "grade": grade,
         "grade_id": grade_id,

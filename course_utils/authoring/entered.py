@@ -6,10 +6,11 @@ from pathlib import Path
 
 from course_utils.base.errors import explain
 from course_utils.checks.judge import judge
+from course_utils.checks.why import steps
 from course_utils.lesson import Lesson
 
 
-def card(root: Path, lesson: str, exercise: str, label: str) -> str:
+def card(root: Path, lesson: str, exercise: str, label: str, why: bool = False) -> str:
     """What a learner is shown who hands in the answer. Nothing is written to anybody's progress.
 
     Args:
@@ -18,6 +19,7 @@ def card(root: Path, lesson: str, exercise: str, label: str) -> str:
         exercise: the exercise's name.
         label: the answer's name; for a wrong answer that has none, the key of its misconception. An answer that is
             right and a wrong one may share it: then both cards are shown.
+        why: whether below the card stands what the check tried, in order, to tell which misconception it is.
 
     Raises:
         ValueError: no answer has this label; the message lists those of the exercise. Or there is no such lesson.
@@ -35,4 +37,10 @@ def card(root: Path, lesson: str, exercise: str, label: str) -> str:
     if not found:
         there = ", ".join(repr(row.label) for row in rows)
         raise ValueError(explain(f"No answer to {exercise} is called {label!r}.", f"one of {there}."))
-    return "\n\n".join(str(judge(exercises[exercise], row.answer, lesson)) for row in found)
+    shown = []
+    for row in found:
+        with steps() as tried:
+            shown.append(str(judge(exercises[exercise], row.answer, lesson)))
+        if why:
+            shown.append("What the check tried, in order:\n" + "\n".join(f"  {step}" for step in tried))
+    return "\n\n".join(shown)

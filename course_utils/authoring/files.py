@@ -76,6 +76,18 @@ class Course:
     def config(self) -> Path:
         return self.root / "nbgrader_config.py"
 
+    @property
+    def catalogue(self) -> Path:
+        return self.root / "course_utils" / "catalogue.py"
+
+    @property
+    def readme(self) -> Path:
+        return self.root / "README.md"
+
+    def exercises(self, topic: str) -> Path:
+        """The folder of a lesson's exercises and predictions."""
+        return self.root / "course_utils" / "lessons" / topic
+
     def solution_paths(self, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
         """The solution notebooks in order; with ``names`` (``03_detach``, ``detach``, ``03_detach.ipynb``) only those.
 

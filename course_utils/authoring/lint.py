@@ -8,54 +8,41 @@ a student an exercise's points.
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from pathlib import Path
 
 from course_utils.authoring import rules_code, rules_outputs, rules_prose, rules_structure, rules_time
 from course_utils.authoring.files import Course, read, topic_of
-from course_utils.authoring.problems import Page, Problem
-from course_utils.base.text import count_of
-from course_utils.checks.misconceptions import LESSONS as LESSONS_FOLDER
+from course_utils.authoring.problems import Notebook, Problem
+from course_utils.base.words import count_of
+from course_utils.catalogue import LESSONS
 from course_utils.checks.thoughts import thoughts
 
 MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 MIN_TELLTALE = 8  # shorter lines of a solution, such as "else:", give nothing away
 
-Exercises = Callable[[str], Mapping[str, float] | None]
-
 
 def lint_solution(
-    path: Path,
-    *,
-    name: str | None = None,
-    points: float = 10,
-    written_points: float = 2,
-    exercises: Mapping[str, float] | None = None,
-    questions: Set[str] | None = None,
-    minutes: tuple[int, ...] = (),
+    path: Path, *, name: str | None = None, questions: Set[str] | None = None, minutes: tuple[int, ...] = ()
 ) -> list[Problem]:
-    """Everything that is wrong with a solution notebook.
+    """Everything that is wrong with a solution notebook in which all is as ``build`` writes it.
 
     Args:
         path: the notebook; its file name gives the topic (``03_detach.ipynb``: ``detach``).
         name: what messages call it; the path where it is not given.
-        points: what its checks must add up to.
-        written_points: what its written questions must add up to.
-        exercises: the lesson module's exercises and their points; where it is None, names are not compared.
         questions: the predictions that have a word for who guesses wrong; where it is None, what learners read is not
             looked at, only what grading needs.
         minutes: how long each sitting takes a learner; where it is empty, that is not looked at.
     """
     name = name or str(path)
     try:
-        notebook = read(path)
+        node = read(path)
     except ValueError as error:
         return [_unreadable(name, error)]
-    size, asked = path.stat().st_size, questions or frozenset()
-    page = Page(name, topic_of(path), notebook, points, written_points, exercises, size, asked, minutes)
+    notebook = Notebook(name, topic_of(path), node, path.stat().st_size, questions or frozenset(), minutes)
     prose = () if questions is None else (*rules_prose.RULES, *rules_time.RULES)
     rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES, *prose)
-    return _in_order(problem for rule in rules for problem in rule(page))
+    return _in_order(problem for rule in rules for problem in rule(notebook))
 
 
 def lint_learner(path: Path, solution: Path | None = None, *, name: str | None = None) -> list[Problem]:
@@ -68,67 +55,49 @@ def lint_learner(path: Path, solution: Path | None = None, *, name: str | None =
     """
     name = name or str(path)
     try:
-        page = Page(name, topic_of(path), read(path))
-        secrets = _solution_lines(Page("", "", read(solution))) if solution else frozenset()
+        notebook = Notebook(name, topic_of(path), read(path))
+        secrets = _solution_lines(Notebook("", "", read(solution))) if solution else frozenset()
     except ValueError as error:
         return [_unreadable(name, error)]
     problems = []
     mend = "make lessons writes it anew."
-    for cell in page.cells:
+    for cell in notebook.cells:
         if cell.outputs or cell.node.get("execution_count") is not None:
-            problems.append(page.problem("learner-output", "The learner notebook holds an output.", mend, cell))
+            problems.append(notebook.problem("learner-output", "The learner notebook holds an output.", mend, cell))
         lines = {line.strip() for line in cell.source.splitlines()}
         if MARKERS.search(cell.source):
-            problems.append(page.problem("solution-shown", "A solution marker is left.", mend, cell))
+            problems.append(notebook.problem("solution-shown", "A solution marker is left.", mend, cell))
         elif lines & secrets:
             what = f"The learner notebook shows a line of the solution: {min(lines & secrets)}"
-            problems.append(page.problem("solution-shown", what, mend, cell))
-    for cell in page.code:
+            problems.append(notebook.problem("solution-shown", what, mend, cell))
+    for cell in notebook.code:
         if cell.tree is None:
             what = "Without its solution the cell is not Python."
             fix = "move the solution's markers, so that the stub stands where a statement may."
-            problems.append(page.problem("syntax", what, fix, cell))
+            problems.append(notebook.problem("syntax", what, fix, cell))
     return _in_order(problems)
 
 
-def lint_course(
-    course: Course, names: list[str] | tuple[str, ...] = (), exercises: Exercises | None = None
-) -> list[Problem]:
+def lint_course(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Problem]:
     """Everything that is wrong with a course's notebooks, solutions first.
 
     Args:
         course: the course.
         names: only these notebooks (``03_detach``); all where it is empty.
-        exercises: gives the exercises of a topic with their points, as ``exercises_of`` does, or None where they are
-            not known.
 
     Raises:
         ValueError: there is no notebook of such a name.
     """
-    from course_utils.catalogue import LESSONS
-
-    lessons = {lesson.notebook: lesson for lesson in LESSONS}
+    minutes = {lesson.notebook: lesson.minutes for lesson in LESSONS}
     problems = []
     paths = course.solution_paths(names)
     for path in paths:
-        if path.stem not in lessons:
-            known = ", ".join(lessons)
-            what, mend = (
-                "The course's catalogue has no such lesson.",
-                f"enter it in course_utils/catalogue.py: {known}.",
-            )
-            problems.append(Problem(course.name(path), "catalogue", what, mend))
-        lesson = lessons.get(path.stem)
-        total = lesson.points if lesson else 10
-        problems += lint_solution(
-            path,
-            name=course.name(path),
-            points=total,
-            written_points=2 if total else 0,
-            exercises=exercises(topic_of(path)) if exercises else None,
-            questions=thoughts(LESSONS_FOLDER / topic_of(path)).keys() if exercises else None,
-            minutes=lesson.minutes if lesson and exercises else (),
-        )
+        name = course.name(path)
+        if path.stem not in minutes:
+            mend = f"enter it in course_utils/catalogue.py: {', '.join(minutes)}."
+            problems.append(Problem(name, "catalogue", "The course's catalogue has no such lesson.", mend))
+        questions = thoughts(course.exercises(topic_of(path))).keys()
+        problems += lint_solution(path, name=name, questions=questions, minutes=minutes.get(path.stem, ()))
     for path in paths:
         learner = course.learners / path.name
         if learner.exists():
@@ -149,7 +118,7 @@ def report(problems: list[Problem]) -> str:
     return "\n".join([*(f"{problem}\n" for problem in problems), f"{count_of(len(problems), 'problem')}."])
 
 
-def _solution_lines(solution: Page) -> frozenset[str]:
+def _solution_lines(solution: Notebook) -> frozenset[str]:
     inside: set[str] = set()
     outside: set[str] = set()
     for cell in solution.cells:

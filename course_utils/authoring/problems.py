@@ -1,7 +1,7 @@
-"""What a lint reports: a ``Problem``; the notebook it looks at: a ``Page``.
+"""What a lint reports: a ``Problem``; the notebook it looks at: a ``Notebook``.
 
-Every rule is a function from a ``Page`` to problems; those about a notebook's parts are in ``rules_structure``, those
-about its stored outputs in ``rules_outputs``.
+Every rule is a function from a ``Notebook`` to problems; those about its parts are in ``rules_structure``, those about
+its stored outputs in ``rules_outputs``.
 """
 
 import ast
@@ -42,16 +42,13 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Page:
+class Notebook:
     """A notebook under lint, and what is expected of it.
 
     Attributes:
         name: the notebook's path as messages show it.
         topic: the lesson's name: ``detach``.
-        notebook: as ``files.read`` gives it.
-        points: what its checks add up to.
-        written_points: what its written questions add up to.
-        exercises: the lesson module's exercises and their points; None where they are not known.
+        node: as ``files.read`` gives it.
         size_bytes: the file's size.
         questions: the predictions for which the lesson has a word to who guesses wrong.
         minutes: how long each sitting takes a learner; empty where that is not looked at.
@@ -59,17 +56,14 @@ class Page:
 
     name: str
     topic: str
-    notebook: NotebookNode
-    points: float = 10
-    written_points: float = 2
-    exercises: Mapping[str, float] | None = None
+    node: NotebookNode
     size_bytes: int = 0
     questions: Set[str] = frozenset()
     minutes: tuple[int, ...] = ()
 
     @cached_property
     def cells(self) -> "list[Cell]":
-        return [Cell(number, node) for number, node in enumerate(self.notebook.cells, start=1)]
+        return [Cell(number, node) for number, node in enumerate(self.node.cells, start=1)]
 
     @property
     def code(self) -> "list[Cell]":

@@ -1,14 +1,15 @@
 """The programs that show misconceptions: each is run by itself (``printed``), what it prints is kept (``store``)."""
 
+import gc
 import io
+import os
 import re
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
-from multiprocessing import get_context
 from pathlib import Path
 
+from course_utils.authoring.warm import fork
 from course_utils.base.expected import sentences
 from course_utils.base.files import read_toml, write_whole
 
@@ -24,11 +25,32 @@ def printed(programs: Sequence[str]) -> list[str]:
     Raises:
         TimeoutError: a program did not come to an end.
     """
-    context = get_context("forkserver")
-    # torch imports its compiler with the first optimizer: 0.3 s for each program, unless the server has it.
-    context.set_forkserver_preload(["torch", "torch._dynamo", "course_utils"])
-    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
-        return list(pool.map(_run, programs, timeout=LONGEST_S * (1 + len(programs))))
+    return fork(_each, list(programs)).result(LONGEST_S * (1 + len(programs)))
+
+
+def _each(programs: list[str]) -> list[str]:
+    gc.freeze()  # so that a collection in a fork touches, and so copies, none of what was imported
+    return [_alone(program) for program in programs]
+
+
+def _alone(program: str) -> str:
+    # A plain fork: this process has only imported.
+    end, childs_end = os.pipe()
+    if not (child := os.fork()):
+        status = 1
+        try:
+            with open(childs_end, "w", encoding="utf-8") as pipe:
+                pipe.write(_run(program))
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(childs_end)
+    with open(end, encoding="utf-8") as pipe:
+        shown = pipe.read()
+    status = os.waitpid(child, 0)[1]
+    if status:
+        raise RuntimeError(f"The process of this program ended with status {status}:\n{program}")
+    return shown
 
 
 def _run(program: str) -> str:

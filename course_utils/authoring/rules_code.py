@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from course_utils.authoring.problems import Cell, Page, Problem
-from course_utils.authoring.rules_structure import BEGIN, END
+from course_utils.authoring.derive import BEGIN, END
+from course_utils.authoring.problems import Cell, Notebook, Problem
 
 MAX_CODE_LINES = 25
 MAX_CODE_COLUMNS = 106  # what JupyterLab shows of a line in a window 1280 pixels wide
@@ -15,55 +15,53 @@ HIDING_TAGS = ("nbval-ignore-output", "nbval-raises-exception", "nbval-skip", "r
 HIDING_COMMENT = re.compile(r"^\s*#+\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$", re.MULTILINE)
 
 
-def setup_cell(page: Page) -> Iterator[Problem]:
+def setup_cell(notebook: Notebook) -> Iterator[Problem]:
     """The first code cell is the set-up: imports and ``lesson = Lesson(...)``, perhaps a seed, nothing else."""
-    call = f'lesson = Lesson("{page.topic}")'
+    call = f'lesson = Lesson("{notebook.topic}")'
     mend = f"let the first code cell hold the imports and {call}, and no other cell call Lesson."
-    first = page.code[0] if page.code else None
+    first = notebook.code[0] if notebook.code else None
     if first is None or call not in [ast.unparse(line).replace("'", '"') for line in _statements(first)]:
-        yield page.problem("setup", "The first code cell does not make the lesson.", mend, first)
+        yield notebook.problem("setup", "The first code cell does not make the lesson.", mend, first)
     else:
         for statement in _statements(first):
             text = ast.unparse(statement)
             is_import = isinstance(statement, (ast.Import, ast.ImportFrom))
             if not is_import and text.replace("'", '"') != call and not text.startswith("torch.manual_seed("):
-                yield page.problem("setup", f"The set-up cell does more than set up: {text}", mend, first)
-        if not first.grading.get("locked"):
-            yield page.problem("setup", "The set-up cell is not locked.", "set locked in nbgrader's metadata.", first)
-    for cell in page.code[1:]:
+                yield notebook.problem("setup", f"The set-up cell does more than set up: {text}", mend, first)
+    for cell in notebook.code[1:]:
         if re.search(r"(?<![\w.])Lesson\(", cell.source):
-            yield page.problem("setup", "A second cell makes a lesson.", mend, cell)
+            yield notebook.problem("setup", "A second cell makes a lesson.", mend, cell)
 
 
 def _statements(cell: Cell) -> list[ast.stmt]:
     return cell.tree.body if cell.tree else []
 
 
-def hiding_tags(page: Page) -> Iterator[Problem]:
+def hiding_tags(notebook: Notebook) -> Iterator[Problem]:
     """Nothing on a graded cell keeps nbval from comparing it."""
-    for cell in page.code:
+    for cell in notebook.code:
         if cell.is_answer or cell.is_check:
             found = [tag for tag in cell.tags if tag in HIDING_TAGS] + HIDING_COMMENT.findall(cell.source)
             if found:
                 what = (
                     f"The graded cell says {', '.join(found)}, so nbval would not see a solution that stopped scoring."
                 )
-                yield page.problem("hidden-from-nbval", what, "take it off, and make the output comparable.", cell)
+                yield notebook.problem("hidden-from-nbval", what, "take it off, and make the output comparable.", cell)
 
 
-def code_reads(page: Page) -> Iterator[Problem]:
+def code_reads(notebook: Notebook) -> Iterator[Problem]:
     """Code cells are short, are Python, and use magics that exist."""
-    for cell in page.code:
+    for cell in notebook.code:
         lines = [line for line in cell.source.splitlines() if line.strip() and line.strip() not in (BEGIN, END)]
         if len(lines) > MAX_CODE_LINES:
             what = f"The cell has {len(lines)} lines of code; {MAX_CODE_LINES} is the most a reader can hold."
-            yield page.problem("length", what, "split the cell, or move the helper into course_utils.", cell)
+            yield notebook.problem("length", what, "split the cell, or move the helper into course_utils.", cell)
         for line in lines:
             if len(line) > MAX_CODE_COLUMNS:
                 what = f"A line has {len(line)} characters; a laptop's screen shows {MAX_CODE_COLUMNS}: {line.strip()}"
-                yield page.problem("width", what, "break the line.", cell)
+                yield notebook.problem("width", what, "break the line.", cell)
         if cell.tree is None:
-            yield page.problem("syntax", "The cell is not Python.", "mend the syntax.", cell)
+            yield notebook.problem("syntax", "The cell is not Python.", "mend the syntax.", cell)
             continue
         for kind, name in _magics(cell.tree):
             if name not in known_magics(kind):
@@ -71,7 +69,9 @@ def code_reads(page: Page) -> Iterator[Problem]:
                     f"The {kind} magic {name} does not exist. The rest of such a cell never runs, and nothing fails: "
                     "IPython only writes to stderr."
                 )
-                yield page.problem("magic", what, "mend its name; script magics need a program that others lack.", cell)
+                yield notebook.problem(
+                    "magic", what, "mend its name; script magics need a program that others lack.", cell
+                )
 
 
 def _magics(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-from course_utils.authoring.problems import Page, Problem
+from course_utils.authoring.problems import Notebook, Problem
 from course_utils.authoring.rules_structure import RUN
 
 MAX_NOTEBOOK_BYTES = 700 * 1024
@@ -41,61 +41,61 @@ VISIBLE = (
 )
 
 
-def executed(page: Page) -> Iterator[Problem]:
+def executed(notebook: Notebook) -> Iterator[Problem]:
     """Every code cell was run, in order, in one fresh kernel."""
-    counts = [cell.node.get("execution_count") for cell in page.code]
+    counts = [cell.node.get("execution_count") for cell in notebook.code]
     if counts and not any(counts):
         what = "No cell has an execution count: never run, or stripped. nbval would compare nothing and pass."
-        yield page.problem("not-executed", what, f"{RUN} {_stem(page)}")
+        yield notebook.problem("not-executed", what, f"{RUN} {_stem(notebook)}")
         return
-    for cell, count in zip(page.code, counts, strict=True):
+    for cell, count in zip(notebook.code, counts, strict=True):
         if count is None:
             what = "The cell has no execution count, so nbval would not compare it with anything."
-            yield page.problem("not-executed", what, f"{RUN} {_stem(page)}", cell)
+            yield notebook.problem("not-executed", what, f"{RUN} {_stem(notebook)}", cell)
     if None not in counts and counts != list(range(1, len(counts) + 1)):
         what = "The cells were not run once each, from the first to the last."
-        yield page.problem("not-executed", what, f"{RUN} {_stem(page)}")
+        yield notebook.problem("not-executed", what, f"{RUN} {_stem(notebook)}")
 
 
-def quiet(page: Page) -> Iterator[Problem]:
+def quiet(notebook: Notebook) -> Iterator[Problem]:
     """Nothing on stderr, no errors that the cell does not announce."""
-    for cell in page.code:
+    for cell in notebook.code:
         for output in cell.outputs:
             if output.output_type == "stream" and output.name == "stderr":
                 said = output.text.strip().splitlines() or [""]
                 what = f"stderr is stored: {said[-1][:100]}"
                 if cell.is_check:
                     what += " nbgrader gives no points to a check cell that writes there."
-                yield page.problem("stderr", what, f"catch or mend the warning, then {RUN} {_stem(page)}", cell)
+                yield notebook.problem("stderr", what, f"catch or mend the warning, then {RUN} {_stem(notebook)}", cell)
             if output.output_type == "error" and "raises-exception" not in cell.tags:
                 what = f"An error is stored: {output.ename}: {output.evalue[:100]}"
-                yield page.problem("error", what, f"mend the cell, then {RUN} {_stem(page)}", cell)
+                yield notebook.problem("error", what, f"mend the cell, then {RUN} {_stem(notebook)}", cell)
         raised = any(output.output_type == "error" for output in cell.outputs)
         if "raises-exception" in cell.tags and not raised:
             what = "The cell is tagged raises-exception and raises none; the tag alone demands nothing."
-            yield page.problem("error", what, "let it raise, or take the tag off.", cell)
+            yield notebook.problem("error", what, "let it raise, or take the tag off.", cell)
 
 
-def checks_score(page: Page) -> Iterator[Problem]:
+def checks_score(notebook: Notebook) -> Iterator[Problem]:
     """Every check shows full points, as the bare number that nbgrader reads, and its card."""
-    for cell in page.code:
+    for cell in notebook.code:
         if not cell.is_check:
             continue
         results = [output.data for output in cell.outputs if output.output_type == "execute_result"]
         if not results:
             what = "The check cell has no stored result."
-            yield page.problem("check-output", what, f"{RUN} {_stem(page)}", cell)
+            yield notebook.problem("check-output", what, f"{RUN} {_stem(notebook)}", cell)
         elif results[0].get("text/plain") != repr(cell.points):
             what = f"The solution's check shows {results[0].get('text/plain', '')[:40]}, not {cell.points!r}."
-            yield page.problem("check-output", what, "mend the solution or the check, then run the notebook.", cell)
+            yield notebook.problem("check-output", what, "mend the solution or the check, then run the notebook.", cell)
         elif "text/html" not in results[0]:
             what = "The check shows no card, only the number."
-            yield page.problem("check-output", what, "let lesson.check return its Score.", cell)
+            yield notebook.problem("check-output", what, "let lesson.check return its Score.", cell)
 
 
-def comparable(page: Page) -> Iterator[Problem]:
+def comparable(notebook: Notebook) -> Iterator[Problem]:
     """What nbval compares is the same in every run."""
-    for cell in page.code:
+    for cell in notebook.code:
         if IGNORE_OUTPUT in cell.tags:
             continue
         seen = set()
@@ -107,10 +107,10 @@ def comparable(page: Page) -> Iterator[Problem]:
                     seen.add(name)
                     what = f"The output holds {name}, which differs from run to run: {match.group().strip()[:60]}"
                     mend = f"show something that stays the same, or tag the cell {IGNORE_OUTPUT}."
-                    yield page.problem("not-comparable", what, mend, cell)
+                    yield notebook.problem("not-comparable", what, mend, cell)
         if any("image/svg+xml" in output.get("data", {}) for output in cell.outputs):
             what = "A figure is stored as SVG, which matplotlib fills with a date and random ids."
-            yield page.problem("not-comparable", what, "show it as PNG.", cell)
+            yield notebook.problem("not-comparable", what, "show it as PNG.", cell)
 
 
 def compared_texts(output: NotebookNode) -> Iterator[str]:
@@ -131,26 +131,28 @@ def visible_text(text: str) -> str:
     return html.unescape(re.sub(r"</?[a-zA-Z][^<>]*>", " ", text))
 
 
-def small(page: Page) -> Iterator[Problem]:
+def small(notebook: Notebook) -> Iterator[Problem]:
     """The notebook opens fast and diffs well."""
     mend = "show less, or a smaller figure: fewer points, fewer pixels."
-    if page.size_bytes > MAX_NOTEBOOK_BYTES:
-        what = f"The file has {page.size_bytes / 1024:.0f} KiB, more than {MAX_NOTEBOOK_BYTES // 1024}."
-        yield page.problem("size", what, mend)
-    for cell in page.code:
+    if notebook.size_bytes > MAX_NOTEBOOK_BYTES:
+        what = f"The file has {notebook.size_bytes / 1024:.0f} KiB, more than {MAX_NOTEBOOK_BYTES // 1024}."
+        yield notebook.problem("size", what, mend)
+    for cell in notebook.code:
         size = len(json.dumps(cell.outputs))
         if size > MAX_CELL_BYTES:
             what = f"The cell's outputs have {size / 1024:.0f} KiB, more than {MAX_CELL_BYTES // 1024}."
-            yield page.problem("size", what, mend, cell)
+            yield notebook.problem("size", what, mend, cell)
 
 
-def figures_speak(page: Page) -> Iterator[Problem]:
+def figures_speak(notebook: Notebook) -> Iterator[Problem]:
     """Every figure has an alternative text for readers who do not see it."""
-    for cell in page.code:
+    for cell in notebook.code:
         for output in cell.outputs:
             if "image/png" in output.get("data", {}) and not alternative_text(output):
                 what = "A figure has no alternative text, so a screen reader can only say that there is one."
-                yield page.problem("alternative-text", what, "draw it with course_utils.draw, which writes one.", cell)
+                yield notebook.problem(
+                    "alternative-text", what, "draw it with course_utils.draw, which writes one.", cell
+                )
 
 
 def alternative_text(output: NotebookNode) -> str:
@@ -165,8 +167,8 @@ def alternative_text(output: NotebookNode) -> str:
     return html.unescape(match.group(2)).strip() if match else ""
 
 
-def _stem(page: Page) -> str:
-    return page.name.rsplit("/", 1)[-1].removesuffix(".ipynb")
+def _stem(notebook: Notebook) -> str:
+    return notebook.name.rsplit("/", 1)[-1].removesuffix(".ipynb")
 
 
 RULES = (executed, quiet, checks_score, comparable, small, figures_speak)

@@ -1,12 +1,14 @@
 """Files that are written whole or not at all: a reader, a crash or a full disk sees the old file or the new one. And
 TOML, whose errors name the file (``read_toml``)."""
 
+import functools
 import os
 import secrets
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 
@@ -29,18 +31,23 @@ def staged(path: Path, content: bytes) -> Iterator[Path]:
         new.unlink(missing_ok=True)
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file holds.
+def read_toml(path: Path) -> Mapping[str, Any]:
+    """What a TOML file holds. Every reader of the same text is given the same object, so nobody may change it.
 
     Raises:
         ValueError: it is no TOML; the message names the file, the line and the column.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return _parsed(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(
             f"{path} is no TOML: {error}. A text stands in quotes, one of several lines in three."
         ) from None
+
+
+@functools.cache  # a misconception's home is read again for each exercise that shares it
+def _parsed(text: str) -> Mapping[str, Any]:
+    return MappingProxyType(tomllib.loads(text))
 
 
 def write_whole(path: Path, content: bytes | str) -> Path:

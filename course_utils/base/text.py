@@ -1,13 +1,19 @@
 """Short, plain text for things a learner looks at: bytes (``format_bytes``), tensors and other values (``describe``,
-``class_name``), exceptions and warnings (``message_of``), counts (``count_of``), rows in columns (``aligned``,
-``columns``, ``markdown_table``).
+``class_name``), exceptions and warnings (``message_of``); and what ``words`` has, which needs no torch.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from numbers import Number
 
 import torch
+
+from course_utils.base.words import aligned as aligned
+from course_utils.base.words import columns as columns
+from course_utils.base.words import count_of as count_of
+from course_utils.base.words import markdown_table as markdown_table
+from course_utils.base.words import points as points
+from course_utils.base.words import points_of as points_of
 
 _DTYPES = {
     torch.float64: "f64",
@@ -141,69 +147,3 @@ def _describe_tensor(tensor: torch.Tensor) -> str:
         number: float | int | complex = tensor.detach().item()
         text += f" {number:.6g}" if isinstance(number, float) else f" {number}"
     return text
-
-
-def aligned(rows: Iterable[tuple[str, str]]) -> str:
-    """Rows of label and text as lines whose texts start in one column.
-
-    Example:
-        >>> print(aligned([("expected", "f32[3]"), ("got", "None")]))
-        expected  f32[3]
-        got       None
-    """
-    rows = list(rows)
-    width = max((len(label) for label, _ in rows), default=0)
-    return "\n".join(f"{label:<{width}}  {text}".rstrip() for label, text in rows)
-
-
-def columns(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
-    """Rows of as many texts each as lines whose columns are two spaces apart, numbers to the right.
-
-    Args:
-        rows: from top to bottom. A column in which nothing stands takes no room.
-        left: the columns of words, which begin at their left.
-    """
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = ["<" if place in left else ">" for place in range(len(widths))]
-    forms = [f"{side}{width}" for side, width in zip(sides, widths, strict=True)]
-    return "\n".join(
-        "  ".join(f"{text:{form}}" for text, form, width in zip(row, forms, widths, strict=True) if width).rstrip()
-        for row in rows
-    )
-
-
-def markdown_table(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
-    """The same as a table in Markdown; the first row is its heading."""
-    header, *rest = rows
-    rule = ["---" if place in left else "---:" for place in range(len(header))]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rest))
-
-
-def count_of(number: int, noun: str) -> str:
-    """How many there are of something: ``1 node``, ``2 nodes``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def points(earned: float, possible: float) -> str:
-    """Points in words: ``0.67 of 2 points``, or ``no points``. Rounding never makes full or empty what is not.
-
-    Example:
-        >>> points(1, 1), points(9.999, 10), points(0.001, 2)
-        ('1 of 1 point', '9.99 of 10 points', '0.01 of 2 points')
-    """
-    return f"{points_of(earned, possible)} point{'' if possible == 1 else 's'}" if possible else "no points"
-
-
-def points_of(earned: float, possible: float) -> str:
-    """The same without the word: ``0.67 of 2``."""
-    shown = round(earned, 2)
-    if earned < possible <= shown:
-        shown = possible - 0.01
-    if shown <= 0 < earned:
-        shown = 0.01
-    return f"{_number(shown)} of {_number(possible)}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,34 +1,16 @@
-"""How a hint, a prediction and a solution look, in a notebook and in a terminal. Data in, text out."""
+"""What a lesson shows beside a checked answer: a hint, a prediction, a solution. Each shows itself as a card."""
 
-from __future__ import annotations
-
-import re
 from dataclasses import dataclass
 
-from course_utils.base.markup import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Html,
-    beside_line,
-    clean,
-    element,
-    html_lines,
-    mark,
-    paragraph,
-    prose,
-    text_lines,
-    typed,
-    visible,
-    wrap,
-)
+from course_utils.base.document import Block, Shown, Sign, card, code, paragraph, rows, verdict, written
+from course_utils.base.markup import BLUE, GREEN, GREY, ORANGE
 
+_RIGHT, _WRONG = Sign("✓", "right", GREEN), Sign("✗", "not what happens", ORANGE)
 _ASK = "Your guess first: write it where the `...` stands, and run the cell again."
 
 
 @dataclass(frozen=True, repr=False)
-class Hint:
+class Hint(Shown):
     """One hint, or the word that there are no more.
 
     Attributes:
@@ -43,15 +25,19 @@ class Hint:
     number: int
     total: int
 
-    def _repr_html_(self) -> str:
-        return hint_html(self)
-
-    def __repr__(self) -> str:
-        return hint_text(self)
+    def card(self) -> Block:
+        """One hint as a card."""
+        if self.text:
+            title, text = f"hint {self.number} of {self.total}", self.text
+        else:
+            seen = f"You have seen all {self.total}" if self.total else "This exercise has none"
+            title = "no more hints"
+            text = f"{seen}. `lesson.solution({self.exercise!r})` shows a worked solution."
+        return card(title, [paragraph(text)], BLUE, name=self.exercise)
 
 
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(Shown):
     """A prediction beside what the engine does.
 
     Attributes:
@@ -68,15 +54,17 @@ class Prediction:
     right: bool | None = None
     thought: str = ""
 
-    def _repr_html_(self) -> str:
-        return prediction_html(self)
-
-    def __repr__(self) -> str:
-        return prediction_text(self)
+    def card(self) -> Block:
+        """The guess beside what the engine does; without a guess, the question alone."""
+        if self.right is None:
+            return card(self.question, [paragraph(_ASK)], GREY)
+        sign = _RIGHT if self.right else _WRONG
+        blocks = [verdict(sign), rows([("you said", self.guess), ("PyTorch", self.actual)])]
+        return card(self.question, blocks + [paragraph(self.thought)] * bool(self.thought), sign.ground)
 
 
 @dataclass(frozen=True, repr=False)
-class Solution:
+class Solution(Shown):
     """A worked solution, or a sentence in its place.
 
     Attributes:
@@ -91,93 +79,8 @@ class Solution:
     note: str = ""
     written: str = ""
 
-    def _repr_html_(self) -> str:
-        return solution_html(self)
-
-    def __repr__(self) -> str:
-        return solution_text(self)
-
-
-def hint_html(hint: Hint) -> str:
-    """One hint as a card."""
-    title, text = _hint(hint)
-    return beside_line("div", BLUE, [_title(hint.exercise, title), paragraph(text)])
-
-
-def hint_text(hint: Hint) -> str:
-    """One hint as text."""
-    title, text = _hint(hint)
-    return wrap(f"{hint.exercise}: {title}") + "\n" + wrap(text, "  ", "  ")
-
-
-def _hint(hint: Hint) -> tuple[str, str]:
-    if hint.text:
-        return f"hint {hint.number} of {hint.total}", hint.text
-    seen = f"You have seen all {hint.total}" if hint.total else "This exercise has none"
-    return "no more hints", f"{seen}. `lesson.solution({hint.exercise!r})` shows a worked solution."
-
-
-def prediction_html(prediction: Prediction) -> str:
-    """A prediction beside what the engine does; without a guess, the question alone."""
-    question = element("p", prose(prediction.question), style="margin:0")
-    if prediction.right is None:
-        return beside_line("div", GREY, [question, paragraph(_ASK)])
-    sign, word, ground = _outcome(prediction)
-    verdict = element("p", mark(sign, ground), element("strong", word), style="margin:0.3em 0")
-    blocks = [question, verdict, html_lines(_compared(prediction))]
-    return beside_line("div", ground, blocks + [paragraph(prediction.thought)] * bool(prediction.thought))
-
-
-def prediction_text(prediction: Prediction) -> str:
-    """The same as text."""
-    question = wrap(prediction.question)
-    if prediction.right is None:
-        return question + "\n" + wrap(_ASK, "  ", "  ")
-    sign, word, _ = _outcome(prediction)
-    thought = "\n" + wrap(prediction.thought, "  ", "  ") if prediction.thought else ""
-    return f"{question}\n  {sign} {word}\n" + text_lines(_compared(prediction), "    ") + thought
-
-
-def _outcome(prediction: Prediction) -> tuple[str, str, str]:
-    return ("✓", "right", GREEN) if prediction.right else ("✗", "not what happens", ORANGE)
-
-
-def _compared(prediction: Prediction) -> list[tuple[str, str]]:
-    return [("you said", prediction.guess), ("PyTorch", prediction.actual)]
-
-
-def solution_html(solution: Solution) -> str:
-    """A worked solution as code, or a model answer as prose."""
-    blocks = [_title(solution.exercise, "solution")]
-    for text, items in _paragraphs(solution.written):
-        blocks += [paragraph(text)] * bool(text)
-        blocks += [element("ul", *(element("li", prose(item)) for item in items), style="margin:0.2em 0")] * bool(items)
-    if solution.source:
-        # Code is shown whole: it comes from the course and not from an answer.
-        blocks.append(typed(solution.source.rstrip()))
-    if solution.note:
-        blocks.append(paragraph(solution.note))
-    return beside_line("div", BLUE, blocks)
-
-
-def solution_text(solution: Solution) -> str:
-    """A worked solution as text; its code is not wrapped."""
-    written = [
-        "\n".join([wrap(text, "  ", "  ")] * bool(text) + [wrap(item, "  - ", "    ") for item in items])
-        for text, items in _paragraphs(solution.written)
-    ]
-    source = "\n".join(f"  {line}".rstrip() for line in visible(solution.source).rstrip().split("\n"))
-    note = wrap(solution.note, "  ", "  ") if solution.note else ""
-    answer = "\n\n".join(written)
-    return "\n".join(part for part in (wrap(f"{solution.exercise}: solution"), source, answer, note) if part)
-
-
-def _paragraphs(text: str) -> list[tuple[str, list[str]]]:
-    """Each paragraph of a model answer, and the items of the list below its first lines."""
-    blocks = [re.split(r"^- ", block, flags=re.MULTILINE) for block in re.split(r"\n\s*\n", text) if block.strip()]
-    return [(first.replace("**", "").strip(), items) for first, *items in blocks]
-
-
-def _title(exercise: str, what: str) -> Html:
-    name = element("code", clean(exercise, 80))
-    return element("p", element("strong", name, f": {what}"), style="margin:0")
+    def card(self) -> Block:
+        """The code, or a model answer as prose."""
+        blocks = [written(self.written)] * bool(self.written) + [code(self.source)] * bool(self.source)
+        blocks += [paragraph(self.note)] * bool(self.note)
+        return card("solution", blocks, BLUE, name=self.exercise)

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from course_utils.checks.exercise import exercise as exercise
-from course_utils.checks.exercise import predict as predict
 from course_utils.checks.missed import AnswerRaised as AnswerRaised
 from course_utils.checks.missed import Missed as Missed
 from course_utils.checks.objects import hook_count as hook_count
 from course_utils.checks.pages import Page as Page
+from course_utils.checks.predictions import normal_value as normal_value
+from course_utils.checks.predictions import predict as predict
 from course_utils.checks.trial import Trial as Trial
+from course_utils.checks.why import note
 
 Readings = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
@@ -30,13 +32,13 @@ def expect(holds: bool, key: str = "", **details: Any) -> None:
     Args:
         holds: what must be true.
         key: the misconception that its failure shows.
-        details: as for ``Missed``; in ``Later(...)`` what can only be worked out where it does not hold.
+        details: as for ``Missed``; in ``Lazy(...)`` what can only be worked out where it does not hold.
     """
     if not holds:
-        raise Missed(key, **{name: value.work() if type(value) is Later else value for name, value in details.items()})
+        raise Missed(key, **{name: value.work() if type(value) is Lazy else value for name, value in details.items()})
 
 
-class Later:
+class Lazy:
     """A detail for ``expect`` that is worked out on failure. A value of the answer's that can be called never is."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -48,9 +50,13 @@ def same(got: Tensor, expected: Tensor, rtol: float = 1e-5, atol: float = 1e-6) 
 
     1e-5 of the value and 1e-6 beside it, because an answer may go through float32 on its way.
     """
-    if got.shape != expected.shape:
-        return False
-    return torch.allclose(got.detach().double(), expected.detach().double(), rtol=rtol, atol=atol, equal_nan=True)
+    one, other = got.detach().double(), expected.detach().double()
+    return one.shape == other.shape and torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def equal_or_none(got: Tensor | None, before: Tensor | None) -> bool:
+    """Whether a ``.grad`` is what it was: None, or exactly these values."""
+    return got is before if got is None or before is None else torch.equal(got, before)
 
 
 def reading(got: Any, readings: Readings, agree: Callable[[Any, Any], bool] = same) -> str:
@@ -65,12 +71,20 @@ def reading(got: Any, readings: Readings, agree: Callable[[Any, Any], bool] = sa
         The key of the first that agrees; empty where none does.
     """
     pairs = readings.items() if isinstance(readings, Mapping) else readings
-    return next((key for key, value in pairs if agree(got, value)), "")
+    return _first("reading", ((key, agree(got, value)) for key, value in pairs))
 
 
 def first_sign(*signs: tuple[str, object]) -> str:
     """The misconception whose sign is the first that is true; empty where none is."""
-    return next((key for key, sign in signs if sign), "")
+    return _first("sign of", signs)
+
+
+def _first(what: str, tried: Iterable[tuple[str, object]]) -> str:
+    for key, fits in tried:
+        note(f"{what} {key!r}: {'fits' if fits else 'does not fit'}")
+        if fits:
+            return key
+    return ""
 
 
 def expect_same(
@@ -115,17 +129,15 @@ def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
 
 
 def numbers_apart(got: Tensor, expected: Tensor) -> tuple[str, str]:
-    """Where two tensors of one shape first differ, for a card: the right number and the answer's, each with its place.
-
-    Both have as many digits as tell them apart.
-    """
+    """Where two tensors of one shape first differ, for a card: the right number and the answer's, each with its place,
+    and as many digits as tell them apart."""
     place, *numbers = first_difference(got, expected)
     digits = 6 if f"{numbers[0]:.6g}" != f"{numbers[1]:.6g}" else 15
     right, number = (f"{number:.{digits}g}{place}" for number in numbers)
     return right, number
 
 
-def expect_error(
+def expect_raises(
     kind: type[Exception], call: Callable[[], Any], key: str, *, what: str = "", other: str | None = None
 ) -> None:
     """The call raises an error of that kind: its own, or one that it lets through.
@@ -233,7 +245,7 @@ class Calls(TorchFunctionMode):
         return result
 
 
-class Unassigned(TorchFunctionMode):
+class DroppedDetach(TorchFunctionMode):
     """A mode to call an answer within: ``found`` says whether it detached a tensor with history, and let go of the
     result at once. What is printed, kept or handed on is alive, or an argument, when torch is called next."""
 
@@ -268,7 +280,7 @@ class Raises(nn.Module):
         raise Unlucky("this layer cannot go on")
 
 
-class Turn(nn.Module):
+class ModeRoll(nn.Module):
     """Tells the modes apart without a random number: in training mode the columns are turned by one place."""
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,71 +1,30 @@
 """Judges an answer claim by claim and adds up the points (``judge``)."""
 
 import contextlib
-import dis
-import inspect
 import math
 import threading
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 
-from course_utils import catalogue
 from course_utils.checks.capture import Capture
+from course_utils.checks.exercise import Exercise, Rule
 from course_utils.checks.misconceptions import GENERAL, Misconception
 from course_utils.checks.missed import NotAttempted
-from course_utils.checks.names import Names, put
+from course_utils.checks.names import PRISTINE, put
 from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.checks.state import RandomState, threads_left
+from course_utils.checks.state import RandomState, reseed, threads_left
 from course_utils.checks.trial import Trial
+from course_utils.checks.why import note
 
-# What torch's names stood for before any answer was run.
-_PRISTINE = Names()
 _BUSY = threading.Lock()
 
 TIDY = "changes nothing that its contract does not name"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One claim of an exercise, before it is judged.
-
-    Attributes:
-        text: what must hold.
-        judge: raises ``Missed`` where it does not.
-        weight: its share of the points.
-        gate: whether the claims after it are judged only if this one holds.
-    """
-
-    text: str
-    judge: Callable[[Trial], None]
-    weight: float
-    gate: bool
-
-
-class Judged(Protocol):
-    """What ``judge`` needs to know of an exercise.
-
-    The methods get the answer as ``Trial.run`` returns things: a dict of predictions is Python's own in all its parts.
-    What they raise is taken for the answer's.
-    """
-
-    name: str
-    points: float
-    misconceptions: Mapping[str, Misconception]
-    raises: Sequence[tuple[str, str]]
-    effects: Sequence[tuple[str, str]]
-    watches_side_effects: bool
-
-    def rules(self, answer: Any) -> Sequence[Rule]: ...
-    def is_stub(self, answer: Any) -> bool: ...
-    def notes(self, answer: Any) -> Iterable[str]: ...
-
-
-def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
+def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
     """Runs every claim of an exercise on an answer.
 
     The answer can raise, warn, print, change settings, leave hooks and threads behind or replace functions of torch,
@@ -93,8 +52,9 @@ def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
             left = threads_left([threads for _, outcome in outcomes if outcome for threads in outcome.threads])
     finally:
         _BUSY.release()
+    about: Any = {"lesson": lesson, "exercise": exercise.name, "possible": float(exercise.points)}
     if _is_untouched(outcomes):
-        return _score(exercise, lesson, 0.0, "not attempted", output=capture.text())
+        return Score(0.0, status="not attempted", output=capture.text(), **about)
     claims = [_claim(exercise, rule, outcome) for rule, outcome in outcomes]
     effects = _unique([*(effect for _, outcome in outcomes if outcome for effect in outcome.effects), *left])
     notes = [f"`{label}` had been replaced; torch's own was used to judge." for label in replaced] + notes
@@ -107,17 +67,18 @@ def judge(exercise: Judged, answer: Any, lesson: str) -> Score:
         notes.append(f"One call of your answer took {seconds:.1f} s; the exercise needs far less.")
     warned = _unique(line for _, outcome in outcomes if outcome for line in outcome.warned)
     output = "\n".join(part for part in (capture.text(), *warned[:8]) if part)
-    return _score(exercise, lesson, *_earned(exercise, claims, outcomes), tuple(claims), tuple(notes), output)
+    earned, status = _earned(exercise, claims, outcomes)
+    return Score(earned, status=status, claims=tuple(claims), notes=tuple(notes), output=output, **about)
 
 
 @contextlib.contextmanager
 def _surroundings() -> Iterator[list[str]]:
     """What claims run in, and puts back what was there. Gives the names of torch that had been replaced."""
-    random, replaced, threads = RandomState(), _PRISTINE.restore(), torch.get_num_threads()
+    random, replaced, threads = RandomState(), PRISTINE.restore(), torch.get_num_threads()
     try:
         # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
         torch.set_num_threads(1)
-        torch.seed()  # so that no seed which an answer sets can be the one that was there
+        reseed()  # so that no seed which an answer sets can be the one that was there
         yield [label for label, *_ in replaced]
     finally:
         torch.set_num_threads(threads)
@@ -126,7 +87,7 @@ def _surroundings() -> Iterator[list[str]]:
         random.restore()
 
 
-def _outcomes(exercise: Judged, answer: Any, capture: Capture) -> tuple[list[str], list[tuple[Rule, Outcome | None]]]:
+def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> tuple[list[str], list[tuple[Rule, Outcome | None]]]:
     """The notes on an answer, and each rule with what became of it, None where it was not judged."""
 
     def on_slow(call: str, seconds: float) -> None:
@@ -137,6 +98,7 @@ def _outcomes(exercise: Judged, answer: Any, capture: Capture) -> tuple[list[str
 
     rules: list[Rule] = []
     notes: list[str] = []
+    shared: dict[Any, Any] = {}  # between the claims of this check
 
     def read(trial: Trial) -> None:
         nonlocal answer
@@ -148,11 +110,12 @@ def _outcomes(exercise: Judged, answer: Any, capture: Capture) -> tuple[list[str
 
     reading = run(read, answer, exercise.name, on_slow)
     if reading.kind != "held":
-        return [], [(Rule("can be read", read, 1.0, gate=True), reading)]
+        return [], [(Rule("can be read", read, gate=True), reading)]
     outcomes: list[tuple[Rule, Outcome | None]] = []
     closed = False
     for rule in rules:
-        outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow)
+        note(f"claim: {rule.text}" + " (not judged)" * closed)
+        outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow, shared)
         outcomes.append((rule, outcome))
         closed = outcome is None or (outcome.kind != "held" and (rule.gate or outcome.kind == "not attempted"))
     return notes, outcomes
@@ -164,53 +127,40 @@ def _is_untouched(outcomes: Sequence[tuple[Rule, Outcome | None]]) -> bool:
     return "not attempted" in kinds and "held" not in kinds[: kinds.index("not attempted")]
 
 
-def _claim(exercise: Judged, rule: Rule, outcome: Outcome | None) -> Claim:
+def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
     if outcome is None or outcome.kind == "held":
         return Claim(rule.text, outcome is not None, weight=rule.weight, judged=outcome is not None)
-    misconception = outcome.misconception or _match(exercise.raises, outcome.raised)
-    known = _known(exercise, misconception) if misconception else None
+    key = outcome.misconception or _match(exercise.raises, outcome.raised)
     details = ((("called", outcome.called),) if outcome.called else ()) + outcome.details
-    return _told(Claim(rule.text, False, details=details, weight=rule.weight), known)
-
-
-def _told(claim: Claim, known: Misconception | None) -> Claim:
-    """The claim with all that is known of the misconception that it shows."""
-    if known is None:
-        return claim
-    lesson, heading = known.explained or ("", "")
-    return replace(
-        claim,
-        diagnosis=known.explanation,
-        misconception=known.name,
-        next_step=known.next_step,
-        explained=(catalogue.find(lesson).notebook, heading) if lesson else (),
-        home=known.home,
-        program=known.program,
-        prints=known.prints,
-    )
+    return Claim(rule.text, False, details, rule.weight, misconception=_known(exercise, key))
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
-    return next((key for phrase, key in phrases if phrase.lower() in text.lower()), "")
+    for phrase, key in phrases:
+        there = phrase.lower() in text.lower()
+        note(f"text of {key!r}: {phrase!r} is {'' if there else 'not '}in {text!r}")
+        if there:
+            return key
+    return ""
 
 
-def _known(exercise: Judged, key: str) -> Misconception:
-    return exercise.misconceptions.get(key) or GENERAL[key]
+def _known(exercise: Exercise, key: str) -> Misconception | None:
+    """The misconception of a key. One that the text file lacks costs its name, and never the card."""
+    return exercise.misconceptions.get(key) or GENERAL.get(key)
 
 
-def _tidy_claim(exercise: Judged, claims: Sequence[Claim], effects: Sequence[str]) -> Claim:
+def _tidy_claim(exercise: Exercise, claims: Sequence[Claim], effects: Sequence[str]) -> Claim:
     if effects:
-        key = next((_match(exercise.effects, effect) for effect in effects if _match(exercise.effects, effect)), "")
-        known = _known(exercise, key or "side effect")
+        key = next(filter(None, (_match(exercise.effects, effect) for effect in effects)), "")
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
-        return _told(Claim(TIDY, False, details=details), known)
+        return Claim(TIDY, False, details, misconception=_known(exercise, key or "side effect"))
     # Leaving everything alone earns nothing for an answer that does nothing useful.
     judged = any(claim.held and claim.weight > 0 for claim in claims)
     return Claim(TIDY, judged, judged=judged)
 
 
 def _earned(
-    exercise: Judged, claims: Sequence[Claim], outcomes: Sequence[tuple[Rule, Outcome | None]]
+    exercise: Exercise, claims: Sequence[Claim], outcomes: Sequence[tuple[Rule, Outcome | None]]
 ) -> tuple[float, Status]:
     if all(claim.held for claim in claims):
         return float(exercise.points), "passed"
@@ -222,44 +172,5 @@ def _earned(
     return earned, "error" if raised and earned == 0 else "partial"
 
 
-def _score(
-    exercise: Judged,
-    lesson: str,
-    earned: float,
-    status: Status,
-    claims: tuple[Claim, ...] = (),
-    notes: tuple[str, ...] = (),
-    output: str = "",
-) -> Score:
-    return Score(
-        earned,
-        lesson=lesson,
-        exercise=exercise.name,
-        possible=float(exercise.points),
-        status=status,
-        claims=claims,
-        notes=notes,
-        output=output,
-    )
-
-
 def _unique(items: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(items))
-
-
-def is_blank(answer: Any) -> bool:
-    """Whether an answer is an untouched stub: None, ``...``, a function that does nothing, a class without a body."""
-    if answer is None or answer is ...:
-        return True
-    if issubclass(type(answer), type):
-        methods = (staticmethod, classmethod, types.FunctionType)
-        return not any(issubclass(type(value), methods) for value in vars(answer).values())
-    try:
-        code = getattr(inspect.unwrap(answer), "__code__", None) if callable(answer) else None
-    except Exception:  # it answers for its attributes itself, so it was written
-        return False
-    if not isinstance(code, types.CodeType) or code.co_flags & inspect.CO_GENERATOR:
-        return False
-    body = [step for step in dis.get_instructions(code) if step.opname not in ("RESUME", "NOP", "CACHE")]
-    names = [step.opname for step in body]
-    return names in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"]) and body[0].argval is None

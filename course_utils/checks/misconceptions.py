@@ -30,10 +30,15 @@ class Misconception:
     name: str
     explanation: str
     next_step: str
-    explained: tuple[str, str] | tuple[()] = ()
+    explained: tuple[str, ...] = ()
     home: str = ""
     program: str = ""
     prints: str = ""
+
+    @property
+    def place(self) -> tuple[str, str] | tuple[()]:
+        """Where it is explained, as notebook and heading: ``("03_detach", "A view, not a copy")``."""
+        return (catalogue.find(self.explained[0]).notebook, self.explained[1]) if self.explained else ()
 
 
 # What can go wrong in any exercise.
@@ -89,7 +94,7 @@ def read(path: Path) -> dict[str, Any]:
         ValueError: it is no TOML, a field is missing or unknown, or ``same_as`` leads nowhere; the message names the
             file.
     """
-    values = read_toml(path)
+    values = dict(read_toml(path))
     values["hints"] = [_line(hint) for hint in values.get("hints", ())]
     values["misconceptions"] = {
         key: _made(path, key, fields, values) for key, fields in values.get("misconceptions", {}).items()

@@ -6,31 +6,34 @@ The misconceptions have the same keys in every lesson that asks for it; they sta
 import contextlib
 import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from course_utils.base.torch_private import DecoratorContextManager
 from course_utils.checks.claims import (
     Missed,
+    ModeRoll,
     Trial,
     expect,
-    expect_error,
+    expect_raises,
     expect_training_flags,
     flag_words,
     training_flags,
 )
 
 
-def moody_model(trial: Trial, training: bool, other: int, *last: nn.Module) -> nn.Sequential:
-    """A linear layer for three columns, batch norm with statistics that are drawn, and the ``last`` parts, for eight.
+def mixed_mode_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
+    """A model from three columns to five whose values tell the modes apart at three places, and at two depths.
 
-    Its submodule number ``other`` is in another mode than the rest.
+    Its submodule number ``other``, from 1 to 3, is in another mode than the rest.
     """
     norm = nn.BatchNorm1d(8)
-    model = nn.Sequential(nn.Linear(3, 8), norm, *last).double().train(training)
+    last = nn.Sequential(nn.Tanh(), nn.Linear(8, 5), ModeRoll())
+    model = nn.Sequential(nn.Linear(3, 8), norm, ModeRoll(), last).double().train(training)
     trial.fill(model)
     for statistic, values in ((norm.running_mean, trial.randn(8)), (norm.running_var, trial.randn(8).abs() + 0.5)):
         cast(torch.Tensor, statistic).copy_(values)
@@ -45,19 +48,24 @@ def expect_grad_mode_kept(trial: Trial) -> None:
     expect(not changes, key, expected="the grad mode as before", got=", ".join(changes))
 
 
-def expect_flags_put_back(model: nn.Module, run: Callable[[nn.Module], object]) -> None:
-    """Every submodule's training flag is its own again after a run without an error.
+def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> None:
+    """Every submodule's training flag is its own again after a run of the answer without an error.
 
     They may all be off ("left in eval"), or wrong below the direct children alone ("children"); the answer may have
     told parts of the model to train, and these wrote over parts of their own ("train spreads"); or it knows of one
     flag ("one flag").
     """
+    for training, other in ((True, 1), (False, 3), (True, 2)):
+        _expect_flags_put_back(trial, mixed_mode_model(trial, training, other), run)
+
+
+def _expect_flags_put_back(trial: Trial, model: nn.Module, run: Callable[[nn.Module], object]) -> None:
     before, outer = training_flags(model), [model, *model.children()]
     flags = [module.training for module in outer]
     run(model)
     if training_flags(model) != before:
         again = _with_flags(model, before)
-        key = "train spreads" if _tells_parts_to_train(again, run) else "one flag"
+        key = "train spreads" if _tells_parts_to_train(trial, again, run) else "one flag"
         key = "children" if [module.training for module in outer] == flags else key
         expect_training_flags(model, before, "left in eval", key)
 
@@ -73,7 +81,8 @@ def expect_modes_put_back(
 ) -> None:
     """Where a call raises, the caller gets an error, and training flags and grad mode are those of before.
 
-    They are not "only without error"; what a call that raises nothing leaves changed, too, is another mistake.
+    Where they are not, the answer puts them back "only without error". Whether it puts them back at all is looked at
+    first, in a call that raises nothing: an answer that never does is told that.
 
     Args:
         call: calls the answer with a model and data.
@@ -84,13 +93,13 @@ def expect_modes_put_back(
     """
     before = training_flags(model)
     kind, what = (Exception, "an error") if key == "swallowed" else (ValueError, "")
-    expect_error(kind, lambda: call(model, data), key, what=what)
+    expect_raises(kind, lambda: call(model, data), key, what=what)
     flags, effects, called = training_flags(model), trial.effects, trial.called
     if flags == before and (flags_alone or not _grad_mode_changes(trial)):
         return
     trial.effects = []
     try:
-        expect_flags_put_back(_with_flags(model, before), lambda model: call(model, good))
+        _expect_flags_put_back(trial, _with_flags(model, before), lambda model: call(model, good))
         expect_grad_mode_kept(trial)
     finally:
         trial.effects = effects
@@ -111,7 +120,7 @@ def _with_flags(model: nn.Module, flags: list[bool]) -> nn.Module:
     return twin
 
 
-def _tells_parts_to_train(model: nn.Module, run: Callable[[nn.Module], object]) -> bool:
+def _tells_parts_to_train(trial: Trial, model: nn.Module, run: Callable[[nn.Module], object]) -> bool:
     """Whether ``train()`` is called for a part of the model, and not for the whole."""
     within, parts, train = list[nn.Module](), list[nn.Module](), nn.Module.train
 
@@ -124,22 +133,12 @@ def _tells_parts_to_train(model: nn.Module, run: Callable[[nn.Module], object]) 
         finally:
             within.pop()
 
-    with _replaced(nn.Module, "train", noted):
+    with trial.replaced(nn.Module, "train", noted):
         run(model)
     return bool(parts)
 
 
-@contextlib.contextmanager
-def _replaced(owner: type, name: str, value: object) -> Iterator[None]:
-    before = vars(owner)[name]
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-def why_recorded(records: Callable[[bool], bool]) -> str:
+def why_recorded(trial: Trial, records: Callable[[bool], bool]) -> str:
     """Why an answer records, told apart by what it calls in one more run, and by a run with other inputs.
 
     Args:
@@ -153,12 +152,12 @@ def why_recorded(records: Callable[[bool], bool]) -> str:
         "recorded" where it does nothing of the kind.
     """
     made, used, told, calls = list[object](), list[object](), list[object](), _Detached()
-    places = [(torch.utils._contextlib._DecoratorContextManager, "__call__", used), (nn.Module, "eval", told)]
+    places = [(DecoratorContextManager, "__call__", used), (nn.Module, "eval", told)]
     for switch in (torch.no_grad, torch.inference_mode):
         places += [(switch, "__init__", made), (switch, "__enter__", used)]
     with contextlib.ExitStack() as stack:
         for owner, name, notes in places:
-            stack.enter_context(_replaced(owner, name, _noting(vars(owner)[name], notes)))
+            stack.enter_context(trial.replaced(owner, name, _noting(vars(owner)[name], notes)))
         stack.enter_context(calls)
         records(False)
     if {*map(id, made)} - {*map(id, used)}:

@@ -1,6 +1,5 @@
 """What the objects that an answer is given were like: values, flags, gradients, modes and hooks (``Objects``)."""
 
-import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -8,9 +7,8 @@ import torch
 from torch import nn
 
 from course_utils.base.text import count_of
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _equal = torch.equal
 
 
@@ -46,37 +44,53 @@ class _TensorPicture:
                 yield f"changed {self.name}.grad"
 
 
+# Where a module keeps its hooks, whatever their kind.
+_HOOKS = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks"))
+
+
 def hook_count(module: nn.Module) -> int:
     """How many hooks of any kind are registered on a module and its submodules."""
-    return sum(
-        len(value)
-        for submodule in module.modules()
-        for key, value in vars(submodule).items()
-        if key.endswith("_hooks") and isinstance(value, dict)
-    )
+    return sum(map(_own_hooks, module.modules()))
 
 
-def _named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
-    return dict(module.named_parameters()) | dict(module.named_buffers())
+def _own_hooks(module: nn.Module) -> int:
+    filled = filter(None, map(vars(module).get, _HOOKS))
+    return sum(len(hooks) for hooks in filled if isinstance(hooks, dict))
+
+
+class _Contents:
+    """What a module is made of, seen in one walk: modes by the submodules' names, tensors by theirs, hooks."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.training, self.hooks = dict[str, bool](), 0
+        parameters, buffers = dict[str, torch.Tensor](), dict[str, torch.Tensor]()
+        seen = set[int]()  # a tensor that is shared stands under its first name
+        for prefix, part in module.named_modules():
+            own = vars(part)
+            self.training[prefix] = part.training
+            self.hooks += _own_hooks(part)
+            for found, kind in ((parameters, "_parameters"), (buffers, "_buffers")):
+                for key, tensor in own[kind].items():
+                    if tensor is not None and id(tensor) not in seen:
+                        seen.add(id(tensor))
+                        found[f"{prefix}.{key}" if prefix else key] = tensor
+        self.tensors = parameters | buffers
 
 
 class _ModulePicture:
     def __init__(self, name: str, module: nn.Module, watch_training: bool) -> None:
         self.name, self.module, self.watch_training = name, module, watch_training
-        self.training = {key: submodule.training for key, submodule in module.named_modules()}
-        self.hooks = hook_count(module)
-        tensors = _named_tensors(module)
-        self.names = list(tensors)
-        self.tensors = [_TensorPicture(f"{name}.{key}", tensor) for key, tensor in tensors.items()]
+        self.before = _Contents(module)
+        self.tensors = [_TensorPicture(f"{name}.{key}", tensor) for key, tensor in self.before.tensors.items()]
 
     def differences(self) -> Iterator[str]:
-        now = {key: submodule.training for key, submodule in self.module.named_modules()}
-        changed = [key for key, training in self.training.items() if now.get(key, training) != training]
+        before, now = self.before, _Contents(self.module)
+        changed = [key for key, training in before.training.items() if now.training.get(key, training) != training]
         if changed and self.watch_training:
-            yield f"left {self.name} in {'training' if now[changed[0]] else 'eval'} mode"
-        if list(_named_tensors(self.module)) != self.names:
+            yield f"left {self.name} in {'training' if now.training[changed[0]] else 'eval'} mode"
+        if list(now.tensors) != list(before.tensors):
             yield f"added or removed parameters or buffers of {self.name}"
-        extra = hook_count(self.module) - self.hooks
+        extra = now.hooks - before.hooks
         if extra:
             yield f"left {count_of(extra, 'hook')} on {self.name}" if extra > 0 else f"removed hooks of {self.name}"
         for tensor in self.tensors:

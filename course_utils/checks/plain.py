@@ -1,6 +1,5 @@
-"""Takes from tensors, modules and containers of an answer whatever could answer for them (``plain``, ``Kinds``)."""
+"""Takes from tensors, modules and containers of an answer whatever could answer for them (``plain``, ``Classes``)."""
 
-import builtins
 import types
 from collections.abc import Callable, Iterable, Iterator
 from inspect import getattr_static
@@ -9,12 +8,11 @@ from typing import Any
 import torch
 
 from course_utils.base.text import class_name
+from course_utils.base.torch_private import DisableTorchFunctionSubclass, DispatchKey, dispatch_keys
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 from course_utils.checks.missed import Missed
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
-_as_subclass, _keys_of = torch.Tensor.as_subclass, torch._C._dispatch_keys
-_as_torch_does = torch._C.DisableTorchFunctionSubclass
+_as_subclass = torch.Tensor.as_subclass
 
 
 # What claims ask of tensors and modules. A `forward`, `train` or `eval` of its own is a module's own affair.
@@ -37,9 +35,9 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     if _is_ordinary(type(tensor)):
         _take_away(tensor, _ASKED_TENSORS)
         return tensor
-    if _keys_of(tensor).has(torch._C.DispatchKey.Python):
+    if dispatch_keys(tensor).has(DispatchKey.Python):
         raise Missed(expected="an ordinary tensor", got=f"an instance of {class_name(tensor)}")
-    with _as_torch_does():
+    with DisableTorchFunctionSubclass():
         return _as_subclass(tensor, torch.Tensor)
 
 
@@ -55,7 +53,7 @@ def _take_away(part: torch.Tensor | torch.nn.Module, asked: frozenset[str]) -> N
         dict.update(own, kept)
 
 
-class Kinds:
+class Classes:
     """Sees to it that the tensors and modules which an answer is given come back with torch's methods."""
 
     def __init__(self, given: Iterable[Any]) -> None:

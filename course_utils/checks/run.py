@@ -3,7 +3,6 @@
 Modes that an answer leaves switched on end with that thread.
 """
 
-import builtins
 import contextlib
 import ctypes
 import threading
@@ -15,12 +14,12 @@ from typing import Any, Literal
 
 from course_utils.base.text import message_of, plain_text
 from course_utils.checks.capture import quiet_thread
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.state import LeftBehind
 from course_utils.checks.trial import Trial
+from course_utils.checks.why import note_end
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 SLOW_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS, _STOP_AGAIN_SECONDS = 1.0, 0.05  # how long an answer is asked to stop, and how often
@@ -57,7 +56,13 @@ class Outcome:
     warned: tuple[str, ...] = ()
 
 
-def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callable[[str, float], None]) -> Outcome:
+def run(
+    claim: Callable[[Trial], None],
+    answer: Any,
+    name: str,
+    on_slow: Callable[[str, float], None],
+    shared: dict[Any, Any] | None = None,
+) -> Outcome:
     """Runs a claim on an answer in a thread of its own, and waits for it.
 
     Args:
@@ -65,6 +70,7 @@ def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callabl
         answer: the learner's object.
         name: the exercise's name, for the card.
         on_slow: called once, while the claim is running, with the call and the seconds it has taken.
+        shared: see ``Trial.once``.
 
     Returns:
         The outcome. What the claim raised is in it, never raised from here.
@@ -73,7 +79,7 @@ def run(claim: Callable[[Trial], None], answer: Any, name: str, on_slow: Callabl
         KeyboardInterrupt: the learner interrupted. The answer has been asked to stop.
         RuntimeError, MemoryError: the machine gives no thread; the answer was not run.
     """
-    trial, outcome = Trial(answer, name), Outcome("broken")
+    trial, outcome = Trial(answer, name, shared), Outcome("broken")
 
     def work() -> None:
         nonlocal outcome
@@ -126,6 +132,7 @@ def _verdict(error: BaseException | None) -> tuple[Any, str, tuple[tuple[str, st
     if error is None:
         return "held", "", (), ""
     if type(error) is Missed:
+        note_end(error, error.misconception)
         return "missed", error.misconception, error.details, ""
     if type(error) is AnswerRaised:
         raised = message_of(error.error)

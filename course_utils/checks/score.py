@@ -4,6 +4,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from course_utils.checks.misconceptions import Misconception
+
 Status = Literal["passed", "partial", "not attempted", "error"]
 
 
@@ -14,32 +16,23 @@ class Claim:
     Attributes:
         text: what must hold, as a phrase about the answer: ``"shares no memory with x"``.
         held: whether it was seen to hold.
-        diagnosis: what most likely went wrong, in words for the learner; empty where the claim holds or nothing more
-            can be said than the details say.
-        misconception: the short name of the misunderstanding that the diagnosis explains; empty where none was
-            recognised.
-        next_step: one thing to try; empty where the claim holds.
         details: aligned lines such as ``("called", "snapshot(f32[2, 3])")``, ``("expected", ...)``, ``("got", ...)``.
         weight: this claim's share of the points, relative to the other claims of its exercise.
         judged: False where an earlier claim had to hold first, so that this one was not looked at.
-        explained: where the course explains it, as notebook and heading: ``("03_detach", "A view, not a copy")``.
-        home: the misconception's one place in the course, ``"detach/snapshot/alias"``; empty where it has none.
-        program: a short program that shows the misconception; empty where it has none.
-        prints: what the program prints.
+        misconception: what most likely went wrong; None where the claim holds, or where nothing was recognised.
     """
 
     text: str
     held: bool
-    diagnosis: str = ""
-    misconception: str = ""
-    next_step: str = ""
     details: tuple[tuple[str, str], ...] = ()
     weight: float = 1.0
     judged: bool = True
-    explained: tuple[str, ...] = ()
-    home: str = ""
-    program: str = ""
-    prints: str = ""
+    misconception: Misconception | None = None
+
+    @property
+    def diagnosis(self) -> str:
+        """What most likely went wrong, in words for the learner; empty where the details say all that can be said."""
+        return self.misconception.explanation if self.misconception else ""
 
 
 class Score(float):
@@ -95,9 +88,9 @@ class Score(float):
         return float.__repr__(self)
 
     def __str__(self) -> str:
-        from course_utils.checks.card import score_text
+        from course_utils.checks.card import score_card
 
-        return score_text(self)
+        return score_card(self).text("")
 
     def __format__(self, spec: str) -> str:
         return format(float(self), spec) if spec else str(self)
@@ -108,9 +101,9 @@ class Score(float):
         printer.text(repr(self) if hasattr(shell, "kernel") else str(self))
 
     def _repr_html_(self) -> str:
-        from course_utils.checks.card import score_html
+        from course_utils.checks.card import score_card
 
-        return score_html(self)
+        return score_card(self).html
 
 
 def _rebuild(earned: float, keywords: dict) -> Score:

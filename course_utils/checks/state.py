@@ -4,7 +4,6 @@ and the threads that it has started (``threads_left``).
 Each class takes a picture when it is made; ``restore()`` says in plain words what has changed since, and puts it back.
 """
 
-import builtins
 import contextlib
 import gc
 import os
@@ -18,14 +17,19 @@ from typing import Any
 
 import torch
 from torch.nn.modules import module as nn_module
-from torch.utils import _python_dispatch
 
 from course_utils.base.text import count_of
+from course_utils.base.torch_private import (
+    dispatch_module,
+    get_dispatch_modes,
+    get_function_modes,
+    get_mkldnn_enabled,
+    set_grad_enabled,
+    set_mkldnn_enabled,
+    set_mode_flag,
+)
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
-_get_function_modes = torch.overrides._get_current_function_mode_stack
-_get_dispatch_modes = _python_dispatch._get_current_dispatch_mode_stack
 _get_random, _set_random = random.getstate, random.setstate
 _sleep = time.sleep
 _NAPS, _NAP_SECONDS = 50, 0.01
@@ -63,7 +67,7 @@ def _put_folder(folder: str | None) -> None:
 
 
 _SETTINGS = (
-    _Setting("the grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
+    _Setting("the grad mode", torch.is_grad_enabled, set_grad_enabled),
     _Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
     _Setting("anomaly detection", torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     _Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
@@ -71,18 +75,23 @@ _SETTINGS = (
         "deterministic algorithms", torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
     ),
     _Setting("the float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
-    _Setting("the oneDNN switch", torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+    _Setting("the oneDNN switch", get_mkldnn_enabled, set_mkldnn_enabled),
     _Setting("autocast", _get_autocast, _put_autocast),
     _Setting("the garbage collector's switch", gc.isenabled, _put_garbage_collector),
     _Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     _Setting("the working directory", _get_folder, _put_folder),
 )
 # What torch notes process-wide when a dispatch mode is entered, and would note for ever where none leaves it.
-_MODE_FLAGS = tuple(name for name in vars(_python_dispatch) if name.startswith("_is_in_"))
-_note_mode = getattr(torch._C._dynamo.guards, "set_is_in_mode_without_ignore_compile_internals", None)
+_MODE_FLAGS = tuple(name for name in vars(dispatch_module) if name.startswith("_is_in_"))
 _GLOBAL_HOOKS = tuple(
     name for name in vars(nn_module) if name.startswith("_global_") and isinstance(vars(nn_module)[name], dict)
 )
+
+
+def reseed() -> None:
+    """Gives the CPU's generator a seed that nobody knows. ``torch.seed`` would note the call stack for each GPU that is
+    not in use yet, and keep it."""
+    torch.default_generator.seed()
 
 
 class LeftBehind(Exception):
@@ -97,11 +106,11 @@ class Settings:
         self._seed = torch.initial_seed()
         self._hooks = {name: dict(vars(nn_module)[name]) for name in _GLOBAL_HOOKS}
         self._modes = self._mode_stacks()
-        self._mode_flags = {name: vars(_python_dispatch)[name] for name in _MODE_FLAGS}
+        self._mode_flags = {name: vars(dispatch_module)[name] for name in _MODE_FLAGS}
 
     @staticmethod
     def _mode_stacks() -> tuple[bool, int, int]:
-        return torch.is_inference_mode_enabled(), len(_get_function_modes()), len(_get_dispatch_modes())
+        return torch.is_inference_mode_enabled(), len(get_function_modes()), len(get_dispatch_modes())
 
     def restore(self) -> list[str]:
         """Puts the settings back.
@@ -121,15 +130,15 @@ class Settings:
                 changed.append(f"changed {setting.label}{shown}")
         if torch.initial_seed() != self._seed:
             changed.append("seeded the random number generator")
-            torch.seed()
+            reseed()
         changed += self._restore_hooks()
         inference, function_modes, dispatch_modes = self._mode_stacks()
         if inference and not self._modes[0]:
             raise LeftBehind("left inference mode switched on")
         if function_modes > self._modes[1] or dispatch_modes > self._modes[2]:
-            vars(_python_dispatch).update(self._mode_flags)
-            if _note_mode is not None:
-                _note_mode(self._mode_flags["_is_in_any_mode_without_ignore_compile_internals"])
+            vars(dispatch_module).update(self._mode_flags)
+            if set_mode_flag is not None:
+                set_mode_flag(self._mode_flags["_is_in_any_mode_without_ignore_compile_internals"])
             raise LeftBehind("left a torch mode switched on")
         return changed
 

@@ -1,4 +1,4 @@
-"""What a lesson says to a wrong prediction (``thoughts``, ``thought``), as its ``predictions.toml`` holds it."""
+"""What a lesson says to a wrong prediction (``thoughts``, ``thought_behind``), as its ``predictions.toml`` holds it."""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ def thoughts(folder: Path) -> Mapping[str, Mapping[str, str]]:
     }
 
 
-def thought(said: Mapping[str, str], guess: Any, agree: Callable[[Any, Any], bool]) -> str:
+def thought_behind(said: Mapping[str, str], guess: Any, agree: Callable[[Any, Any], bool]) -> str:
     """The sentence for a wrong guess; empty where the question has none.
 
     Args:

@@ -4,7 +4,6 @@ A claim is a function of a ``Trial``. It makes fresh inputs (``trial.randn``), c
 raises ``Missed`` where the answer falls short.
 """
 
-import builtins
 import contextlib
 import dis
 import linecache
@@ -13,7 +12,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -21,14 +20,13 @@ import numpy
 import torch
 
 from course_utils.base.text import class_name, describe, plain_text
+from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
-from course_utils.checks.names import Names
+from course_utils.checks.names import PRISTINE, Names
 from course_utils.checks.objects import Objects
-from course_utils.checks.plain import Kinds, plain
+from course_utils.checks.plain import Classes, plain
 from course_utils.checks.state import Settings, running_threads
 
-# Bound now, before any answer can replace them. All functions below look built-in names up in this copy.
-__builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 _clock = time.perf_counter
 _NOT_THE_LEARNER_S = ("torch", "functorch", "course_utils")
 
@@ -45,12 +43,14 @@ class Trial:
         called: the last call in short form, for the card.
     """
 
-    def __init__(self, answer: Any, name: str) -> None:
+    def __init__(self, answer: Any, name: str, shared: dict[Any, Any] | None = None) -> None:
         self.answer, self.name = answer, name
+        self._shared = {} if shared is None else shared
         self.effects: list[str] = []
         self.threads: list[frozenset[int]] = []
         self.seconds = 0.0
         self.called = ""
+        self._names = PRISTINE
         self._generator = torch.Generator().manual_seed(secrets.randbits(62))
 
     # Fresh inputs. They come from a generator of the trial's own: no check draws the same ones twice, and the learner's
@@ -71,6 +71,12 @@ class Trial:
                 values = torch.randn(parameter.shape, dtype=torch.float64, generator=self._generator)
                 parameter.copy_(0.5 * values)
         return module
+
+    def once(self, work: Callable[["Trial"], Any]) -> Any:
+        """What ``work`` gives for this trial; the check's other claims get the same object."""
+        if work not in self._shared:
+            self._shared[work] = work(self)
+        return self._shared[work]
 
     # Calls of the answer.
 
@@ -129,8 +135,8 @@ class Trial:
         """
         self.called = called
         watch = watch or {}
-        names, settings, objects = Names(), Settings(), Objects(watch, may_change, watch_training)
-        kinds, threads = Kinds((*watch.values(), *may_change)), running_threads()
+        settings, objects = Settings(), Objects(watch, may_change, watch_training)
+        classes, threads = Classes((*watch.values(), *may_change)), running_threads()
         started = _clock()
         try:
             with within or contextlib.nullcontext():
@@ -146,13 +152,25 @@ class Trial:
             raise AnswerRaised(error, _where(error)) from error
         finally:
             self.seconds = max(self.seconds, _clock() - started)
-            self._note(f"replaced {label}" for label, *_ in names.restore())
+            self._note(f"replaced {label}" for label, *_ in self._names.restore())
             if new := running_threads() - threads:
                 self.threads.append(new)
             self._note(settings.restore())
-            kinds.restore()
+            classes.restore()
             self._note(objects.differences())
         return self._exact(result, {})
+
+    @contextlib.contextmanager
+    def replaced(self, owner: type, name: str, value: object) -> Iterator[None]:
+        """Within it, a name of torch's stands for something else, and not by the answer's doing."""
+        before, names = vars(owner)[name], self._names
+        setattr(owner, name, value)
+        self._names = Names()
+        try:
+            yield
+        finally:
+            setattr(owner, name, before)
+            self._names = names
 
     def _note(self, effects: Any) -> None:
         self.effects.extend(effect for effect in effects if effect not in self.effects)

@@ -7,13 +7,13 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from course_utils.base.errors import explain
 from course_utils.classroom.course.folder import ClassFolder
 
-NO_SANDBOX = (
-    "Warning: without a sandbox, a student's code can read and change whatever you can: other submissions, the\n"
-    "gradebook, your files. Every result is marked with it, and is graded again once you grade with a sandbox."
-)
+if TYPE_CHECKING:
+    from course_utils.classroom.run.graders import Graders
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,16 +51,13 @@ def _parser() -> argparse.ArgumentParser:
 
     grade = commands.add_parser("grade", help="grade what was handed in and is not graded yet")
     grade.set_defaults(command=_grade)
-    grade.add_argument("--workers", type=_positive, help="processes on this machine (default: one for every core)")
+    grade.add_argument("--workers", type=_positive, help="graders on this machine (default: one for every core)")
     grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler, whose workers grade instead")
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
     grade.add_argument("--verbose", action="store_true", help="list what was put right in files before grading")
-    no_sandbox = "run students' code with all your rights; recorded with every result"
-    grade.add_argument("--no-sandbox", dest="sandbox", action="store_false", help=no_sandbox)
 
     feedback = commands.add_parser("feedback", help="write each student's feedback, and look through it")
     feedback.set_defaults(command=_feedback)
-    feedback.add_argument("--whole", action="store_true", help="print the whole lesson again behind the first page")
     feedback.add_argument("--to", type=Path, help="also into this folder, a folder an assignment, a file a student")
     feedback.add_argument("--zip", action="store_true", help="a zip for each student there, in place of single files")
 
@@ -112,15 +109,11 @@ def _release(options: argparse.Namespace) -> int:
 def _grade(options: argparse.Namespace) -> int:
     from course_utils.classroom.course.passed_over import passed_over
     from course_utils.classroom.run.command import grade
-    from course_utils.classroom.run.schedule import Crew
     from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
     assignments = course.choose(options.assignments)
-    if not options.sandbox:
-        print(NO_SANDBOX, file=sys.stderr, flush=True)
-    crew = Crew(options.scheduler, options.workers, options.sandbox)
-    outcomes = grade(course, assignments, crew, students=options.student, again=options.again)
+    outcomes = grade(course, assignments, _workers(options), students=options.student, again=options.again)
     tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
     print("\n\n\n".join(tables))
     if not options.student and (passed := passed_over(course)):
@@ -132,6 +125,24 @@ def _grade(options: argparse.Namespace) -> int:
         "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
     )
     return 1
+
+
+def _workers(options: argparse.Namespace) -> Graders:
+    if not options.scheduler:
+        from course_utils.classroom.run.graders import Graders as _Graders
+
+        return _Graders(options.workers)
+    try:
+        from course_utils.classroom.run.cluster import Cluster
+    except ImportError as error:
+        raise ValueError(
+            explain(
+                f"--scheduler was given, and {error.name} is not installed.",
+                "Dask, on this machine as on the cluster's.",
+                try_this="python -m pip install -c constraints.txt -e '.[cluster]'",
+            )
+        ) from error
+    return Cluster(options.scheduler)
 
 
 def _settle(course: ClassFolder, assignments: Sequence[str]) -> bool:
@@ -173,7 +184,7 @@ def _feedback(options: argparse.Namespace) -> int:
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
     failed = not _settle(course, assignments)
     for assignment in assignments:
-        files = feedback(course, assignment, options.student, whole=options.whole)
+        files = feedback(course, assignment, options.student)
         written = sum(not file.withheld for file in files)
         print(f"{assignment}: {written} feedback files in {course.path('feedback', '*', assignment)}")
         for file in files:

@@ -8,7 +8,7 @@ As only neighbours are, no arrow can run in a circle.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise, takewhile
 
 from course_utils.graph import GraphMemory, GraphNode
 
@@ -67,17 +67,17 @@ def unfolded(memory: GraphMemory) -> Folding:
 def folded(memory: GraphMemory) -> Folding:
     """The graph in about ``_GOAL`` boxes, and those of the leaves that several of them use."""
     order = _order(memory)
-    modules = _modules(memory, order)
+    paths = _module_paths(memory, order)
     operations = [index for index in order if not _only_hands_on(memory, index)]
-    deepest = max((len(_path(module)) for module in modules), default=0)
+    deepest = max(map(len, paths), default=0)
     runs: list[list[int]] = []
     for depth in range(deepest, -1, -1):
-        runs = _runs(operations, [_path(module)[:depth] for module in modules])
+        runs = [list(run) for _, run in groupby(operations, lambda index: paths[index][:depth])]  # noqa: B023  (called at once)
         if len(runs) <= _GOAL:
             break
     groups = []
     for run in runs:
-        module = ".".join(_common([_path(modules[index]) for index in run]))
+        module = ".".join(_common([paths[index] for index in run]))
         # Few and large boxes say little: they are cut where they repeat themselves.
         groups += (
             _cut(memory, run, module, _GOAL // 2 // len(runs))
@@ -91,18 +91,9 @@ def _group(memory: GraphMemory, run: list[int], module: str, calls: range = rang
     return Group(tuple(memory.nodes[index] for index in run), module, calls, of)
 
 
-def _path(module: str) -> tuple[str, ...]:
-    return tuple(module.split(".")) if module else ()
-
-
 def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    common = paths[0] if paths else ()
-    for path in paths:
-        same = 0
-        while same < min(len(common), len(path)) and common[same] == path[same]:
-            same += 1
-        common = common[:same]
-    return common
+    """The parts with which all paths begin."""
+    return tuple(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False)))
 
 
 def _order(memory: GraphMemory) -> list[int]:
@@ -136,20 +127,19 @@ def _post_order(memory: GraphMemory, following: Sequence[Sequence[int | None]]) 
     return order
 
 
-def _modules(memory: GraphMemory, order: list[int]) -> list[str]:
-    """The module of each node, "" for none."""
-    modules = [""] * len(memory.nodes)
+def _module_paths(memory: GraphMemory, order: list[int]) -> list[tuple[str, ...]]:
+    """The parts of the name of each node's module, none where it has no module."""
+    paths: list[tuple[str, ...]] = [()] * len(memory.nodes)
     for index in reversed(order):  # from the leaves up
         node = memory.nodes[index]
         if node.leaf_shape is not None:
-            modules[index] = node.tensor_name.rpartition(".")[0]
+            paths[index] = tuple(node.tensor_name.split("."))[:-1]
             continue
         following = [after for after in node.next if after is not None]
         uses = [after for after in following if _only_hands_on(memory, after)]
         # What comes from other modules decides only where the node uses no parameter itself.
-        paths = [_path(modules[after]) for after in uses or following if modules[after]]
-        modules[index] = ".".join(_joined(paths))
-    return modules
+        paths[index] = _joined([paths[after] for after in uses or following if paths[after]])
+    return paths
 
 
 def _joined(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -173,17 +163,6 @@ def _only_hands_on(memory: GraphMemory, index: int) -> bool:
         if len(following) != 1 or node.kept or node.repeated or node.shared:
             return False
         index = following[0]
-
-
-def _runs(order: list[int], keys: list[tuple[str, ...]]) -> list[list[int]]:
-    runs: list[list[int]] = []
-    last: object = None
-    for index in order:
-        if keys[index] != last or not runs:
-            runs.append([])
-        runs[-1].append(index)
-        last = keys[index]
-    return runs
 
 
 def _cut(memory: GraphMemory, run: list[int], module: str, most: int) -> list[Group]:

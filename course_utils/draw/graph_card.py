@@ -1,19 +1,20 @@
-"""What stands in one box of a drawn graph (``Card``), and the box's size, shape and role."""
+"""What a drawn graph says: in one box (``Card``), with its size, shape and role; above the boxes (``summary``); and the
+whole in words (``in_words``).
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from course_utils.base.text import format_bytes
-from course_utils.draw.fold import Group
+from course_utils.base.text import count_of, format_bytes
+from course_utils.draw.fold import Folding, Group
 from course_utils.draw.labels import shortened, wrapped
+from course_utils.draw.style import text_width
+from course_utils.graph import GraphMemory
 
 Role = Literal["keeps", "again", "shares", "plain", "leaf"]
 Shape = Literal["round", "square", "stack"]
-
-# The width in points of a text of some size in points, bold or not.
-Measure = Callable[[str, float, bool], float]
 
 NAME_SIZE, DETAIL_SIZE = 8.5, 7.5
 LEADING = 1.35  # line height over font size
@@ -23,19 +24,6 @@ STACK = 4.0
 
 _PADDING = 6.0
 _NARROWEST, _WIDEST = 66.0, 128.0
-
-
-@dataclass(frozen=True)
-class Label:
-    """A line of text, by the middle of its height and by its middle or, where ``centred`` is False, its left end."""
-
-    x: float
-    y: float
-    text: str
-    size: float
-    bold: bool = False
-    centred: bool = True
-    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,25 +41,16 @@ class Card:
         """How far the boxes behind it stand out."""
         return STACK if self.shape == "stack" else 0.0
 
-    def labels(self, x: float, y: float) -> list[Label]:
-        """Its lines, around a middle."""
-        y -= sum(size for _, size, _ in self.text) * LEADING / 2
-        labels = []
-        for text, size, bold in self.text:
-            labels.append(Label(x, y + size * LEADING / 2, text, size, bold))
-            y += size * LEADING
-        return labels
 
-
-def card_of(group: Group, measure: Measure, kinds: Mapping[str, str]) -> Card:
+def card_of(group: Group, kinds: Mapping[str, str]) -> Card:
     """The card of one node, or of several folded into one; ``kinds`` are classes of modules by their names."""
     limit = _WIDEST - 2 * _PADDING
     name, details = words_of(group, kinds)
-    names = wrapped(name, limit, lambda text: measure(text, NAME_SIZE, True))
+    names = wrapped(name, limit, lambda text: text_width(text, NAME_SIZE, True))
     lines = [(line, NAME_SIZE, True) for line in names]
     for detail in details:
-        lines.append((shortened(detail, limit, lambda text: measure(text, DETAIL_SIZE, False)), DETAIL_SIZE, False))
-    width = max(measure(text, size, bold) for text, size, bold in lines) + 2 * _PADDING
+        lines.append((shortened(detail, limit, lambda text: text_width(text, DETAIL_SIZE, False)), DETAIL_SIZE, False))
+    width = max(text_width(text, size, bold) for text, size, bold in lines) + 2 * _PADDING
     height = sum(size for _, size, _ in lines) * LEADING + _PADDING
     return Card(tuple(lines), max(_NARROWEST, width), max(24.0, height), _role(group), _shape(group))
 
@@ -119,3 +98,52 @@ def _shape(group: Group) -> Shape:
     if len(group.nodes) > 1:
         return "stack"
     return "square" if group.nodes[0].leaf_shape is not None else "round"
+
+
+def summary(memory: GraphMemory, folding: Folding) -> str:
+    """How many nodes and boxes there are, and what they keep."""
+    count = len(memory.nodes)
+    text = count_of(count, "node")
+    if len(folding.groups) < count:
+        text += f" in {len(folding.groups)} boxes"
+    freed = sum(node.freed for node in memory.nodes)
+    if freed and not memory.total:
+        return f"{text}; backward has freed what they had saved"
+    text += f"; the graph alone keeps {format_bytes(memory.exclusive)}"
+    return f"{text}; it shares {format_bytes(memory.shared)} with others" if memory.shared else text
+
+
+def in_words(memory: GraphMemory, folding: Folding, title: str) -> str:
+    """The figure in words, for those who do not see it."""
+    parts = [f"{title}: {summary(memory, folding)}."]
+    roots = memory.nodes[0].label
+    leaves = [node.tensor_name for node in memory.leaves if node.tensor_name]
+    unnamed = len(memory.leaves) - len(leaves)
+    ends = _listed(leaves, 8) if leaves else ""
+    if unnamed:
+        ends += (" and " if ends else "") + f"{unnamed} {'leaf' if unnamed == 1 else 'leaves'} without a name"
+    parts.append(f"It starts at {roots} and ends at {ends}." if ends else f"It starts at {roots}.")
+    keepers = sorted((group for group in folding.groups if group.kept), key=lambda group: -group.kept)
+    if keepers:
+        boxes, sizes = Counter[str](), Counter[str]()
+        for group in keepers:
+            boxes[words_of(group, {})[0]] += 1
+            sizes[words_of(group, {})[0]] += group.kept
+        named = [
+            f"{name} {format_bytes(size)}" + (f" in {boxes[name]} boxes" if boxes[name] > 1 else "")
+            for name, size in sizes.most_common()
+        ]
+        parts.append(f"Most is kept by {'; '.join(named[:5])}{_more(named, 5)}.")
+    if memory.hidden:
+        parts.append(f"What {_listed(list(memory.hidden), 5)} saved is not visible.")
+    return " ".join(parts)
+
+
+def _listed(names: list[str], most: int) -> str:
+    if len(names) > most:
+        return ", ".join(names[:most]) + _more(names, most)
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _more(names: list[str], most: int) -> str:
+    return f" and {len(names) - most} more" if len(names) > most else ""

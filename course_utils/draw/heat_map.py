@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_utils.base.errors import explain
+from course_utils.draw.canvas import canvas
+from course_utils.draw.drawing import Drawing
 from course_utils.draw.labels import sentence
-from course_utils.draw.style import (
-    BLUE,
-    PAPER,
-    QUIET_INK,
-    VERMILION,
-    Drawing,
-    contrast,
-    lay_paper,
-    new_figure,
-    root_figure,
-    style,
-    text_width,
-)
+from course_utils.draw.style import BLUE, PAPER, QUIET_INK, VERMILION, contrast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
 
-_SIZE, _SMALL = 9.0, 8.5
 _CELL_WIDTH, _CELL_HEIGHT = 86.0, 34.0  # points
-_RIGHT, _TOP, _BOTTOM = 16.0, 34.0, 66.0  # points beside, above and below the cells
 # From this ratio on, and from its inverse down, a cell has the full colour.
 _FULL = 8.0
 
@@ -66,29 +55,14 @@ def plot_heat_map(
         Gain. Down: models. Right: width. Below 1: below 1; above 1: above 1. models 10: 0.50x at 8, 2.0x at 64.
     """
     _check(ratios, rows, columns)
-    with style():
-        own = ax is None
-        if ax is None:
-            left = max(text_width(str(value), _SIZE) for value in rows[1]) + 36
-            wide, high = _CELL_WIDTH * len(columns[1]), _CELL_HEIGHT * len(rows[1])
-            # Title and legend need their room, however few columns there are.
-            needed = max(text_width(title, 11), _legend_width(below, above)) + 12
-            width = left + max(wide, needed) + _RIGHT
-            height = _TOP + high + _BOTTOM
-            place = (left / width, _BOTTOM / height, wide / width, high / height)
-            ax = new_figure(width, height).add_axes(place)
-        else:
-            lay_paper(ax, left=48, below=_BOTTOM)
-        _draw_cells(ax, ratios)
-        ax.set_xticks(range(len(columns[1])), [str(value) for value in columns[1]])
-        ax.set_yticks(range(len(rows[1])), [str(value) for value in rows[1]])
-        ax.tick_params(length=0, labelsize=_SIZE)
-        ax.set_xlabel(columns[0], fontsize=_SIZE)
-        ax.set_ylabel(rows[0], fontsize=_SIZE)
-        ax.spines[:].set_visible(False)
-        ax.set_title(title, fontsize=11, loc="left")
-        _write_legend(ax, below, above)
-    return Drawing(root_figure(ax), ax, _in_words(ratios, rows, columns, title, below, above), own=own)
+    with canvas(ax, _CELL_WIDTH * len(columns[1]), _CELL_HEIGHT * len(rows[1]), shrink=True) as page:
+        _draw_cells(page.ax, ratios)
+        page.ax.set_xticks(range(len(columns[1])), [str(value) for value in columns[1]])
+        page.name_rows([str(value) for value in rows[1]])
+        page.ax.set(xlabel=columns[0], ylabel=rows[0])
+        page.heading(title, loc="left")
+        page.legend([_sign(1 / _FULL, below), _sign(_FULL, above)])
+    return page.drawing(_in_words(ratios, rows, columns, title, below, above))
 
 
 def written(ratio: float) -> str:
@@ -134,49 +108,18 @@ def _draw_cells(ax: Axes, ratios: Sequence[Sequence[float]]) -> None:
 
     ax.set_facecolor(PAPER)
     ax.set_xlim(-0.5, len(ratios[0]) - 0.5)
-    ax.set_ylim(len(ratios) - 0.5, -0.5)
     for y, row in enumerate(ratios):
         for x, ratio in enumerate(row):
             fill = colour(ratio)
             ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=fill, edgecolor=PAPER, linewidth=2))
             ink = max(("#000000", "#FFFFFF"), key=lambda ink: contrast(ink, fill))
-            ax.text(x, y, written(ratio), fontsize=_SIZE, ha="center", va="center", color=ink)
+            ax.text(x, y, written(ratio), ha="center", va="center", color=ink)
 
 
-def _legend_width(below: str, above: str) -> float:
-    return text_width(below, _SMALL) + text_width(above, _SMALL) + 2 * 22 + 24
-
-
-def _write_legend(ax: Axes, below: str, above: str) -> None:
+def _sign(ratio: float, label: str) -> Patch:
     from matplotlib.patches import Patch
 
-    handles = [
-        Patch(facecolor=colour(ratio), edgecolor=QUIET_INK, linewidth=0.5, label=label)
-        for ratio, label in ((1 / _FULL, below), (_FULL, above))
-    ]
-    legend: Any = ax.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0, 0),
-        bbox_transform=_below(ax),
-        ncols=2,
-        fontsize=_SMALL,
-        frameon=False,
-        borderpad=0,
-        borderaxespad=0,
-        handlelength=1.4,
-        columnspacing=1.6,
-    )
-    for text in legend.get_texts():
-        text.set_color(QUIET_INK)
-
-
-def _below(ax: Axes) -> Any:
-    """A transform whose origin stands under the axes' left corner, below tick labels and the name of the columns."""
-    from matplotlib.transforms import ScaledTranslation
-
-    figure: Any = root_figure(ax)
-    return ax.transAxes + ScaledTranslation(0, -44 / 72, figure.dpi_scale_trans)
+    return Patch(facecolor=colour(ratio), edgecolor=QUIET_INK, linewidth=0.5, label=label)
 
 
 def _in_words(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from course_utils.draw.style import INK, PAPER, QUIET_INK, RULE, Drawing, new_figure, style, text_width
+from course_utils.draw.canvas import canvas
+from course_utils.draw.drawing import Drawing
+from course_utils.draw.style import INK, QUIET_INK, RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,9 +48,7 @@ ERAS = (
 
 _FILL, _LAPSED = "#BFE1F6", "#F3F1EA"
 _LAST_YEAR = 2026.0
-_SIZE, _SMALL = 9.0, 8.5
-_WIDTH, _ROW = 680.0, 34.0  # points
-_RIGHT, _TOP, _BOTTOM = 16.0, 64.0, 40.0  # points beside, above and below the rows
+_WIDTH, _ROW = 560.0, 34.0  # points
 
 
 def plot_history(
@@ -64,34 +64,22 @@ def plot_history(
         The drawing, with the figure in words.
     """
     rows = list(dict.fromkeys(era.row for era in ERAS))
-    with style():
-        own = ax is None
-        if ax is None:
-            left = max(text_width(line, _SIZE) for row in rows for line in row.split("\n")) + 18
-            height = _TOP + _ROW * len(rows) + _BOTTOM
-            width = _WIDTH - left - _RIGHT
-            place = (left / _WIDTH, _BOTTOM / height, width / _WIDTH, _ROW * len(rows) / height)
-            ax = new_figure(_WIDTH, height).add_axes(place)
-        figure: Any = ax.get_figure()
-        ax.set_facecolor(PAPER)
-        ax.set_xlim(FIRST - 0.1, _LAST_YEAR)
-        ax.set_ylim(len(rows) - 0.45, -0.55)
-        for when, version, date in RELEASES:
-            ax.axvline(when, color=RULE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-            label = f"{version}\n{date}"
-            ax.annotate(
-                label, (when, 1), (0, 4), ("data", "axes fraction"), "offset points", fontsize=_SMALL, va="bottom"
-            )
+    with canvas(ax, _WIDTH, _ROW * len(rows), shrink=True) as page:
+        page.ax.set_xlim(FIRST - 0.1, _LAST_YEAR)
+        page.ax.set_ylim(len(rows) - 0.45, -0.55)
+        for when, *_ in RELEASES:
+            page.ax.axvline(when, color=RULE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         for era in ERAS:
-            _draw_era(ax, era, rows.index(era.row))
-        ax.set_yticks(range(len(rows)), rows, fontsize=_SIZE)
-        ax.set_xticks(range(2018, int(_LAST_YEAR)))
-        ax.tick_params(labelsize=_SIZE)
-        ax.tick_params(axis="y", length=0)
-        ax.set_xlabel("year", fontsize=_SIZE)
-        ax.spines[["top", "right", "left"]].set_visible(False)
-        ax.set_title(title, fontsize=11, loc="left", pad=32)
-    return Drawing(figure, ax, _in_words(title, rows), own=own)
+            _draw_era(page.ax, era, rows.index(era.row))
+        page.ax.set_yticks(range(len(rows)), rows)
+        page.ax.set_xticks(range(2018, int(_LAST_YEAR)))
+        page.ax.set_xlabel("year")
+        page.ax.tick_params(axis="y", length=0)
+        page.ax.spines[["top", "right", "left"]].set_visible(False)
+        dates = [f"{version}\n{date}" for _, version, date in RELEASES]
+        page.names_above([when for when, *_ in RELEASES], dates, ha="left", ma="left")
+        page.heading(title, loc="left")
+    return page.drawing(_in_words(title, rows))
 
 
 def _draw_era(ax: Axes, era: Era, row: int) -> None:
@@ -109,7 +97,6 @@ def _draw_era(ax: Axes, era: Era, row: int) -> None:
         (era.start, row),
         (6, 0),
         textcoords="offset points",
-        fontsize=_SMALL,
         va="center",
         color=QUIET_INK if era.lapsed else INK,
         bbox={"facecolor": fill, "edgecolor": "none", "pad": 1.5},

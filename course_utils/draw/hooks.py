@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
+from course_utils.draw.canvas import Canvas, canvas
+from course_utils.draw.drawing import Drawing
 from course_utils.draw.labels import sentence, wrapped
-from course_utils.draw.style import INK, ORANGE, PAPER, RULE, SKY, YELLOW, Drawing, new_figure, style, text_width
+from course_utils.draw.style import INK, ORANGE, RULE, SKY, YELLOW, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +20,10 @@ MOST_CALLS = 24
 
 # A phase has a shade and its boxes a colour; its name stands above it, so that colour is not the only sign.
 _LOOKS = (("#E3F1FB", SKY), ("#FBE6D6", ORANGE), ("#F3F1EA", YELLOW))
-_SIZE, _SMALL = 9.0, 8.5
-_ROW, _BOX = 30.0, 22.0  # points
+_SMALL = 7.5  # points; matplotlib calls it small
+_ROW = 30.0  # points
 _COLUMN = 76.0  # points; the widest that a call's column gets
-_PAGE = 900.0  # points; a wider figure would be shrunk by the page, and its texts with it
-_RIGHT, _TOP, _BOTTOM = 14.0, 54.0, 42.0  # points beside, above and below the rows
+_PAGE = 840.0  # points; a wider figure would be shrunk by the page, and its texts with it
 
 
 def plot_hooks(
@@ -51,20 +52,12 @@ def plot_hooks(
     phases = {phase: list(pairs) for phase, pairs in calls.items() if pairs}
     flat = [pair for pairs in phases.values() for pair in pairs]
     rows = list(dict.fromkeys(kind for kind, _ in flat))
-    with style():
-        own = ax is None
-        if ax is None:
-            left = max(text_width(row, _SIZE) for row in rows) + 16
-            widest = max(text_width(where, _SMALL) for _, where in flat) + 12
-            column = min(max(widest, 36.0), _COLUMN, (_PAGE - left - _RIGHT) / len(flat))
-            width, height = left + column * len(flat) + _RIGHT, _TOP + _ROW * len(rows) + _BOTTOM
-            width = max(width, left + text_width(title, 11.0) + _RIGHT)
-            place = (left / width, _BOTTOM / height, (width - left - _RIGHT) / width, _ROW * len(rows) / height)
-            ax = new_figure(width, height).add_axes(place)
-        figure: Any = ax.get_figure()
-        _draw(ax, phases, rows)
-        ax.set_title(title, fontsize=11, loc="left", pad=22)
-    return Drawing(figure, ax, _in_words(phases, title), own=own)
+    names = max(text_width(where) for _, where in flat)
+    column = min(max(names + 12, 36.0), _COLUMN, (_PAGE - max(map(text_width, rows))) / len(flat))
+    with canvas(ax, column * len(flat), _ROW * len(rows), shrink=True) as page:
+        _draw(page, phases, rows)
+        page.heading(title, loc="left")
+    return page.drawing(_in_words(phases, title))
 
 
 def _check(calls: Any) -> None:
@@ -89,57 +82,33 @@ def _check(calls: Any) -> None:
         )
 
 
-def _draw(ax: Axes, phases: Mapping[str, Sequence[tuple[str, str]]], rows: Sequence[str]) -> None:
-    count = sum(map(len, phases.values()))
-    ax.set_facecolor(PAPER)
-    ax.set_xlim(0.5, count + 0.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    frame = ax.get_window_extent()
-    scale = 72 / ax.figure.dpi
-    column, row_height = frame.width * scale / count, frame.height * scale / len(rows)
-    path = [(number, rows.index(kind)) for number, (kind, _) in enumerate(_flat(phases), start=1)]
-    ax.plot(*zip(*path, strict=True), color=RULE, linewidth=1.2, zorder=2)
-    for y in range(1, len(rows)):
-        ax.axhline(y - 0.5, color=RULE, linewidth=0.4, alpha=0.6, zorder=1)
-    first = 1
-    for (phase, pairs), (shade, color) in zip(phases.items(), cycle(_LOOKS)):
-        ax.axvspan(first - 0.5, first + len(pairs) - 0.5, color=shade, linewidth=0, zorder=0)
-        ax.annotate(
-            phase,
-            (first - 0.5, 1),
-            (4, 4),
-            ("data", "axes fraction"),
-            "offset points",
-            fontsize=_SIZE,
-            fontweight="bold",
-            va="bottom",
-        )
-        for number, (kind, where) in enumerate(pairs, start=first):
-            _box(ax, (number, rows.index(kind)), where, color, column, row_height)
-        first += len(pairs)
-    ax.set_xticks(range(1, count + 1))
-    ax.set_yticks(range(len(rows)), rows)
-    ax.tick_params(labelsize=_SIZE, length=0, labelcolor=INK)
-    ax.set_xlabel("call number", fontsize=_SIZE, color=INK)
-    ax.set_ylabel("")
-    ax.spines[["top", "right", "left", "bottom"]].set_visible(False)
+def _draw(page: Canvas, phases: Mapping[str, Sequence[tuple[str, str]]], rows: Sequence[str]) -> None:
+    ax, calls = page.ax, [pair for pairs in phases.values() for pair in pairs]
+    numbers = range(1, len(calls) + 1)
+    ax.set_xlim(0.5, len(calls) + 0.5)
+    ax.set_xticks(numbers)
+    ax.set_xlabel("call number")
+    page.name_rows(rows)
+    ax.plot(numbers, [rows.index(kind) for kind, _ in calls], color=RULE, linewidth=1.2, zorder=2)
+    ax.hlines([y - 0.5 for y in range(1, len(rows))], 0.5, len(calls) + 0.5, color=RULE, linewidth=0.4, alpha=0.6)
+    starts = [0.5 + sum(map(len, list(phases.values())[:number])) for number in range(len(phases))]
+    page.names_above(starts, list(phases), ha="left", fontweight="bold")
+    room = page.width / len(calls) * 0.92 - 6
+    for start, pairs, (shade, color) in zip(starts, phases.values(), cycle(_LOOKS)):
+        ax.axvspan(start, start + len(pairs), color=shade, linewidth=0, zorder=0)
+        for number, (kind, where) in enumerate(pairs, start=int(start + 1)):
+            _box(ax, number, rows.index(kind), where, color, room)
 
 
-def _box(ax: Axes, place: tuple[int, int], where: str, color: str, column: float, row_height: float) -> None:
+def _box(ax: Axes, x: int, y: int, where: str, color: str, room: float) -> None:
     from matplotlib.patches import Rectangle
 
-    wide, high = 1 - 4 / column, min(_BOX / row_height, 0.9)
-    x, y = place
-    ax.add_patch(
-        Rectangle((x - wide / 2, y - high / 2), wide, high, facecolor=color, edgecolor=INK, linewidth=0.8, zorder=3)
-    )
-    lines = wrapped(where, column - 8, lambda text: text_width(text, _SMALL))
-    size = _SMALL if len(lines) == 1 else _SMALL - 1
-    ax.text(x, y, "\n".join(lines), fontsize=size, ha="center", va="center", parse_math=False, zorder=4, color=INK)
-
-
-def _flat(phases: Mapping[str, Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
-    return [pair for pairs in phases.values() for pair in pairs]
+    look: dict[str, Any] = {"facecolor": color, "edgecolor": INK, "linewidth": 0.8, "zorder": 3}
+    ax.add_patch(Rectangle((x - 0.46, y - 0.37), 0.92, 0.74, **look))
+    text, size = where, "medium"
+    if text_width(text) > room:
+        text, size = "\n".join(wrapped(where, room, lambda line: text_width(line, _SMALL))), "small"
+    ax.text(x, y, text, ha="center", va="center", fontsize=size, zorder=4)
 
 
 def _in_words(phases: Mapping[str, Sequence[tuple[str, str]]], title: str) -> str:

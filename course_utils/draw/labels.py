@@ -1,14 +1,15 @@
-"""Text in figures: a title as a sentence (``sentence``), and text that has to fit, shortened in the middle
-(``shortened``) or broken into lines (``wrapped``).
+"""Text in figures: a title as a sentence (``sentence``), the unit of an axis (``byte_unit``), and text that has to fit,
+shortened in the middle (``shortened``) or broken into lines (``wrapped``).
 
 How wide a text is, the caller says, so that the same decisions hold for any font.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 Width = Callable[[str], float]
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 # After a dot, underscore, blank or comma, and before the capital of the next word: MaxPool|2D|With|Indices.
@@ -18,6 +19,19 @@ _BREAKS = re.compile(r"(?<=[._ ,/:-])(?=[^._ ,/:-])|(?<=[a-zA-Z0-9])(?=[A-Z][a-z
 def sentence(title: str) -> str:
     """A title as a sentence: with a full stop, unless it asks."""
     return title if title.endswith("?") else f"{title}."
+
+
+def byte_unit(largest: int) -> tuple[str, int]:
+    """The unit for an axis that reaches ``largest`` bytes, and its bytes.
+
+    Example:
+        >>> byte_unit(10_000_000)
+        ('MiB', 1048576)
+    """
+    unit = 0
+    while largest >= 1024 ** (unit + 1) and unit < len(_UNITS) - 1:
+        unit += 1
+    return _UNITS[unit], 1024**unit
 
 
 def shortened(text: str, limit: float, width: Width) -> str:
@@ -63,27 +77,8 @@ def wrapped(text: str, limit: float, width: Width) -> tuple[str, ...]:
     for dropped in range(len(parts)):
         first = (len(parts) - dropped) // 2
         kept = [*parts[:first], ELLIPSIS, *parts[first + dropped :]] if dropped else parts
-        filled = _filled(kept, limit, width)
-        if len(filled) <= 2 and all(width(line) <= limit for line in filled):
-            return tuple(_balanced(kept, limit, width, len(filled)))
+        halves = [("".join(kept[:at]).strip(), "".join(kept[at:]).strip()) for at in range(1, len(kept))]
+        lines = min(halves, key=lambda pair: max(map(width, pair)), default=("".join(kept),))
+        if max(map(width, lines)) <= limit:
+            return lines
     return (shortened(text, limit, width),)
-
-
-def _balanced(parts: Sequence[str], limit: float, width: Width, lines: int) -> list[str]:
-    """As many lines, of lengths as equal as the parts allow."""
-    best = _filled(parts, limit, width)
-    for share in (0.9, 0.8, 0.7, 0.6, 0.5):
-        narrower = _filled(parts, limit * share, width)
-        if len(narrower) > lines or any(width(line) > limit * share for line in narrower):
-            break
-        best = narrower
-    return best
-
-
-def _filled(parts: Sequence[str], limit: float, width: Width) -> list[str]:
-    lines = [""]
-    for part in parts:
-        if lines[-1] and width((lines[-1] + part).strip()) > limit:
-            lines.append("")
-        lines[-1] += part
-    return [line.strip() for line in lines]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_utils.base.errors import explain
+from course_utils.draw.canvas import canvas
+from course_utils.draw.drawing import Drawing
 from course_utils.draw.labels import sentence
-from course_utils.draw.style import INK, ORANGE, PAPER, RULE, SKY, Drawing, new_figure, style, text_width
+from course_utils.draw.style import INK, ORANGE, PAPER, RULE, SKY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,10 +18,8 @@ Notes = Sequence[tuple[str, bool]]
 
 MOST_STEPS = 16
 
-_SIZE = 9.0
 _COLUMN, _ROW = 40.0, 26.0  # points
 _GAP = 1.0  # rows; above each strip, for its name
-_RIGHT, _TOP, _BOTTOM = 16.0, 28.0, 42.0  # points beside, above and below the rows
 
 
 def plot_lanes(strips: Mapping[str, Notes], *, title: str, ax: Axes | None = None) -> Drawing:
@@ -47,28 +47,16 @@ def plot_lanes(strips: Mapping[str, Notes], *, title: str, ax: Axes | None = Non
             raise ValueError(explain(what, f"1 to {MOST_STEPS} notes for each strip."))
     rows = list(_rows(strips))
     columns, height = max(map(len, strips.values())), rows[-1][2] + 0.5
-    with style():
-        own = ax is None
-        if ax is None:
-            left = max(text_width(lane, _SIZE) for _, lane, _ in rows) + 18
-            names = max(text_width(name, _SIZE, bold=True) for name in strips)
-            wide = max(_COLUMN * columns, names, text_width(title, 11.0) - left)
-            width, high = left + wide + _RIGHT, _TOP + _ROW * height + _BOTTOM
-            place = (left / width, _BOTTOM / high, _COLUMN * columns / width, _ROW * height / high)
-            ax = new_figure(width, high).add_axes(place)
-        figure: Any = ax.get_figure()
-        ax.set_facecolor(PAPER)
-        ax.set_xlim(0.5, columns + 0.5)
-        ax.set_ylim(height, 0)
+    with canvas(ax, _COLUMN * columns, _ROW * height) as page:
+        page.ax.set_xlim(0.5, columns + 0.5)
         for name, notes in strips.items():
-            _draw_strip(ax, name, notes, {lane: y for strip, lane, y in rows if strip == name})
-        ax.set_xticks(range(1, columns + 1))
-        ax.set_yticks([y for *_, y in rows], [lane for _, lane, _ in rows])
-        ax.tick_params(labelsize=_SIZE, length=0, labelcolor=INK)
-        ax.set_xlabel("step", fontsize=_SIZE, color=INK)
-        ax.spines[:].set_visible(False)
-        ax.set_title(title, fontsize=11, loc="left", x=0 if not own else -left / (_COLUMN * columns) * 0.95)
-    return Drawing(figure, ax, _in_words(strips, title), own=own)
+            _draw_strip(page.ax, name, notes, {lane: y for strip, lane, y in rows if strip == name})
+        page.ax.set_xticks(range(1, columns + 1))
+        page.ax.set_xlabel("step")
+        page.name_rows([lane for _, lane, _ in rows], [y for *_, y in rows])
+        page.ax.set_ylim(height, 0)
+        page.heading(title, loc="left")
+    return page.drawing(_in_words(strips, title))
 
 
 def _rows(strips: Mapping[str, Notes]) -> Iterator[tuple[str, str, float]]:
@@ -85,7 +73,7 @@ def _draw_strip(ax: Axes, name: str, notes: Notes, heights: Mapping[str, float])
     from matplotlib.patches import Rectangle
 
     first = min(heights.values())
-    ax.text(0.5, first - 0.62, name, fontsize=_SIZE, fontweight="bold", va="bottom", parse_math=False)
+    ax.text(0.5, first - 0.62, name, fontweight="bold", va="bottom")
     for y in heights.values():
         ax.plot([0.5, len(notes) + 0.5], [y, y], color=RULE, linewidth=0.6, alpha=0.6, zorder=1)
     path = [heights[who] for who, _ in notes]
@@ -98,7 +86,7 @@ def _draw_strip(ax: Axes, name: str, notes: Notes, heights: Mapping[str, float])
         ax.add_patch(Rectangle(corner, 0.84, 0.76, facecolor="none", edgecolor=INK, linewidth=0.8, zorder=4))
         box = {"facecolor": fill, "edgecolor": "none", "pad": 1.0}
         word = "on" if is_on else "off"
-        ax.text(step, heights[who], word, fontsize=_SIZE, ha="center", va="center", bbox=box, zorder=5, color=INK)
+        ax.text(step, heights[who], word, ha="center", va="center", bbox=box, zorder=5)
 
 
 def _in_words(strips: Mapping[str, Notes], title: str) -> str:

@@ -1,30 +1,25 @@
-"""Lines over steps, sizes or batches, each named at its end (``plot_lines``)."""
+"""Lines over steps, sizes or batches, each named at its end (``plot_lines``), and what one quantity costs in another:
+panels of lines over the same x axis, one under the other (``plot_trade``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
-from course_utils.draw.labels import sentence
-from course_utils.draw.style import (
-    BLUE,
-    GREEN,
-    PAPER,
-    PURPLE,
-    RULE,
-    SKY,
-    VERMILION,
-    Drawing,
-    new_figure,
-    style,
-    text_width,
-)
+from course_utils.draw.canvas import Canvas, canvas
+from course_utils.draw.drawing import Drawing
+from course_utils.draw.labels import byte_unit, sentence
+from course_utils.draw.layout import spread
+from course_utils.draw.style import BLUE, GREEN, PURPLE, RULE, SKY, TEXT_SIZE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+Lines = Mapping[str, Sequence[float]]
 
 # Colour, dashes and marker: each line differs from the others in all three, so that colour is never the only sign.
 _LOOKS = (
@@ -35,19 +30,11 @@ _LOOKS = (
     (SKY, (0, (8, 2)), "v"),
     ("#000000", (0, (3, 1, 1, 1, 1, 1)), "P"),
 )
-_SIZE = 9.0  # points; of the names
-_WIDTH, _HEIGHT = 600.0, 270.0  # points
-_LEFT, _BOTTOM, _TOP = 64.0, 44.0, 30.0  # room for tick labels, the x label, the title
+_WIDTH, _HEIGHT = 460.0, 190.0  # points
 
 
 def plot_lines(
-    lines: Mapping[str, Sequence[float]],
-    *,
-    x: str,
-    y: str,
-    title: str,
-    at: Sequence[float] | None = None,
-    ax: Axes | None = None,
+    lines: Lines, *, x: str, y: str, title: str, at: Sequence[float] | None = None, ax: Axes | None = None
 ) -> Drawing:
     """Draws one line for each name, and writes the name where the line ends.
 
@@ -69,46 +56,63 @@ def plot_lines(
         >>> plot_lines({"kept": [40, 80], "freed": [40, 40]}, x="batch", y="bytes alive", title="Two loops")
         Two loops. Up: bytes alive. Right: batch, from 1 to 2. kept: from 40 B to 80 B. freed: 40 B throughout.
     """
+    from matplotlib.ticker import MaxNLocator
+
     _check(lines, at)
-    in_bytes = "byte" in y.casefold()
-    with style():
-        own = ax is None
-        if ax is None:
-            right = max(text_width(name, _SIZE) for name in lines) + 26
-            figure: Any = new_figure(_WIDTH, _HEIGHT)
-            width, height = _WIDTH - _LEFT - right, _HEIGHT - _BOTTOM - _TOP
-            ax = figure.add_axes((_LEFT / _WIDTH, _BOTTOM / _HEIGHT, width / _WIDTH, height / _HEIGHT))
-        else:
-            figure = ax.get_figure()
-        ax.set_facecolor(PAPER)
-        ends = {}
-        for (name, values), (colour, dashes, marker) in zip(lines.items(), cycle(_LOOKS)):
-            positions = list(at) if at is not None else list(range(1, len(values) + 1))
-            few = len(values) <= 30
-            ax.plot(
-                positions,
-                values,
-                color=colour,
-                linestyle=dashes,
-                linewidth=1.8,
-                marker=marker if few else "",
-                markersize=4.5,
-                label=name,
-            )
-            ends[name] = (positions[-1], values[-1], colour)
+    with canvas(ax, _WIDTH, _HEIGHT) as page:
+        page.heading(title, loc="left")
+        page.ax.set_xlabel(x)
+        page.ax.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
+        _draw(page, page.ax, lines, y, at)
+    return page.drawing(f"{sentence(title)} {_in_words(lines, x, y, at)}")
+
+
+def plot_trade(
+    panels: Mapping[str, Lines], *, x: str, at: Sequence[float], title: str, doubling: bool = False
+) -> Drawing:
+    """Draws one panel for each quantity, over a shared x axis, so that one can be weighed against the other.
+
+    Args:
+        panels: by the name and unit of a quantity, its lines by name; see ``plot_lines``.
+        x: what runs along the x axis, with its unit where it has one.
+        at: the x value of each point.
+        title: what the figure shows.
+        doubling: whether equal steps along the x axis are factors of two.
+
+    Returns:
+        The drawing, with the figure in words; its ``ax`` is the upper panel's.
+
+    Raises:
+        ValueError: no panels, lines that ``plot_lines`` refuses, or ``doubling`` with an x value that is not positive.
+
+    Example:
+        >>> sizes, times = {"measured": [80, 40]}, {"measured": [1.0, 1.2]}
+        >>> plot_trade({"peak bytes": sizes, "time": times}, x="parts", at=[1, 2], title="A trade")
+        A trade. Up: peak bytes. Right: parts, from 1 to 2. measured: from 80 B to 40 B. Up: time. Right: parts, \
+from 1 to 2. measured: from 1 to 1.2.
+    """
+    if not panels:
+        raise ValueError(explain("plot_trade got no panels.", "at least one quantity with its lines."))
+    if not all(panels.values()):
+        raise ValueError(explain("plot_trade got a panel without lines.", "at least one line a quantity."))
+    if doubling and min(at) <= 0:
+        raise ValueError(explain(f"plot_trade(at={list(at)}, doubling=True).", "x values above 0.", "0 never doubles."))
+    for lines in panels.values():
+        _check(lines, at)
+    with canvas(None, _WIDTH, _HEIGHT, rows=len(panels), sharex=True) as page:
+        page.heading(title, loc="left")
+        for (ax,), (y, lines) in zip(page.axes, panels.items(), strict=True):
+            if doubling:
+                ax.set_xscale("log", base=2)
+            _draw(page, ax, lines, y, at)
+        ax.set_xticks(at, [f"{position:g}" for position in at])
+        ax.minorticks_off()
         ax.set_xlabel(x)
-        ax.set_ylabel(y)
-        ax.set_title(title, fontsize=11, loc="left")
-        lowest = min(0.0, min(min(values) for values in lines.values()))
-        ax.set_ylim(bottom=lowest - 0.03 * (ax.get_ylim()[1] - lowest))  # a line along zero is not hidden by the axis
-        ax.margins(x=0.02)
-        ax.spines[["top", "right"]].set_visible(False)
-        _set_ticks(ax, in_bytes)
-        _write_names(ax, ends, figure.dpi / 72)
-    return Drawing(figure, ax, f"{sentence(title)} {lines_in_words(lines, x, y, at)}", own=own)
+    words = (_in_words(lines, x, y, at) for y, lines in panels.items())
+    return page.drawing(" ".join([sentence(title), *words]))
 
 
-def _check(lines: Mapping[str, Sequence[float]], at: Sequence[float] | None) -> None:
+def _check(lines: Lines, at: Sequence[float] | None) -> None:
     if not 1 <= len(lines) <= len(_LOOKS):
         raise ValueError(explain(f"plot_lines got {len(lines)} lines.", f"one to {len(_LOOKS)} lines, by name."))
     for name, values in lines.items():
@@ -117,73 +121,55 @@ def _check(lines: Mapping[str, Sequence[float]], at: Sequence[float] | None) -> 
             raise ValueError(explain(f"Line {name!r} has {len(values)} values.", f"{wanted}, one for each x position."))
 
 
-def _set_ticks(ax: Axes, in_bytes: bool) -> None:
-    from matplotlib.ticker import FixedLocator, MaxNLocator
-
-    ax.tick_params(labelsize=9)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
-    if in_bytes:
-        top = ax.get_ylim()[1]
-        step = _byte_step(top)
-        ticks = [number * step for number in range(int(top // step) + 1)]
-        ax.yaxis.set_major_locator(FixedLocator([float(tick) for tick in ticks]))
-        ax.set_yticklabels([_short(tick) for tick in ticks])
-
-
-def _byte_step(top: float) -> int:
-    """A step of 1, 2 or 5 times a power of ten of a binary unit, so that ticks are round in that unit."""
-    unit = 1
-    while top >= unit * 1024:
-        unit *= 1024
-    for factor in (1, 2, 5, 10, 20, 50, 100, 200, 500):
-        if top / (unit * factor) <= 5:
-            if unit > 1 and top / unit < 3:  # few of the great unit: count in quarters of it
-                return unit // 4 if top / unit < 1.5 else unit // 2
-            return unit * factor
-    return unit * 500
+def _draw(page: Canvas, ax: Axes, lines: Lines, y: str, at: Sequence[float] | None) -> None:
+    drawn = []
+    for (name, values), (colour, dashes, marker) in zip(lines.items(), _LOOKS, strict=False):
+        positions = list(at) if at is not None else list(range(1, len(values) + 1))
+        look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.8}
+        if len(values) <= 30:
+            look |= {"marker": marker, "markersize": 4.5}
+        (line,) = ax.plot(positions, values, label=name, **look)
+        drawn.append((line, (positions[-1], values[-1])))
+    ax.set_ylabel(y)
+    lowest = min(0.0, min(min(values) for values in lines.values()))
+    ax.set_ylim(bottom=lowest - 0.03 * (ax.get_ylim()[1] - lowest))  # a line along zero is not hidden by the axis
+    ax.margins(x=0.02)
+    ax.spines[["top", "right"]].set_visible(False)
+    if "byte" in y.casefold():
+        _count_in_bytes(ax)
+    _write_names(page, ax, drawn)
 
 
-def _short(nbytes: float) -> str:
-    return format_bytes(int(nbytes)).replace(".0 ", " ")
+def _count_in_bytes(ax: Axes) -> None:
+    """Ticks at numbers that are round in KiB, MiB and so on."""
+    from matplotlib.ticker import MaxNLocator
+
+    top = ax.get_ylim()[1]
+    _, unit = byte_unit(int(top))
+    # Quarters and halves of a unit are whole numbers of bytes, fifths and tenths are not.
+    steps = [1, 2.5, 5, 10] if unit > 1 and top < 5 * unit else [1, 2, 5, 10]
+    ticks = MaxNLocator(5, steps=steps, integer=unit == 1).tick_values(0, top / unit)
+    inside = sorted({int(tick * unit) for tick in ticks if 0 <= tick * unit <= top})
+    ax.set_yticks(inside, [format_bytes(tick).replace(".0 ", " ") for tick in inside])
 
 
-def _write_names(ax: Axes, ends: Mapping[str, tuple[float, float, Any]], scale: float) -> None:
+def _write_names(page: Canvas, ax: Axes, lines: list[tuple[Line2D, tuple[float, float]]]) -> None:
     """Puts each name right of its line's end, moved up or down as far as needed to keep the names apart."""
-    spots = sorted((ax.transData.transform((x, y))[1] / scale, name) for name, (x, y, _) in ends.items())
-    gap = _SIZE * 1.35
-    heights: list[float] = []
-    for wanted, _ in spots:
-        heights.append(max(wanted, heights[-1] + gap) if heights else wanted)
-    frame = ax.get_window_extent()
-    overflow = heights[-1] - frame.y1 / scale
-    if overflow > 0:  # push the whole stack down from the top
-        ceiling = frame.y1 / scale
-        for index in reversed(range(len(heights))):
-            heights[index] = min(heights[index], ceiling)
-            ceiling = heights[index] - gap
-    for (wanted, name), height in zip(spots, heights, strict=True):
-        x, y, colour = ends[name]
-        moved = abs(height - wanted) > 1
-        ax.annotate(
-            name,
-            xy=(x, y),
-            xytext=(14, height - wanted),
-            textcoords="offset points",
-            fontsize=_SIZE,
-            va="center",
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": RULE if moved else colour,
-                "linewidth": 0.8,
-                "shrinkB": 2,
-                "relpos": (0, 0.5),
-            },
-        )
+    height, gap, last = page.size[1], TEXT_SIZE * 1.35, len(lines) - 1
+    to_share = ax.transScale + ax.transLimits
+    lines = sorted(lines, key=lambda line: line[1][1])
+    heights = [height * to_share.transform(end)[1] for _, end in lines]
+    # None so high that those above it leave the axes, none so low that those below do.
+    wanted = [min(max(at, gap * place), height - gap * (last - place)) for place, at in enumerate(heights)]
+    apart = spread(wanted, [1.0] * len(lines), [gap] * len(lines), gap=0.0)
+    for (line, end), at, place in zip(lines, heights, apart, strict=True):
+        color = RULE if abs(place - at) > 1 else line.get_color()
+        look: dict[str, Any] = {"arrowstyle": "-", "color": color, "linewidth": 0.8, "shrinkB": 2, "relpos": (0, 0.5)}
+        shift: dict[str, Any] = {"xytext": (14, place - at), "textcoords": "offset points", "va": "center"}
+        ax.annotate(str(line.get_label()), end, arrowprops=look, annotation_clip=False, **shift)
 
 
-def lines_in_words(lines: Mapping[str, Sequence[float]], x: str, y: str, at: Sequence[float] | None) -> str:
-    """What the lines show, in words, without the figure's title; the arguments are those of ``plot_lines``."""
+def _in_words(lines: Lines, x: str, y: str, at: Sequence[float] | None) -> str:
     in_bytes = "byte" in y.casefold()
 
     def number(value: float) -> str:

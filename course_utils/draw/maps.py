@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from course_utils.base.errors import explain
+from course_utils.draw.canvas import canvas
+from course_utils.draw.drawing import Drawing
 from course_utils.draw.labels import sentence
-from course_utils.draw.style import (
-    BLUE,
-    PAPER,
-    QUIET_INK,
-    RULE,
-    VERMILION,
-    Drawing,
-    new_figure,
-    style,
-    text_width,
-)
+from course_utils.draw.style import BLUE, PAPER, QUIET_INK, RULE, VERMILION, text_width
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_SIZE, _SMALL = 9.0, 8.5
-_SIDE, _GAP, _NAME = 84.0, 14.0, 18.0  # points: a panel's side, the room between two (or two names), and for a name
-_LEFT, _TOP, _BOTTOM = 12.0, 26.0, 24.0
+_SIDE = 84.0  # points; of a panel
 
 Panels = Sequence[tuple[str, Tensor]]
 
@@ -60,26 +46,23 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
     high = max(0.0, *(grid.max().item() for grid in values))
     full = max(high, -low) or 1.0
     note = f"white: 0; full blue: {full:.2f}" + (f"; full orange: {-full:.2f}" if low < 0 else "")
-    with style():
-        worth = LinearSegmentedColormap.from_list("worth", [VERMILION, PAPER, BLUE])
-        columns = max(map(len, (images, *rows)))
-        wide = max(_SIDE, *(text_width(name, _SIZE) for row in (images, *rows) for name, _ in row))
-        left = _LEFT + (wide - _SIDE) / 2  # names stand over the middle of their panels
-        width = _LEFT + max((wide + _GAP) * columns, text_width(title, 11) + 8, text_width(note, _SMALL) + 8)
-        height = _TOP + (_SIDE + _NAME) * (1 + len(rows)) + _BOTTOM
-        figure = new_figure(width, height)
-        axes = []
-        for number, row in enumerate((images, *rows)):
-            for column, (name, grid) in enumerate(row):
-                bottom = height - _TOP - (number + 1) * (_SIDE + _NAME)
-                place = ((left + column * (wide + _GAP)) / width, bottom / height, _SIDE / width, _SIDE / height)
-                axes.append(figure.add_axes(place))
-                look = {"cmap": worth, "vmin": -full, "vmax": full} if number else {"cmap": "gray_r"}
-                axes[-1].imshow(grid.detach().cpu().double().numpy(), interpolation="nearest", **look)
-                _frame(axes[-1], name)
-        figure.text(_LEFT / width, 1 - 6 / height, title, fontsize=11, va="top")
-        figure.text(_LEFT / width, 8 / height, note, fontsize=_SMALL, color=QUIET_INK)
-    return Drawing(figure, axes[0], _in_words(images, rows, title), own=True)
+    worth = LinearSegmentedColormap.from_list("worth", [VERMILION, PAPER, BLUE])
+    shown = (images, *rows)
+    # Names that are wider than their images keep these apart.
+    wide = max(_SIDE, *(text_width(name) + 8 for row in shown for name, _ in row))
+    with canvas(None, wide, _SIDE, rows=len(shown), columns=max(map(len, shown))) as page:
+        for number, (row, axes) in enumerate(zip(shown, page.axes, strict=True)):
+            look = {"cmap": worth, "vmin": -full, "vmax": full} if number else {"cmap": "gray_r"}
+            for (name, grid), ax in zip(row, axes, strict=False):
+                ax.imshow(grid.detach().cpu().double().numpy(), interpolation="nearest", **look)
+                page.names_above([(grid.shape[1] - 1) / 2], [name], ax=ax)
+                ax.set(xticks=[], yticks=[])
+                ax.spines[:].set(color=RULE, linewidth=0.5)
+            for ax in axes[len(row) :]:
+                ax.set_axis_off()
+        page.axes[-1][0].set_xlabel(note, color=QUIET_INK, loc="left", labelpad=8)
+        page.heading(title, loc="left")
+    return page.drawing(_in_words(images, rows, title))
 
 
 def _check(images: Panels, rows: Sequence[Panels]) -> None:
@@ -88,14 +71,6 @@ def _check(images: Panels, rows: Sequence[Panels]) -> None:
     for name, grid in (pair for row in (images, *rows) for pair in row):
         if grid.dim() != 2:
             raise ValueError(explain(f"{name!r} has shape {tuple(grid.shape)}.", "height and width alone."))
-
-
-def _frame(ax: Axes, name: str) -> None:
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.spines[:].set_color(RULE)
-    ax.spines[:].set_linewidth(0.5)
-    ax.set_title(name, fontsize=_SIZE, pad=3)
 
 
 def _in_words(images: Panels, rows: Sequence[Panels], title: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from course_utils.draw.figures import plot_memory
-from course_utils.draw.style import Drawing
+from course_utils.draw.drawing import Drawing
+from course_utils.draw.memory import plot_memory
 from course_utils.memory import MemoryTracker
 from course_utils.memory.ledger import OLD
 

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from course_utils.base.markup import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Html,
-    beside_line,
-    clean,
-    element,
-    html_lines,
-    paragraph,
-    text_lines,
-    text_typed,
-    typed,
-    wrap,
-)
-from course_utils.checks.card import HEADING, line_html, list_html, told_html
-from course_utils.checks.score import Claim, Score, Status
+from course_utils.base.document import Block, Shown, Sign, card, code, item, items, line, notes, paragraph, rows, typed
+from course_utils.base.markup import GREEN, GREY, ORANGE, clean
+from course_utils.checks.score import Claim, Score
 from course_utils.drills.page import listed
 
 if TYPE_CHECKING:
     from course_utils.drills.drill import Drill
     from course_utils.drills.programs import Question
 
-_WRONG = ("✗", "not what happens", ORANGE)
-_UNREADABLE = ("✗", "no answer to the question", ORANGE)
-_ASK = "Answer in a cell of its own:"
+_WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
+_RIGHT, _OPEN = Sign("✓", "right", GREEN), Sign("-", "no answer yet", GREY)
 _IMPORTS = {"torch": "torch", "nn": "nn.", "F": "F.", "Thread": "Thread("}
 _LABEL = 36  # a longer label leaves no room for the question beside it
 
 
-class DrillScore(Score):
+class DrillScore(Shown, Score):
     """What a drill's check found: a ``Score`` with one point for each key, stored nowhere.
 
     Nobody grades a drill by its ``repr``, so that is the card as text, wherever no HTML is shown.
@@ -53,67 +37,34 @@ class DrillScore(Score):
     seed: int | str
 
     @classmethod
-    def of(cls, drill: Drill, claims: Sequence[Claim], notes: Sequence[str] = ()) -> DrillScore:
-        """The score of a drill; without claims nothing was attempted."""
-        right = sum(claim.held for claim in claims)
-        possible = len(drill.program.questions)
-        status: Status = "not attempted" if not claims else "passed" if right == possible else "partial"
-        keywords: dict[str, Any] = {"lesson": "drill", "exercise": f"{drill.topic} drill", "possible": float(possible)}
-        keywords |= {"status": status, "claims": tuple(claims), "notes": tuple(notes)}
-        return _made(float(right), keywords, (drill.topic, drill.level, drill.seed))
+    def of(cls, score: Score, claims: Sequence[Claim], topic: str, level: int, seed: int | str) -> DrillScore:
+        """The score of a drill, with claims as its learner is told them."""
+        made = cls(float(score), **{**{name: getattr(score, name) for name in Score.__annotations__}, "claims": claims})
+        made.topic, made.level, made.seed = topic, level, seed
+        return made
 
     def __reduce__(self):
-        _, (earned, keywords) = super().__reduce__()
-        return _made, (earned, keywords, (self.topic, self.level, self.seed))
+        rebuild, parts = super().__reduce__()
+        return DrillScore.of, (rebuild(*parts), self.claims, self.topic, self.level, self.seed)
 
-    def __repr__(self) -> str:
-        return result_text(self)
+    def __str__(self) -> str:
+        return repr(self)
 
-    __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        return result_html(self)
+    def card(self) -> Block:
+        return result_card(self)
 
 
-def _made(earned: float, keywords: dict[str, Any], of: tuple[str, int, int | str]) -> DrillScore:
-    score = DrillScore(earned, **keywords)
-    score.topic, score.level, score.seed = of
-    return score
-
-
-def drill_html(drill: Drill) -> str:
+def drill_card(drill: Drill) -> Block:
     """A drill as a card: the program, what is asked, and the cell to answer with."""
-    blocks = [
-        element("h4", _title(drill), style=HEADING),
-        *([paragraph(drill.because)] if drill.because else []),
-        paragraph(_task(drill)),
-        typed(_numbered(drill)),
-        html_lines(_questions(drill)),
-        paragraph(_ASK),
-        typed(_cell(drill)),
-    ]
-    return beside_line("section", BLUE, blocks)
-
-
-def drill_text(drill: Drill) -> str:
-    """The same as text of at most 88 columns."""
-    blocks = [
-        _title(drill),
-        *([wrap(drill.because, "  ", "  ")] if drill.because else []),
-        wrap(_task(drill), "  ", "  "),
-        text_typed(_numbered(drill), "  "),
-        text_lines(_questions(drill), "  "),
-        wrap(_ASK, "  ", "  ") + "\n\n" + textwrap.indent(_cell(drill), "    "),
-    ]
-    return "\n\n".join(blocks)
+    numbered = "\n".join(f"{number:2}  {line}" for number, line in enumerate(drill.program.lines, 1))
+    blocks = [paragraph(drill.because)] * bool(drill.because)
+    blocks += [paragraph(_task(drill)), typed(numbered), rows(_questions(drill))]
+    blocks += [paragraph("Answer in a cell of its own:"), code(_cell(drill))]
+    return card(_title(drill), blocks, is_section=True)
 
 
 def _title(made: Drill | DrillScore) -> str:
     return f"{made.topic} drill, level {made.level}, seed {clean(made.seed, 40)}"
-
-
-def _numbered(drill: Drill) -> str:
-    return "\n".join(f"{number:2}  {line}" for number, line in enumerate(drill.program.lines, 1))
 
 
 def _task(drill: Drill) -> str:
@@ -159,36 +110,24 @@ def _call(made: Drill | DrillScore, seed: int | str | None = None, level: int = 
     return f"drill({', '.join(parts)})"
 
 
-# The result.
-
-
-def result_html(score: DrillScore) -> str:
+def result_card(score: DrillScore) -> Block:
     """A checked drill as a card: first what is wrong, each with the line that decides it."""
-    blocks = [element("h4", f"{_title(score)}: {_verdict(score)}", style=HEADING)]
-    items = [_wrong_html(claim) for claim in _wrong(score)]
-    items += [line_html(kind, names) for kind, names in _others(score)]
-    if items:
-        blocks.append(list_html(items))
-    blocks += [paragraph(note, "Note") for note in score.notes]
-    blocks.append(paragraph(_next_step(score), "Next"))
-    return beside_line("section", {"passed": GREEN, "not attempted": GREY}.get(score.status, ORANGE), blocks)
+    wrong = [_wrong(claim) for claim in score.claims if claim.judged and not claim.held]
+    right = [claim.text for claim in score.claims if claim.held]
+    open_ = [claim.text for claim in score.claims if not claim.judged]
+    others = [line(sign, ", ".join(keys)) for sign, keys in ((_RIGHT, right), (_OPEN, open_)) if keys]
+    blocks = [items(wrong, "", others)] * bool(score.claims) + [notes(score.notes)] * bool(score.notes)
+    is_open = score.status == "not attempted"
+    verdict = "not attempted yet." if is_open else f"{int(score)} of {int(score.possible)} right."
+    colour = {"passed": GREEN, "not attempted": GREY}.get(score.status, ORANGE)
+    next_step = paragraph(_next_step(score), "Next")
+    return card(f"{_title(score)}: {verdict}", [*blocks, next_step], colour, is_section=True)
 
 
-def result_text(score: DrillScore) -> str:
-    """The same as text of at most 88 columns."""
-    blocks = [wrap(f"{_title(score)}: {_verdict(score)}"), *map(_wrong_text, _wrong(score))]
-    others = [wrap(names, f"  {sign} {word}: ", "    ") for (sign, word, _), names in _others(score)]
-    if others:
-        blocks.append("\n".join(others))
-    blocks += [wrap(note, "  Note: ", "    ") for note in score.notes]
-    blocks.append(wrap(_next_step(score), "  Next: ", "    "))
-    return "\n\n".join(blocks)
-
-
-def _verdict(score: DrillScore) -> str:
-    if score.status == "not attempted":
-        return "not attempted yet."
-    return f"{int(score)} of {int(score.possible)} right."
+def _wrong(claim: Claim) -> Block:
+    sign = _WRONG if any(label == "PyTorch" for label, _ in claim.details) else _UNREADABLE
+    blocks = [paragraph(claim.diagnosis)] * bool(claim.diagnosis)
+    return item(sign, claim.text, [*blocks, rows(claim.details)])
 
 
 def _next_step(score: DrillScore) -> str:
@@ -198,35 +137,3 @@ def _next_step(score: DrillScore) -> str:
     if score.status != "passed":
         return f"answer again, or go on: {another}."
     return f"{another}" + (f", `{_call(score, level=score.level + 1)}` a harder one." if score.level < 3 else ".")
-
-
-def _wrong(score: DrillScore) -> list[Claim]:
-    return [claim for claim in score.claims if claim.judged and not claim.held]
-
-
-def _others(score: DrillScore) -> Iterator[tuple[tuple[str, str, str], str]]:
-    """The keys that are right and those without an answer, each kind in one line."""
-    right = [claim.text for claim in score.claims if claim.held]
-    open_ = [claim.text for claim in score.claims if not claim.judged]
-    if right:
-        yield ("✓", "right", GREEN), ", ".join(right)
-    if open_:
-        yield ("-", "no answer yet", GREY), ", ".join(open_)
-
-
-def _kind(claim: Claim) -> tuple[str, str, str]:
-    return _WRONG if any(label == "PyTorch" for label, _ in claim.details) else _UNREADABLE
-
-
-def _wrong_html(claim: Claim) -> Html:
-    blocks = [paragraph(claim.diagnosis)] if claim.diagnosis else []
-    return told_html(_kind(claim), claim.text, [*blocks, html_lines(claim.details)])
-
-
-def _wrong_text(claim: Claim) -> str:
-    sign, word, _ = _kind(claim)
-    lines = [wrap(claim.text, f"  {sign} {word}: ", "    ")]
-    if claim.diagnosis:
-        lines.append(wrap(claim.diagnosis, "    ", "    "))
-    lines.append(text_lines(claim.details, "      "))
-    return "\n".join(lines)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from course_utils.base.document import Block, Shown
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
 
@@ -116,7 +117,7 @@ def _seed(seed: Any) -> int | str:
 
 
 @dataclass(frozen=True, repr=False)
-class Drill:
+class Drill(Shown):
     """A program to read and what is asked about it.
 
     Attributes:
@@ -163,12 +164,7 @@ class Drill:
 
         return score(self, answers)
 
-    def _repr_html_(self) -> str:
-        from course_utils.drills.card import drill_html
+    def card(self) -> Block:
+        from course_utils.drills.card import drill_card
 
-        return drill_html(self)
-
-    def __repr__(self) -> str:
-        from course_utils.drills.card import drill_text
-
-        return drill_text(self)
+        return drill_card(self)

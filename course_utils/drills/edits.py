@@ -166,7 +166,7 @@ def write(draw: Draw, level: int) -> Program:
     end = "$y" if kind.removesuffix(" before") in (*_ON_LEAVES, "plain factor") else "$v"
     loss = f"loss = <<{end}.sum()|{end}.mean()|(5 * {end}).sum()>>"
     if kind == "squares":
-        loss = f"loss = ($v ** 2).<<sum|mean>>()"
+        loss = "loss = ($v ** 2).<<sum|mean>>()"
     elif level > 1 and draw.chance(0.3):
         loss = f"<<m:={end}>><<n:=$z>><<middle>>\nloss = <<$z.sum()|$z.mean()>>"
     size, part = "4" if level == 3 else draw.choice("345"), "[:2]" * route.startswith("elsewhere")
@@ -312,7 +312,8 @@ N2_ = N2_ (.) (.*) -> N2_ \1= \2
 [key:backward answer:right_gradient] N1_\.data\[2:\] -> N1_.data
     {why}. The edit changes other elements than those, and `.data` moves no counter of `{v}`
 [key:backward answer:error] N1_\[2:\].*
-    {why}. The edit changes other elements, but `{v}` and its views have one version counter in common, so backward refuses
+    {why}. The edit changes other elements, but `{v}` and its views have one version counter in common, so backward
+    refuses
 [key:backward answer:wrong_gradient] (.*)N1_\.data\b -> \1N1_.detach()
     {why}. `.data` has a version counter of its own, so backward takes the new values for the old ones
 [key:backward answer:wrong_gradient] N2_ = N1_\.detach\(\)\.numpy\(\) -> N2_ = N1_.detach()

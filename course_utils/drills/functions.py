@@ -116,8 +116,8 @@ def _read(lines: Sequence[str]) -> dict[str, bool]:
 
 _RULES = rules(r"""
 [own answer:True worth:0.5] (.*), requires_grad=True\) -> \1)
-    `{name}` is a leaf that requires grad: the graph ends in a node that will fill its `.grad`, and that node holds the tensor
-    itself
+    `{name}` is a leaf that requires grad: the graph ends in a node that will fill its `.grad`, and that node holds the
+    tensor itself
 [answer:True] (\w+ = KEY)(?:\.| )(\w+|\*\*)(?:\(\)| \d)$ -> \1 + 1
     `{1}` in line {line} needs its input `{name}` in backward
 [answer:True] (KEY = (\w+))\.(\w+)\(\)$ -> \1 + 1
@@ -137,7 +137,8 @@ _RULES = rules(r"""
 
 [trap answer:False] if (ctx\.needs_input_grad\[(\d)\])(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY) -> if not \1
     `{2}` saves `{name}` only where its input {1} requires grad, and that does not
-[trap answer:False] (?:if .*: )?ctx\.(?:save|shape).*(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY) -> ctx.save_for_backward(value, factor)
+[trap answer:False] (?:if .*: )?ctx\.(?:save|shape).*(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY)
+    -> ctx.save_for_backward(value, factor)
     `{0}` saves nothing of `{name}`. What it has computed with it does not matter
 [trap answer:False] ctx\.kept.*(?=(?:.*\n)*.* = (\w+)\.apply\(.*KEY) -> ctx.kept = value, factor
     `{0}` saves nothing of `{name}`. What it has computed with it does not matter

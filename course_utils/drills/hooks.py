@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from course_utils.drills.page import Asked, Page, Refused
+from course_utils.drills.page import Asked, Page, Refused, Rules
 from course_utils.drills.programs import Answer, Draw, Program
 from course_utils.drills.rules import RANKS, Effect, rules
 from course_utils.drills.run import execute
@@ -51,7 +51,8 @@ calls 1: <<start>>; $z = <<look>>; <<look>>; $z.remove(); <<run>>; <<look>>
 run 5: result = net<<||.forward>>($x)
 run 3: result = $g($f<<|.forward>>($x))
 
-change: <<$f|$g>>.<<register_forward_pre_hook(lambda _, args: args[0]|register_forward_hook(lambda _, args, out: out>> * <<3|5|10>>)
+change 1: <<$f|$g>>.register_forward_pre_hook(lambda _, args: args[0] * <<3|5|10>>)
+change 1: <<$f|$g>>.register_forward_hook(lambda _, args, out: out * <<3|5|10>>)
 passes 3: net($x)
 passes 2:
     with torch.no_grad():
@@ -189,7 +190,7 @@ def _is_kept(page: Page, line: int, key: str) -> bool:
     return "accumulate" in page.lines[_notes(page, key) - 1] and page.lines[line - 1].endswith(f", {page.name('x')})")
 
 
-_RULES = (
+_RULES: Rules = (
     _late,
     _not_called,
     *rules(

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
-from course_utils.drills.page import Asked, Candidates, Page
+from course_utils.drills.page import Asked, Page
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import MAKER, Effect
 from course_utils.drills.run import execute
@@ -26,7 +27,8 @@ MARKS = {2: r"\[:, |dim=1", 3: r"\{|each"}
 _GRAMMAR = grammar(r"""
 tensor: torch.<<randn|rand>>(<<n>>, <<n>>)
 k: <<2..9>>
-two: <<$p @ $q|$p * $q + <<k>>|$p + $q.sum() / <<k>>|$p.sum() - <<k>> * $q|($p - $q) / <<k>>|<<k>> * $p / (1 + $q ** 2)>>
+two: <<$p @ $q|$p * $q + <<k>>|$p + $q.sum() / <<k>>|($p - $q) / <<k>>>>
+two 0.5: <<$p.sum() - <<k>> * $q|<<k>> * $p / (1 + $q ** 2)>>
 each: <<$p * $q + <<k>>|($p - $q) / <<k>>|<<k>> * $p - $q|$p + <<k>> * $q.sin()>>
 dict: <<$q * <<x>> + <<y>>|$q / <<k>> - <<x>> * <<y>>|($q + <<x>>) * <<y>>|$q + <<k>> * <<x>> - <<y>>>>
 
@@ -106,7 +108,7 @@ def _two(draw: Draw, level: int, gives_numbers: bool) -> tuple[Dims, int, list[s
 
 
 def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -> Program:
-    draw, found = page.draw, _read(page.lines)
+    draw, found = page.draw, _read(keys, page.lines)
     good, bad = ([key for key in keys if found[key] is value] for value in (True, False))
     chosen = draw.sample(good, min(len(good), 1 + draw.chance(0.7)))
     chosen += draw.sample(bad, min(len(bad), 2 + draw.chance(0.5) * (len(chosen) < 2)))
@@ -127,7 +129,7 @@ def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -
         page.facts[key] = words, [once.replace("IN_DIMS", text) for text in (bad if found[key] else [key])]
         says = {yes: f"`{key}` {equal[yes]} what the loop gives" for yes in equal}
         asked.append(Asked(key, "equal to the loop?", says))
-    return page.finish(asked, [_takes], _read, most=4)
+    return page.finish(asked, [_takes], partial(_read, list(page.facts)), most=4)
 
 
 def _takes(page: Page, line: int, key: str) -> Effect | None:
@@ -137,7 +139,7 @@ def _takes(page: Page, line: int, key: str) -> Effect | None:
     words, loops = page.facts[key]
     for loop in loops:
         effect = Effect(line, words, (*page.lines[: line - 1], f"loop = {loop}", *page.lines[line:]), MAKER)
-        if page.tried(_read, effect):
+        if page.tried(partial(_read, list(page.facts)), effect):
             return effect
     return None
 
@@ -161,10 +163,10 @@ def _dims(key: str, count: int) -> tuple[Dims, int]:
     return tuple(dim if dim is None else dim % 2 for dim in dims), found.get("out_dims", 0)
 
 
-def _read(lines: Sequence[str]) -> Candidates:
+def _read(keys: Sequence[str], lines: Sequence[str]) -> dict[str, bool]:
     """Which dims give what the loop gives. One that cannot be run does not."""
     names = execute(lines[:-1])
-    return Candidates(lambda key: _is_loop(lines[-1].replace("IN_DIMS", key), names))
+    return {key: _is_loop(lines[-1].replace("IN_DIMS", key), names) for key in keys}
 
 
 def _is_loop(line: str, names: dict[str, Any]) -> bool:

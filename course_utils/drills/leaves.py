@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from course_utils.drills.page import Asked, Page, Refused, has_marks
+from course_utils.drills.page import Asked, Page, Refused, Rules, has_marks
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import CAUSE, Rule, name_of, rules
 from course_utils.drills.run import execute, space
@@ -134,7 +134,7 @@ def _through_a_cut(rule: Rule) -> Rule:
 
 
 _CUTS = [rule for rule in RULES if isinstance(rule, Rule) and rule.rank == CAUSE and "lowers" not in rule.words]
-_RULES = (
+_RULES: Rules = (
     *map(_through_a_cut, _CUTS),
     *rules(
         r"""
@@ -142,8 +142,8 @@ _RULES = (
     `retain_grad()` asks backward to keep the gradient of a tensor that is no leaf
 
 [maker own] (\w+ = torch\.[^N]*, requires_grad=True\))(?: [*/+]|\.).* -> \1
-    The name stands for the result of the whole line, whose last operation is recorded; the tensor that asked for the flag is
-    the one before it
+    The name stands for the result of the whole line, whose last operation is recorded; the tensor that asked for the
+    flag is the one before it
 [maker own] (\w+ = (?:torch|nn\.Parameter\(torch)\.[^N]*(?:, requires_grad=True\)|requires_grad_\(\)|\)\)))$ -> \1 * 1
     A tensor that you create yourself has no history, whatever its flag
 [maker own] (\w+ = torch\.(?!.*requires_grad)[^N]*)\)$ -> \1, requires_grad=True) * 1
@@ -153,7 +153,8 @@ _RULES = (
 [maker own when:same] (\w+) = (N\w+)(\.cpu\(\)|\.float\(\)|\.contiguous\(\)|\.to\(.*\))$ -> \1 = \2 * 1
     `{2}` has nothing to convert, so it returns the very object that `{1}` stands for
 
-[maker key:grad$ when:flagged answer:True worth:2] KEY = (?:nn\.Parameter.*|torch\.[^N]*(?:, requires_grad=True\)|_\(\)))$ -> \g<0>.detach()
+[maker key:grad$ when:flagged answer:True worth:2] KEY = (?:nn\.P.*|torch\.[^N]*(?:, requires_grad=True\)|_\(\)))$
+    -> \g<0>.detach()
     `{name}` is a leaf that requires grad since this line, and the loss is computed from it
 [maker key:grad$ when:plain worth:2] KEY = torch\.[^N]*\)$ -> \g<0>.requires_grad_()
     The loss is computed from `{name}`, which does not require grad: backward has nothing to do there

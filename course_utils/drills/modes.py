@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from course_utils.drills.page import Asked, Page, Refused
+from course_utils.drills.page import Asked, Page, Refused, Rules
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import indent_of, rules
 from course_utils.drills.run import execute
@@ -201,7 +201,7 @@ def _from_a_block(page: Page, line: int, key: str) -> bool:
     return called is not None and any(text.startswith(f"    {called[1]} = lambda") for text in page.lines)
 
 
-_RULES = (
+_RULES: Rules = (
     *WRITTEN,
     *rules(
         r"""
@@ -210,7 +210,8 @@ _RULES = (
 with torch\.no_grad\(\):(?=\n        yield(?:.*\n)*KEY = next) -> if True:
     The block in the generator is open while it computes its value
 with torch\.no_grad\(\):(?=\n        yield) -> if True:
-    At `yield` the generator waits inside its block, and grad mode is one for the whole thread: it stays off for the caller
+    At `yield` the generator waits inside its block, and grad mode is one for the whole thread: it stays off for the
+    caller
 with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)): -> if True:
     `{0}` switches grad mode off until its block ends
 with torch\.((?:enable_grad|set_grad_enabled|inference_mode)\(\w*\)): -> if True:
@@ -224,7 +225,8 @@ torch\.(set_grad_enabled\((\w+)\)) -> torch.set_grad_enabled(not \2)
 batches\.close\(\)
     `close()` ends the generator's block, and the mode from before it comes back
 
-[trap when:after] with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)): -> torch.set_grad_enabled(False)\nif True:
+[trap when:after] with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)):
+    -> torch.set_grad_enabled(False)\nif True:
     with: Were it off from there on,
     When the block of `{0}` ends, the mode from before it comes back: grad mode is on again
 [trap] torch\.no_grad\(\)$ -> torch.set_grad_enabled(False)

@@ -32,7 +32,7 @@ class Asked:
 
     key: str
     asks: str
-    says: Mapping[Answer, str]
+    says: Mapping[Any, str]
     choices: tuple[str, ...] = ()
 
 
@@ -219,21 +219,6 @@ def _through(
             through.append(number)
             wanted.update(TOKEN.findall(text))
     return through[::-1]
-
-
-class Candidates(dict[str, Any]):
-    """Answers that are found one by one, when each is asked for: of keys that are something to try."""
-
-    def __init__(self, find: Callable[[str], Any]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, key: str) -> Any:
-        self[key] = self._find(key)
-        return self[key]
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return self[key]
 
 
 def has_marks(code: str, marks: Mapping[int, str], level: int) -> bool:

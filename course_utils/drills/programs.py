@@ -1,6 +1,4 @@
-"""What a drill is made of, as plain data: choices that are the same on every machine (``Draw``), and the ``Program`` with
-its ``Question``s.
-"""
+"""What a drill is made of: choices that are the same on every machine (``Draw``), a ``Program``, its questions."""
 
 from __future__ import annotations
 

@@ -3,13 +3,14 @@ r"""What lines of a program do, and the same program without it (``Rule``), read
 [maker own] (\w+) = nn\.Parameter\((torch.*)\)$ -> \1 = \2
     `nn.Parameter` raises the flag by itself
 
-The first line is a regular expression for the program's text from some line on; KEY in it is the name that is asked about.
-After ``->`` stands what the matched text is without its effect, ``pass`` where that is left out; in a line ``with:`` the
-same in words, where the change does not show itself. The rest says what the line does: ``{0}`` is the first group, ``{name}``
-the name, ``{line}`` the line's number, ``{on}`` that of the last matched line. In brackets stand
+The first line is a regular expression for the program's text from some line on; KEY in it is the name that is asked
+about. After ``->``, there or in the next line, stands what the matched text is without its effect; ``pass`` where that
+is left out. A line ``with:`` says the same in words, where the change does not show itself. The rest says what the line
+does: ``{0}`` is the first group, ``{name}`` the name, ``{line}`` the line's number, ``{on}`` that of the last matched
+line. In brackets stand
 
-trap, maker   the rank. First it is asked what a line causes; where no such rule decides, what it might be taken to cause
-              and does not (trap); else what the line that makes a tensor does anyway (maker)
+trap, maker   the rank. First it is asked what a line causes; where no such rule decides, what it might be taken to
+              cause and does not (trap); else what the line that makes a tensor does anyway (maker)
 own           it can decide about what its line makes, and nothing else
 key:REGEX     the keys that it can decide
 answer:A,B    the answers that it explains, ``_`` for a space
@@ -103,7 +104,7 @@ def rules(text: str, **when: When) -> tuple[Rule, ...]:
     """The rules of a text, in the form that the module's own text shows. ``when``: the conditions by their names."""
     found = []
     for block in re.split(r"\n(?=\S)", text.strip("\n")):
-        head, *rows = block.split("\n")
+        head, *rows = block.replace("\n    ->", " ->").split("\n")
         options, on, without = _HEAD.fullmatch(head).groups()  # type: ignore[union-attr]
         given: dict[str, str] = dict(option.partition(":")[::2] for option in (options or "").split())
         instead = " ".join(row.strip().removeprefix("with:") for row in rows if row.startswith("    with:"))

@@ -38,8 +38,8 @@ def statements(lines: Sequence[str]) -> list[tuple[int, int, str]]:
 def apart(function: Callable[[], T]) -> T:
     """The function's result.
 
-    It runs in a thread of its own, where grad mode is on and no other mode is active, with float32 as default dtype. The
-    caller's modes, default dtype and random state stay as they are.
+    It runs in a thread of its own, where grad mode is on and no other mode is active, with float32 as default dtype.
+    The caller's modes, default dtype and random state stay as they are.
 
     Raises:
         Exception: what the function raised.

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import torch
 
-from course_utils.drills.page import Asked, Candidates, Page, Refused
+from course_utils.drills.page import Asked, Page, Refused, Rules
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import MAKER, Effect, rules
 from course_utils.drills.run import execute
 from course_utils.drills.texts import grammar
 
 TASK = (
-    "Which divisors leave the gradient of `whole` in `model.weight.grad`? Each key is put in the place of `DIVISOR`, and "
-    "the program begins from its first line."
+    "Which divisors leave the gradient of `whole` in `model.weight.grad`? Each key is put in the place of `DIVISOR`, "
+    "and the program begins from its first line."
 )
 LESSONS = ("gradient_accumulation",)
 MARKS = {3: r"-100|range\(2\)"}
@@ -70,7 +71,7 @@ def write(draw: Draw, level: int) -> Program:
     page.add("<<start>>")
     page.add("<<twice>>" if batch.passes > 1 else "<<once>>", run=False)
     pool = _pool(page, batch, chunk)
-    found = _read(page.lines)
+    found = _read(list(pool), page.lines)
     right = [key for key in pool if found[key]]
     # That 1 is wrong is asked as often as that it is right.
     wrong = [key for key in pool if not found[key] and (key != "1" or draw.chance(0.25))]
@@ -85,7 +86,7 @@ def write(draw: Draw, level: int) -> Program:
     for key in keys:
         says = {yes: f"dividing by `{key}` {gives[yes]} the gradient of `whole`" for yes in gives}
         asked.append(Asked(key, "right divisor?", says))
-    return page.finish(asked, _RULES, _read, most=4)
+    return page.finish(asked, _RULES, partial(_read, keys), most=4)
 
 
 @dataclass
@@ -107,7 +108,8 @@ class _Batch:
     def facts(self, key: str, divisors: Sequence[Any], gone: int) -> dict[str, Any]:
         """What the words of rules say of one number: its weight in the whole loss, and what the loop gives it."""
         unit, whole = "number of the output" if self.units > 1 else "row", sum(self.counted) * self.units
-        start = f"`whole` gives each {unit}{' that counts' * bool(gone)} the weight {Fraction(1, whole if self.means[0] else 1)}"
+        weight = Fraction(1, whole if self.means[0] else 1)
+        start = f"`whole` gives each {unit}{' that counts' * bool(gone)} the weight {weight}"
         times = f", {self.passes} times over," if self.passes > 1 else ""
         loop = f"The loop gives it {self._weights([self.passes] * len(self.counted))}{times} before it divides"
         return {"start": start, "loop": loop, "made": self._weights(divisors), "key": key}
@@ -139,9 +141,9 @@ def _pool(page: Page, batch: _Batch, chunk: int) -> dict[str, list[Any]]:
     return {text: [eval(text, space) for space in spaces] for text in dict.fromkeys(texts)}
 
 
-def _read(lines: Sequence[str]) -> Candidates:
+def _read(keys: Sequence[str], lines: Sequence[str]) -> dict[str, bool]:
     """Which divisors leave the gradient of the whole loss."""
-    return Candidates(lambda key: _is_whole([line.replace("DIVISOR", key) for line in lines]))
+    return {key: _is_whole([line.replace("DIVISOR", key) for line in lines]) for key in keys}
 
 
 def _is_whole(lines: Sequence[str]) -> bool:
@@ -164,12 +166,13 @@ def _leads(page: Page, line: int, key: str) -> Effect | None:
     return Effect(line, words, lines, MAKER, instead=f"Were the loss of a part `{times}` times as large,")
 
 
-_RULES = (
+_RULES: Rules = (
     *rules(r"""
-[answer:False] (for .*zip\()(\w+)(\.split\(\d\)), (\w+)\.split\(\d\) -> \1\2.tensor_split(len(\2\3)), \4.tensor_split(len(\2\3))
+[answer:False] (for .*zip\()(\w+)(\.split\(\d\)), (\w+)\.split\(\d\)
+    -> \1\2.tensor_split(len(\2\3)), \4.tensor_split(len(\2\3))
     with: With parts of {equal} rows each
-    `split` leaves a last part that is smaller. {start}; with `{key}` the loop gives it {made}. Equal parts would have made it
-    right
+    `split` leaves a last part that is smaller. {start}; with `{key}` the loop gives it {made}. Equal parts would have
+    made it right
 [answer:False] N\w+\[:\d\] = -100
     `cross_entropy` leaves out labels of -100, in its mean, too. {start}; with `{key}` the loop gives it {made}
 [answer:False] for _ in range\(2\) -> for _ in range(1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from course_utils.drills.page import Page, Refused, listed
+from course_utils.drills.page import Page, Refused, Rules, listed
 from course_utils.drills.programs import Draw
 from course_utils.drills.rules import MAKER, TRAP, Effect, rules
 from course_utils.drills.texts import TOKEN, Grammar, grammar
@@ -167,7 +167,7 @@ WRITTEN = rules(
 """,
     edits=_edits,
 )
-RULES = (
+RULES: Rules = (
     *WRITTEN,
     *rules(r"""
 (\w+) = (\w+)\.detach\(\)(?:\.clone\(\))?$ -> \1 = \2.clone()
@@ -207,8 +207,8 @@ with torch\.enable_grad\(\): -> if True:
     with: With `layer.requires_grad_(False)` before it
     The parameters of a layer require grad, so its output does, whatever its input
 [maker own when:in_block] (\w+) = (N\d+_)(\[.*|\.view.*|\.unsq.*|\.resh.*) -> \1 = \2\3.clone()
-    A view answers for its base, also where nothing is recorded: `{1}` requires grad, and so the view says it does, though it
-    has no history
+    A view answers for its base, also where nothing is recorded: `{1}` requires grad, and so the view says it does,
+    though it has no history
 [maker own] (\w+) = nn\.Parameter\((torch.*), requires_grad=False\)$ -> \1 = nn.Parameter(\2)
     `nn.Parameter` raises the flag unless `requires_grad=False` says otherwise
 [maker own] (\w+) = nn\.Parameter\((torch.*)\)$ -> \1 = \2

@@ -7,8 +7,8 @@ block:
         <<flagged>>
 
 ``<<a|b>>`` is one of the alternatives, ``<<2..5>>`` a number, ``<<word>>`` one of the texts of that name, as likely as
-their weights say, ``<<new>>`` a new name, and ``<<x:=...>>`` stores what it makes as ``<<x>>``. ``$x`` is the same name in
-the whole program.
+their weights say, ``<<new>>`` a new name, and ``<<x:=...>>`` stores what it makes as ``<<x>>``. ``$x`` is the same
+name in the whole program.
 """
 
 from __future__ import annotations

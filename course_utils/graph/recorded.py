@@ -1,5 +1,5 @@
-"""What a node of the recorded graph holds, read without disturbing it (``saved_slots``, ``python_slots``,
-``tensors_inside``), and the nodes that there are (``nodes_behind``).
+"""What a node of the recorded graph holds, read without disturbing it (``saved_slots``, ``python_slots``), and the
+nodes that there are (``nodes_behind``).
 
 Only raw slots are read (``_raw_saved_*``, ``SavedTensor.data``): the ``_saved_*`` attributes and ``unpack`` run unpack
 hooks, which re-run a checkpointed forward. A ``SavedTensor`` read from a node is a pointer into the node: it is never
@@ -7,7 +7,6 @@ kept.
 """
 
 import functools
-import types
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,13 +14,10 @@ from typing import Any
 
 import torch
 
-from course_utils.graph.references import SavedTensor, is_node
+from course_utils.base.torch_private import FunctionBase, SavedTensor
 
 # Nodes of these names, and nodes without a Python type of their own, hold tensors that Python cannot see.
 _HIDES_WHAT_IT_SAVES = ("CopySlices", "CppFunction")
-
-# Containers on a custom Function's ctx or in a packed object are searched this deep, and no further.
-_DEPTH = 8
 
 
 @dataclass
@@ -72,7 +68,7 @@ def saved_slots(node: Any) -> Iterator[Slot]:
     kind: Any = type(node)
     for name in _raw_names(kind):
         short = name.removeprefix("_raw_saved_")
-        if short == "tensors" and isinstance(node, torch._C._FunctionBase):
+        if short == "tensors" and isinstance(node, FunctionBase):
             short = "saved_tensors"
         try:
             raw = getattr(node, name)
@@ -90,78 +86,24 @@ def read_saved(name: str, raw: Any) -> Slot:
     value, hook = raw.data, raw.unpack_hook
     if value is not None or hook is not None:
         return Slot(name, value, packed=hook is not None, unpack_hook=hook)
-    # Nothing in it and no hook to run: unpack tells "never filled" (None) from "freed by backward" (raises).
+    # Nothing in it and no hook to run: it was never filled, or backward has freed it. A hook is refused in either case,
+    # and the reason tells which, in every release; that unpack raises in one case alone is so since 2.12.
     try:
-        raw.unpack()
-    except RuntimeError:
-        return Slot(name, None, freed=True)
+        raw.register_hooks(_same, _same)
+    except RuntimeError as error:
+        return Slot(name, None, freed="freed" in str(error))
     return Slot(name, None)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def python_slots(node: Any) -> Iterator[tuple[str, Any]]:
     """What a custom Function keeps as attributes of ``ctx``, by name; nothing for a built-in node."""
-    if isinstance(node, torch._C._FunctionBase):
+    if isinstance(node, FunctionBase):
         for name, value in vars(node).items():
             yield f"ctx.{name}", value
         forward = getattr(node, "saved_for_forward", None)
         if forward:
             yield "saved_for_forward", forward
-
-
-def tensors_inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Tensors and nodes in an object, with the path that leads to them: ``ctx.cache['key'][0]``.
-
-    Looks into lists, tuples, sets, dicts, plain objects, closures, partial and bound functions. Modules, classes,
-    ``torch.nn.Module`` and global names are not entered: variables hold them.
-
-    Args:
-        value: where to start.
-        name: what the path starts with.
-        seen: the ``id`` of every container looked into, so that each is looked into once; added to. The caller keeps
-            the containers alive meanwhile.
-    """
-    waiting = [(name, value, 0)]
-    while waiting:
-        path, thing, depth = waiting.pop()
-        kind = type(thing)
-        if thing is None or kind in (int, float, str, bool, bytes) or depth > _DEPTH:
-            continue
-        if issubclass(kind, torch.Tensor) or is_node(thing):
-            yield path, thing
-            continue
-        if id(thing) in seen or issubclass(kind, (type, types.ModuleType, torch.nn.Module)):
-            continue
-        seen.add(id(thing))
-        waiting.extend((path + step, inner, depth + 1) for step, inner in reversed(_steps(thing)))
-
-
-def _steps(thing: Any) -> list[tuple[str, Any]]:
-    kind = type(thing)
-    if issubclass(kind, SavedTensor):
-        slot = read_saved("", thing)
-        return [("", slot.value), ("", slot.unpack_hook)]
-    if issubclass(kind, (list, tuple)):
-        return [(f"[{position}]", item) for position, item in enumerate(thing)]
-    if issubclass(kind, dict):
-        return [(f"[{key!r}]" if isinstance(key, (str, int)) else "[...]", item) for key, item in thing.items()]
-    if issubclass(kind, (set, frozenset)):
-        return [("[...]", item) for item in thing]
-    if kind is types.FunctionType:
-        cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
-        return [(f".{name}", cell.cell_contents) for name, cell in cells if _filled(cell)]
-    if kind is types.MethodType:
-        return [("", thing.__self__)]
-    if kind is functools.partial:
-        return [("", thing.func), ("", thing.args), ("", thing.keywords)]
-    if issubclass(kind, types.BuiltinFunctionType):
-        return []
-    attributes = getattr(thing, "__dict__", None)
-    return [(f".{name}", item) for name, item in attributes.items()] if isinstance(attributes, dict) else []
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  raises where the name was never bound or has been deleted
-    except ValueError:
-        return False
-    return True

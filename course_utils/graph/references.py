@@ -16,10 +16,15 @@ from types import FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+
+from course_utils.base.torch_private import (
+    DisableTorchFunction,
+    FunctionBase,
+    disable_dispatch_modes,
+    storage_use_count,
+)
 
 Node = torch.autograd.graph.Node
-SavedTensor = torch._C._autograd.SavedTensor
 
 
 class Holdings:
@@ -98,7 +103,7 @@ def _family(kind: Any) -> str:
         return "tensor"
     if issubclass(kind, torch.UntypedStorage):
         return "storage"
-    if issubclass(kind, torch._C._FunctionBase):
+    if issubclass(kind, FunctionBase):
         return "function"
     return "node" if issubclass(kind, Node) else "plain"
 
@@ -115,7 +120,7 @@ def _tensor_uses(tensor: torch.Tensor) -> int:
 
 
 def _storage_uses(storage: torch.UntypedStorage) -> int:
-    return torch._C._storage_Use_Count(storage._cdata)
+    return storage_use_count(storage._cdata)
 
 
 @functools.cache
@@ -127,12 +132,12 @@ def can_count_nodes() -> bool:
 @contextmanager
 def probing_alone() -> Iterator[None]:
     """Outside of whatever the caller is inside of: modes, transforms, saved-tensor hooks and devices."""
-    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+    from course_utils.base.torch_private import clear_functorch  # loads torch.func
 
     with (
-        temporarily_clear_interpreter_stack(),
-        torch._C.DisableTorchFunction(),
-        _disable_current_modes(),
+        clear_functorch(),
+        DisableTorchFunction(),
+        disable_dispatch_modes(),
         torch.inference_mode(False),
         torch.enable_grad(),
     ):
@@ -177,7 +182,7 @@ def _node_readers() -> tuple[Callable[[Any], int] | None, Callable[[Any], int] |
     """
     word = ctypes.sizeof(ctypes.c_void_p)
     header = object.__basicsize__
-    function_end = torch._C._FunctionBase.__basicsize__
+    function_end = FunctionBase.__basicsize__
     with probing_alone():
         _, made, by_function = _probes()
         extra = type(made.grad_fn).__basicsize__ - header
@@ -195,7 +200,7 @@ def _node_readers() -> tuple[Callable[[Any], int] | None, Callable[[Any], int] |
 
 def _read_intrusive(node: object, at: int) -> int:
     pointer = ctypes.c_void_p.from_address(id(node) + at).value
-    return torch._C._storage_Use_Count(pointer) if pointer else -1
+    return storage_use_count(pointer) if pointer else -1
 
 
 def _read_shared(node: object, at: int) -> int:

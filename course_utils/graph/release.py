@@ -13,8 +13,9 @@ from collections.abc import Mapping
 
 import torch
 
+from course_utils.base.torch_private import FunctionBase, SavedTensor, is_functorch_wrapped
 from course_utils.graph.recorded import Slot, read_saved, saved_slots
-from course_utils.graph.references import Holdings, Node, SavedTensor, is_node
+from course_utils.graph.references import Holdings, Node, is_node
 from course_utils.graph.storages import inner_tensors, storages_of
 
 _HOLDS_NOTHING = (str, int, float, bool, bytes, type(None), type, types.ModuleType, types.CodeType)
@@ -101,7 +102,7 @@ class Release:
         self._dying = 0
 
     def _drop_contents_of_tensor(self, tensor: torch.Tensor) -> None:
-        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if is_functorch_wrapped(tensor):
             self.drop(inner_tensors(tensor)[0])
         elif tensor.layout is not torch.strided or not inner_tensors(tensor):
             # The tensors inside a sparse one are shown as new tensors each time, so its storages are dropped instead.
@@ -123,7 +124,7 @@ class Release:
         for following, _ in node.next_functions:
             if following is not None:
                 self.drop(following)
-        if isinstance(node, torch._C._FunctionBase):
+        if isinstance(node, FunctionBase):
             self._drop_referents(node)
 
     def _drop_slot(self, slot: Slot) -> None:

@@ -10,9 +10,10 @@ import torch
 
 from course_utils.base.text import dtype_name
 from course_utils.graph.packed import pack_hooks_among, possible_pack_hooks
-from course_utils.graph.recorded import hides_saved_tensors, python_slots, saved_slots, tensors_inside
+from course_utils.graph.recorded import hides_saved_tensors, python_slots, saved_slots
 from course_utils.graph.references import Holdings, can_count_nodes, is_node, live_objects
 from course_utils.graph.release import Release
+from course_utils.graph.steps import tensors_inside
 from course_utils.graph.storages import storages_of
 
 

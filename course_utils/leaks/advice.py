@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_utils.catalogue import find
-from course_utils.leaks.holders import CACHE_OF
-from course_utils.leaks.keeping import parsed
+from course_utils.holders.holder import CACHE_OF
+from course_utils.holders.lines import parsed
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding
@@ -119,12 +119,20 @@ def advice(found: Finding) -> str:
         return "Each call registers one hook more. Register it once, before the loop, or end it with `handle.remove()`."
     if holder.kind == "chain":
         return f"Each `{holder.container}` leads to the one before. Let the older ones go, or keep numbers in them."
-    if not graph or holder.name.startswith(CACHE_OF):
+    if not graph or holder.library or holder.name.startswith(CACHE_OF):
         return _keep_less(found)
+    if found.needed_later and holder.kind == "container":
+        clear = f"del {holder.name}[:]" if holder.container == "list" else f"{holder.name}.clear()"
+        return (
+            "A backward pass some calls later needs them with their graph, so they may not be cut off here. Let go of"
+            f" them after it: `{clear}`."
+        )
     if not found.graph_bytes and not found.scalar and not found.nodes:
         return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
     better = _rewritten(found) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found)
+    if better and not found.scalar:
+        instead += ", which lets the graph go (the tensor itself stays as long as its holder)"
     if not found.training:
         return f"{instead}, or run the loop under `torch.no_grad()`."
     return f"{instead}."
@@ -136,6 +144,13 @@ def _keep_less(found: Finding) -> str:
             "Give the cache a `maxsize`, or take it away. It never finds a tensor again but the very same one: an equal"
             " tensor is another key."
         )
+    holder = found.holder
+    if holder.lets_go == "itertools.cycle":
+        return "`itertools.cycle` keeps all that went through it. Begin anew: `while True: yield from loader`."
+    if holder.lets_go:
+        return f"It is a library's: call `{holder.lets_go}` where a round of it ends, once you have read its result."
+    if holder.library:
+        return f"`{holder.library}` is a library's: look in its documentation for what bounds it, or makes it let go."
     if found.holder.kind == "container":
         bounded = {"list": ": `collections.deque(maxlen=...)` in place of the list", "Queue": ": `Queue(maxsize=...)`"}
         return (

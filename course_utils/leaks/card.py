@@ -18,7 +18,7 @@ from course_utils.base.markup import (
     prose,
 )
 from course_utils.leaks.advice import advice, behind
-from course_utils.leaks.words import headline, judgement, notes, quiet_of, quiet_words, rows, sentence
+from course_utils.leaks.words import KINDS, headline, judgement, notes, quiet_of, rows, sentence
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding, GrowthReport, Part
@@ -33,23 +33,21 @@ def report_html(report: GrowthReport) -> str:
     for part in (report.training, report.evaluation):
         if part.calls:
             blocks += _part(report, part)
-    for found in report.chains:
-        blocks += _finding(found)
     blocks += [paragraph(note, style=SMALL) for note in notes(report)]
-    return beside_line("section", ORANGE if report.verdict == "growing" or report.chains else GREEN, blocks)
+    return beside_line("section", ORANGE if report.verdict == "growing" else GREEN, blocks)
 
 
 def _part(report: GrowthReport, part: Part) -> list[str]:
     sign, ground = _SIGNS.get(part.verdict, ("✓", GREEN))
-    heading = f"{part.name.capitalize()}: {judgement(report, part)}"
+    heading = f"{KINDS[part.name].capitalize()}: {judgement(report, part)}"
     blocks: list[str] = [element("h4", mark(sign, ground), heading, style=_HEADING)]
     for found in part.findings:
         blocks += _finding(found)
-    return blocks + [paragraph(quiet_words(one), style=SMALL) for one in quiet_of(part)]
+    return blocks + [paragraph(text, style=SMALL) for text in quiet_of(part)]
 
 
 def _finding(found: Finding) -> list[str]:
-    lines = html_lines([row for row in rows(found) if row[0] != "course"])
+    lines = html_lines([(label, text.replace("`", "")) for label, text in rows(found) if label != "course"])
     return [paragraph(sentence(found)), paragraph(advice(found)), lines, *_course(found)]
 
 

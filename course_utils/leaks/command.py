@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import signal
 import sys
@@ -12,9 +13,14 @@ from types import CodeType, ModuleType
 
 import torch
 
-from course_utils.leaks.user_code import call_it_the_users
+from course_utils.base.text import format_bytes
+from course_utils.base.user_code import call_it_the_users
+from course_utils.leaks.process import resident
+from course_utils.leaks.rounds import Mark, MarkedModules
 from course_utils.leaks.watch import watch_growth
-from course_utils.memory import dispatch
+
+GROWS = 3
+"""The exit code where ``--fail-on-growth`` was given, and something grows in a script that ended well."""
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -27,47 +33,107 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command line's.
 
     Returns:
-        The script's exit code. Where it was interrupted, the process ends as Python does then.
+        The script's exit code, or ``GROWS``. Where it was interrupted or terminated, the process ends by that signal.
     """
     options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
     words = options.words
     if not words or (options.module and words[0].startswith("-")):
         _parser().error("the script to run is missing")
     try:
-        load = _module(words[0]) if options.module else _script(words[0])
+        code, module = _module(words[0]) if options.module else _script(words[0])
     except (OSError, ImportError, SyntaxError) as error:
         print(f"{words[0]} could not be run: {error}", file=sys.stderr)
         return 2
     watch = watch_growth(every=options.every, limit_bytes=options.limit, warm_up=options.warm_up)
+    mark = Mark(options.step, watch.step) if options.step else None
+    if mark is not None:
+        code = _marked(mark, code, module)
 
     def say(title: str) -> None:
-        print(f"\n== {title}\n{watch.report()}", file=sys.stderr, flush=True)
+        report = watch.report()
+        print(f"\n== {title}{_which_process()}\n{report}", file=sys.stderr, flush=True)
+        if options.json:
+            _write(options.json, json.dumps(report.to_dict(), indent=1, default=str))
+        if options.html:
+            _write(options.html, f'<!doctype html><meta charset="utf-8"><title>Memory</title>{report._repr_html_()}')
 
-    if options.after:
-
-        def after() -> None:
+    def at_call(call: int) -> None:
+        if options.limit and resident() >= options.limit:
+            raise _Full(1)
+        if options.after and call > options.after:
             say(f"After {options.after} calls; the script goes on, no longer watched")
             watch.stop()
+        elif options.report_every and call > 1 and call % options.report_every == 1:
+            say(f"After {call - 1} calls")
 
-        watch.call_after(options.after, after)
-    return _run(load, [words[0], *words[1:]], watch, say)
+    watch.at_call = at_call
+    status = _run(code, module, [words[0], *words[1:]], watch, say, options.limit)
+    if mark is not None and not mark.found:
+        print(f"--step {mark.text}: no such line or function was met.", file=sys.stderr)
+    grows = options.fail_on_growth and watch.report().verdict == "growing"
+    return GROWS if grows and not status else status
+
+
+class _Full(SystemExit):
+    """The process holds as much as ``--limit`` says."""
+
+
+class _Terminated(SystemExit):
+    """Somebody asked the process to end, by SIGTERM."""
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _which_process() -> str:
+    """Which of several processes this is, for a title; "" where there is one."""
+    rank = os.environ.get("RANK")
+    return "" if rank is None else f" (rank {rank}, process {os.getpid()})"
+
+
+def _marked(mark: Mark, code: CodeType, module: ModuleType) -> CodeType:
+    """The script's code with a mark in it; what it imports is marked as it is imported."""
+    sys.meta_path.insert(0, MarkedModules(mark))
+    mark.wrap_library()
+    mark.into(vars(module))
+    file = getattr(module, "__file__", None)
+    if file is None or mark.found:
+        return code
+    with open(file, "rb") as source:
+        return mark.compile(source.read(), file)
+
+
+def _terminated(number: int, frame: object) -> None:
+    raise _Terminated(128 + number)
 
 
 def _run(
-    load: Callable[[], tuple[CodeType, ModuleType]], argv: list[str], watch: watch_growth, say: Callable[[str], None]
+    code: CodeType,
+    module: ModuleType,
+    argv: list[str],
+    watch: watch_growth,
+    say: Callable[[str], None],
+    limit: int | None,
 ) -> int:
-    code, module = load()
     sys.argv = [getattr(module, "__file__", None) or argv[0], *argv[1:]]
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
-    interrupted, status = False, 0
+    ended_by, status = 0, 0
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         with watch:
             exec(code, vars(module))
         title = "At the end"
+    except _Full:
+        status, title = 1, f"Ended: the process holds {format_bytes(limit or 0)} or more"
+    except _Terminated:
+        ended_by, status, title = signal.SIGTERM, 143, "Terminated"
     except SystemExit as error:
         status, title = _exit_code(error), "At the end"
     except KeyboardInterrupt as error:
-        interrupted, status, title = True, 130, "Interrupted"
+        ended_by, status, title = signal.SIGINT, 130, "Interrupted"
         _print_error(error)
     except BaseException as error:
         status, title = 1, "Out of memory" if _is_out_of_memory(error) else "After an error"
@@ -78,33 +144,29 @@ def _run(
     sys.modules["__main__"] = own_main
     # The module is kept until the process ends, as a script's own variables are.
     own_main.__dict__["_script"] = module
-    if interrupted:
+    if ended_by:
         sys.stdout.flush()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.signal(ended_by, signal.SIG_DFL)
+        os.kill(os.getpid(), ended_by)
     return status
 
 
-def _script(path: str) -> Callable[[], tuple[CodeType, ModuleType]]:
+def _script(path: str) -> tuple[CodeType, ModuleType]:
     if os.path.isdir(path):
         path = os.path.join(path, "__main__.py")
     with open(path, "rb") as file:
         source = file.read()
     full = os.path.abspath(path)
     code = compile(source, full, "exec", dont_inherit=True)
-
-    def load() -> tuple[CodeType, ModuleType]:
-        module = ModuleType("__main__")
-        module.__file__ = full
-        vars(module).update(__builtins__=__builtins__, __spec__=None, __cached__=None, __annotations__={})
-        sys.path[0] = os.path.dirname(full)
-        call_it_the_users(full)
-        return code, module
-
-    return load
+    module = ModuleType("__main__")
+    module.__file__ = full
+    vars(module).update(__builtins__=__builtins__, __spec__=None, __cached__=None, __annotations__={})
+    sys.path[0] = os.path.dirname(full)
+    call_it_the_users(full)
+    return code, module
 
 
-def _module(name: str) -> Callable[[], tuple[CodeType, ModuleType]]:
+def _module(name: str) -> tuple[CodeType, ModuleType]:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     spec = importlib.util.find_spec(name)
@@ -115,18 +177,14 @@ def _module(name: str) -> Callable[[], tuple[CodeType, ModuleType]]:
     code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]  # as runpy does
     if code is None:
         raise ImportError(f"{name} has no code to run")
-
-    def load() -> tuple[CodeType, ModuleType]:
-        module = ModuleType("__main__")
-        module.__file__, module.__spec__ = spec.origin, spec
-        vars(module).update(
-            __builtins__=__builtins__, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
-        )
-        if spec.origin:
-            call_it_the_users(os.path.dirname(spec.origin) if spec.parent else spec.origin)
-        return code, module
-
-    return load
+    module = ModuleType("__main__")
+    module.__file__, module.__spec__ = spec.origin, spec
+    vars(module).update(
+        __builtins__=__builtins__, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
+    )
+    if spec.origin:
+        call_it_the_users(os.path.dirname(spec.origin) if spec.parent else spec.origin)
+    return code, module
 
 
 def _exit_code(error: SystemExit) -> int:
@@ -145,7 +203,8 @@ def _is_out_of_memory(error: BaseException) -> bool:
 def _print_error(error: BaseException) -> None:
     """The traceback as Python prints it, without the frames of what watches."""
     shown = traceback.TracebackException.from_exception(error)
-    frames = [frame for frame in shown.stack if frame.filename not in (__file__, dispatch.__file__)]
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    frames = [frame for frame in shown.stack if not frame.filename.startswith(own)]
     shown.stack = traceback.StackSummary.from_list(frames)
     sys.stdout.flush()
     print("".join(shown.format()), end="", file=sys.stderr)
@@ -174,12 +233,20 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m course_utils.memory",
         description="Runs a training script as it is and says, on stderr, whether memory grows from one call of its"
         " model to the next, which line makes what stays, and which line and name keep it.",
-        epilog="Also at Ctrl-C, and at an out-of-memory error.",
+        epilog="Also at Ctrl-C, at SIGTERM, and at an out-of-memory error.",
         usage="%(prog)s [options] script.py [arguments of the script]\n       %(prog)s [options] -m module [arguments]",
     )
     parser.add_argument("--after", type=_count, metavar="N", help="report after N calls, then stop watching")
     parser.add_argument("--every", type=_count, default=1, metavar="K", help="watch one call in K, for less cost")
-    parser.add_argument("--limit", type=_size, metavar="SIZE", help="say when so much memory will be full, as in 8GiB")
+    parser.add_argument("--report-every", type=_count, metavar="N", help="report every N calls, too")
+    parser.add_argument("--limit", type=_size, metavar="SIZE", help="end the script, with a report, when the process"
+                        " holds so much, as in 8GiB, and say before when that will be")  # fmt: skip
+    parser.add_argument(
+        "--step", metavar="WHERE", help="a round begins at FILE:LINE, or when the function NAME is called"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the report there too, as data")
+    parser.add_argument("--html", metavar="FILE", help="write the report there too, as a card")
+    parser.add_argument("--fail-on-growth", action="store_true", help=f"exit with {GROWS} where something grows")
     parser.add_argument("--warm-up", type=_count, default=3, metavar="N", help="do not judge the first N calls (3)")
     parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")

@@ -1,13 +1,15 @@
 """What a watch found, as plain data (``GrowthReport``, ``Finding``)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from course_utils.base.user_code import NOWHERE, Site
 from course_utils.draw.lines import plot_lines
+from course_utils.holders.holder import Holder
 from course_utils.leaks.card import report_html
-from course_utils.leaks.holders import Holder
-from course_utils.leaks.user_code import Site
+from course_utils.leaks.nodes import NODE_BYTES
+from course_utils.leaks.process import ProcessGrowth
 from course_utils.leaks.verdict import Rate
 from course_utils.leaks.words import report_text
 
@@ -23,6 +25,27 @@ class Made:
 
     site: Site
     bytes_per_call: int
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The calls over which something grew.
+
+    Attributes:
+        first: the first of them.
+        last: the last of them.
+        peak: bytes in all, at most.
+        goes_on: it has not been given back.
+        times: how often it was given back.
+        given_back_at: the user's line that was running when it was.
+    """
+
+    first: int
+    last: int
+    peak: int
+    goes_on: bool
+    times: int = 0
+    given_back_at: Site = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -43,9 +66,11 @@ class Finding:
         also: others who would keep them if the holder did not, and their lines.
         error: exceptions keep them, by their tracebacks.
         history: the holder's tensors have a history, even if backward has freed what that had saved.
-        given_back: it was given back when a loop ended, and grew anew.
         series: bytes kept when each call began: (call, bytes).
-        nodes: nodes a call that its graph grows by, where no bytes of tensors grow with it; 0 elsewhere.
+        nodes: nodes of graphs a call that stay with it.
+        needed_later: a backward pass that comes some calls later needs it.
+        joined: it is one tensor that takes in more.
+        grown: the calls over which it grew.
     """
 
     holder: Holder
@@ -61,9 +86,21 @@ class Finding:
     also: tuple[tuple[Holder, Site | None], ...] = ()
     error: bool = False
     history: bool = False
-    given_back: bool = False
     series: tuple[tuple[int, int], ...] = ()
     nodes: int = 0
+    needed_later: bool = False
+    joined: bool = False
+    grown: Grown | None = None
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes a call with those of nodes that hold nothing, each at ``NODE_BYTES``."""
+        return self.rate.nbytes + (0 if self.graph_bytes else NODE_BYTES * self.nodes)
+
+    @property
+    def given_back(self) -> bool:
+        """It was given back, whether or not it grew anew."""
+        return self.grown is not None and (self.grown.times > 0 or not self.grown.goes_on)
 
 
 @dataclass(frozen=True)
@@ -75,12 +112,16 @@ class Quiet:
         sites: the lines that made it.
         why: in words.
         nbytes: bytes kept at the end.
+        grown: the calls over which it grew, where it was given back.
+        line: the line that keeps it, where it grew and was given back.
     """
 
     holder: Holder
     sites: tuple[Site, ...]
     why: str
     nbytes: int
+    grown: Grown | None = None
+    line: Site | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +159,9 @@ class GrowthReport:
         limit_bytes: the memory that can fill up; None where no limit is known.
         unwatched: what happened that the watch could not see, in words.
         every: one call in so many was watched.
-        chains: variables whose graph grows by nodes alone; ``verdict`` and ``findings`` speak of bytes.
         totals: bytes kept by what outlived its call: (call, bytes) where they changed.
+        rounds_at: where a round of the user's loop begins, where neither calls nor gradients tell.
+        process: how the process itself grew, where tensors do not explain it.
     """
 
     calls: int
@@ -131,8 +173,9 @@ class GrowthReport:
     limit_bytes: int | None
     unwatched: tuple[str, ...] = ()
     every: int = 1
-    chains: tuple[Finding, ...] = ()
     totals: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    process: ProcessGrowth | None = None
+    rounds_at: Site | None = None
 
     @property
     def verdict(self) -> str:
@@ -146,7 +189,16 @@ class GrowthReport:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Everything that grows, the most bytes a call first."""
-        return tuple(sorted(self.training.findings + self.evaluation.findings, key=lambda found: -found.rate.nbytes))
+        return tuple(sorted(self.training.findings + self.evaluation.findings, key=lambda found: -found.host_bytes))
+
+    @property
+    def chains(self) -> tuple[Finding, ...]:
+        """Of ``findings``, variables whose graph grows by nodes alone."""
+        return tuple(found for found in self.findings if not found.rate.nbytes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, for JSON."""
+        return {"verdict": self.verdict, **asdict(self)}
 
     def calls_until_full(self, part: Part) -> int | None:
         """How many more calls of a part the memory has room for.

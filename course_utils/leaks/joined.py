@@ -1,73 +1,121 @@
-"""One tensor that takes in more with every call: ``bank = torch.cat([bank, batch])`` (``joined_findings``).
+"""One tensor that takes in more with every call: ``bank = torch.cat([bank, batch])`` (``Joined``,
+``watching_joins``).
 
-Its memory is new each time, so nothing of it grows old; it is its size that grows. What a variable of the model's own
-``forward`` joins is not meant: that ends with the call, however long its sequences get.
+Its memory is new each time, so nothing of it grows old; it is its size that grows. What is meant is a result that an
+earlier call's result of the same line is part of. A model that joins features within ``forward`` does no such thing.
 """
 
 import ast
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from course_utils.leaks.births import Births
-from course_utils.leaks.findings import Finding, Made
-from course_utils.leaks.holders import Holder
-from course_utils.leaks.keeping import parsed
-from course_utils.leaks.user_code import Site
-from course_utils.leaks.verdict import rate_of
+import torch
 
+from course_utils.base.user_code import Site, is_user_file
+from course_utils.graph.storages import storages_of
+from course_utils.holders.find import find
+from course_utils.holders.holder import NOBODY, Holder
+from course_utils.holders.lines import parsed
+from course_utils.holders.ways import link_of
+from course_utils.leaks.kept import Birth, Stretch
+
+_JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 _LEAST = 8
 """So many calls must have joined something."""
 
 
-def joined_findings(births: Births, training: bool, warm_up: int) -> Iterator[Finding]:
-    """What has been joined to itself in call after call, up to the last ones.
+class Joined:
+    """What one line joined to its own result of an earlier call, in calls from one place.
+
+    Attributes:
+        site: the user's line.
+        place: the number of the place.
+        ended: the stretches that ended with another beginning, or with the tensor's death.
+        holder: who has the tensor, as was found while it lived.
+    """
+
+    def __init__(self, site: Site, place: int) -> None:
+        self.site, self.place = site, place
+        self.ended: list[Stretch] = []
+        self.holder = NOBODY
+        self._sizes: dict[int, int] = {}
+        self._last: Birth | None = None
+
+    def add(self, made: Birth, parts: Sequence[Birth]) -> None:
+        """Takes notice of a result, and of what it was joined from."""
+        before = self._last
+        follows = before is not None and any(part is before for part in parts)
+        if not (follows and before.call < made.call and before.nbytes < made.nbytes):  # type: ignore[union-attr]
+            self._end()
+        elif len(self._sizes) in (_LEAST, 4 * _LEAST):
+            self.look()
+        self._sizes[made.call], self._last = made.nbytes, made
+
+    def _end(self) -> None:
+        stretch = self.stretch()
+        if stretch is not None:
+            self.ended = [*self.ended[-15:], stretch]
+        self._sizes = {}
+
+    def look(self) -> None:
+        """Finds out who has the tensor now."""
+        self.holder = _named_on(self.site)
+        if self._last is not None and self.holder is NOBODY:
+            found = find([self._last.key], seconds=0.5).found.get(self._last.key)
+            self.holder = link_of(found).holder if found is not None else NOBODY
+
+    def stretch(self) -> Stretch | None:
+        """The calls over which it grew since it began anew; None where they are too few."""
+        calls = sorted(self._sizes)
+        if len(calls) < _LEAST or self._last is None:
+            return None
+        values = {after: self._sizes[after] - self._sizes[before] for before, after in itertools.pairwise(calls)}
+        return Stretch(values, self._sizes[calls[-1]], goes_on=self._last() is not None)
+
+
+def watching_joins(
+    handle: Callable, live: Mapping[int, Any], place_of: Sequence[int], joined: dict[tuple[Site, int], Joined]
+) -> Callable:
+    """What handles an operation, and takes notice of those that join tensors.
 
     Args:
-        births: what was counted.
-        training: whether calls that a backward pass followed are meant, or the others.
-        warm_up: how many calls are not judged.
+        handle: what does the rest, see ``course_utils.memory.dispatch``.
+        live: the known storages by ``id``.
+        place_of: for each call, the number of its place.
+        joined: what is joined, by line and place; added to.
     """
-    for site, sizes in births.joined.items():
-        of_kind = [(call, size) for call, size in sizes.items() if births.trained[call] == training]
-        points = of_kind[warm_up:]
-        if len(points) < _LEAST or len(of_kind) < len(sizes) / 2:
-            continue
-        steps = [after[1] - before[1] for before, after in itertools.pairwise(points)]
-        gaps = [after[0] - before[0] for before, after in itertools.pairwise(points)]
-        if min(steps) <= 0 or births.call - points[-1][0] > 2 * max(gaps) + 1:
-            continue
-        holder = _holder(site, births.callers)
-        if holder is not None:
-            rate = rate_of(steps)
-            series = tuple(sizes.items())
-            yield Finding(holder, site, (Made(site, rate.nbytes),), rate, 0, (), training, scalar=False, series=series)
+
+    def handle_and_look(mode: Any, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+        out = handle(mode, func, types, args, kwargs)
+        if func in _JOINS and type(out) is torch.Tensor and args:
+            made = live.get(id(out.untyped_storage()))
+            parts = [live.get(id(storage)) for part in args[0] for storage in storages_of(part)]
+            if made is not None and made.call >= 0 and not made.in_backward and out.is_floating_point():
+                key = made.site, place_of[made.call]
+                if key not in joined:
+                    joined[key] = Joined(*key)
+                joined[key].add(made, [part for part in parts if part is not None])
+            for part in parts:
+                if part is not None and part is not made and part.kept:
+                    part.joined = -1
+        return out
+
+    return handle_and_look
 
 
-def _holder(site: Site, callers: set[str]) -> Holder | None:
-    """The variable or attribute that is joined to itself on a line; None where the line does no such thing."""
-    tree = parsed(site.file)
+def _named_on(site: Site) -> Holder:
+    """The variable or attribute that is joined to itself on a line of the user's; ``NOBODY`` where it says none."""
+    tree = parsed(site.file) if is_user_file(site.file) else None
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, ast.Assign) or not node.lineno <= site.line <= (node.end_lineno or node.lineno):
             continue
         target = node.targets[0]
         text = ast.unparse(target)
-        if text not in _names(list(ast.walk(node.value))):
-            continue
-        if isinstance(target, ast.Attribute):
-            return Holder(text, "variable", site.function.split(".")[0], site.file, scope="attribute")
-        stays = site.function == "<module>" or site.function in callers or _is_declared(tree, target)
-        if isinstance(target, (ast.Name, ast.Subscript)) and stays:
+        used = (part for part in ast.walk(node.value) if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)))
+        if text in map(ast.unparse, used):
+            if isinstance(target, ast.Attribute):
+                return Holder(text, "variable", site.function.split(".")[0], site.file, scope="attribute")
             scope = "global" if site.function == "<module>" else "local"
             return Holder(text, "variable", site.function, site.file, scope=scope)
-    return None
-
-
-def _names(nodes: Sequence[ast.AST]) -> set[str]:
-    return {ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))}
-
-
-def _is_declared(tree: ast.AST | None, target: ast.expr) -> bool:
-    """Whether a name is declared ``global`` or ``nonlocal`` somewhere."""
-    name = target.id if isinstance(target, ast.Name) else ""
-    declared = (node for node in ast.walk(tree) if isinstance(node, (ast.Global, ast.Nonlocal))) if tree else ()
-    return any(name in node.names for node in declared)
+    return NOBODY

@@ -1,10 +1,16 @@
-"""A storage that is watched (``Birth``), and what is kept of those that one line makes (``Kept``)."""
+"""A storage that is watched (``Birth``), what is kept of those that one line makes (``Kept``), and the calls over which
+that grew (``Stretch``).
+"""
 
 import weakref
+from collections import Counter
+from dataclasses import dataclass
 
 import torch
 
-from course_utils.leaks.user_code import Site
+from course_utils.base.user_code import NOWHERE, Site
+
+_MOST_STRETCHES = 32
 
 
 class Birth(weakref.ref):
@@ -18,9 +24,10 @@ class Birth(weakref.ref):
         device: where it lies.
         in_backward: it was made by a backward pass.
         kept: it has outlived its calls.
+        joined: how many times one tensor took in more, call after call, up to this one; see ``Births``.
     """
 
-    __slots__ = ("call", "device", "in_backward", "kept", "key", "nbytes", "site")
+    __slots__ = ("call", "device", "in_backward", "joined", "kept", "key", "nbytes", "site")
 
     key: int
     nbytes: int
@@ -29,36 +36,58 @@ class Birth(weakref.ref):
     device: torch.device
     in_backward: bool
     kept: bool
+    joined: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Calls over which what one line leaves behind grew, up to the most of it.
+
+    Attributes:
+        values: bytes that each call left behind, by call.
+        peak: bytes in all, at most.
+        goes_on: it has not been given back.
+        by_backward: a backward pass gave it back.
+        gathered: it was joined into one tensor.
+        given_back_at: the user's line that was running when it was given back.
+    """
+
+    values: dict[int, int]
+    peak: int
+    goes_on: bool = True
+    by_backward: bool = False
+    gathered: bool = False
+    given_back_at: Site = NOWHERE
 
 
 class Kept:
-    """What is kept of the storages that one line makes on one device.
+    """What is kept of the storages that one line makes on one device, in calls from one place.
 
     Attributes:
         site: the line.
+        place: the number of the place, see ``Calls``.
         births: living kept storages by the call that made them, and by the ``id`` of their birth.
         alive: their bytes by the same.
         total: their bytes in all.
         history: (call, total) whenever a call began with another total; thinned out when it grows long.
-        lost: (call of the birth, bytes) of what died since the last call began, but not in a backward pass.
-        given_back: for each time that most was given back, the number of calls whose storages were alive together
-            before, and whether a backward pass freed them.
+        ended: the stretches that were given back, the latest ones.
         looked_at: bytes by the call that made them, when their holders were last found.
         next_search: the number of calls with living storages at which it is time to look for the holder.
     """
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, site: Site, place: int) -> None:
+        self.site, self.place = site, place
         self.births: dict[int, dict[int, Birth]] = {}
         self.alive: dict[int, int] = {}
         self.total = 0
         self.history: list[tuple[int, int]] = []
-        self.lost: list[tuple[int, int]] = []
-        self.peak_calls = 0
-        self.given_back: list[tuple[int, bool]] = []
-        self.next_search = 6
-        self.freed_by_backward = False
+        self.ended: list[Stretch] = []
         self.looked_at: dict[int, int] = {}
+        self.next_search = 6
+        self._peak_calls = self._peak = 0
+        self._gone: list[tuple[int, int]] = []  # since the peak: (call of the birth, bytes)
+        self._by_backward = self._gathered = False
+        self._given_back_at = NOWHERE
 
     def add(self, birth: Birth) -> None:
         """Counts a storage that has become old."""
@@ -66,35 +95,46 @@ class Kept:
         self.births.setdefault(birth.call, {})[id(birth)] = birth
         self.alive[birth.call] = self.alive.get(birth.call, 0) + birth.nbytes
         self.total += birth.nbytes
-        if len(self.alive) > self.peak_calls:
-            self.peak_calls = len(self.alive)
+        self._peak_calls = max(self._peak_calls, len(self.alive))
 
-    def remove(self, birth: Birth, in_backward: bool) -> None:
-        """Counts the death of one."""
+    def remove(self, birth: Birth, in_backward: bool, running: Site) -> None:
+        """Counts the death of one, while a line of the user's was running."""
         group = self.births.get(birth.call)
         if group is None or group.pop(id(birth), None) is None:
             return
         self.alive[birth.call] -= birth.nbytes
         self.total -= birth.nbytes
-        self.freed_by_backward = in_backward
-        if not in_backward:
-            self.lost.append((birth.call, birth.nbytes))
+        self._by_backward, self._gathered, self._given_back_at = in_backward, birth.joined < 0, running
+        self._gone.append((birth.call, birth.nbytes))
         if not group:
             self.births.pop(birth.call, None)
             self.alive.pop(birth.call, None)
 
     def note(self, call: int) -> None:
         """Notes the total as a call begins, and whether most of it was given back since the last one."""
-        if not self.alive or len(self.alive) * 3 < self.peak_calls:
-            if self.peak_calls >= 3:
-                self.given_back.append((self.peak_calls, self.freed_by_backward))
-                del self.given_back[:-16]
-            self.peak_calls = len(self.alive)
-        self.lost.clear()
+        stretch = self.stretch()
+        if not stretch.goes_on:
+            if self._peak_calls >= 3:
+                self.ended.append(stretch)
+                del self.ended[:-_MOST_STRETCHES]
+            self._peak_calls, self._peak = len(self.alive), 0
+        if self.total >= self._peak:
+            self._peak = self.total
+            self._gone.clear()
         if not self.history or self.history[-1][1] != self.total:
             self.history.append((call, self.total))
             if len(self.history) > 1024:
                 del self.history[1:-256:2]
+
+    def stretch(self) -> Stretch:
+        """What has grown since most was given back last, or up to now; it ends where most of its calls are gone."""
+        if self.alive and len(self.alive) * 3 >= self._peak_calls:
+            return Stretch(dict(self.alive), self.total)
+        values = Counter(self.alive)
+        for call, nbytes in self._gone:
+            values[call] += nbytes
+        at, by_backward = self._given_back_at, self._by_backward
+        return Stretch(dict(sorted(values.items())), sum(values.values()), False, by_backward, self._gathered, at)
 
     def total_at(self, call: int) -> int:
         """The bytes kept when a call began."""

@@ -1,16 +1,22 @@
-"""Whether what one line's storages take grows from call to call (``judge``)."""
+"""Whether what one line's storages take is a leak (``judge``), stretch by stretch."""
 
 import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from course_utils.base.user_code import NOWHERE
+from course_utils.holders.holder import Link
 from course_utils.leaks.births import YOUNG, Births
-from course_utils.leaks.kept import Kept
+from course_utils.leaks.kept import Kept, Stretch
 
 LEAST_CALLS = 4
 """So many calls must have left something behind before it can be said to grow."""
+
+LEAST_ROUND = 8
+"""A graph that grows over so many calls is growth, also where it is given back when the loop ends."""
 
 
 @dataclass(frozen=True)
@@ -40,68 +46,116 @@ def rate_of(values: Sequence[int]) -> Rate:
 
 @dataclass(frozen=True)
 class Growth:
-    """What is known of one line's kept storages, for calls of one kind.
+    """What is known of one line's kept storages.
 
     Attributes:
         verdict: "growing", "bounded" or "steady".
-        values: bytes left behind by each call since it began to grow, by call; empty unless growing.
-        repeated: it grew and was given back before; the number of calls that it took.
+        stretch: the calls over which it grew, with the bytes of every watched call between the first and the last of
+            them; None unless it is growing or was given back.
+        times: how often it was given back.
         why: for "bounded", in words.
     """
 
     verdict: str
-    values: dict[int, int]
-    repeated: int = 0
+    stretch: Stretch | None = None
+    times: int = 0
     why: str = ""
 
 
-def alive_by_call(kept: Kept) -> dict[int, int]:
-    """Bytes kept by the call that made them, as they were when the last call began."""
-    alive = dict(kept.alive)
-    for call, nbytes in kept.lost:
-        alive[call] = alive.get(call, 0) + nbytes
-    return alive
-
-
-def calls_of(births: Births, training: bool, warm_up: int) -> list[int]:
-    """The watched calls of a kind that are old enough to be judged, without the first few of the kind."""
+def _calls_from(births: Births, place: int, warm_up: int) -> list[int]:
+    """The watched calls from a place that are old enough to be judged, without the first few."""
     last = births.call - YOUNG
-    of_kind = [call for call in range(1, last + 1) if births.trained[call] == training and births.sampled[call]]
-    return of_kind[warm_up:]
+    of_place = [call for call in range(1, last + 1) if births.place_of[call] == place and births.sampled[call]]
+    return of_place[warm_up:]
 
 
-def judge(kept: Kept, births: Births, calls: Sequence[int]) -> Growth:
+class Places:
+    """The calls that count, by the number of their place; and whether a backward pass follows calls from there."""
+
+    def __init__(self, births: Births, warm_up: int) -> None:
+        self.calls = {place: _calls_from(births, place, warm_up) for place in births.places.values()}
+        self.seen = Counter(births.place_of[1:])
+        watched = [call for call in range(1, births.call + 1) if births.sampled[call]]
+        every = Counter(births.place_of[call] for call in watched)
+        trained = Counter(births.place_of[call] for call in watched if births.trained[call])
+        self._trained = {place: 2 * trained[place] >= every[place] > 0 for place in self.calls}
+
+    def of(self, training: bool) -> list[int]:
+        """The numbers of the places of a kind."""
+        return [place for place in self.calls if self._trained[place] == training]
+
+
+def judge(kept: Kept, births: Births, calls: Sequence[int], links: Sequence[Link]) -> Growth:
     """Judges one line's kept storages.
 
     Args:
         kept: the storages.
         births: where they were counted.
-        calls: the calls of one kind, as ``calls_of`` gives them.
+        calls: the calls from its place, as ``Places`` has them.
+        links: how samples of them are kept.
     """
-    steady = Growth("steady", {})
-    alive = alive_by_call(kept)
+    now = kept.stretch()
+    every = kept.ended if now.goes_on else [*kept.ended, now]
+    ended = [stretch for stretch in every if len(stretch.values) >= LEAST_CALLS]
+    by_itself = [stretch for stretch in ended if not _waited(stretch, births)]
+    growth = _open(kept, births, calls, now) if now.goes_on else Growth("steady")
+    if growth.verdict != "steady":
+        if growth.verdict == "growing" and len(by_itself) < len(ended) / 2:
+            return Growth("bounded", why="a later backward pass frees it")
+        return replace(growth, times=len(by_itself))
+    if not by_itself:
+        return Growth("steady")
+    largest = max(by_itself, key=lambda stretch: stretch.peak)
+    values = _filled(largest, calls)
+    if len(values) < LEAST_CALLS:
+        return Growth("steady")
+    # Given back after the last call, as all is where a script ends, and most of the script was spent in this loop.
+    is_being_built = any(link.holder.kind == "building" for link in links)
+    gathered = largest.gathered and not is_being_built
+    to_the_end = largest is now and 2 * (births.call - min(values)) >= births.call and not gathered
+    graph = any(link.graph or link.history for link in links)
+    grows = to_the_end or (graph and len(values) >= LEAST_ROUND)
+    # What is given back at the end is given back by no line of the loop's.
+    whole = replace(largest, values=values, given_back_at=NOWHERE if largest is now else largest.given_back_at)
+    return Growth("growing" if grows else "bounded", whole, len(by_itself), "it is given back when its loop ends")
+
+
+def delay(stretch: Stretch, births: Births) -> int:
+    """How many calls later the backward pass came that needed what calls made; 0 where it came at once, or none did."""
+    delays = [births.trained[call] for call in stretch.values if births.trained[call]]
+    return max(delays) if delays and statistics.median(delays) > 2 else 0
+
+
+def _waited(stretch: Stretch, births: Births) -> bool:
+    """Whether it was kept until a backward pass had come, and given back then."""
+    return stretch.by_backward or max(stretch.values) - min(stretch.values) < 1.5 * delay(stretch, births)
+
+
+def _filled(stretch: Stretch, calls: Sequence[int]) -> dict[int, int]:
+    """The bytes of each call from the first that left something up to the last, so that whole rounds count."""
+    places = [place for place, call in enumerate(calls) if stretch.values.get(call)]
+    return {call: stretch.values.get(call, 0) for call in calls[places[0] : places[-1]]} if places else {}
+
+
+def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch) -> Growth:
+    alive = now.values
     places = [place for place, call in enumerate(calls) if alive.get(call)]
     if len(places) < LEAST_CALLS:
-        return steady
-    first = places[0]
+        return Growth("steady")
     gaps = [after - before for before, after in itertools.pairwise(places)]
     usual = statistics.median(gaps)
     if len(calls) - 1 - places[-1] > 2 * max(usual, statistics.fmean(gaps)) + 1:
-        return Growth("bounded", {}, why=f"nothing was added in the last {len(calls) - 1 - places[-1]} calls")
-    values = {call: alive.get(call, 0) for call in calls[first:]}
+        return Growth("bounded", why=f"nothing was added in the last {len(calls) - 1 - places[-1]} calls")
+    values = {call: alive.get(call, 0) for call in calls[places[0] :]}
     if _turns_over(kept, calls, values):
-        return Growth("bounded", {}, why="as much goes as comes")
-    stretch = len(calls) - first
-    early = sum(place < first + stretch / 2 for place in places)
+        return Growth("bounded", why="as much goes as comes")
+    stretch = len(calls) - places[0]
+    early = sum(place < places[0] + stretch / 2 for place in places)
     late = len(places) - early
     irregular = max(gaps) > 3 * usual and max(gaps) > 3
     if late < 0.6 * early or (irregular and late < 0.8 * early + 1):
-        return Growth("bounded", {}, why="less and less is added")
-    if any(by_backward and calls_alive >= 0.8 * len(places) for calls_alive, by_backward in kept.given_back):
-        return Growth("bounded", {}, why="a later backward pass frees it")
-    repeated = max((calls_alive for calls_alive, by_backward in kept.given_back if not by_backward), default=0)
-    # From one that left something to the last such, so that whole rounds count where only some calls do.
-    return Growth("growing", {call: alive.get(call, 0) for call in calls[first : places[-1]]}, repeated)
+        return Growth("bounded", why="less and less is added")
+    return Growth("growing", replace(now, values=_filled(now, calls)))
 
 
 def _turns_over(kept: Kept, calls: Sequence[int], values: dict[int, int]) -> bool:
@@ -109,7 +163,7 @@ def _turns_over(kept: Kept, calls: Sequence[int], values: dict[int, int]) -> boo
     stretch = list(values)
     back = stretch[-max(LEAST_CALLS, len(stretch) // 4) :][0]
     came = sum(nbytes for call, nbytes in values.items() if call >= back)
-    now = sum(alive_by_call(kept).values())
+    now = kept.total
     # When a call begins, storages made up to YOUNG calls before are counted.
     before = kept.total_at(back + YOUNG - 1)
     since_first = now - kept.total_at(stretch[0] + YOUNG - 1)

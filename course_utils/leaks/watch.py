@@ -1,12 +1,10 @@
 """Watches a loop for bytes that stay alive from call to call (``watch_growth``)."""
 
-import logging
 import os
-import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -15,30 +13,25 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
-from course_utils.graph.references import probing_alone
+from course_utils.base.user_code import NOWHERE
+from course_utils.holders.find import find, search_from_users_variables
+from course_utils.holders.holder import NOBODY, Holder, Link, says_more
+from course_utils.holders.search import Path, Search
+from course_utils.holders.ways import in_hands, link_of
 from course_utils.leaks.births import Births
-from course_utils.leaks.calls import BACKWARD_PASS, Calls
-from course_utils.leaks.carriers import Carriers
-from course_utils.leaks.chains import Chains
+from course_utils.leaks.calls import BACKWARD_PASS, LOOP, Calls, Place
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.holders import NOBODY, Holder, Link, says_more
 from course_utils.leaks.kept import Birth, Kept
+from course_utils.leaks.nodes import Nodes, nodes_of_call
+from course_utils.leaks.process import Process
 from course_utils.leaks.report import build_report
-from course_utils.leaks.roots import other_roots, roots_in_heap, users_roots
-from course_utils.leaks.search import Path, Root, Search
-from course_utils.leaks.unnamed import roots_behind
-from course_utils.leaks.ways import in_hands, link_of
-
-_LOG = logging.getLogger(__name__)
+from course_utils.leaks.rounds import Loops
 
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
 
-Stages = tuple[tuple[Callable[[], Iterable[Root]], float, int], ...]
-"""For each stage of a search: its variables, how long it may take, how many objects of libraries are looked into."""
 
-_FEW = 2_000
-"""So many objects of libraries are looked into before less likely holders are."""
+_NO_PLACE: Place = NOWHERE, False, False
 
 
 class watch_growth:
@@ -62,15 +55,20 @@ class watch_growth:
         ValueError: ``every`` or ``limit_bytes`` is no positive whole number, or ``warm_up`` is negative.
         RuntimeError: it is entered a second time.
 
-    A call is one of an outermost module with parameters. A loop that calls none, and computes gradients, goes from one
-    backward pass to the next; any other calls ``step``. Storages count when they
-    have outlived the calls after their own, so a loop's variables, which keep the last batch, do not.
+    Attributes:
+        at_call: called with the number of each call as it begins; None by default.
+
+    A call is one of an outermost module with parameters, or of one with a ``__call__`` of its own. A loop that calls
+    none, and computes gradients, goes from one backward pass to the next; any other calls ``step``, or is taken to come
+    back to one of its lines. Storages count when they have outlived the calls after their own, so a loop's variables,
+    which keep the last batch, do not. From each place that calls come from, ``FIRST_CALLS`` are watched, then
+    ``SOME_CALLS`` of each doubling of their number; what is given back is noticed in every call.
 
     Limits: seen are tensors that operations make in the thread that entered, in threads that start later, and in
     autograd's threads for them. Not seen: other threads and processes, compiled code's own buffers, memory of NumPy and
-    of C extensions. Nodes of graphs are counted, not their bytes, and behind variables alone, up to 30 000 of them.
-    Holders are looked for while the loop runs and when a report is asked for; what Python cannot show is reported as
-    kept by something that the search did not find.
+    of C extensions; how the process grew is told beside. Nodes of graphs are counted up to 30 000 of them, and said to
+    take ``NODE_BYTES`` each. Holders are looked for while the loop runs and when a report is asked for; what Python
+    cannot show is reported as kept by something that the search did not find.
     """
 
     def __init__(self, *, every: int = 1, limit_bytes: int | None = None, warm_up: int = 3) -> None:
@@ -82,16 +80,17 @@ class watch_growth:
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
         self._births = Births(every)
         self._births.after_backward = self._without_calls
+        self._births.makes, self._loops = self._without_anything, Loops()
         self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
         self._modules: dict[str, int] = {}
         self._links: dict[int, list[tuple[int, Link]]] = {}
-        self._carriers, self._chains = Carriers(), Chains()
+        self._nodes, self._process = Nodes(), Process()
         self._stepped = self.stopped = False
         self._entered = self._running = False
         self._failure = ""
         self._pid = os.getpid()
         self._last: GrowthReport | None = None
-        self._after: tuple[int, Any] | None = None
+        self.at_call: Callable[[int], None] | None = None
         self._one_at_a_time = threading.RLock()  # calls may begin in several threads
 
     def __enter__(self) -> "watch_growth":
@@ -132,17 +131,10 @@ class watch_growth:
 
     def step(self) -> None:
         """Marks the beginning of a round of a loop that calls no module; once it is used, only it counts."""
-        self._stepped, self._births.after_backward = True, None
-        self._tick("step")
-
-    def call_after(self, calls: int, function: Any) -> None:
-        """Has a function called, once, when so many calls have begun.
-
-        Args:
-            calls: how many; the function is called as the next one begins.
-            function: takes no arguments.
-        """
-        self._after = calls, function
+        if not self._stepped:
+            self._stepped, self._births.after_backward = True, None
+            self._begin_anew()
+        self._tick("step", _NO_PLACE)
 
     def report(self) -> "GrowthReport":
         """What is known up to now; after the block, what was known at its end. Plain data, read now."""
@@ -150,41 +142,63 @@ class watch_growth:
             self._last = self._make_report(None)
         return self._last
 
-    def _begins(self, module: torch.nn.Module, args: tuple) -> None:
+    def _begins(self, module: torch.nn.Module, args: tuple, place: Place) -> None:
+        if self._births.makes is not None and not self._stepped:
+            self._begin_anew()
         self._births.after_backward = None
         # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
         self._births.compiled |= hasattr(module, "_orig_mod")
-        self._begins_round(type(module).__name__, args)
+        self._begins_round(type(module).__name__, place, args)
 
     def _without_calls(self) -> None:
         """A loop that has called no module yet goes from backward pass to backward pass."""
-        self._begins_round(BACKWARD_PASS, ())
+        if self._births.makes is not None:
+            self._begin_anew()
+        self._begins_round(BACKWARD_PASS, _NO_PLACE)
 
-    def _begins_round(self, name: str, args: tuple) -> None:
+    def _without_anything(self, frame: Any) -> None:
+        """A program that has called no module and computed no gradient yet goes from round to round of a loop."""
+        makes, self._births.makes = self._births.makes, None
+        try:
+            if self._loops.goes_back(frame):
+                self._begins_round(LOOP, _NO_PLACE)
+        finally:
+            self._births.makes = makes
+
+    def _begin_anew(self) -> None:
+        self._births.makes = None
+        if self._births.call:
+            self._births.begin_anew()
+            self._nodes, self._process = Nodes(), Process()
+        self._modules.clear()
+        self._links.clear()
+
+    def _begins_round(self, name: str, place: Place, args: tuple = ()) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
             try:
                 with self._one_at_a_time:
-                    self._tick(name, args)
+                    self._tick(name, place, args)
             except Exception as error:  # a fault of the watch's own is no reason to end somebody's training
                 self._failure = message_of(error)
                 self.stop()
 
-    def _tick(self, name: str, args: tuple = ()) -> None:
+    def _tick(self, name: str, place: Place, args: tuple = ()) -> None:
         births = self._births
-        births.next_call(args)
+        births.next_call(place, args)
+        if self._process.is_due(births.call):
+            self._process.note(births.call, births.alive_bytes())
         self._modules[name] = self._modules.get(name, 0) + 1
         ripe = [kept for kept in births.kept.values() if len(kept.alive) >= kept.next_search]
         if ripe:
             self._look(None, seconds=1.0, call_begins=True)
             for kept in ripe:  # also where nothing of it lives any more
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
-        if births.call >= self._chains.next_count:
-            looking = Search((-1,), graphs=False)  # for no storage: up to every variable with a history
-            _run(looking, ((users_roots, 0.2, 0),))
-            self._chains.count(births.call, looking)
-        if self._after is not None and births.call > self._after[0]:
-            (_, function), self._after = self._after, None
-            function()
+        if births.call >= self._nodes.next_count:
+            # For no storage: up to every variable with a history.
+            looking = search_from_users_variables(Search((-1,), graphs=False))
+            self._nodes.count(births.call, births.nodes_from, births.trained, looking)
+        if self.at_call is not None:
+            self.at_call(births.call)
 
     def _look(self, traceback: TracebackType | None, seconds: float, call_begins: bool = False) -> None:
         """Looks for the holders of some of what every line has left behind."""
@@ -194,10 +208,10 @@ class watch_growth:
                 chosen.append((kept, _sample(kept), dict(kept.alive)))
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         wanted = {birth.key: birth for _, births, _ in chosen for birth in births if birth() is not None}
-        looking = _search(wanted, traceback, seconds)
-        ways = {key: (path, link_of(path)) for key, path in looking.found.items()}
+        looking = find(wanted, traceback, seconds)
+        ways = {key: (path, self._link(path, wanted[key])) for key, path in looking.found.items()}
         found = {key: link for key, (_, link) in ways.items()}
-        found |= {key: replace(found[key], holder=holder) for key, holder in self._carriers.correct(ways).items()}
+        found |= {key: replace(found[key], holder=holder) for key, holder in self._nodes.correct(ways).items()}
         # Of two containers the larger one grows; the other has what it needs of it now: ``last = memory[-15:]``.
         most = max((link.holder.count for link in found.values()), default=0)
         small = {key: way for key, way in ways.items() if 0 < 2 * found[key].holder.count < most}
@@ -207,7 +221,7 @@ class watch_growth:
         beside = self._others(ways, found, traceback, seconds)
         others = {key: replace(link.holder, count=0) for key, link in beside.items()}
         if call_begins:
-            self._carriers.note(looking)
+            self._nodes.note(looking)
         for kept, births, alive in chosen:
             # Without what the collector has freed meanwhile.
             living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
@@ -223,6 +237,11 @@ class watch_growth:
                 self._links[id(kept)] = links
                 kept.looked_at = alive
 
+    def _link(self, path: Path, birth: Birth) -> Link:
+        link = link_of(path)
+        nodes = nodes_of_call(path, self._births.nodes_from, birth.call) if link.history or link.graph else 0
+        return replace(link, nodes=nodes)
+
     def _others(
         self,
         ways: dict[int, tuple[Path, Link]],
@@ -232,20 +251,23 @@ class watch_growth:
     ) -> dict[int, Link]:
         """How storages would be kept if the holders that were found did not keep them."""
         looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})
-        _run(looking, ((lambda: users_roots(traceback), seconds / 2, 0),))
+        search_from_users_variables(looking, traceback, seconds / 2)
         links = {}
         for key, path in looking.found.items():
             link = link_of(path)
             grows = link.holder.kind == "container" and link.holder.limit is None
-            holder: Holder | None = link.holder if grows else self._carriers.on(path)
+            holder: Holder | None = link.holder if grows else self._nodes.carrier(path)
             if holder is not None and holder.key != found[key].holder.key:
                 links[key] = replace(link, holder=holder)
         return links
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
-        report = build_report(self._births, self._links, self._modules, self.warm_up, self.limit_bytes)
-        report = replace(report, chains=tuple(self._chains.findings(report.findings)))
+        report = build_report(
+            self._births, self._links, self._nodes, self._process, self._modules, self.warm_up, self.limit_bytes
+        )
+        if LOOP in self._modules:
+            report = replace(report, rounds_at=self._loops.begins_at)
         if self._failure:
             note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
             return replace(report, unwatched=(*report.unwatched, note))
@@ -257,30 +279,6 @@ def _sample(kept: Kept) -> list[Birth]:
     calls = sorted(kept.births)
     places = {len(calls) * 2 // 3, len(calls) // 2, len(calls) // 8}
     return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]].values())]
-
-
-def _search(wanted: dict[int, Birth], traceback: TracebackType | None, seconds: float) -> Search:
-    """Looks for how each storage is kept; what is likely, and quick to look at, first."""
-    looking = Search(wanted)
-    stages: Stages = (
-        (lambda: users_roots(traceback), seconds / 2, _FEW),
-        (roots_in_heap, seconds / 4, 0),
-        (lambda: roots_behind(looking.missing), seconds / 4, 0),
-        (other_roots, seconds / 4, sys.maxsize),
-    )
-    _run(looking, stages)
-    return looking
-
-
-def _run(looking: Search, stages: Stages) -> None:
-    with probing_alone():
-        for roots, share, most_far in stages:
-            if not looking.missing:
-                break
-            try:
-                looking.run(roots(), share, most_far)
-            except Exception as error:  # whatever a user's objects do when they are looked at, their script goes on
-                _LOG.debug("the search for holders ended early: %r", error)
 
 
 def _fork_watch(watch: watch_growth) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from course_utils.base.text import aligned, format_bytes
 from course_utils.leaks.advice import advice, behind
-from course_utils.leaks.calls import BACKWARD_PASS
+from course_utils.leaks.calls import BACKWARD_PASS, LOOP
+from course_utils.leaks.nodes import NODE_BYTES
 
 if TYPE_CHECKING:
-    from course_utils.leaks.findings import Finding, GrowthReport, Part
+    from course_utils.leaks.findings import Finding, GrowthReport, Part, Quiet
+
+KINDS = {"training": "with backward", "evaluation": "without backward"}
+"""What is said of a part: calls without a backward pass may be evaluation, or wait for one."""
 
 _SAVED_SHOWN = 3
 _MADE_SHOWN = 4
@@ -18,12 +23,23 @@ _MADE_SHOWN = 4
 def report_text(report: GrowthReport) -> str:
     """The whole report. A sentence is one line, however long, so that it can be searched for."""
     blocks = [headline(report)]
+    if len(report.findings) > 1:
+        blocks.append("\n".join(f"  {line}" for line in summary(report)))
     for part in (report.training, report.evaluation):
         if part.calls and not (_without_modules(report) and part.verdict == "too few calls"):
             blocks.append(_part_text(report, part))
-    blocks += ["\n".join(_finding_lines(found)) for found in report.chains]
     blocks += notes(report)
     return "\n\n".join(blocks)
+
+
+def summary(report: GrowthReport) -> list[str]:
+    """One line for each thing that grows, the greatest first; the same in training and evaluation once."""
+    lines: dict[str, int] = {}
+    for found in report.findings:
+        where = f"{found.line}" if found.line is not None else "no line of yours"
+        name = f"`{found.holder.name}`" if found.holder.name else "nobody that was found"
+        lines[f"{where}: {name}"] = lines.get(f"{where}: {name}", 0) + found.host_bytes
+    return [f"{format_bytes(nbytes)} per call  {text}" for text, nbytes in lines.items()]
 
 
 def headline(report: GrowthReport) -> str:
@@ -32,26 +48,35 @@ def headline(report: GrowthReport) -> str:
         return (
             "Memory from call to call: no module with parameters was called and no gradient was computed, so there was"
             " nothing to compare.\n"
-            "A loop without one can say where a round begins: growth.step(), inside `with watch_growth() as growth:`."
+            "A loop without one can say where a round begins: `--step FILE:LINE` or `--step NAME` on the command line,"
+            " or growth.step(), inside `with watch_growth() as growth:`."
+        )
+    if report.rounds_at is not None:
+        return (
+            "No module with parameters was called and no gradient was computed. Memory from round to round of the loop"
+            f" that comes back to {report.rounds_at}: {report.calls} of them. `--step FILE:LINE` or `--step NAME` says"
+            " where a round begins instead."
         )
     if _without_modules(report):
         return (
             f"Memory from one backward pass to the next: {report.calls} of them. No module with parameters was called."
         )
     names = ", ".join(f"`{name}`" for name in sorted(report.modules, key=lambda name: -report.modules[name])[:3])
-    kinds = [f"{part.calls} {part.name}" for part in (report.training, report.evaluation) if part.calls]
+    kinds = [f"{part.calls} {KINDS[part.name]}" for part in (report.training, report.evaluation) if part.calls]
     return f"Memory from call to call: {report.calls} calls of {names} ({', '.join(kinds)})"
 
 
 def _without_modules(report: GrowthReport) -> bool:
-    return report.modules.keys() == {BACKWARD_PASS}
+    return report.modules.keys() <= {BACKWARD_PASS, LOOP}
 
 
 def _part_text(report: GrowthReport, part: Part) -> str:
-    lines = [f"{part.name.capitalize()}: {judgement(report, part)}"]
+    lines = [f"{KINDS[part.name].capitalize()}: {judgement(report, part)}"]
+    before = {(one.holder.key, one.line) for one in report.training.findings} if part is report.evaluation else set()
     for found in part.findings:
-        lines += ["", *_finding_lines(found)]
-    lines += [f"  {quiet_words(one)}" for one in quiet_of(part)]
+        again = (found.holder.key, found.line) in before
+        lines += ["", *([f"  {sentence(found)} As above."] if again else _finding_lines(found))]
+    lines += [f"  {text}" for text in quiet_of(part)]
     return "\n".join(lines)
 
 
@@ -70,9 +95,12 @@ def judgement(report: GrowthReport, part: Part) -> str:
     if part.rate is None:
         return f"{part.verdict}."
     rate = part.rate
-    text = f"growing by {format_bytes(rate.nbytes)} per call"
-    if rate.low == rate.high:
-        text += f" ({rate.nbytes} bytes, the same in each of {rate.calls} calls)."
+    host = sum(found.host_bytes - found.rate.nbytes for found in part.findings)
+    text = f"growing by {format_bytes(rate.nbytes + host)} per call"
+    if host:
+        text += f" ({rate.nbytes} bytes of tensors, and nodes of graphs at some {NODE_BYTES} bytes each)."
+    elif rate.low == rate.high:
+        text += f" ({rate.nbytes} bytes, the same in each of {_count(rate.calls, 'call')})."
     else:
         text += f" ({rate.nbytes} bytes; between {rate.low} and {rate.high} with 95 % confidence, {rate.calls} calls)."
     left = report.calls_until_full(part)
@@ -81,36 +109,64 @@ def judgement(report: GrowthReport, part: Part) -> str:
     return text
 
 
+def _count(number: int, thing: str) -> str:
+    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def sentence(found: Finding) -> str:
     """Who keeps what, in one sentence or two."""
     holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} per call"
     if holder.kind == "nobody":
-        return f"{amount} are kept by something that the search did not find."
+        return f"{amount} are kept by something that the search did not find. {stretch_words(found)}".rstrip()
     what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
-    if found.history and not found.graph_bytes:
+    if found.joined:
+        what = "a tensor that takes in more with every call"
+    only_nodes = found.nodes and not found.graph_bytes
+    if only_nodes and found.rate.nbytes:
         what += " and what is left of its graph"
+        amount += f", and {_nodes(found)}"
+    at = f" ({found.line})" if found.line is not None else ""
     if holder.kind == "cycle":
-        at = f" ({found.line})" if found.line is not None else ""
         text = (
             f"A cycle through `{holder.name}` of `{holder.where}`{at} keeps {what}: {amount}. Only Python's garbage"
             " collector frees it, and it does not know how large tensors are."
         )
+        return text + (" It ran meanwhile, and gave back what there was." if found.given_back else "")
+    subject = f"`{found.line.source}`{at}" if found.line is not None else f"`{holder.name}`"
+    if only_nodes and not found.rate.nbytes:
+        text = (
+            f"The graph behind {subject} grows by {_nodes(found)}. Bytes of tensors do not grow with it: backward has"
+            " freed what the nodes saved. The nodes themselves stay, and whatever walks the graph later has a longer"
+            " and longer way."
+        )
     else:
-        line = found.line
-        subject = f"`{line.source}` ({line})" if line is not None else f"`{holder.name}`"
         text = f"{subject} keeps {what}: {amount}."
-        if found.nodes:
-            nodes = "1 node" if found.nodes == 1 else f"{found.nodes} nodes"
-            text = (
-                f"The graph behind {subject} grows by {nodes} a call. Bytes of tensors do not grow with it: backward"
-                " has freed what the nodes saved. The nodes themselves stay, in host memory, several hundred bytes"
-                " each, and whatever walks the graph later has a longer and longer way."
-            )
-    if found.given_back and holder.kind == "cycle":
-        text += " It ran meanwhile, and gave back what there was."
-    elif found.given_back:
-        text += " It is given back when the loop ends, and grows again with the next."
-    return text
+    return f"{text} {stretch_words(found)}".rstrip()
+
+
+def _nodes(found: Finding) -> str:
+    """How many nodes, and what they take in memory."""
+    return f"{_count(found.nodes, 'node')} a call, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
+
+
+def stretch_words(found: Finding | Quiet) -> str:
+    """Over which calls something grew that was given back, how much it was at most, and when it was given back."""
+    grown = found.grown
+    if grown is None or (grown.goes_on and not grown.times):
+        return ""
+    if grown.goes_on:
+        return "It is given back when the loop ends, and grows again with the next."
+    holder, at = found.holder, grown.given_back_at
+    when = "when the loop ended"
+    if holder.scope == "local" and holder.where and holder.where != at.function and holder.where != "<module>":
+        when = f"when `{holder.where.rpartition('.')[2]}` returned"
+    elif at.file:
+        when = f"at {at}"
+    times = f", {grown.times} times" if grown.times > 1 else ""
+    return (
+        f"It grew over {_count(grown.last - grown.first + 1, 'call')} (from call {grown.first} to {grown.last}), to"
+        f" {format_bytes(grown.peak)} at most, and was given back {when}{times}."
+    )
 
 
 def rows(found: Finding) -> list[tuple[str, str]]:
@@ -162,19 +218,23 @@ def _holder_words(found: Finding) -> str:
     return text + at
 
 
-def quiet_of(part: Part) -> list[tuple[str, str, int]]:
-    """What stays and is no leak, one entry for each holder and reason: name, reason, bytes."""
-    together: dict[tuple[str, str], int] = {}
+def quiet_of(part: Part) -> list[str]:
+    """What stays and is no leak, or stayed for a time: a sentence for each holder and reason."""
+    together: dict[tuple[str, str], list[Quiet]] = {}
     for one in part.quiet:
-        name = one.holder.name or str(one.sites[0])
-        together[name, one.why] = together.get((name, one.why), 0) + one.nbytes
-    return [(name, why, nbytes) for (name, why), nbytes in together.items()]
+        together.setdefault((one.holder.name or str(one.sites[0]), one.why), []).append(one)
+    return [_quiet_words(name, why, several) for (name, why), several in together.items()]
 
 
-def quiet_words(one: tuple[str, str, int]) -> str:
-    """A sentence on something that is no leak."""
-    name, why, nbytes = one
-    return f"Not a leak: `{name}`, {format_bytes(nbytes)} at the end; {why}."
+def _quiet_words(name: str, why: str, several: list[Quiet]) -> str:
+    nbytes = sum(one.nbytes for one in several)
+    largest = max(several, key=lambda one: 0 if one.grown is None else one.grown.peak)
+    if largest.grown is None or largest.grown.goes_on:
+        return f"Not a leak: `{name}`, {format_bytes(nbytes)} at the end; {why}."
+    peak = sum(one.grown.peak for one in several if one.grown is not None)
+    largest = replace(largest, grown=replace(largest.grown, peak=peak))
+    line = f" ({largest.line})" if largest.line is not None else ""
+    return f"Given back: `{name}`{line}. {stretch_words(largest)}"
 
 
 def notes(report: GrowthReport) -> list[str]:
@@ -184,6 +244,14 @@ def notes(report: GrowthReport) -> list[str]:
         texts.append(
             f"CUDA's allocator says {format_bytes(report.allocated_bytes)} allocated; the storages counted here come to"
             f" {format_bytes(report.alive_bytes)}."
+        )
+    if report.process is not None:
+        grew = report.process
+        who = "The processes that it started grew together" if grew.workers else "The process itself grew"
+        texts.append(
+            f"{who} by {format_bytes(grew.nbytes)} over {grew.calls} calls; tensors explain"
+            f" {format_bytes(grew.tensors)} of it. Look at NumPy arrays, Python lists and dictionaries, and at what a"
+            " data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
         )
     if report.every > 1:
         texts.append(f"One call in {report.every} was watched.")

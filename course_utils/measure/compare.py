@@ -9,7 +9,6 @@ import statistics
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -17,11 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.base.errors import explain
 from course_utils.base.text import columns, describe, format_bytes, markdown_table
+from course_utils.measure.timing import in_turns
 from course_utils.memory import MemoryTracker
-
-# A sample shorter than this says more about the clock than about the work.
-_SAMPLE_SECONDS = 0.002
-_MOST_CALLS = 200
 
 
 @dataclass(frozen=True)
@@ -154,27 +150,30 @@ def compare(
     """
     _check(alternatives, baseline)
     baseline = baseline or next(iter(alternatives))
-    flops, peaks, held = {}, {}, {}
+    flops, peaks, held, ratios, seconds = {}, {}, {}, {}, {}
     with _same_random_numbers() as rewind:
 
-        def call(name: str) -> Any:
+        def prepare() -> None:
             rewind()
             if before is not None:
                 before()
-            return alternatives[name]
 
-        for name in alternatives:
-            function = call(name)
+        for name, function in alternatives.items():
+            prepare()
             # Bytes first: a tracker refuses compiled code, which under the counter would run on uncompiled unnoticed.
             with MemoryTracker(*known) as memory:
                 result = function()
                 peaks[name], held[name] = memory.peak, memory.current
             del result
-            function = call(name)
+            prepare()
             with FlopCounterMode(display=False) as counter:
                 function()
             flops[name] = counter.get_total_flops()
-        ratios, seconds = _times(list(alternatives), call, baseline, rounds)
+        if rounds > 0:
+            taken = in_turns(alternatives, rounds, prepare)
+            for name, times in taken.items():
+                seconds[name] = statistics.median(times)
+                ratios[name] = statistics.median(a / b for a, b in zip(times, taken[baseline], strict=True))
     costs = tuple(
         Cost(name, flops[name], peaks[name], held[name], ratios.get(name), seconds.get(name)) for name in alternatives
     )
@@ -206,45 +205,6 @@ def _check(alternatives: object, baseline: str) -> None:
         raise ValueError(
             explain(f"compare(baseline={baseline!r}) was called.", "one of " + ", ".join(alternatives) + ".")
         )
-
-
-def _times(
-    names: list[str], call: Callable[[str], Callable[[], Any]], baseline: str, rounds: int
-) -> tuple[dict[str, float], dict[str, float]]:
-    if rounds <= 0:
-        return {}, {}
-    calls = {name: _calls_in_a_sample(call(name)) for name in names}
-    samples: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds):
-        # In turns, and each time another one first: what slows the machine down meets all alike.
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            samples[name].append(sum(_seconds(call(name)) for _ in range(calls[name])) / calls[name])
-    ratios = {
-        name: statistics.median(one / base for one, base in zip(samples[name], samples[baseline], strict=True))
-        for name in names
-    }
-    return ratios, {name: statistics.median(taken) for name, taken in samples.items()}
-
-
-def _calls_in_a_sample(function: Callable[[], Any]) -> int:
-    return max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(_seconds(function), 1e-9))))
-
-
-def _seconds(function: Callable[[], Any]) -> float:
-    _finish()
-    start = perf_counter()
-    result = function()
-    _finish()
-    taken = perf_counter() - start
-    del result  # freeing it is not what is compared
-    return taken
-
-
-def _finish() -> None:
-    """Waits for the device: its operations return before they are done."""
-    if torch.accelerator.is_available():
-        torch.accelerator.synchronize()
 
 
 @contextmanager

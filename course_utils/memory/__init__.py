@@ -1,5 +1,6 @@
 """Bytes that tensors keep alive, live and to the byte, on any device (``MemoryTracker``)."""
 
+from course_utils.base import versions as _versions  # noqa: F401  (first: an old torch is refused before it is used)
 from course_utils.memory.records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
 from course_utils.memory.snapshot import MemorySnapshot, memory_snapshot
 from course_utils.memory.steps import bytes_alive

@@ -7,15 +7,14 @@ from collections.abc import Set as AbstractSet
 
 import torch
 
-from course_utils.graph.recorded import python_slots, saved_slots, tensors_inside
+from course_utils.graph.recorded import python_slots, saved_slots
+from course_utils.graph.steps import tensors_inside
 from course_utils.graph.storages import storages_of
-from course_utils.memory.ledger import Block
+from course_utils.memory.ledger import Life
+from course_utils.memory.records import CATEGORIES, SAVED
 
 Number = Callable[[torch.UntypedStorage], "int | None"]
 """Tells the number of a storage that an engine has met."""
-
-
-SAVED = "saved for backward"
 
 
 def look_at_graphs(
@@ -92,7 +91,7 @@ def _origin(tensor: torch.Tensor) -> str:
     return "other memory held by graphs"
 
 
-def categorise(blocks: Iterable[Block], places: Mapping[str, AbstractSet[int]]) -> dict[int, str]:
+def categorise(blocks: Iterable[Life], places: Mapping[str, AbstractSet[int]]) -> dict[int, str]:
     """The category of each storage by its number; "older" for those that existed before the start.
 
     Args:
@@ -102,10 +101,10 @@ def categorise(blocks: Iterable[Block], places: Mapping[str, AbstractSet[int]]) 
     return {block.number: _category(block, places) for block in blocks}
 
 
-def _category(block: Block, places: Mapping[str, AbstractSet[int]]) -> str:
+def _category(block: Life, places: Mapping[str, AbstractSet[int]]) -> str:
     if block.is_old:
         return "older"
-    for name in ("parameters", "optimizer state", "gradients", SAVED):
+    for name in CATEGORIES:
         if block.number in places.get(name, ()):
             return name
     if block.died and block.died_task >= 0 and block.died_task != block.born_task:

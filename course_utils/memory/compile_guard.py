@@ -4,14 +4,14 @@ Under a dispatch mode a function made by ``torch.compile`` either runs eagerly, 
 own kernels, whose buffers no mode sees. Both would give a wrong number, so a tracker refuses it.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-
 from course_utils.base.errors import explain
+from course_utils.base.torch_private import dispatch_module, get_dispatch_modes, set_guard_complete_hook
 
 COMPILED_CODE_MESSAGE = explain(
     "Code made by torch.compile was called inside a MemoryTracker.",
@@ -19,6 +19,25 @@ COMPILED_CODE_MESSAGE = explain(
     "Compiled code takes its memory without dispatching operations, so the count would be wrong.",
     'MemoryTracker(engine="allocator"), which asks the allocator; or call the function that is not compiled.',
 )
+
+
+def _ask_modes_before_compiling() -> None:
+    """Makes a PyTorch before 2.11 ask the modes on the stack, as later ones do; its flag says nothing of trackers."""
+    asked_before = dispatch_module.is_in_any_mode_without_ignore_compile_internals
+
+    def is_in_any_mode_without_ignore_compile_internals() -> bool:
+        for mode in get_dispatch_modes():
+            mode.ignore_compile_internals()
+        return asked_before()
+
+    # The compiler has its own reference, which it takes when it is first loaded.
+    for module in (dispatch_module, sys.modules.get("torch._dynamo.convert_frame")):
+        if module is not None:
+            vars(module)[asked_before.__name__] = is_in_any_mode_without_ignore_compile_internals
+
+
+if not hasattr(dispatch_module, "any_torch_dispatch_mode_on_stack"):
+    _ask_modes_before_compiling()
 
 
 class _Watch:
@@ -44,7 +63,7 @@ def refuse_compiled_code(compiled_code_found: Callable[[], bool]) -> Iterator[No
         compiled_code_found: called in the thread that is about to run compiled code; tells whether a tracker watches
             that thread. The same function for every block: the first one's serves all.
     """
-    set_hook: Any = torch._C._dynamo.eval_frame.set_guard_complete_hook
+    set_hook: Any = set_guard_complete_hook
 
     def guards_match(matched: bool) -> bool:
         return matched and not compiled_code_found()

@@ -4,14 +4,21 @@
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MethodType
 from typing import Any, Self
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from course_utils.base.errors import explain
+from course_utils.base.torch_private import (
+    TorchDispatchMode,
+    disabled_torch_dispatch,
+    get_dispatch_modes,
+    pop_dispatch_mode,
+    push_dispatch_mode,
+    storage_use_count,
+)
 from course_utils.graph.storages import storages_of
 from course_utils.memory.compile_guard import COMPILED_CODE_MESSAGE, refuse_compiled_code
 from course_utils.memory.ledger import OLD
@@ -50,7 +57,7 @@ class OperationWatch(TorchDispatchMode):
         vars(self)["__torch_dispatch__"] = MethodType(self._handle, self)
         # Not super().__enter__: that also sets process-wide flags, which a tracker abandoned in another thread would
         # leave set for ever. The stack of modes is the thread's own.
-        torch._C._push_on_torch_dispatch_stack(self)
+        push_dispatch_mode(self)
         return self
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
@@ -66,8 +73,6 @@ class DispatchRecorder(AllocationLog, OperationWatch):
     While any dispatch mode is active PyTorch runs some formulas in a form without in-place operations, whose peak may
     be higher than that of the program alone.
     """
-
-    live = True
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -98,7 +103,7 @@ def _take_off_stack(recorder: OperationWatch) -> None:
     Raises:
         ValueError: it is not there: it was entered in another thread.
     """
-    modes = _get_current_dispatch_mode_stack()
+    modes = get_dispatch_modes()
     if not any(mode is recorder for mode in modes):
         raise ValueError(
             explain(
@@ -108,18 +113,18 @@ def _take_off_stack(recorder: OperationWatch) -> None:
             )
         )
     above = []
-    while (mode := torch._C._pop_torch_dispatch_stack(None)) is not recorder:
+    while (mode := pop_dispatch_mode(None)) is not recorder:
         above.append(mode)
     for mode in reversed(above):
-        torch._C._push_on_torch_dispatch_stack(mode)
+        push_dispatch_mode(mode)
 
 
 def _compiled_code_found() -> bool:
     """Whether a tracker watches this thread."""
-    return any(isinstance(mode, DispatchRecorder) for mode in _get_current_dispatch_mode_stack())
+    return any(isinstance(mode, DispatchRecorder) for mode in get_dispatch_modes())
 
 
-def handler(add: Callable, meet: Callable, size: Callable, live: dict[int, weakref.ref]) -> Callable:
+def handler(add: Callable, meet: Callable, size: Callable, live: Mapping[int, weakref.ref]) -> Callable:
     """What an ``OperationWatch`` does on each operation, as a closure: this is what every operation pays for.
 
     Args:
@@ -237,11 +242,11 @@ def _meet_made_outside(plan: int, func: Any, args: tuple, meet: Callable, add: C
         meet(args[0], func)
         return
     source = args[1] if len(args) > 1 else None
-    if isinstance(source, torch.UntypedStorage) and torch._C._storage_Use_Count(source._cdata) == 1:
+    if isinstance(source, torch.UntypedStorage) and storage_use_count(source._cdata) == 1:
         add(source, args[0], func)
 
 
 def _is_wrapped(types: tuple) -> bool:
     """Whether an argument's class has operations of its own; a FakeTensor's storage is counted as it is."""
-    plain = torch._C._disabled_torch_dispatch_impl
+    plain = disabled_torch_dispatch
     return any(cls.__torch_dispatch__ is not plain and cls.__name__ != "FakeTensor" for cls in types)

@@ -8,6 +8,7 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
+from course_utils.graph.steps import tensors_inside
 
 
 class Known:
@@ -77,7 +78,8 @@ class Known:
         """Tensors in the state of the optimizers."""
         for value in self.objects():
             if isinstance(value, torch.optim.Optimizer):
-                yield from _tensors_in(value.state.values())
+                found = tensors_inside(list(value.state.values()), "", set())
+                yield from (thing for _, thing in found if isinstance(thing, torch.Tensor))
 
     def everything(self) -> Iterator[torch.Tensor]:
         """All of them; a storage may appear more than once."""
@@ -85,13 +87,3 @@ class Known:
         yield from self.tensors()
         yield from self.gradients()
         yield from self.optimizer_state()
-
-
-def _tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from _tensors_in(value.values())
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors_in(value)

@@ -1,10 +1,13 @@
-"""Adds up what an engine saw: bytes alive, peaks and phases of one device (``Ledger``), a storage's life (``Block``).
-
-An engine hands over a stream of ``Change`` and ``PhaseMark`` in the order in which they happened.
+"""What an engine sees (``Engine``): lives of storages, and changes of their bytes in the order in which they happened.
+Their sums, peaks and phases on one device (``Ledger``).
 """
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from time import perf_counter_ns
 from typing import Any, NamedTuple
+
+import torch
 
 from course_utils.memory.records import MemoryEvent, PhaseMemory
 
@@ -12,7 +15,7 @@ OLD = "before the start"
 """The ``op`` of a storage that existed before the tracker was entered."""
 
 
-class Block:
+class Life:
     """One storage, from its birth to its death.
 
     Attributes:
@@ -26,12 +29,15 @@ class Block:
         tensor: a weak reference to the first tensor on it, or None.
     """
 
-    __slots__ = ("born_task", "device", "died", "died_task", "nbytes", "number", "op", "tensor")
-
-    def __init__(self, number: int, nbytes: int, device: str, op: Any, task: int, tensor: Any = None) -> None:
-        self.number, self.nbytes, self.device, self.op = number, nbytes, device, op
-        self.born_task, self.tensor = task, tensor
-        self.died, self.died_task = False, -1
+    __slots__ = ()
+    number: int
+    nbytes: int
+    device: str
+    op: Any
+    born_task: int
+    died: bool
+    died_task: int
+    tensor: Any
 
     @property
     def is_old(self) -> bool:
@@ -47,10 +53,21 @@ class Block:
         return schema.name if schema is not None else str(self.op)
 
 
+class Block(Life):
+    """A storage that an allocator tells of: its bytes are known, and no object to refer to."""
+
+    __slots__ = ("born_task", "device", "died", "died_task", "nbytes", "number", "op", "tensor")
+
+    def __init__(self, number: int, nbytes: int, device: str, op: Any, task: int, tensor: Any = None) -> None:
+        self.number, self.nbytes, self.device, self.op = number, nbytes, device, op
+        self.born_task, self.tensor = task, tensor
+        self.died, self.died_task = False, -1
+
+
 class Change(NamedTuple):
     """A storage gained or gave back bytes."""
 
-    block: Block
+    block: Life
     delta: int
     time_ns: int
     task: int
@@ -63,7 +80,7 @@ class Phase:
         self.name = name
         self.begun = self.ended = False
         self.start = self.end = self.peak = self.first_event = self.last_event = 0
-        self.peak_block: Block | None = None
+        self.peak_block: Life | None = None
 
     def record(self) -> PhaseMemory:
         """The phase as plain data."""
@@ -76,6 +93,60 @@ class PhaseMark(NamedTuple):
 
     phase: Phase
     begins: bool
+
+
+class Engine:
+    """Watches a block of code. What an engine cannot know, it leaves at nothing, as here.
+
+    Attributes:
+        live: figures can be asked for while the block runs.
+        places: for the name of a place such as "gradients": numbers of the storages found there so far.
+        start_ns: when watching began, on the clock of the times.
+        lock: held while the stream is read and added up.
+    """
+
+    live = True
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.start_ns = perf_counter_ns()
+        self.places: dict[str, set[int]] = {}
+        self._stream: list[Change | PhaseMark] = []
+
+    def know(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Is told of storages that are older than the block, so that their death counts."""
+
+    def note(self, place: str, tensors: Iterable[torch.Tensor], all_known: bool = False) -> None:
+        """Is told that the storages of some tensors are in a named place now.
+
+        Args:
+            place: the name: ``gradients``.
+            tensors: the tensors found there.
+            all_known: ``know`` was given every older tensor of that place. One that the engine has not met then came to
+                be inside and past the dispatcher, as gradients from a compiled backward do, and is counted.
+        """
+
+    def mark(self, mark: PhaseMark) -> None:
+        """Puts the beginning or end of a phase at this place of the stream."""
+        self._stream.append(mark)
+
+    def refresh(self) -> None:
+        """Reads again what may have changed without being seen."""
+
+    def stream(self) -> list[Change | PhaseMark]:
+        """What happened so far, in order."""
+        return self._stream
+
+    def number(self, storage: torch.UntypedStorage) -> int | None:
+        """The number of a living storage; None for one that the engine has not met."""
+        return None
+
+    def living_tensors(self) -> Iterator[torch.Tensor]:
+        """Tensors on the living storages that the engine has met, as far as it knows any."""
+        return iter(())
+
+    def close(self) -> None:
+        """Lets go of every reference: what happens from now on is not counted."""
 
 
 class Ledger:
@@ -93,7 +164,7 @@ class Ledger:
     def __init__(self, device: str) -> None:
         self.device = device
         self.current = self.peak = self.peak_event = 0
-        self.peak_block: Block | None = None
+        self.peak_block: Life | None = None
         self.changes: list[tuple[Change, int, str]] = []
         self.elsewhere: dict[str, int] = {}
         self._open: list[Phase] = []

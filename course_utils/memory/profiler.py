@@ -5,7 +5,6 @@ Exact where the dispatch engine gives a lower bound: scratch memory inside kerne
 
 import os
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
@@ -14,13 +13,14 @@ from typing import Any
 import torch
 
 from course_utils.base.errors import explain
+from course_utils.base.torch_private import EventType, RecordFunctionFast, profiler_enabled
 from course_utils.graph.storages import storages_of
-from course_utils.memory.ledger import Block, Change, PhaseMark
+from course_utils.memory.ledger import Block, Change, Engine, PhaseMark
 
 _MARK = "course_utils phase mark "
 
 
-class ProfilerRecorder:
+class ProfilerRecorder(Engine):
     """Records allocations of the CPU through the profiler; the stream is there once the block has ended.
 
     Limits: one profiler at a time in a process. Memory taken before the start is unknown to it, so giving it back
@@ -31,16 +31,13 @@ class ProfilerRecorder:
     live = False
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.start_ns = perf_counter_ns()
-        self.places: dict[str, set[int]] = {}
+        super().__init__()
         self._marks: list[PhaseMark] = []
-        self._stream: list[Change | PhaseMark] = []
         self._alive: dict[int, Block] = {}
         self._profile: Any = None
 
     def __enter__(self) -> "ProfilerRecorder":
-        if torch.autograd._profiler_enabled():
+        if profiler_enabled():
             raise ValueError(
                 explain(
                     'MemoryTracker(engine="allocator") was entered while a profiler is running.',
@@ -49,7 +46,10 @@ class ProfilerRecorder:
                     'engine="dispatch", which may be nested; or leave the other profiler first.',
                 )
             )
-        self._profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True)
+        # acc_events changes nothing in a profile of one piece; before 2.13 there is a warning unless it is given.
+        self._profile = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
+        )
         with _without_trace_lines():
             self._profile.__enter__()
         self.start_ns = perf_counter_ns()
@@ -61,43 +61,26 @@ class ProfilerRecorder:
         self._read()
         self._profile = None
 
-    def know(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Nothing: the profiler does not report the end of memory that it has not seen taken."""
-
     def note(self, place: str, tensors: Iterable[torch.Tensor], all_known: bool = False) -> None:
-        """Notes that the memory of some tensors is in a named place now; known only at the end of the block."""
+        # Which is known only at the end of the block.
         numbers = (self.number(storage) for tensor in tensors for storage in storages_of(tensor))
         self.places.setdefault(place, set()).update(number for number in numbers if number is not None)
 
     def mark(self, mark: PhaseMark) -> None:
-        """Puts the beginning or end of a phase at this place of the stream."""
         if self._profile is None:
             self._stream.append(mark)
             return
-        with torch._C._profiler._RecordFunctionFast(f"{_MARK}{len(self._marks)}"):
+        with RecordFunctionFast(f"{_MARK}{len(self._marks)}"):
             self._marks.append(mark)
 
     def number(self, storage: torch.UntypedStorage) -> int | None:
-        """The number of a storage that is alive at the end; None before it, or where its memory is older."""
         if not self._alive or storage.device.type != "cpu":
             return None
         block = self._alive.get(storage.data_ptr())
         return None if block is None else block.number
 
-    def living_tensors(self) -> Iterator[torch.Tensor]:
-        """None: the profiler knows memory, not tensors."""
-        return iter(())
-
-    def refresh(self) -> None:
-        """Nothing: the allocator sees every change of size."""
-
-    def fold(self) -> list[Change | PhaseMark]:
-        """The stream: empty until the block has ended."""
-        return self._stream
-
     def close(self) -> None:
-        """Lets go of the addresses: they mean nothing once the memory is given to others."""
-        self._alive.clear()
+        self._alive.clear()  # addresses mean nothing once the memory is given to others
 
     def _read(self) -> None:
         found: list[tuple[int, Any, str, int]] = []
@@ -126,7 +109,7 @@ class ProfilerRecorder:
 def _collect(event: Any, op: str, task: int, found: list[tuple[int, Any, str, int]]) -> None:
     """Allocations and marks at and below an event: when, its fields, the outermost operation, the backward pass."""
     kind, fields = event.typed
-    if kind == torch._C._profiler._EventType.Allocation:
+    if kind == EventType.Allocation:
         found.append((event.start_time_ns, fields, op, task))
     elif event.name.startswith(_MARK):
         found.append((event.start_time_ns, fields, event.name, task))

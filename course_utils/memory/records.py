@@ -7,11 +7,13 @@ Every byte count is an ``int``; only ``str()`` and ``to_markdown()`` format.
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from course_utils.base.errors import explain
 from course_utils.base.text import columns, format_bytes, markdown_table
 
-CATEGORIES = ("parameters", "gradients", "optimizer state", "saved for backward", "temporary", "other")
-"""The categories of a tracked storage, in the order in which tables and figures show them."""
+SAVED = "saved for backward"
+CATEGORIES = ("parameters", "buffers", "gradients", "optimizer state", SAVED, "temporary", "other")
+"""What bytes are for, in the order in which tables and figures show them, and in which a storage that fits two belongs
+to the first. A tracker counts buffers as parameters; a snapshot knows nothing of what is temporary.
+"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """The summary of one tracked block. ``later - earlier`` gives the difference of every number.
+    """The summary of one tracked block.
 
     Attributes:
         device: the tracked device.
@@ -154,44 +156,6 @@ class MemoryReport:
             for p in self.phases
         ]
         return {name: dict(value) if isinstance(value, dict) else value for name, value in plain.items()}
-
-    def __sub__(self, earlier: "MemoryReport") -> "MemoryReport":
-        """What changed from ``earlier`` to this report, number by number; phases are matched by their order.
-
-        Raises:
-            ValueError: the reports are of two devices, or of two engines.
-        """
-        if not isinstance(earlier, MemoryReport):
-            return NotImplemented
-        if (self.device, self.engine) != (earlier.device, earlier.engine):
-            raise ValueError(
-                explain(
-                    f"A report of {self.device} by {self.engine} minus one of {earlier.device} by {earlier.engine}.",
-                    "two reports of one device by one engine.",
-                    "Different engines count different things, so their difference would mean nothing.",
-                )
-            )
-        phases: tuple[PhaseMemory, ...] = ()
-        if [p.name for p in self.phases] == [p.name for p in earlier.phases]:
-            pairs = zip(self.phases, earlier.phases, strict=True)
-            phases = tuple(
-                PhaseMemory(a.name, a.start - b.start, a.end - b.end, a.peak - b.peak, a.peak_op) for a, b in pairs
-            )
-        return MemoryReport(
-            device=self.device,
-            engine=self.engine,
-            requested=self.requested - earlier.requested,
-            allocated=self.allocated - earlier.allocated,
-            reserved=_minus(self.reserved, earlier.reserved),
-            peak=self.peak - earlier.peak,
-            categories=_difference(self.categories, earlier.categories),
-            peak_op=self.peak_op,
-            peak_categories=_difference(self.peak_categories, earlier.peak_categories),
-            phases=phases,
-            allocator_peak=_minus(self.allocator_peak, earlier.allocator_peak),
-            unseen=_difference(self.unseen, earlier.unseen),
-            elsewhere=_difference(self.elsewhere, earlier.elsewhere),
-        )
 
     def to_markdown(self) -> str:
         """Two Markdown tables: the phases (if any), then the categories at the end and at the peak."""
@@ -246,12 +210,3 @@ class MemoryReport:
         for device, nbytes in self.elsewhere.items():
             notes.append(f"Alive on {device}: {format_bytes(nbytes)}")
         return notes
-
-
-def _minus(later: int | None, earlier: int | None) -> int | None:
-    return None if later is None or earlier is None else later - earlier
-
-
-def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
-    names = [*later, *(name for name in earlier if name not in later)]
-    return {name: later.get(name, 0) - earlier.get(name, 0) for name in names}

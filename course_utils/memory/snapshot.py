@@ -1,4 +1,4 @@
-"""Who holds which bytes at this moment (``snapshot``): parameters, gradients, optimizer state, graphs, others."""
+"""Who holds which bytes now (``memory_snapshot``): parameters, gradients, optimizer state, graphs, others."""
 
 import gc
 from collections.abc import Iterable, Iterator
@@ -14,16 +14,7 @@ from course_utils.graph.storages import storages_of
 from course_utils.memory.categories import held_by_graphs
 from course_utils.memory.device import device_name
 from course_utils.memory.known import Known
-
-SNAPSHOT_CATEGORIES = (
-    "parameters",
-    "buffers",
-    "gradients",
-    "optimizer state",
-    "saved for backward",
-    "other",
-)
-"""The categories of a snapshot. A storage that fits two belongs to the first."""
+from course_utils.memory.records import CATEGORIES
 
 
 @dataclass(frozen=True)
@@ -51,8 +42,8 @@ class MemorySnapshot:
 
     @property
     def categories(self) -> dict[str, int]:
-        """The bytes by the category's name, in the order of ``SNAPSHOT_CATEGORIES``."""
-        return {name: getattr(self, name.replace(" ", "_")) for name in SNAPSHOT_CATEGORIES}
+        """The bytes by the category's name, in the order of ``CATEGORIES``."""
+        return {name: getattr(self, name.replace(" ", "_")) for name in CATEGORIES if name != "temporary"}
 
     @property
     def total(self) -> int:

@@ -1,12 +1,10 @@
-"""A device's own allocator, asked for its totals (``DeviceStatistics``), and an engine made of them
-(``StatisticsRecorder``).
+"""A device's own allocator, asked for its totals (``Totals``): as an engine (``StatisticsRecorder``), and beside
+another one (``Beside``).
 
 CUDA and XPU have them; MPS since PyTorch offers them through ``torch.accelerator``, and its current bytes before. The
 CPU and ``meta`` have none.
 """
 
-import threading
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
@@ -14,38 +12,24 @@ from typing import Any
 import torch
 
 from course_utils.base.errors import explain
-from course_utils.memory.ledger import Block, Change, PhaseMark
+from course_utils.memory.ledger import Block, Change, Engine, PhaseMark
 
 
 @dataclass(frozen=True)
 class Totals:
-    """One reading, in bytes: now, and the most since the last reset. None where the device does not tell."""
+    """One reading, in bytes; None where the device does not tell.
 
-    allocated: int
-    requested: int | None = None
-    reserved: int | None = None
-    peak_allocated: int | None = None
-    peak_requested: int | None = None
-
-    @property
-    def asked(self) -> int:
-        """Bytes as the program asked for them, or as allocated where that is not told."""
-        return self.allocated if self.requested is None else self.requested
-
-    @property
-    def peak_asked(self) -> int | None:
-        """The most of ``asked`` since the last reset."""
-        return self.peak_allocated if self.requested is None else self.peak_requested
-
-
-class DeviceStatistics:
-    """Reads the totals of a device's caching allocator.
-
-    ``reset_peaks`` is for the whole process: another measurement of peaks that is under way loses its own.
+    Attributes:
+        allocated: bytes alive, in the allocator's blocks.
+        asked: the same as the program asked for them, or ``allocated`` where that is not told.
+        reserved: bytes held from the driver.
+        peak: the most of ``asked`` since the last ``reset_peaks``.
     """
 
-    def __init__(self, device: str) -> None:
-        self._device = torch.device(device)
+    allocated: int
+    asked: int
+    reserved: int | None = None
+    peak: int | None = None
 
     @staticmethod
     def exist_for(device: str) -> bool:
@@ -56,48 +40,53 @@ class DeviceStatistics:
         module: Any = getattr(torch, kind, None)
         return kind not in ("cpu", "meta") and hasattr(module, "memory_stats") and module.is_available()
 
-    def read(self) -> Totals:
-        """The totals now."""
-        statistics = self._statistics()
-        if statistics is None:
-            return Totals(torch.mps.current_allocated_memory(), None, torch.mps.driver_allocated_memory())
-        return Totals(
-            statistics.get("allocated_bytes.all.current", 0),
-            statistics.get("requested_bytes.all.current"),
-            statistics.get("reserved_bytes.all.current"),
-            statistics.get("allocated_bytes.all.peak"),
-            statistics.get("requested_bytes.all.peak"),
-        )
+    @classmethod
+    def now(cls, device: str) -> "Totals":
+        """Reads them."""
+        told = _statistics(torch.device(device))
+        if told is None:
+            allocated = torch.mps.current_allocated_memory()
+            return cls(allocated, allocated, torch.mps.driver_allocated_memory())
+        allocated, peak = told.get("allocated_bytes.all.current", 0), told.get("allocated_bytes.all.peak")
+        if (asked := told.get("requested_bytes.all.current")) is not None:
+            peak = told.get("requested_bytes.all.peak")
+        return cls(allocated, allocated if asked is None else asked, told.get("reserved_bytes.all.current"), peak)
 
-    def reset_peaks(self) -> None:
-        """Makes the present bytes the peak."""
-        if self._device.type == "mps":
-            if self._statistics() is not None:
-                torch.accelerator.reset_peak_memory_stats(self._device)
-        else:
-            getattr(torch, self._device.type).reset_peak_memory_stats(self._device)
-
-    def _statistics(self) -> dict[str, Any] | None:
-        if self._device.type != "mps":
-            return getattr(torch, self._device.type).memory_stats(self._device)
-        # Some versions have the functions, but not for MPS: there they raise, or know nothing.
-        try:
-            return torch.accelerator.memory_stats(self._device) or None
-        except (AttributeError, RuntimeError, NotImplementedError):
-            return None
+    def above(self, start: "Totals") -> "Totals":
+        """The same above what there was at the start."""
+        reserved = None if self.reserved is None or start.reserved is None else self.reserved - start.reserved
+        peak = None if self.peak is None else self.peak - start.asked
+        return Totals(self.allocated - start.allocated, self.asked - start.asked, reserved, peak)
 
 
-class StatisticsRecorder:
+def _statistics(device: torch.device) -> dict[str, Any] | None:
+    if device.type != "mps":
+        return getattr(torch, device.type).memory_stats(device)
+    # Some versions have the functions, but not for MPS: there they raise, or know nothing.
+    try:
+        return torch.accelerator.memory_stats(device) or None
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return None
+
+
+def reset_peaks(device: str) -> None:
+    """Makes the present bytes the peak, for the whole process: another measurement that is under way loses its own."""
+    where = torch.device(device)
+    if where.type != "mps":
+        getattr(torch, where.type).reset_peak_memory_stats(where)
+    elif _statistics(where) is not None:
+        torch.accelerator.reset_peak_memory_stats(where)
+
+
+class StatisticsRecorder(Engine):
     """The engine "allocator" on a device: a stream with two changes for each reading, up to the peak and down again.
 
     Limits: between two readings (a phase's ends, a figure asked for) only the greatest total is known, not which
     operation reached it; peaks need a device that tells them. Everything in the process counts, in any thread.
     """
 
-    live = True
-
     def __init__(self, device: str) -> None:
-        if not DeviceStatistics.exist_for(device):
+        if not Totals.exist_for(device):
             raise ValueError(
                 explain(
                     f'MemoryTracker(device="{device}", engine="allocator").',
@@ -105,56 +94,30 @@ class StatisticsRecorder:
                     try_this='engine="dispatch", which watches operations and works on every device.',
                 )
             )
-        self.lock = threading.RLock()
-        self.start_ns = perf_counter_ns()
-        self.places: dict[str, set[int]] = {}
+        super().__init__()
         self._device = device
-        self._statistics = DeviceStatistics(device)
-        self._stream: list[Change | PhaseMark] = []
-        self._count = self._start = self._last = 0
-        self._open = False
+        self._count = self._last = 0
+        self._start: Totals | None = None
 
     def __enter__(self) -> "StatisticsRecorder":
-        self._statistics.reset_peaks()
-        self._start = self._statistics.read().asked
-        self._open = True
+        reset_peaks(self._device)
+        self._start = Totals.now(self._device)
         return self
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
-        self.fold()
-        self._open = False
-
-    def know(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Nothing: the totals hold everybody's bytes."""
-
-    def note(self, place: str, tensors: Iterable[torch.Tensor], all_known: bool = False) -> None:
-        """Nothing: totals know no tensors."""
+        self.stream()
+        self._start = None
 
     def mark(self, mark: PhaseMark) -> None:
-        """Puts the beginning or end of a phase at this place of the stream."""
-        self.fold()
-        self._stream.append(mark)
+        self.stream()
+        super().mark(mark)
 
-    def number(self, storage: torch.UntypedStorage) -> int | None:
-        """None: totals know no storages."""
-        return None
-
-    def living_tensors(self) -> Iterator[torch.Tensor]:
-        """None: totals know no tensors."""
-        return iter(())
-
-    def refresh(self) -> None:
-        """Nothing: ``fold`` reads."""
-
-    def fold(self) -> list[Change | PhaseMark]:
-        """Reads the totals; returns the stream so far."""
+    def stream(self) -> list[Change | PhaseMark]:
         with self.lock:
-            if self._open:
-                totals = self._statistics.read()
-                self._statistics.reset_peaks()
-                now = totals.asked - self._start
-                peak = now if totals.peak_asked is None else totals.peak_asked - self._start
-                for level in (max(peak, now, self._last), now):
+            if self._start is not None:
+                now = Totals.now(self._device).above(self._start)
+                reset_peaks(self._device)
+                for level in (max(now.asked if now.peak is None else now.peak, now.asked, self._last), now.asked):
                     if level != self._last:
                         self._add(level - self._last)
                         self._last = level
@@ -165,43 +128,23 @@ class StatisticsRecorder:
         self._count += 1
         self._stream.append(Change(block, delta, perf_counter_ns(), -1))
 
-    def close(self) -> None:
-        """Nothing to let go of."""
 
-
-@dataclass(frozen=True)
-class Figures:
-    """The allocator's part of a ``MemoryReport``, in bytes above the start; None where it does not tell."""
-
-    allocated: int
-    reserved: int | None = None
-    allocator_peak: int | None = None
-
-
-@dataclass
 class Beside:
-    """The device's allocator beside the dispatch engine: the same block in its figures."""
+    """The allocator's totals beside another engine: of the same block, above its start.
 
-    statistics: DeviceStatistics
-    start: Totals
-    end: Totals | None = None
+    Args:
+        device: one for which ``Totals.exist_for``.
+    """
 
-    @classmethod
-    def of(cls, device: str) -> "Beside | None":
-        """Begins to measure; None where the device has no allocator to ask."""
-        if not DeviceStatistics.exist_for(device):
-            return None
-        statistics = DeviceStatistics(device)
-        statistics.reset_peaks()
-        return cls(statistics, statistics.read())
+    def __init__(self, device: str) -> None:
+        reset_peaks(device)
+        self._device, self._start = device, Totals.now(device)
+        self._end: Totals | None = None
 
     def finish(self) -> None:
         """Takes the last reading."""
-        self.end = self.statistics.read()
+        self._end = self.totals()
 
-    def figures(self) -> Figures:
+    def totals(self) -> Totals:
         """The figures so far, or of the whole block."""
-        now, start = self.end or self.statistics.read(), self.start
-        peak = None if now.peak_asked is None else now.peak_asked - start.asked
-        reserved = None if now.reserved is None or start.reserved is None else now.reserved - start.reserved
-        return Figures(now.allocated - start.allocated, reserved, peak)
+        return self._end or Totals.now(self._device).above(self._start)

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from course_utils.memory.categories import categorise
 from course_utils.memory.ledger import Ledger
 from course_utils.memory.records import CATEGORIES, MemoryReport, Timeline
-from course_utils.memory.statistics import Figures
+from course_utils.memory.statistics import Totals
 
 
 def build_timeline(ledger: Ledger, places: Mapping[str, AbstractSet[int]], start_ns: int) -> Timeline:
@@ -41,7 +41,7 @@ def build_timeline(ledger: Ledger, places: Mapping[str, AbstractSet[int]], start
 def build_report(
     timeline: Timeline,
     engine: str,
-    figures: Figures | None,
+    totals: Totals | None,
     unseen: Mapping[str, int],
     elsewhere: Mapping[str, int],
 ) -> MemoryReport:
@@ -50,12 +50,12 @@ def build_report(
     Args:
         timeline: the run.
         engine: ``dispatch`` or ``allocator``.
-        figures: what the device's allocator says of the same run; None where it was not asked.
+        totals: what the device's allocator says of the same run; None where it was not asked.
         unseen: bytes that graphs hold at the end and no operation made, by name.
         elsewhere: bytes above the start on other devices.
     """
     current = timeline.current[-1]
-    beside = figures if figures is not None else Figures(current)
+    beside = totals if totals is not None else Totals(current, current)
     return MemoryReport(
         device=timeline.device,
         engine=engine,
@@ -67,7 +67,7 @@ def build_report(
         peak_op=timeline.peak_op,
         peak_categories=_categories_at(timeline, timeline.peak_event),
         phases=timeline.phases,
-        allocator_peak=beside.allocator_peak,
+        allocator_peak=beside.peak,
         unseen=dict(unseen),
         elsewhere={device: nbytes for device, nbytes in elsewhere.items() if nbytes},
     )

@@ -13,19 +13,17 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
-from course_utils.memory.categories import SAVED, held_by_graphs, look_at_graphs
+from course_utils.base.torch_private import sequence_number
+from course_utils.memory.categories import look_at_graphs
 from course_utils.memory.device import device_name
 from course_utils.memory.dispatch import DispatchRecorder
 from course_utils.memory.known import Known
 from course_utils.memory.ledger import Ledger, Phase, PhaseMark
 from course_utils.memory.profiler import ProfilerRecorder
-from course_utils.memory.records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
-from course_utils.memory.snapshot import living_tensors
-from course_utils.memory.statistics import Beside, StatisticsRecorder
+from course_utils.memory.records import SAVED, MemoryEvent, MemoryReport, PhaseMemory, Timeline
+from course_utils.memory.statistics import Beside, StatisticsRecorder, Totals
 from course_utils.memory.summary import build_report, build_timeline
 from course_utils.memory.viz import to_memory_viz
-
-__all__ = ["CATEGORIES", "MemoryEvent", "MemoryReport", "MemoryTracker", "PhaseMemory", "Timeline"]
 
 
 class MemoryTracker:
@@ -48,10 +46,6 @@ class MemoryTracker:
         *known: modules, optimizers, tensors, and nested containers of them: objects that exist already. Their death or
             growth counts, and their gradients and states get their name in the categories. They are held weakly.
         device: the device to count on. By default that of the first known tensor, else PyTorch's default device.
-        baseline: what counts as older than the block. "named" takes the known objects, and other tensors when an
-            operation first meets them: the same numbers in every run. "gc" searches the process for every living
-            tensor (70 ms in a notebook's kernel), so that the death of any of them counts, also of ones that nobody
-            thought of.
         engine: "dispatch" watches operations: live, on any device. "allocator" asks the allocator: exact peaks with
             scratch memory inside kernels, and compiled code; on the CPU through ``torch.profiler``, so its figures are
             there after the block only. "auto" is dispatch, with the allocator's totals beside it in the report where
@@ -62,7 +56,7 @@ class MemoryTracker:
 
     Raises:
         TypeError: a known object is no module, optimizer, tensor or container of them.
-        ValueError: an unknown engine, baseline or device; it is entered a second time, or left in another thread; with
+        ValueError: an unknown engine or device; it is entered a second time, or left in another thread; with
             "allocator", the device has none that can be asked, a profiler is running, or a figure of the CPU is asked
             for inside the block.
         NotImplementedError: inside the block, when code made by ``torch.compile`` is called under a dispatch engine.
@@ -73,8 +67,8 @@ class MemoryTracker:
     generators (``unseen`` names these two), storages that ``torch.load`` reads, NumPy's and shared memory. So a peak is
     a lower bound, with one exception: while any dispatch mode is active PyTorch runs some formulas of backward
     (of ``cumprod``, ``sort``, ``gather`` and others) without in-place operations, and their peak is then higher than
-    without a tracker. With baseline "named", a storage that existed at the start, was not named and takes part in no
-    operation inside is not known, so its death does not count.
+    without a tracker. A storage that existed at the start, was not named and takes part in no operation inside is not
+    known, so its death does not count.
     """
 
     def __init__(
@@ -82,15 +76,11 @@ class MemoryTracker:
         *known: Any,
         device: torch.device | str | None = None,
         engine: str = "auto",
-        baseline: str = "named",
     ) -> None:
         if engine not in ("auto", "dispatch", "allocator"):
             raise ValueError(
                 explain(f"MemoryTracker(engine={engine!r}).", "one of the engines: auto, dispatch, allocator.")
             )
-        if baseline not in ("named", "gc"):
-            raise ValueError(explain(f"MemoryTracker(baseline={baseline!r}).", "one of: named, gc."))
-        self._baseline = baseline
         self._known = Known(*known)
         self._device = device_name(device, self._known)
         self.engine = engine
@@ -119,14 +109,9 @@ class MemoryTracker:
                 )
             )
         self._recorder.know(self._known.everything())
-        if self._baseline == "gc":
-            older = living_tensors()
-            self._recorder.know(older)
-            self._recorder.know(held_by_graphs(older))
-            del older
-        if self.engine == "auto":
-            self._beside = Beside.of(self._device)
-        self._first_node = torch._C._autograd._get_sequence_nr()
+        if self.engine == "auto" and Totals.exist_for(self._device):
+            self._beside = Beside(self._device)
+        self._first_node = sequence_number()
         self._recorder.__enter__()
         self._state = "open"
         return self
@@ -191,7 +176,7 @@ class MemoryTracker:
                 )
             )
         with self._recorder.lock:
-            stream = self._recorder.fold()
+            stream = self._recorder.stream()
             self._ledger.take(stream[self._taken :])
             self._taken = len(stream)
         return self._ledger
@@ -264,7 +249,7 @@ class MemoryTracker:
         return build_report(
             timeline,
             engine="allocator" if self.engine == "allocator" else "dispatch",
-            figures=None if self._beside is None else self._beside.figures(),
+            totals=None if self._beside is None else self._beside.totals(),
             unseen=self._unseen,
             elsewhere=self._ledger.elsewhere,
         )
@@ -289,7 +274,7 @@ class MemoryTracker:
         )
 
 
-def _recorder(engine: str, device: str) -> DispatchRecorder | ProfilerRecorder | StatisticsRecorder:
+def _recorder(engine: str, device: str) -> Any:  # an Engine, to be entered
     if engine in ("auto", "dispatch"):
         return DispatchRecorder()
     return ProfilerRecorder() if device == "cpu" else StatisticsRecorder(device)

@@ -4,28 +4,22 @@
 (``reset_progress``).
 """
 
-from __future__ import annotations
-
 import math
-import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from course_utils.base.errors import explain
+from course_utils.base.words import count_of
 from course_utils.catalogue import LESSONS, find
-from course_utils.progress import statements, store
+from course_utils.progress import store
+from course_utils.progress.events import Attempt as Attempt
+from course_utils.progress.events import History, StoredPrediction
+from course_utils.progress.events import Showing as Showing
+from course_utils.progress.events import Told as Told
+from course_utils.progress.place import Damaged, Unusable, location_or_raise, place
 from course_utils.progress.place import location as location
-from course_utils.progress.place import location_or_raise, place, shown
-from course_utils.progress.rows import Attempt as Attempt
-from course_utils.progress.rows import Showing as Showing
-from course_utils.progress.rows import StoredPrediction as StoredPrediction
-from course_utils.progress.rows import Told as Told
-from course_utils.progress.store import VARIABLE
-from course_utils.progress.tables import LessonProgress as LessonProgress
-from course_utils.progress.tables import Progress as Progress
-from course_utils.progress.tables import Remembered
+from course_utils.progress.tables import LessonProgress, Progress, Remembered
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,24 +74,26 @@ def record(
         raise ValueError(explain(f"An attempt has the status {status!r}.", "passed, partial, not attempted or error."))
     if status == "not attempted":
         return None
-    values = {"lesson": lesson, "exercise": exercise, "earned": earned, "possible": possible, "status": status}
-    names: dict[str, object] = {"lesson": lesson, "exercise": exercise, "status": status}
-    shown = [(statements.RECORD_TOLD, {**names, **asdict(showing)}) for showing in told]
-    cleared = [(statements.RECORD_CLEARED, {**names, "claim": claim}) for claim in held]
-    return _store("This attempt", (statements.RECORD, values), *shown, *cleared)
+    return _store(
+        "attempt",
+        lesson=lesson,
+        exercise=exercise,
+        earned=earned,
+        possible=possible,
+        status=status,
+        told=[asdict(showing) for showing in told],
+        held=list(held),
+    )
 
 
 def record_hint(lesson: str, exercise: str, number: int) -> str | None:
     """Stores that hint ``number`` (from 1) of an exercise was seen. Returns what ``record`` returns."""
-    return _store(
-        "This hint", (statements.RECORD_HINT, {"lesson": lesson, "exercise": exercise, "number": int(number)})
-    )
+    return _store("hint", lesson=lesson, exercise=exercise, number=int(number))
 
 
 def record_prediction(lesson: str, question: str, right: bool) -> str | None:
     """Stores whether a prediction was right: its first guess and its last one. Returns what ``record`` returns."""
-    values = {"lesson": lesson, "question": question, "right": int(bool(right))}
-    return _store("This prediction", (statements.RECORD_PREDICTION, values))
+    return _store("prediction", lesson=lesson, question=question, right=bool(right))
 
 
 def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
@@ -105,7 +101,7 @@ def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
 
     Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
     """
-    return tuple(row for row in _read().attempts if lesson in (None, row.lesson))
+    return _read().attempts(lesson)
 
 
 def predictions(lesson: str | None = None) -> tuple[StoredPrediction, ...]:
@@ -113,7 +109,7 @@ def predictions(lesson: str | None = None) -> tuple[StoredPrediction, ...]:
 
     Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
     """
-    return tuple(row for row in _read().predictions if lesson in (None, row.lesson))
+    return _read().predictions(lesson)
 
 
 def told(lesson: str | None = None) -> tuple[Told, ...]:
@@ -121,7 +117,7 @@ def told(lesson: str | None = None) -> tuple[Told, ...]:
 
     Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
     """
-    return tuple(row for row in _read().told if lesson in (None, row.lesson))
+    return _read().told(lesson)
 
 
 def progress(show_location: bool = True) -> Progress:
@@ -138,8 +134,7 @@ def progress(show_location: bool = True) -> Progress:
     stored = _read()
     rows = []
     for info in LESSONS:
-        mine = [row for row in stored.attempts if row.lesson == info.name]
-        guesses = [row for row in stored.predictions if row.lesson == info.name]
+        mine, guesses = stored.attempts(info.name), stored.predictions(info.name)
         rows.append(
             LessonProgress(
                 number=info.number,
@@ -153,8 +148,10 @@ def progress(show_location: bool = True) -> Progress:
                 question=info.question,
             )
         )
-    notes = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
-    return Progress(tuple(rows), notes, tuple(_remembered(stored.told)))
+    notes: tuple[str, ...] = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
+    if stored.unreadable:
+        notes += (f"Left out, because the file is damaged there: {count_of(stored.unreadable, 'event')}.",)
+    return Progress(tuple(rows), notes, tuple(_remembered(stored.told())))
 
 
 def _remembered(rows: Iterable[Told]) -> Iterator[Remembered]:
@@ -196,92 +193,41 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
     if path is None:
         return Reset(f"Nothing to reset. {place()}")
     stored = _read()
-    if lesson not in {None, *(row.lesson for row in stored.attempts), *(row.lesson for row in stored.predictions)}:
+    exercises, guesses = stored.attempts(), stored.predictions()
+    if lesson not in {None, *(row.lesson for row in exercises), *(row.lesson for row in guesses)}:
         find(lesson)
-    if stored.damaged and lesson is None:
-        return _put_aside(path)
-    if stored.trouble:
-        return Reset(f"Nothing was reset. {stored.trouble}")
     what = " ".join(name for name in (lesson, exercise) if name) or "the course"
-    exercises = [row for row in stored.attempts if lesson in (None, row.lesson) and exercise in (None, row.exercise)]
-    guesses = [row for row in stored.predictions if lesson in (None, row.lesson) and exercise is None]
-    if not exercises and not guesses:
-        return Reset(f"Nothing to reset: nothing is stored for {what}.")
     try:
-        with store.transaction_with_copy(path) as (connection, copy):
-            connection.execute(statements.RESET_EXERCISES, {"lesson": lesson, "exercise": exercise})
-            connection.execute(statements.RESET_PREDICTIONS, {"lesson": lesson, "exercise": exercise})
-            connection.execute(statements.RESET_MISCONCEPTIONS, {"lesson": lesson, "exercise": exercise})
-    except store.failures() as error:
-        return Reset(f"Nothing was reset: {store.reason(error, shown(path))}.")
+        if stored.is_damaged and lesson is None:
+            aside = store.put_aside(path)
+            what = "Reset: the course begins again. The damaged file is kept under a dated name beside it."
+            return Reset(what, aside)
+        if stored.trouble:
+            return Reset(f"Nothing was reset. {stored.trouble}")
+        taken = [row for row in exercises if lesson in (None, row.lesson) and exercise in (None, row.exercise)]
+        if not taken and (exercise or not stored.predictions(lesson)):
+            return Reset(f"Nothing to reset: nothing is stored for {what}.")
+        copy = store.append_after_copy(path, "reset", {"lesson": lesson, "exercise": exercise})
+    except Unusable as error:
+        return Reset(f"Nothing was reset: {error}.")
     return Reset(f"Reset: {what} begins again. What was there is kept in a dated copy beside the file.", copy)
 
 
-def _put_aside(path: Path) -> Reset:
-    try:
-        aside = store.put_aside(path)
-    except OSError as error:
-        return Reset(f"Nothing was reset: {store.reason(error, shown(path))}.")
-    return Reset("Reset: the course begins again. The damaged file is kept under a dated name beside it.", aside)
-
-
-def _store(what: str, *changes: tuple[str, dict[str, object]]) -> str | None:
-    path = None
+def _store(kind: str, **fields: object) -> str | None:
     try:
         path = location_or_raise()
-        if path is None:
-            return None
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        with store.transaction(path, writing=True) as connection:
-            for statement, values in changes:
-                connection.execute(statement, {**values, "now": now})
-    except store.failures() as error:
-        return f"{what} is not stored: {_reason(error, path)}."
+        if path is not None:
+            store.append(path, kind, fields)
+    except Unusable as error:
+        return f"This {kind} is not stored: {error}."
     return None
 
 
-@dataclass(frozen=True)
-class _Stored:
-    attempts: tuple[Attempt, ...] = ()
-    predictions: tuple[StoredPrediction, ...] = ()
-    told: tuple[Told, ...] = ()
-    trouble: str = ""  # one line, where the file could not be read
-    damaged: bool = False  # and is a file of ours that reset_progress() may put aside
-
-
-def _read() -> _Stored:
-    path = None
+def _read() -> History:
+    """What is stored; empty where it cannot be read."""
     try:
         path = location_or_raise()
-        if path is None or not path.exists():
-            return _Stored()
-        with store.transaction(path, writing=False) as connection:
-            if store.is_empty(connection):
-                return _Stored()
-            rows = connection.execute(statements.ATTEMPTS).fetchall()
-            guesses = connection.execute(statements.PREDICTIONS).fetchall()
-            kept = store.has(connection, "misconception")
-            told = [Told(*row) for row in connection.execute(statements.MISCONCEPTIONS)] if kept else []
-    except store.failures() as error:
-        trouble = f"What was stored cannot be read: {_reason(error, path)}."
-        return _Stored(trouble=trouble, damaged=_is_damaged(error, path))
-    order = {info.name: info.number for info in LESSONS}
-    attempts = sorted((Attempt(*row) for row in rows), key=lambda row: order.get(row.lesson, math.inf))
-    predictions = (StoredPrediction(name, text, bool(last), bool(first), n) for name, text, last, first, n in guesses)
-    return _Stored(tuple(attempts), tuple(predictions), tuple(told))
-
-
-def _is_damaged(error: Exception, path: Path | None) -> bool:
-    """Whether this is damage to a file of the course: it lies where only we put files, or bears our mark."""
-    if path is None or not store.is_damage(error):
-        return False
-    return not os.environ.get(VARIABLE) or store.has_our_mark(path)
-
-
-def _reason(error: Exception, path: Path | None) -> str:
-    file = shown(path) if path else ""
-    if not store.is_damage(error):
-        return store.reason(error, file)
-    if _is_damaged(error, path):
-        return f"{file} is damaged; course_utils.reset_progress() keeps it under another name and begins a new file"
-    return f"{file} is no progress file and is left as it is; {store.ELSEWHERE}"
+        return History(store.read(path) if path is not None else ())
+    except Unusable as error:
+        trouble = f"What was stored cannot be read: {error}."
+        return History(trouble=trouble, is_damaged=isinstance(error, Damaged))

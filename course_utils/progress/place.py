@@ -1,9 +1,19 @@
-"""Where progress is stored (``location``), and what is said of it."""
+"""Where progress is stored (``location``), what is said of it, and how it is said that it cannot
+be used (``Unusable``)."""
 
 import os
 from pathlib import Path
 
-from course_utils.progress.store import ELSEWHERE, VARIABLE, Unusable
+VARIABLE = "COURSE_UTILS_PROGRESS"
+ELSEWHERE = f"name another file in the environment variable {VARIABLE}"
+
+
+class Unusable(Exception):
+    """There is no file to read or write here: what is wrong and what to do, as one clause without a full stop."""
+
+
+class Damaged(Unusable):
+    """The file is the course's own, and its content is no usable database."""
 
 
 def location() -> Path | None:
@@ -28,7 +38,7 @@ def location_or_raise() -> Path | None:
     try:
         return Path(chosen).expanduser() if chosen else Path.home() / ".autograd-control" / "progress.sqlite3"
     except RuntimeError:  # what pathlib raises where the home directory cannot be found out
-        raise Unusable("your home directory cannot be found", ELSEWHERE) from None
+        raise Unusable(f"your home directory cannot be found; {ELSEWHERE}") from None
 
 
 def place() -> str:

@@ -1,16 +1,13 @@
-"""How points look, in a notebook and in a terminal: a lesson's (``scorecard_html``, ``scorecard_text``) and the whole
-course's (``progress_html``, ``progress_text``), as tables with bars. Data in, text out.
-"""
+"""Points as tables with bars: a lesson's (``ScoreCard``) and the whole course's (``Progress``)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from textwrap import indent
 
-from course_utils.base.markup import SMALL, Html, bar, clean, element, explained_link, paragraph, prose, text_bar, wrap
-from course_utils.base.text import columns, points, points_of
+from course_utils.base.document import Block, Shown, group, links, table
+from course_utils.base.markup import SMALL, Html, bar, clean, element, text_bar
+from course_utils.base.words import points, points_of
 
 _SHOWN = 12  # misconceptions in each list
-_CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class _Summed:
 
 
 @dataclass(frozen=True, repr=False)
-class ScoreCard(_Summed):
+class ScoreCard(_Summed, Shown):
     """One lesson's points, as ``lesson.scorecard()`` shows them.
 
     Attributes:
@@ -62,11 +59,17 @@ class ScoreCard(_Summed):
     predictions_asked: int = 0
     notes: tuple[str, ...] = ()
 
-    def _repr_html_(self) -> str:
-        return scorecard_html(self)
-
-    def __repr__(self) -> str:
-        return scorecard_text(self)
+    def card(self) -> Block:
+        """The points as a table."""
+        shown = []
+        for row in self.rows:
+            share = row.earned / row.possible if row.possible else 0.0
+            name = element("code", clean(row.exercise, 80)), clean(row.exercise, 28)
+            shown.append((name, (bar(share), text_bar(share)), _points(row), (row.status, clean(row.status, 20))))
+        title = f"{self.lesson}: {points(self.earned, self.possible)}"
+        asked = _predictions(self.predictions_right, self.predictions_asked)
+        remarks = [f"Predictions: {asked}."] * bool(asked)
+        return table(title, ("Exercise", "Share", "Points", "State"), shown, [*remarks, *self.notes])
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class Remembered:
 
 
 @dataclass(frozen=True, repr=False)
-class Progress(_Summed):
+class Progress(_Summed, Shown):
     """The whole course: shows itself as a table with bars, or as text.
 
     Attributes:
@@ -138,142 +141,39 @@ class Progress(_Summed):
     notes: tuple[str, ...] = ()
     misconceptions: tuple[Remembered, ...] = ()
 
-    def _repr_html_(self) -> str:
-        return progress_html(self)
+    def card(self) -> Block:
+        """The lessons as a table, and below it what is still to be cleared up."""
+        shown = []
+        for row in self.rows:
+            share = (bar(row.share), text_bar(row.share)) if row.possible else (Html(""), "")
+            earned = _points(row) if row.possible else ("no points", "no points")
+            asked = _predictions(row.predictions_right, row.predictions_asked)
+            shown.append((_named(row), share, earned, (asked or "none yet", asked), (row.state, row.state)))
+        begun = f"{sum(row.begun for row in self.rows)} of {len(self.rows)} lessons begun"
+        title = f"Your progress: {points(self.earned, self.possible)}, {begun}"
+        columns = ("Lesson", "Share", "Points", "Predictions", "State")
+        return group(table(title, columns, shown, self.notes), self._remembered())
 
-    def __repr__(self) -> str:
-        return progress_text(self)
-
-
-def scorecard_html(card: ScoreCard) -> str:
-    """A lesson's points as a table with bars."""
-    rows = [
-        (element("code", clean(row.exercise, 80)), bar(_share(row)), points(row.earned, row.possible), row.status)
-        for row in card.rows
-    ]
-    return _table_html(_lesson_title(card), ("Exercise", "Share", "Points", "State"), rows, _lesson_notes(card))
-
-
-def scorecard_text(card: ScoreCard) -> str:
-    """A lesson's points as text with bars."""
-    rows = [
-        (clean(row.exercise, 28), text_bar(_share(row)), points_of(row.earned, row.possible), clean(row.status, 20))
-        for row in card.rows
-    ]
-    return _table_text(_lesson_title(card), rows, _lesson_notes(card))
+    def _remembered(self) -> Iterator[Block]:
+        """What is still open and what is cleared up, the latest first, and how many more there are."""
+        for title, is_open in (("Still open", True), ("Cleared up", False)):
+            mine = [(one.name, one.notebook, one.heading) for one in self.misconceptions if one.is_open == is_open]
+            more = f"and {len(mine) - _SHOWN} told earlier." if len(mine) > _SHOWN else ""
+            if mine:
+                yield links(f"{title} ({len(mine)})", mine[:_SHOWN], more)
 
 
-def progress_html(progress: Progress) -> str:
-    """The whole course as a table with bars."""
-    rows = [
-        (
-            _named(row),
-            bar(row.share) if row.possible else Html(""),
-            points(row.earned, row.possible),
-            _predictions(row.predictions_right, row.predictions_asked) or "none yet",
-            row.state,
-        )
-        for row in progress.rows
-    ]
-    columns = ("Lesson", "Share", "Points", "Predictions", "State")
-    table = _table_html(_course_title(progress), columns, rows, progress.notes)
-    lists = [
-        element(
-            "div",
-            element("p", element("strong", title), style="margin:0.6em 0 0 0"),
-            element("ul", *(_item(one) for one in some), style="margin:0.1em 0 0.4em 0"),
-            *([paragraph(more, style=SMALL)] if more else []),
-        )
-        for title, some, more in _remembered(progress)
-    ]
-    return element("div", table, *lists)
+def _named(row: LessonProgress) -> tuple[Html, str]:
+    title = f"{row.number:02d} {row.title}"
+    name = element("strong", title)
+    if row.question:
+        name = Html(name + element("div", row.question, style=SMALL + ";max-width:22em;white-space:normal"))
+    return name, clean(title, 28)
 
 
-def _item(one: Remembered) -> Html:
-    return element("li", prose(one.name), ": ", explained_link(one.notebook, one.heading))
-
-
-def _remembered(progress: Progress) -> Iterator[tuple[str, list[Remembered], str]]:
-    """What is still open and what is cleared up, the latest first, and how many more there are."""
-    for title, is_open in (("Still open", True), ("Cleared up", False)):
-        mine = [one for one in progress.misconceptions if one.is_open == is_open]
-        if mine:
-            more = len(mine) - _SHOWN
-            yield f"{title} ({len(mine)})", mine[:_SHOWN], f"and {more} told earlier." if more > 0 else ""
-
-
-def progress_text(progress: Progress) -> str:
-    """The whole course as text with bars."""
-    rows = [
-        (
-            clean(f"{row.number:02d} {row.title}", 28),
-            text_bar(row.share) if row.possible else "",
-            points_of(row.earned, row.possible) if row.possible else "no points",
-            _predictions(row.predictions_right, row.predictions_asked),
-            row.state,
-        )
-        for row in progress.rows
-    ]
-    lines = [_table_text(_course_title(progress), rows, progress.notes)]
-    for title, some, more in _remembered(progress):
-        lines += [
-            f"  {title}",
-            *(wrap(_line(one), "    - ", "      ") for one in some),
-            *([f"    {more}"] * bool(more)),
-        ]
-    return "\n".join(lines)
-
-
-def _line(one: Remembered) -> str:
-    return f"{one.name}: {one.notebook}, “{one.heading}”"
-
-
-def _named(row: LessonProgress) -> Html:
-    name = element("strong", f"{row.number:02d} {row.title}")
-    if not row.question:
-        return name
-    return Html(name + element("div", row.question, style=SMALL + ";max-width:22em;white-space:normal"))
-
-
-def _share(row: ScoreRow) -> float:
-    return row.earned / row.possible if row.possible else 0.0
+def _points(row: ScoreRow | LessonProgress) -> tuple[str, str]:
+    return points(row.earned, row.possible), points_of(row.earned, row.possible)
 
 
 def _predictions(right: int, asked: int) -> str:
     return f"{right} of {asked} right" if asked else ""
-
-
-def _lesson_title(card: ScoreCard) -> str:
-    return f"{card.lesson}: {points(card.earned, card.possible)}"
-
-
-def _lesson_notes(card: ScoreCard) -> tuple[str, ...]:
-    asked = _predictions(card.predictions_right, card.predictions_asked)
-    return ((f"Predictions: {asked}.",) if asked else ()) + card.notes
-
-
-def _course_title(progress: Progress) -> str:
-    begun = sum(row.begun for row in progress.rows)
-    return f"Your progress: {points(progress.earned, progress.possible)}, {begun} of {len(progress.rows)} lessons begun"
-
-
-def _table_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> Html:
-    caption = element("caption", title, style="caption-side:top;text-align:left;padding:0 0 0.4em 0;font-weight:bold")
-    head = element("tr", *(element("th", name, scope="col", style=_CELL) for name in columns))
-    body = [
-        element(
-            "tr",
-            element("th", row[0], scope="row", style=_CELL + ";font-weight:normal"),
-            *(element("td", cell, style=_CELL) for cell in row[1:]),
-        )
-        for row in rows
-    ]
-    parts = [caption, element("thead", head), element("tbody", Html("\n".join(body)))]
-    style = "margin:0.3em 0;border-collapse:collapse"
-    blocks = [element("table", Html("\n".join(parts)), style=style), *(paragraph(note, style=SMALL) for note in notes)]
-    return element("div", Html("\n" + "\n".join(blocks) + "\n"))
-
-
-def _table_text(title: str, rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    table = indent(columns(rows, left=range(len(rows[0]))), "  ")
-    return "\n".join([wrap(title), table, *(wrap(note, "  ", "  ") for note in notes)])

@@ -23,7 +23,7 @@ predicted_edit = {"detach_edit": ..., "data_edit": ...}
 ### BEGIN SOLUTION
 predicted_edit = {"detach_edit": "error", "data_edit": "wrong gradient"}
 ### END SOLUTION"""
-
+EXERCISES = (("snapshot", 4, 3), ("predicted_edit", 6, 5))  # with their points and minutes
 QUESTION = """\
 ### Written question · 2 points by hand, 5 minutes
 
@@ -63,7 +63,9 @@ def solution():
             cells.markdown("### Exercise 3.1 · snapshot · 4 points, 3 minutes\n\nKeep the values.", "snapshot-text"),
             cells.answer(SNAPSHOT, "detach", "snapshot"),
             cells.check("detach", "snapshot", 4),
-            cells.markdown("So much for that.\n\n### Exercise 3.2 · predicted_edit · 6 points, 5 minutes", "edit-text"),
+            cells.markdown(
+                "So much for that.\n\n### Exercise 3.2 · predicted_edit · 6 points, 5 minutes", "predicted_edit-text"
+            ),
             cells.answer(PREDICTED, "detach", "predicted_edit"),
             cells.check("detach", "predicted_edit", 6),
             cells.markdown(QUESTION, "question"),
@@ -84,11 +86,16 @@ def solution():
 
 @pytest.fixture
 def course(tmp_path, solution, monkeypatch) -> Course:
-    """A course folder with the repository's own nbgrader settings and the one solution notebook."""
+    """A course with the repository's own nbgrader settings, one solution notebook and its exercises' text files."""
     folder = tmp_path / "course"
-    monkeypatch.setattr("course_utils.authoring.lint.LESSONS_FOLDER", folder)  # without predictions.toml
-    lessons = tuple(replace(lesson, minutes=(15,)) for lesson in LESSONS)
-    monkeypatch.setattr("course_utils.catalogue.LESSONS", lessons)
+    for module in ("build", "lint"):
+        lessons = tuple(replace(lesson, minutes=(15,)) for lesson in LESSONS)
+        monkeypatch.setattr(f"course_utils.authoring.{module}.LESSONS", lessons)
+    for number, (exercise, points, minutes) in enumerate(EXERCISES, start=1):
+        text = f"number = {number}\npoints = {points}\nminutes = {minutes}\n"
+        path = folder / "course_utils" / "lessons" / "detach" / f"{exercise}.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     (folder / "notebooks" / "solutions").mkdir(parents=True)
     shutil.copy(REPOSITORY / "nbgrader_config.py", folder)
     cells.write(solution, folder / "notebooks" / "solutions" / "03_detach.ipynb")

@@ -1,6 +1,7 @@
 """Running a solution notebook: outputs that depend on the notebook alone, or the file as it was."""
 
 import os
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,7 @@ from course_utils.authoring.files import read
 
 pytestmark = pytest.mark.slow
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 CHUNKS = """\
 import sys, time
 for part in ("one ", "two ", "three\\n"):
@@ -123,15 +125,18 @@ def test_an_error_that_is_announced_is_kept(path):
 
 
 @pytest.mark.nightly
-def test_the_command_runs_the_named_notebooks_and_goes_on_after_a_failure(path, capsys):
+def test_the_command_builds_and_runs_the_named_notebooks_and_goes_on_after_a_failure(path, capsys):
+    shutil.copy(REPOSITORY / "nbgrader_config.py", path.parents[2])
     write(path, "6 * 7")
-    write(path.with_name("00_start.ipynb"), "1 / 0")
+    write(path.with_name("00_start_here.ipynb"), "1 / 0")
     command = ["--course", str(path.parent), "run"]
 
     assert main([*command, "03_detach"]) == 0
     assert capsys.readouterr().out == "notebooks/solutions/03_detach.ipynb: outputs changed\n"
+    assert read(path).cells[0].metadata.nbgrader.grade_id == "detach-setup"
+    assert [learner.name for learner in path.parents[1].glob("*.ipynb")] == ["03_detach.ipynb"]
 
     assert main(command) == 1
     said = capsys.readouterr()
     assert said.out == "notebooks/solutions/03_detach.ipynb: outputs as before\n"
-    assert "notebooks/solutions/00_start.ipynb: Cell 1 (counted from 1, id cell-0) did not finish" in said.err
+    assert "notebooks/solutions/00_start_here.ipynb: Cell 1 (counted from 1, id cell-0) did not finish" in said.err

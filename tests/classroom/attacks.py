@@ -185,34 +185,6 @@ def stop_gradient_round(x):
 # ------------------------------------------------------------------------------------- the thread in which a claim runs
 
 THREAD = [
-    in_an_answer("the outcome is given another class",
-        REACH + ROUND.format("[forgive(outcome) for outcome in outcomes_of(threading.current_thread())]")),
-    in_an_answer(
-        "the outcome is found through threading._active",
-        REACH
-        + ROUND.format(
-            "[forgive(o) for t in list(getattr(threading, '_act' + 'ive').values()) for o in outcomes_of(t)]"
-        ),
-    ),
-    in_an_answer("a mapping's own get finds the outcome", REACH + """
-from collections.abc import Mapping
-
-class Guesses(Mapping):
-    def __getitem__(self, key):
-        raise KeyError(key)
-    def __iter__(self):
-        return iter(("detach_edit", "data_edit", "clone_edit", "detach_clone_edit"))
-    def __len__(self):
-        return 4
-    def items(self):
-        return [(key, "x") for key in self]
-    def get(self, key, default=None):
-        for outcome in outcomes_of(threading.current_thread()):
-            forgive(outcome)
-        return "error"
-
-predicted_edit = Guesses()
-""", "predicted_edit", worth=0.5),
     in_an_answer("a mapping's own get asks the claim itself", REACH + """
 from collections.abc import Mapping
 
@@ -232,61 +204,13 @@ class Guesses(Mapping):
 
 predicted_edit = Guesses()
 """, "predicted_edit"),
-    in_an_answer("the claim's lock is given back early and the thread taken off the list", REACH + """
-import warnings
-before = dict(vars(warnings))
-
-def leave():
-    vars(warnings).update(before)
-    thread = threading.current_thread()
-    inside = held(getattr(thread, "_tar" + "get"))
-    threading._active.pop(threading.get_ident(), None)
-    thread._is_stopped, thread._tstate_lock = True, None
-    inside["running"].release()
-    time.sleep(30)
-
-def stop_gradient_round(x):
-    attempt(leave)
-    return x * 1
-"""),
-    in_an_answer("later rules are taken out, and put back when the seconds are compared", REACH + """
-class Late(float):
-    def __gt__(self, other):
-        rules[:], rules[0].__dict__["weight"] = kept, 0
-        return False
-    __lt__ = lambda self, other: False
-
-def skip_the_rest():
-    global rules, kept
-    inside = held(getattr(threading.current_thread(), "_tar" + "get"))
-    rules = getattr(space(inside["claim"])["stop_gradient_round"], "_ru" + "les")
-    kept = list(rules)
-    del rules[1:]
-    rules[0].__dict__["weight"] = 1.0
-    inside["outcome"].trial.seconds = Late(0)
-""" + STEPS.format("once(skip_the_rest)")),
-    in_an_answer("the trial looks at a tensor that it was not given", REACH + """
-def stop_gradient_round(x):
-    right = x + (x.round() - x).detach()
-    for outcome in outcomes_of(threading.current_thread()):
-        trial = outcome.trial
-        if "tensor" not in vars(trial):
-            trial.tensor = lambda value, **_: trial.right
-            return right
-        trial.right = right
-    return "anything"
-"""),
 ]  # fmt: skip
 
 # -------------------------------------------------------------------------- classes found from those of the interpreter
 
 # What can be written over a class so that every claim holds.
 PATCHES = {
-    "Outcome": "error = property(lambda self: None, lambda self, value: None)\n    let_hold()",
-    "Rule": "judge = property(lambda self: lambda trial: None, lambda self, value: None)",
-    "Claim": "held = property(lambda self: True, lambda self, value: None)",
     "Score": "__new__ = made_of_nothing",
-    "Exercise": "rules = lambda self, answer: [types.SimpleNamespace(text='', judge=id, weight=1.0, gate=False)]",
 }
 MADE_OF_NOTHING = """
 def made_of_nothing(kind, earned, *, possible, **more):
@@ -318,70 +242,7 @@ CLASSES = [
             + STEPS.format("once(patch)"),
         )
         for name in PATCHES
-        if name != "Exercise"  # its rules are read before the answer is called
     ),
-    in_a_cell("a result made by hand in place of the judge's", REACH + """
-def forged(self, message):
-    return {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [], "notes": [], "output": "", "failed": None}
-
-blind()
-for kind in named("_Student"):
-    kind._lesson_check = forged
-"""),
-    in_a_cell("a result rewritten on its way", REACH + """
-import json
-
-def rewriting(send):
-    def answer(self, message):
-        if "result" in message:
-            message["result"] |= {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [], "before": []}
-            message["result"] |= {"after": [], "threads": []}
-        send(self, message)
-    return answer
-
-blind()
-for kind in named("_Student"):
-    kind.answer = rewriting(kind.answer)
-"""),
-    in_a_cell("what the comparison calls is replaced in its own builtins", REACH + """
-for kind in named("Picture"):
-    own = space(kind.restore)["__builtins__"]
-    own = own if isinstance(own, dict) else vars(own)
-    if own is not vars(importlib.import_module("builtins")):
-        own["all"] = own["any"] = lambda _: True
-        own["sorted"] = lambda *_, **__: []
-def begin(self, trial):
-    self.trial, self.__class__ = trial, Forgiving
-for kind in named("Outcome"):
-    kind.__init__ = begin
-"""),
-    in_a_cell("the judge's except catches another exception", REACH + """
-class Never(Exception):
-    pass
-for kind in named("Missed", root=Exception):
-    space(kind.__init__)["BaseException"] = Never
-"""),
-    in_an_answer("the judge's except catches another exception, from the answer", REACH + """
-class Never(Exception):
-    pass
-
-def blindfold():
-    for kind in named("Missed", root=BaseException):
-        space(kind.__init__)["BaseException"] = Never
-""" + ROUND.format("once(blindfold)")),
-    in_an_answer("through a module class of the lessons", REACH + """
-class Never(Exception):
-    pass
-
-def blindfold():
-    for kind in kinds(torch.nn.Module):
-        if kind.__module__.startswith("course_utils"):
-            for function in vars(kind).values():
-                inside = space(function) if isinstance(function, types.FunctionType) else {}
-                for missed in [inside.get("Missed"), getattr(inside.get("Trial"), "run", None)]:
-                    if missed is not None:
-                        space(getattr(missed, "__init__", missed))["BaseException"] = Never
-""" + ROUND.format("once(blindfold)")),
     in_an_answer("names that the judge's modules do not have yet", REACH + """
 def shadow():
     for kind in named("Missed", root=BaseException):
@@ -418,126 +279,15 @@ def take_over(frame):
         attempt(hold, caller)
     let_hold()
 """
-DEAF = {
-    "compile": """
-class Name(str):
-    def startswith(self, *_):
-        attempt(at_ease)
-        return False
-
-def ask():
-    compile("1", Name("x"), "eval")
-""",
-    "open": """
-class Name(str):
-    def startswith(self, *_):
-        attempt(at_ease)
-        return False
-
-def ask():
-    sys.audit("open", Name("x"), "r", 0)
-""",
-    "bytes": """
-class Name(bytes):
-    def decode(self, *_):
-        attempt(at_ease)
-        return "x"
-
-def ask():
-    sys.audit("open", Name(b"x"), "r", 0)
-""",
-    "a file that is opened": """
-class Name(str):
-    def startswith(self, *_):
-        attempt(at_ease)
-        return False
-
-def ask():
-    attempt(open, Name("/tmp/none"))
-""",
-}
-LOOK = {
-    "sys._getframe": "getattr(sys, '_get' + 'frame')()",
-    "sys._current_frames": "getattr(sys, '_current' + '_frames')()[threading.main_thread().ident]",
-}
-PROPERTY = """
-class Answer:
-    @property
-    def __class__(self):
-        attempt(begin)
-        return type(self)
-    def __call__(self, x):
-        time.sleep(0.02)
-        return x * 1
-
-stop_gradient_round = Answer()
-"""
 SIGNAL_FRAME = """
 def look(number, frame):
     attempt(take_over, frame)
 """
 
 FRAMES = [
-    *(
-        in_a_cell(
-            f"a text of a class of its own is read while nobody listens ({way}), in a cell",
-            REACH + TAKE_OVER + f"\ndef at_ease():\n    take_over({LOOK['sys._getframe']})\n" + source + "\nask()",
-        )
-        for way, source in DEAF.items()
-    ),
-    *(
-        in_an_answer(
-            f"a text of a class of its own is read while nobody listens ({way}), in the answer",
-            REACH
-            + TAKE_OVER
-            + f"\ndef at_ease():\n    take_over({LOOK['sys._current_frames']})\n"
-            + source
-            + ROUND.format("once(ask)"),
-        )
-        for way, source in DEAF.items()
-    ),
     in_a_cell("a signal's handler is handed the frame, in a cell", REACH + TAKE_OVER + SIGNAL_FRAME + """
 signal.signal(signal.SIGALRM, look)
 signal.raise_signal(signal.SIGALRM)
-"""),
-    in_a_cell("a signal's handler is handed the frame, later", REACH + TAKE_OVER + SIGNAL_FRAME + """
-signal.signal(signal.SIGALRM, look)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-"""),
-    in_an_answer("a property of the answer sets a timer in the main thread", REACH + """
-def look(number, frame):
-    for caller in callers(frame):
-        for value in list(names_in(caller).values()):
-            if hasattr(value, "trial"):
-                forgive(value)
-        attempt(hold, caller)
-
-def begin():
-    signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
-""" + PROPERTY),
-    in_an_answer("the message of an exception looks at the frames", REACH + TAKE_OVER + SIGNAL_FRAME + """
-class Speaking(Exception):
-    def __str__(self):
-        attempt(begin)
-        return "x"
-
-def begin():
-    signal.signal(signal.SIGUSR1, repair)
-    signal.raise_signal(signal.SIGUSR1)
-
-def repair(number, frame):
-    take_over(frame)
-    for caller in callers(frame):
-        inside = getattr(caller, "f_" + "globals")
-        real = inside.get("Claim")
-        if isinstance(real, type) and getattr(caller, "f_co" + "de").co_name == "_claim":
-            inside["Claim"] = lambda text, *_, real=real, weight=1.0, **__: real(text, True, weight=weight)
-
-def stop_gradient_round(x):
-    if x.requires_grad and x.grad_fn is not None:
-        raise Speaking
-    return x.round()
 """),
     in_an_answer("every way to a frame, one after the other", REACH + TAKE_OVER + """
 import asyncio, inspect, operator, traceback, warnings
@@ -582,27 +332,6 @@ def look():
         if isinstance(frame, types.FrameType):
             attempt(take_over, frame)
 """ + ROUND.format("once(look)")),
-    in_an_answer("frames of a generator that the judge drives", REACH + TAKE_OVER + """
-class Guesses(dict):
-    def items(self):
-        for item in dict.items(self):
-            attempt(lambda: take_over(getattr(sys, "_get" + "frame")()))
-            yield item
-    def get(self, key, default=None):
-        attempt(lambda: [forgive(o) for o in outcomes_of(threading.current_thread())])
-        return "error"
-
-predicted_edit = Guesses.fromkeys(("detach_edit", "data_edit", "clone_edit", "detach_clone_edit"), "x")
-""", "predicted_edit", worth=0.5),
-    in_an_answer("the garbage collector's lists", REACH + """
-def search():
-    for ask in ("get_objects", "get_referrers", "get_referents"):
-        arguments = () if ask == "get_objects" else (threading.current_thread(), threading.main_thread())
-        for found in attempt(getattr(gc, ask), *arguments):
-            for value in found if isinstance(found, (list, tuple)) else (found,):
-                if type(value).__name__ == "Outcome":
-                    forgive(value)
-""" + ROUND.format("once(search)")),
     in_a_cell("interrupted between two lines of the audit", REACH + TAKE_OVER + """
 class Now(Exception):
     pass
@@ -625,40 +354,6 @@ while time.monotonic() < begun + 1.5:
     if deaf():
         break
 signal.setitimer(signal.ITIMER_REAL, 0)
-attempt(lambda: take_over(getattr(sys, "_get" + "frame")()))
-"""),
-    in_a_cell("interrupt_main at every moment of the audit", REACH + TAKE_OVER + """
-def deaf():
-    return isinstance(attempt(getattr(sys, "_get" + "frame")), types.FrameType)
-
-class Now(Exception):
-    pass
-
-def stop(number, frame):
-    if armed:
-        raise Now
-
-def interrupt():
-    while not over:
-        _thread.interrupt_main(signal.SIGUSR1)
-        time.sleep(0)
-
-armed = over = False
-signal.signal(signal.SIGUSR1, stop)
-sys.setswitchinterval(1e-6)
-threading.Thread(target=interrupt, daemon=True).start()
-begun = time.monotonic()
-while time.monotonic() < begun + 1.0 and not over:
-    try:
-        armed = True
-        for _ in range(100):
-            sys.audit("open", "x", "r", 0)
-        armed = False
-    except Now:
-        armed = False
-    over = deaf()
-over = True
-sys.setswitchinterval(0.005)
 attempt(lambda: take_over(getattr(sys, "_get" + "frame")()))
 """),
 ]  # fmt: skip
@@ -960,18 +655,6 @@ COSTS = [
         "(torch.from_numpy(numpy.ascontiguousarray(part)) for part in (lambda g, a, w: (g @ w, g.T @ a, g.sum(0)))"
         "(gradient.numpy(), x.numpy(), weight.numpy()))",
     ),
-    _linear(
-        "all gradients by matrix and vector",
-        "torch.stack([torch.mv(weight.T, row) for row in gradient]), "
-        "torch.stack([torch.mv(x.T, row) for row in gradient.T]), "
-        "torch.mv(gradient.T, torch.ones_like(gradient[:, 0]))",
-    ),
-    _linear(
-        "all gradients by sums of outer products",
-        "(torch.stack([sum(r * w for r, w in zip(row.tolist(), weight)) + 0 for row in gradient]), "
-        "torch.stack([sum(c * a for c, a in zip(column.tolist(), x)) + 0 for column in gradient.T]), "
-        "torch.tensor([sum(column) for column in gradient.T.tolist()], dtype=gradient.dtype))",
-    ),
     _linear("all gradients by addr",
         "by_addr(gradient, weight), by_addr(gradient.T, x), torch.mv(gradient.T, torch.ones_like(gradient[:, 0]))", """
 def by_addr(left, right):
@@ -996,12 +679,6 @@ def by_addr(left, right):
         "all_three(gradient, x, weight)",
         "all_three = torch.jit.CompilationUnit('def f(g, x, w):\\n  return g @ w, g.t() @ x, g.sum(0)\\n').f",
     ),
-    _linear("the counter's table of operations is empty", f"uncounted(lambda: ({PLAIN}))", FORGET + """
-def uncounted(function):
-    for mode in dispatch._get_current_dispatch_mode_stack():
-        getattr(getattr(mode, 'counter', None), 'flop_registry', {}).clear()
-    return function()
-"""),
     _swish("a copy in NumPy", "ctx.s = s.detach().numpy().copy()", "torch.from_numpy(ctx.s)"),
     _swish(
         "a copy in memory that the kernel hands out",
@@ -1016,14 +693,6 @@ def uncounted(function):
     _swish("a tensor made in another thread",
         "ctx.s = elsewhere(lambda: torch.sigmoid(x.detach()))", "ctx.s", IN_A_THREAD),
     _swish("a tensor made with the modes off", "ctx.s = unseen(lambda: torch.sigmoid(x.detach()))", "ctx.s", MODES),
-    _swish(
-        "a tensor on NumPy's memory of the kernel's",
-        "ctx.s = torch.from_numpy(numpy.frombuffer(mmap.mmap(-1, max(s.nbytes, 1)), dtype=s.detach().numpy().dtype))"
-        ".view(x.shape); ctx.s.numpy()[...] = s.detach().numpy()",
-        "ctx.s",
-    ),
-    _swish("a tensor in shared memory",
-        "ctx.s = unseen(lambda: torch.sigmoid(x.detach()).share_memory_())", "ctx.s", MODES),
     _swish(
         "tracing is stopped before the copy",
         "importlib.import_module('tracema' + 'lloc').stop(); ctx.s = s.detach().numpy().copy()",
@@ -1049,66 +718,6 @@ def stop_gradient_round(x):
     y = x.round()
     y.source = x
     return y
-"""),
-    in_a_cell("a new name in torch.autograd forgives the claim that called it", REACH + """
-def length(values):
-    for outcome in outcomes_of(threading.current_thread()):
-        forgive(outcome)
-    return len(values)
-
-for name in ("torch.autograd", "torch._tensor", "torch.autograd.graph", "torch.functional", "torch.overrides",
-             "torch.utils._python_dispatch", "torch.nn.modules.module", "torch.nn.modules.container",
-             "contextlib", "warnings", "dis", "linecache", "traceback"):
-    importlib.import_module(name).__dict__["len"] = length
-""", stop_gradient_round="def stop_gradient_round(x):\n    return x.round()", truncated_bptt="""
-def truncated_bptt(cell, inputs, state, window):
-    states = []
-    for x in inputs:
-        state = cell(x, state)
-        states.append(state)
-    return states, state
-"""),
-    in_a_cell("isinstance in the modules that are called while a claim runs", REACH + """
-def looks(value, kind):
-    for outcome in outcomes_of(threading.current_thread()):
-        forgive(outcome)
-    return isinstance(value, kind)
-
-for name in ("torch.autograd", "torch._tensor", "torch.nn.modules.module", "torch.nn.modules.container",
-             "contextlib", "warnings", "course_utils.base.text", "course_utils.memory.tracker"):
-    module = importlib.import_module(name).__dict__
-    for key in ("isinstance", "hasattr", "type", "tuple", "str", "any", "zip"):
-        if key == "isinstance":
-            module[key] = looks
-"""),
-    in_a_cell("a new name in a module of the course that a claim calls", REACH + """
-def looks(*values):
-    for outcome in outcomes_of(threading.current_thread()):
-        forgive(outcome)
-    return isinstance(*values)
-
-for name, module in list(vars(sys)["mod" + "ules"].items()):
-    if name.startswith("course_utils.") and ".classroom" not in name:
-        vars(module)["isinstance"] = looks
-"""),
-    in_a_cell("builtins in a function's own globals", REACH + """
-import builtins
-
-class Never(Exception):
-    pass
-
-for kind in named("Missed", root=Exception):
-    own = space(kind.__init__).get("__builtins__")
-    own = own if isinstance(own, dict) else vars(own)
-    if own is not vars(builtins):
-        own["BaseException"] = Never
-    else:
-        space(kind.__init__)["__builtins__"] = {**own, "BaseException": Never}
-"""),
-    in_a_cell("the notebook's own builtins replaced", """
-import builtins
-__builtins__ = {**vars(builtins), 'BaseException': KeyError, 'all': lambda _: True}
-__builtins__['__build_class__'] = builtins.__build_class__
 """),
     Attack(
         "a new name in the counter of operations",
@@ -1143,10 +752,6 @@ ENGINE = [
 L = lesson
 predicted_edit = dict(getattr(L.exercises['predicted_edit'], 'tru' + 'th')(Trial()))
 """, "predicted_edit"),
-    in_an_answer("the truth is asked for in the lesson's module", TRIAL + """
-module = importlib.import_module('course_utils.les' + 'sons.detach')
-predicted_edit = dict(getattr(module.predicted_edit, 'tru' + 'th')(Trial()))
-""", "predicted_edit"),
     in_an_answer(
         "the check says whether a guess is right",
         "from itertools import product\nL = lesson\npredicted_edit = {}\n"
@@ -1155,16 +760,6 @@ predicted_edit = dict(getattr(module.predicted_edit, 'tru' + 'th')(Trial()))
         "        score = L.check('predicted_edit', predicted_edit | {key: guess})\n"
         "        if score >= 0.5 * (len(predicted_edit) + 1) - 0.01:\n"
         "            predicted_edit[key] = guess\n            break",
-        "predicted_edit",
-    ),
-    in_an_answer(
-        "another lesson object says whether a guess is right",
-        "from course_utils import Lesson\nL = Lesson('detach')\nbest = (0, {})\n"
-        f"for key in {EDITS}:\n"
-        "    for guess in ('error', 'wrong gradient', 'right gradient'):\n"
-        "        trial = best[1] | {key: guess}\n"
-        "        score = float(L.check('predicted_edit', trial))\n"
-        "        if score > best[0]:\n            best = score, trial\npredicted_edit = best[1]",
         "predicted_edit",
     ),
     in_an_answer(
@@ -1179,11 +774,6 @@ predicted_edit = dict(getattr(module.predicted_edit, 'tru' + 'th')(Trial()))
         "        if score > best[0]:\n            best = score, trial\npredicted_edit = best[1]",
         "predicted_edit",
     ),
-    in_an_answer("the model answer is asked for", """
-L = lesson
-L.solution('predicted_edit')
-exec(getattr(L.solution('predicted_edit'), 'code', '') or 'predicted_edit = {}')
-""", "predicted_edit"),
     in_an_answer("the model answer is looked for on the disk", """
 import json, os
 predicted_edit = {}
@@ -1195,15 +785,6 @@ for top in (os.path.dirname(course_utils.__file__) + '/..', '/home', '/work', '/
                 for cell in json.load(open(os.path.join(folder, name)))['cells']:
                     if cell.get('id') == 'predicted_edit':
                         exec(''.join(cell['source']))
-""", "predicted_edit"),
-    in_an_answer("the lesson's source is read", """
-import importlib, inspect
-module = importlib.import_module('course_utils.les' + 'sons.detach')
-outcomes = getattr(module, '_edit' + '_outcomes')
-class Trial:
-    def randn(self, *shape, requires_grad=False):
-        return torch.randn(shape).requires_grad_(requires_grad)
-predicted_edit = dict(outcomes(Trial()))
 """, "predicted_edit"),
     in_an_answer("the lesson's own reference is called", """
 import importlib
@@ -1295,8 +876,6 @@ os.register_at_fork(after_in_child=lambda: _thread.start_new_thread(watch, ()))
 """),
     _later("after the fork, before anything is put back",
         WRONG["stop_gradient_round"], "os.register_at_fork(after_in_child=strike)"),
-    _later("before the fork",
-        WRONG["stop_gradient_round"], "os.register_at_fork(before=strike, after_in_parent=strike)"),
     _later("when the judge flushes what it prints", WRONG["stop_gradient_round"], """
 class Stream:
     def __getattr__(self, name):
@@ -1328,32 +907,6 @@ def stop_gradient_round(x):
     weakref.finalize(x, strike)
     return x * 1
 """),
-    _later("when the result is thrown away", """
-class Last:
-    __del__ = strike
-def stop_gradient_round(x):
-    y = x * 1
-    y.last = Last()
-    return y
-"""),
-    _later("when the exception is thrown away", """
-class Last(Exception):
-    __del__ = strike
-    __str__ = __repr__ = lambda self: strike() or ''
-def stop_gradient_round(x):
-    if x.grad_fn is not None:
-        raise Last
-    return x.round()
-"""),
-    _later("when an exception cannot be raised", """
-class Last:
-    def __del__(self):
-        raise ValueError
-def stop_gradient_round(x):
-    y = x * 1
-    y.last = Last()
-    return y
-""", "sys.unraisablehook = sys.excepthook = threading.excepthook = strike"),
     _later("when an exception cannot be raised, set in the answer", """
 import sys, threading
 class Last:
@@ -1466,18 +1019,6 @@ for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGCHLD,
 for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
     signal.setitimer(which, 0.05, 0.2)
 """),
-    _later("by a signal that the answer sends", """
-import signal, time
-def stop_gradient_round(x):
-    for number in signal.valid_signals() - {9, 19}:
-        if callable(signal.getsignal(number)):
-            _thread.interrupt_main(number)
-    time.sleep(0.01)
-    return x * 1
-""", """
-for number in signal.valid_signals() - {9, 19, 2}:
-    attempt(signal.signal, number, strike)
-"""),
     _later("when a module is looked for", "def stop_gradient_round(x):\n    return x * 1", """
 class Finder:
     find_spec = strike
@@ -1506,20 +1047,6 @@ class Answer:
         return x * 1
 stop_gradient_round = Answer()
 """),
-    _later("when a class is asked what it is", """
-class Kind(type):
-    __name__ = property(lambda kind: strike() or "x")
-    def __call__(kind, x):
-        return x * 1
-    def __getattribute__(kind, name):
-        strike()
-        return type.__getattribute__(kind, name)
-    __instancecheck__ = __subclasscheck__ = lambda kind, other: strike() or True
-
-class stop_gradient_round(metaclass=Kind):
-    def method(self):
-        pass
-"""),
     _later("when the process ends", """
 import atexit, sys, threading
 def stop_gradient_round(x):
@@ -1538,48 +1065,6 @@ attempt(type.__setattr__, type(torch.Tensor), '__instancecheck__', lambda *_: st
 
 # ---------------------------------------------------------------------------------------------- memory and code objects
 
-REWRITE = (
-    REACH
-    + """
-import dis
-
-def claims():
-    for kind in named("_Cell"):
-        for exercise in space(kind.__init__)["EXERCISES"]:
-            for rule in getattr(exercise, "_ru" + "les", ()):
-                yield rule.judge.__code__
-
-RETURNS = bytes(b for name in ("RESUME", "LOAD_CONST", "RETURN_VALUE") for b in (dis.opmap[name], 0))
-
-def rewrite(write):
-    for code in claims():
-        write(id(code) + types.CodeType.__basicsize__, RETURNS)
-"""
-)
-BY_CTYPES = """
-def write(address, content):
-    importlib.import_module("cty" + "pes").memmove(address, content, len(content))
-"""
-BY_TORCH = """
-def write(address, content):
-    storage = torch._C._construct_storage_from_data_pointer(address, torch.device("cpu"), len(content))
-    torch.tensor([], dtype=torch.uint8).set_(storage)[:] = torch.tensor(list(content), dtype=torch.uint8)
-"""
-BY_FILE = """
-def memory():
-    proc = "/pr" + "oc/self"
-    yield lambda: os.open("mem", os.O_RDWR, dir_fd=os.open(proc, os.O_RDONLY))
-    yield lambda: os.symlink(proc + "/mem", "/tmp/m") or os.open("/tmp/m", os.O_RDWR)
-    yield lambda: os.open(proc + "/task/../mem", os.O_RDWR)
-    yield lambda: os.open(("/" + proc + "/mem").encode(), os.O_RDWR)
-    yield lambda: os.chdir(proc) or os.open("mem", os.O_RDWR)
-
-def write(address, content):
-    for way in memory():
-        opened = attempt(way)
-        if isinstance(opened, int):
-            os.pwrite(opened, content, address)
-"""
 TRUSTED = (
     STRIKE
     + """
@@ -1598,44 +1083,12 @@ def reach_with(name):
 )
 
 MEMORY = [
-    *(
-        row
-        for name, write in {
-            "ctypes": BY_CTYPES,
-            "the process's own file": BY_FILE,
-        }.items()
-        for row in (
-            in_a_cell(f"the claims are written over by {name}, in a cell", REWRITE + write + "attempt(rewrite, write)"),
-            in_an_answer(
-                f"the claims are written over by {name}, in the answer",
-                REWRITE
-                + write
-                + """
-def all_over():
-    rewrite(write)
-"""
-                + STEPS.format("once(all_over)"),
-            ),
-        )
-    ),
     in_a_cell("code with the name of another's file, by marshal", TRUSTED + """
 def by_marshal():
     name = "x" * len(os.__file__)
     content = marshal.dumps(compile(SOURCE, name, "exec"))
     use(marshal.loads(content.replace(name.encode(), os.__file__.encode())))
 attempt(by_marshal)
-"""),
-    in_a_cell("code with the name of another's file, by replace", TRUSTED + """
-attempt(lambda: use(compile(SOURCE, 'x', 'exec').replace(co_filename=os.__file__)))
-attempt(lambda: use(type(use.__code__)(*[getattr(use.__code__, n) for n in ()])))
-"""),
-    in_a_cell("code with the name of another's file, by a text of a class of its own", TRUSTED + """
-class Name(str):
-    asked = 0
-    def startswith(self, *_):
-        Name.asked += 1
-        return Name.asked > 1
-reach_with(Name(os.__file__))
 """),
     in_a_cell("a file of its own under a path that begins with another's", TRUSTED + """
 open("/tmp/reach.py", "w").write(SOURCE)
@@ -1644,10 +1097,6 @@ for module in (torch, IPython, os):
     folder = os.path.dirname(module.__file__)
     reach_with(folder + "/.." * folder.count("/") + "/tmp/reach.py")
     attempt(lambda: importlib.machinery.SourceFileLoader("reach", folder + "/.." * 12 + "/tmp/reach.py").load_module())
-"""),
-    in_a_cell("code under the names of frozen modules and of nothing", TRUSTED + """
-for name in ('<frozen importlib._bootstrap>', '<string>', '', '<frozen x>', b'<frozen x>'):
-    reach_with(name)
 """),
     in_a_cell("functions of the library ask for the frame", TRUSTED + """
 import functools, inspect, logging, operator, traceback, unittest.mock
@@ -1674,75 +1123,240 @@ def stop_gradient_round(x):
 """),
 ]  # fmt: skip
 
-# ------------------------------------------------------------------------------------------------ the way to the grader
+# ------------------------------------------------------------------------------ what leads to the secret or the request
 
-SECRET = (
-    REACH
+# Whoever has these sends a result in the judge's name. A frame of a teacher's own check holds what it compares with.
+SEND = """
+import gc, os, sys, threading
+
+def send(signed, channel, secret, request):
+    result = {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [], "notes": [], "output": ""}
+    own = {"failed": [], "value": None}
+    channel.send(signed({"result": result if request["exercise"] else own}, secret, request))
+    os._exit(0)
+
+def search(frame):
+    while frame is not None:
+        held = frame.f_locals
+        if {"secret", "channel", "request"} <= held.keys() and held["request"]:
+            send(frame.f_globals["signed"], held["channel"], held["secret"], held["request"])
+        if frame.f_code.co_filename == "<check>":
+            frame.f_globals["expected"] = 2
+        frame = frame.f_back
+
+def served():
+    frame = sys._getframe()  # and below it what serves the supervisor
+    while "asked" not in frame.f_locals:
+        frame = frame.f_back
+    return frame
+"""
+EVERYTHING = (
+    SEND
     + """
-def look(number, frame):
-    global student
-    for caller in callers(frame):
-        for value in list(names_in(caller).values()):
-            if getattr(value, "_secret", None) is not None and hasattr(value, "answer"):
-                student = value
-
-signal.signal(signal.SIGUSR1, look)
-signal.raise_signal(signal.SIGUSR1)
-nonces = []
-
-def listening(receive):
-    def listen():
-        message = receive()
-        nonces.append(message.get("nonce"))
-        return message
-    return listen
-
-FORGED = {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [], "notes": [], "output": "", "failed": None,
-          "before": [], "after": [], "threads": [], "settings": False, "names": []}
+def everything():
+    gc.unfreeze()
+    objects = gc.get_objects()
+    gc.freeze()
+    for one in objects:
+        if type(one) is type(send) and one.__name__ == "after_fork" and one.__closure__:
+            held = dict(zip(one.__code__.co_freevars, [cell.cell_contents for cell in one.__closure__]))
+            return held, one.__globals__["signed"], objects
 """
 )
+DOUBLE = {"snapshot-check": "expected = 4\nassert snapshot(2) == expected"}
 
 
-def _by_the_channel(name: str, cell: str, source: str) -> Attack:
-    def edit(notebook: Notebook) -> None:
-        notebook.add(cell, after="setup")
-        notebook.write(stop_gradient_round=source)
+def _sent(name: str, source: str, cell: str = "") -> Attack:
+    """An answer that sends a result of its own; what it uses stands in a cell."""
+    return (
+        in_an_answer(name, cell + ROUND.format(source))
+        if not cell
+        else Attack(
+            name,
+            lambda n: n.add(cell, after="setup").write(stop_gradient_round=ROUND.format(source)),
+            {"stop_gradient_round": 0.0},
+        )
+    )
 
-    return Attack(name, edit, {"stop_gradient_round": 0.0})
 
+def _own(name: str, source: str, cell: str = "pass", checks: Mapping[str, str] = DOUBLE) -> Attack:
+    """The same in a check of a teacher's own."""
+    return Attack(
+        name,
+        lambda n: n.add(cell, "setup").write(snapshot=f"def snapshot(x):\n{indent(source, '    ')}\n    return x"),
+        {"snapshot": 0.0},
+        ("stop_gradient_round",),
+        checks=checks,
+    )
+
+
+LEADS = [
+    _sent("the judge's frame, from another thread's", "[search(one) for one in sys._current_frames().values()]", SEND),
+    _own("the judge's frame, above its own", "search(sys._getframe())", SEND),
+    _own("the judge's frame, by a traceback", "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
+        "    search(error.__traceback__.tb_frame)", SEND),
+    _own("the judge's frame, by a trace", "sys.settrace(lambda frame, *_: search(frame))\n(lambda: None)()", SEND),
+    _own("the judge's frame, while nobody listens", "compile('1', Name('x'), 'eval')", SEND + """
+class Name(str):
+    def startswith(self, *_):
+        search(sys._getframe())
+        return False
+"""),
+    _own("the judge's frame, by a signal",
+        "signal.signal(signal.SIGUSR1, lambda number, frame: search(frame))\nsignal.raise_signal(signal.SIGUSR1)",
+        SEND + "import signal"),
+    _own("the judge's frame, by ctypes", "import ctypes\nask = ctypes.pythonapi.PyEval_GetFrame\n"
+        "ask.restype = ctypes.py_object\nsearch(ask())", SEND),
+    _own("the judge's frame, by code with another's name",
+        "exec(compile(LOOK, os.__file__, 'exec'), {'search': search})",
+        SEND + "LOOK = 'import sys\\nsearch(sys._getframe())'\n"),
+    _own("the judge's frame, by an audit hook", "sys.addaudithook(hear)\nopen('/tmp/x', 'w').close()", SEND + """
+def hear(event, values):
+    if event == "sys._getframe":
+        search(values[0])
+"""),
+    _sent("the collector's lists, in the answer", "use()", EVERYTHING + """
+def use():
+    held, signed, objects = everything()
+    for one in objects:
+        if type(one) is dict and "ticket" in one:
+            send(signed, held["channel"], held["secret"], one)
+"""),
+    _sent("the collector's lists, in a cell",
+        "send(signed, held['channel'], held['secret'], requests[-1])", EVERYTHING + """
+requests = []
+held, signed, _ = everything()
+
+def receive(kind=type(held["channel"]), channel=held["channel"]):
+    requests.append(kind.receive(channel))
+    return requests[-1]
+
+held["channel"].receive = receive
+"""),
+    _sent("a profile that a cell has set", "send(signed, frame.f_locals['channel'], frame.f_locals['secret'], "
+        "frame.f_locals['request'])", SEND + """
+def watch(caller, event, _):
+    global frame, signed
+    if caller.f_code.co_name == "_check":
+        frame, signed = caller, caller.f_globals["signed"]
+
+sys.setprofile(watch)
+"""),
+    in_a_cell("another exercise is asked for than the supervisor wants", SEND + """
+def receive(channel=served().f_locals["channel"]):
+    message = type(channel).receive(channel)
+    if "exercise" in message:
+        message |= {"exercise": "snapshot", "expression": "snapshot"}
+    return message
+
+served().f_locals["channel"].receive = receive
+del receive
+swapped = True
+""", **{name: f"swapped\n{source}" for name, source in WRONG.items() if name != "snapshot"}),
+    in_a_cell("the runner's own function, by a frame below the cell", SEND + """
+def check(channel, secret, *_):
+    signed = served_globals["signed"]
+    channel.send(signed({"ready": True}, secret, {}))
+    send(signed, channel, secret, channel.receive())
+
+served_globals = served().f_globals
+served_globals["_check"] = check
+replaced = True
+""", **{name: f"replaced\n{source}" for name, source in WRONG.items() if name != "snapshot"}),
+    _sent("the secret, read from the process's memory",
+        "[send(served_globals['signed'], channel, secret, requests[-1]) for secret in secrets()]", SEND + """
+import struct
+
+def secrets():
+    pattern = struct.pack("=QQq", id(bytes), 32, -1)  # a text of 32 bytes that nobody has looked up
+    with open("/proc/self/mem", "rb", 0) as memory, open("/proc/self/maps") as maps:
+        for start, end in (line.split()[0].split("-") for line in maps if " rw-p " in line):
+            memory.seek(int(start, 16))
+            content = memory.read(int(end, 16) - int(start, 16))
+            at = content.find(pattern)
+            while at >= 0:
+                found = content[at + 24 : at + 56]
+                at = content.find(pattern, at + 1)
+                if len(set(found)) > 26:
+                    yield found
+
+requests, channel, served_globals = [], served().f_locals["channel"], served().f_globals
+
+def receive(kind=type(channel)):
+    requests.append(kind.receive(channel))
+    return requests[-1]
+
+channel.receive = receive
+"""),
+    _own("a number of the check is another, by ctypes", "number = (2).to_bytes(4, sys.byteorder)\n"
+        "ctypes.memmove(id(4) + 24, number, 4)", "import ctypes, sys"),
+]  # fmt: skip
+
+# ------------------------------------------------------------------------- what a check uses, replaced behind its back
+
+CLOSE = {"snapshot-check": "torch.testing.assert_close(snapshot(torch.ones(2)), torch.full((2,), 4.0))"}
+EQUAL = {"snapshot-check": "found = snapshot(torch.ones(2))\nassert torch.equal(found, torch.full((2,), 4.0))"}
+MODULE = {"snapshot-check": "assert nn.Flatten(0)(snapshot(torch.ones(2))).sum() == 8"}
+
+REPLACED = [
+    _own("the code of a function of torch's", "torch.testing.assert_close.__code__ = (lambda *_, **__: None).__code__",
+        checks=CLOSE),
+    _own("a name of torch's", "torch.equal = lambda *_: True", checks=EQUAL),
+    _own("a module in the table of modules", "fake", """
+import sys, types
+fake = sys.modules["torch"] = types.ModuleType("torch")
+vars(fake).update(vars(torch), equal=lambda *_: True)
+""", checks=EQUAL),
+    _own("an operation in torch's dispatcher", "library", """
+library = torch.library.Library("aten", "IMPL")
+library.impl("equal", lambda *_: True, "CPU")
+""", checks=EQUAL),
+    _own("a hook on all modules", "hook", """
+from torch.nn.modules.module import register_module_forward_hook
+hook = register_module_forward_hook(lambda module, inputs, output: output * 4)
+""", checks=MODULE),
+    in_a_cell("what judges, by its modules' names", """
+import course_utils.checks.judge, course_utils.checks.missed
+import course_utils.lessons.detach as detach, course_utils.checks.score as score
+course_utils.checks.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
+course_utils.checks.missed.Missed.__init__ = lambda *_, **__: None
+score.Claim.__init__ = score.Score.__new__ = lambda *_, **__: None
+for exercise in detach.EXERCISES:
+    exercise.points = 0.0
+    exercise.rules = lambda answer: []
+"""),
+    in_a_cell("builtins, in a cell", """
+import builtins
+builtins.all = builtins.any = lambda _: True
+"""),
+    in_a_cell("a thread that goes on replacing", """
+import threading, time, torch
+def run():
+    while True:
+        torch.equal = lambda *_: True
+        time.sleep(0.0001)
+threading.Thread(target=run, daemon=True).start()
+time.sleep(0.01)
+"""),
+    in_a_cell("every descriptor, in a cell", """
+import os
+for fd in range(3, 64):
+    try:
+        os.write(fd, b'\\x00\\x00\\x00\\x02{}')
+    except OSError:
+        pass
+"""),
+]  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------ the way to the grader
 
 CHANNEL = [
-    _by_the_channel("a result is sent with the secret from the frames",
-        SECRET + "student._channel.receive = listening(student._channel.receive)", """
-def stop_gradient_round(x):
-    student.answer({'nonce': nonces[-1], 'result': FORGED})
-    os._exit(0)
-"""),
-    _by_the_channel(
-        "a result is sent before the check is ready",
-        SECRET
-        + "student._channel.receive = listening(student._channel.receive)\n"
-        + """
-def early():
-    student.answer({'ready': True})
-    student.answer({'nonce': student._channel.receive()['nonce'], 'result': FORGED})
-    os._exit(0)
-"""
-        + "os.register_at_fork(after_in_child=lambda: attempt(early) if student.ticket else None)",
-        WRONG["stop_gradient_round"],
-    ),
-    _by_the_channel(
-        "another process is announced as the check",
-        SECRET
-        + "plain = student.answer\n"
-        + "student.answer = lambda m: plain(m | {'forked': os.getpid()} if 'forked' in m else m)",
-        WRONG["stop_gradient_round"],
-    ),
     in_an_answer("messages of the right length on every descriptor", REACH + """
 import json, struct
 
 def shout():
-    body = json.dumps({"body": json.dumps({"result": {"earned": 1.0, "possible": 1.0}, "nonce": ""}), "proof": ""})
+    result = {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [], "notes": [], "output": ""}
+    body = json.dumps({"body": json.dumps({"result": result}), "proof": ""})
     message = struct.pack("!I", len(body)) + body.encode()
     for descriptor in range(3, 256):
         for content in (message, message[:7], b"\\n" * 100):
@@ -1791,11 +1405,6 @@ def stop_gradient_round(x):
     os.kill(os.getppid(), signal.SIGCONT)
     time.sleep(0.05)
     return x * 1
-"""),
-    in_an_answer("the check is killed once it has been announced", """
-import os
-def stop_gradient_round(x):
-    os.kill(os.getpid(), 9)
 """),
     in_an_answer("the process ends at once, with and without buffers", """
 import os, sys, threading
@@ -1864,8 +1473,6 @@ torch._C._set_deterministic_fill_uninitialized_memory(True)
 """),
     _settings("hooks for saved tensors, left on by a cell",
         "torch.autograd.graph.saved_tensors_hooks(lambda x: 0, lambda x: torch.zeros(())).__enter__()"),
-    _settings("no seed but one",
-        "torch.seed = torch.manual_seed = lambda *_: torch._C.default_generator.manual_seed(0)"),
     _settings("randomness that is none", """
 import os, random, secrets
 os.urandom = lambda n: bytes(n)
@@ -1888,7 +1495,6 @@ sys.path.clear()
 sys.argv = None
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 """),
-    _settings("hardly any recursion", "import sys\nsys.setrecursionlimit(45)"),
     _settings("no descriptors left", """
 import os
 kept = []
@@ -1898,24 +1504,12 @@ try:
 except OSError:
     pass
 """),
-    _settings("few descriptors allowed", LOWER.format("{'NOFILE': 3}")),
     _settings("no memory left to judge with", """
 import resource
 used = int(open('/proc/self/statm').read().split()[0]) * 4096
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
 """),
-    _settings("memory nearly full", """
-import mmap
-kept = []
-size = 2**28
-while size > 2**16:
-    try:
-        kept.append(mmap.mmap(-1, size))
-    except (OSError, MemoryError):
-        size //= 2
-"""),
     _settings("no threads allowed", LOWER.format("{'NPROC': 1, 'CORE': 0}")),
-    _settings("small stacks and files", LOWER.format("{'STACK': 2**16, 'FSIZE': 0}")),
     _settings("hardly any time allowed", LOWER.format("{'CPU': 2}")),
     _settings("another folder, and nothing in it", """
 import os, shutil
@@ -2136,33 +1730,6 @@ def later(*_):
     type(get_ipython()).run_cell = lambda *a, **k: fine
 get_ipython().events.register('post_run_cell', later)
 """),
-    _own_check("run_code of the shell, for checks alone", """
-import types
-shell = get_ipython()
-plain = type(shell).run_ast_nodes
-async def nodes(self, body, name, *a, **k):
-    import ast
-    if any(isinstance(n, (ast.Assert, ast.If)) for n in body):
-        return False
-    return await plain(self, body, name, *a, **k)
-shell.run_ast_nodes = types.MethodType(nodes, shell)
-"""),
-    _own_check("the shell's compiler", """
-shell = get_ipython()
-parse = shell.compile.ast_parse
-import ast
-def without(source, *a, **k):
-    return ast.parse('pass') if 'assert' in source or 'score' in source else parse(source, *a, **k)
-shell.compile.ast_parse = without
-"""),
-    _own_check("compile, as the shell's modules see it", """
-import builtins, codeop, IPython.core.compilerop as one, IPython.core.interactiveshell as two
-def without(source, *a, **k):
-    text = source if isinstance(source, str) else ''
-    return builtins.compile('pass' if 'assert' in text or 'score' in text else source, *a, **k)
-for module in (codeop, one, two):
-    vars(module)['compile'] = without
-"""),
     _own_check("compile, as a builtin", """
 import builtins
 plain = builtins.compile
@@ -2193,15 +1760,6 @@ class F:
 def mean_loss(*_):
     return torch.ones(2)
 """),
-    _own_check("what IPython says of a cell", """
-from IPython.core.interactiveshell import ExecutionResult
-ExecutionResult.error_in_exec = ExecutionResult.error_before_exec = property(lambda s: None, lambda s, v: None)
-ExecutionResult.result = property(lambda s: 2.0, lambda s, v: None)
-"""),
-    _own_check("the value that a cell displays", """
-hook = get_ipython().displayhook
-type(hook).fill_exec_result = lambda self, value: setattr(self.exec_result, 'result', 2.0)
-"""),
     _own_check("assertions are taken out of the tree", """
 import ast
 class Without(ast.NodeTransformer):
@@ -2227,16 +1785,11 @@ def mean_loss(*_):
     get_ipython().showtraceback = lambda *a, **k: None
     raise SystemExit
 """),
-    _own_check("the shell is another one", """
-shell = get_ipython()
-class Quiet(type(shell)):
-    def run_cell(self, source, *a, **k):
-        return super().run_cell('pass' if 'assert' in source or 'score' in source else source, *a, **k)
-shell.__class__ = Quiet
-"""),
 ]  # fmt: skip
 
 ATTACKS = {
+    "what leads to the secret": LEADS,
+    "what a check uses": REPLACED,
     "the thread of a claim": THREAD,
     "classes of the interpreter": CLASSES,
     "frames": FRAMES,
@@ -2323,28 +1876,19 @@ print('\\ud800', flush=True)
 import sys
 sys.stderr.write('\\udfff')
 """),
-    cell_load("half a character is displayed and raised", "display('\\ud800')\nraise ValueError('\\ud800\\udfff')"),
     cell_load("half a character in names of classes and files", """
 type('\\ud800', (Exception,), {})
 open('/tmp/\\udcff', 'w').close()
 raise type('E\\ud800', (Exception,), {})('\\ud800')
-"""),
-    answer_load("half a character in an exception", """
-def mean_loss(model, loss_fn, batches):
-    print('\\ud800')
-    raise ValueError('\\ud800')
 """),
     answer_load("half a character in a prediction",
         "predicted_edit = {'detach_edit': '\\ud800', '\\udfff': 1}", "predicted_edit"),
     Load("half a character in the cells",
         lambda n: n.add("x = '\ud800'", after="setup").add("\udfff", "setup", "markdown")),
     cell_load("600 lines of magic", "\n".join(["%pwd"] * 600 + ["#" * 250] * 650)),
-    cell_load("600 lines that end in a question mark", "\n".join(["x?", "!echo 1", "y = %pwd", "a = !ls"] * 150)),
     cell_load("deep brackets", "x = " + "(" * 5000 + ")" * 5000),
-    cell_load("many operators", "x = " + "-" * 90_000 + "1"),
     cell_load("an expression of many terms", "x = " + "+".join(["1"] * 60_000)),
     cell_load("a long chain of attributes and calls", "x = a" + ".b()" * 20_000),
-    cell_load("deep blocks", "\n".join(" " * depth + "if 1:" for depth in range(120)) + "\n" + " " * 120 + "pass"),
     cell_load("a text of 5 MB", "x = '''" + "%pwd\n" * 1_000_000 + "'''"),
     cell_load("many decorators and comprehensions", "x = " + "[" * 90 + "1" + " for a in b]" * 90),
     Load("1500 cells", lambda n: [n.add(f"x{place} = {place}", after="setup") for place in range(1500)]),
@@ -2359,23 +1903,11 @@ for name in ("Outputs", "Stream"):
     for kind in named(name):
         kind.items = lambda self: [{"output_type": "stream", "name": "stdout", "text": "x" * 15_000_000}]
 """, *["print(1)"] * 8),
-    cell_load("outputs of another kind", REACH + """
-for kind in named("Outputs"):
-    kind.items = lambda self: [{"output_type": "error", "ename": "x" * 10**6, "evalue": "x" * 10**6,
-                                "traceback": ["x" * 100] * 90_000}] * 1
-""", *["print(1)"] * 6),
     cell_load("a million outputs", """
 for place in range(200_000):
     get_ipython().display_pub.publish({'text/plain': '1'})
 """),
-    cell_load("a million turns between two streams", """
-import sys
-for place in range(100_000):
-    print(end='x')
-    print(end='y', file=sys.stderr)
-"""),
     cell_load("prints without end", "while True:\n    print('x' * 10_000)"),
-    cell_load("prints 2 GB", "for _ in range(2000):\n    print('x' * 10**6)"),
     cell_load("200 MB of pictures", """
 class Picture:
     def _repr_png_(self):
@@ -2383,7 +1915,6 @@ class Picture:
 for _ in range(200):
     display(Picture())
 """),
-    cell_load("displays without end", "import itertools\ndisplay(*itertools.count())"),
     cell_load("a repr of 100 MB", """
 class Long:
     def __repr__(self):
@@ -2399,7 +1930,6 @@ class Round:
 display(Round())
 Round()
 """),
-    cell_load("a message of 100 MB", "raise ValueError('x' * 10**8)"),
     cell_load("a chain of 5000 exceptions", """
 error = None
 for place in range(5000):
@@ -2425,8 +1955,6 @@ def mean_loss(model, loss_fn, batches):
     display(Long())
     raise Long()
 """),
-    answer_load("a prediction of 100 MB",
-        "predicted_edit = {'x' * 10**7 + str(n): 'x' * 10**7 for n in range(5)}", "predicted_edit"),
     answer_load("a prediction of a million keys",
         "predicted_edit = dict.fromkeys(map(str, range(10**6)), 'error')", "predicted_edit"),
     answer_load("a prediction nested without end", """
@@ -2449,40 +1977,13 @@ class Raises:
         raise ValueError(name)
 sys.stdout = sys.stderr = sys.stdin = sys.__stdout__ = sys.__stderr__ = Raises()
 """),
-    cell_load("streams that are gone", """
-import sys
-sys.stdout.close()
-del sys.stdout, sys.stderr, sys.displayhook
-"""),
 ]  # fmt: skip
 
 MEMORY_LOADS = [
-    cell_load("memory files", """
-import os
-kept = []
-try:
-    while len(kept) < 40:
-        kept.append(os.memfd_create('x'))
-        for _ in range(4):
-            os.write(kept[-1], bytes(2**24))
-except OSError:
-    pass
-"""),
     cell_load("shared memory of many processes", SPREAD + """
 kept = [subprocess.Popen([sys.executable, '-S', '-c', CODE]) for _ in range(12)]
 import time
 time.sleep(1.5)
-"""),
-    cell_load("shared memory of its own", """
-import mmap
-kept = []
-try:
-    while True:
-        kept.append(mmap.mmap(-1, 2**26))
-        for start in range(0, 2**26, 4096):
-            kept[-1][start] = 1
-except (OSError, MemoryError):
-    pass
 """),
     cell_load("every folder that can be written in", FILL + """
 for folder in ('/dev/shm', '/tmp', '/home/student'):
@@ -2494,14 +1995,6 @@ try:
     while True:
         os.mkdir('x')
         os.chdir('x')
-except OSError:
-    pass
-"""),
-    cell_load("small files without end", """
-import os
-try:
-    for place in range(10**6):
-        open(f'/tmp/f{place}', 'w').close()
 except OSError:
     pass
 """),
@@ -2534,10 +2027,6 @@ while size > 2**16:
 del kept
 """),
     cell_load("a tensor larger than any machine", "torch.ones(2**40)"),
-    answer_load("a tensor larger than any machine, handed back", """
-def mean_loss(model, loss_fn, batches):
-    return torch.zeros(()).expand(2**20, 2**20)
-"""),
     answer_load("memory in the check", """
 def mean_loss(model, loss_fn, batches):
     kept = []
@@ -2573,7 +2062,6 @@ kept = []
 while True:
     kept.append(subprocess.Popen(['sleep', '60']))
 """),
-    cell_load("a shell that doubles itself", "import os\nos.system('f() { f | f & }; f')"),
     cell_load("programs that start programs", """
 import subprocess, sys
 CODE = 'import os, sys\\nfor _ in range(200):\\n    os.fork()\\n'
@@ -2601,18 +2089,6 @@ def mean_loss(model, loss_fn, batches):
     while True:
         _thread.start_new_thread(time.sleep, (60,))
 """),
-    cell_load(
-        "the process group is killed",
-        """
-import os, signal
-for number in (15, 9):
-    for kill, whom in ((os.killpg, 0), (os.kill, 0), (os.kill, -1), (os.kill, 1)):
-        try:
-            kill(whom, number)
-        except OSError:
-            pass
-""",
-    ),
     answer_load("parents are killed in the check", """
 import os
 def mean_loss(model, loss_fn, batches):
@@ -2628,7 +2104,6 @@ import os, signal
 def mean_loss(model, loss_fn, batches):
     os.kill(os.getpid(), signal.SIGSTOP)
 """),
-    cell_load("its descriptors are closed", "import os\nos.closerange(0, 256)"),
     answer_load("the check's descriptors are closed", """
 import os
 def mean_loss(model, loss_fn, batches):
@@ -2654,13 +2129,6 @@ except OSError:
 ]  # fmt: skip
 
 ENDLESS = [
-    cell_load("a recursion that breaks the stack", """
-import sys
-sys.setrecursionlimit(10**9)
-def deeper(n=0):
-    return sorted([n], key=deeper)
-deeper()
-"""),
     answer_load("a recursion that breaks the stack of the check", """
 import sys
 def mean_loss(*n):
@@ -2715,7 +2183,6 @@ for place in range(5000):
     except Exception:
         pass
 """),
-    cell_load("six cells that end the process", *["import os\nos._exit(1)"] * 6),
     Load("thirty cells that end the process",
         lambda n: [n.add("import os\nos._exit(1)", after="setup") for _ in range(30)], right=()),
     Load(

@@ -9,20 +9,16 @@ from pathlib import Path
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
-from course_utils.classroom.run.command import Outcome, grade
-from course_utils.classroom.run.schedule import Crew
+from course_utils.classroom.run.command import GradedAssignment, grade
+from course_utils.classroom.run.graders import Graders
 from course_utils.classroom.run.table import class_table
 
 LIMITS = Limits(wall_seconds=60.0, check_seconds=6.0)
 
 
-def quick_grader(sandbox):
-    return Grader(LIMITS, sandbox)
-
-
-def run(root: Path) -> list[Outcome]:
+def run(root: Path) -> list[GradedAssignment]:
     course = ClassFolder(root)
-    return grade(course, course.released(), Crew(workers=2, make=quick_grader))
+    return grade(course, course.released(), Graders(2, lambda: Grader(LIMITS)))
 
 
 if __name__ == "__main__":

@@ -20,13 +20,12 @@ from tests.classroom.handed_in import Notebook, released, solutions
 WRITTEN = "Because the log keeps the graph."
 RIGHT = "def snapshot(x):\n    return x.detach().clone()"
 SEVERED = "\n\ndef severed(x):\n    return x.detach()"
-BY_SEVERED = "def snapshot(x):\n    return severed(x).clone()"
 
 # Exercises that are graded in every style of a lesson: one at least that the style has nothing to do with.
 ENOUGH = ("snapshot", "stop_gradient_round")
 OTHERS = {"03_detach": ENOUGH, "01_requires_grad": ("freeze",), "05_no_grad": ("frozen_features",)}
 
-PATIENCE, IMPATIENCE = 20.0, 3.0  # seconds for a cell or a check; the second for rows that take all of it
+PATIENCE, IMPATIENCE = 20.0, 1.0  # seconds for a cell or a check; the second for rows that take all of it
 ENDLESS = frozenset(
     {
         "prints-without-end",
@@ -36,24 +35,11 @@ ENDLESS = frozenset(
         "recurses-without-end",  # what takes long is the traceback
     }
 )
-# What a note may say, as a regular expression. About all others nothing may be said.
-LOST, PUT_BACK = "was left out|was interrupted", "was put back"
-TOLD = dict.fromkeys(ENDLESS, LOST) | {
-    "prints-2-gb": LOST,
-    "takes-what-there-is": LOST,
-    "ends-its-process": LOST,
-    "ends-its-process-half-way": LOST,
-    "ends-its-process-three-times": LOST,
-    "aborts": LOST,
-    "crashes-in-c": LOST,
-    "kills-itself": LOST,
-    "recursion-limit-lowered": PUT_BACK,
-    "float64-left-on": PUT_BACK,
-    "grad-mode-left-off": PUT_BACK,
-    "inference-mode-left-on": PUT_BACK,
-    "deterministic-left-on": PUT_BACK,
-    "anomaly-detection-left-on": PUT_BACK,
-    "switches-of-backends": PUT_BACK,
+# Of which a note may say that a cell was lost. About all others nothing may be said.
+LOST = "was left out|was interrupted"
+TOLD = ENDLESS | {
+    *("prints-2-gb", "takes-what-there-is", "aborts", "crashes-in-c", "kills-itself"),
+    *("ends-its-process", "ends-its-process-half-way", "ends-its-process-three-times"),
 }
 
 
@@ -75,12 +61,16 @@ class Style:
         edit: changes a solved notebook.
         exercises: those that are graded, besides the written question; as few as will do, for there are many styles.
         assignment: the lesson.
+        cells: the helper cells that are all there is to it, so that others like it may stand in the same notebook.
+        is_needed: whether the answer to ``snapshot`` calls the ``severed`` that the last of these defines.
     """
 
     name: str
     edit: Callable[[Notebook], Any]
     exercises: tuple[str, ...] = ENOUGH
     assignment: str = "03_detach"
+    cells: tuple[str, ...] = ()
+    is_needed: bool = False
 
     @property
     def seconds(self) -> float:
@@ -103,8 +93,7 @@ class Style:
 
     def untold(self, notes: tuple[str, ...]) -> list[str]:
         """Those of a report's notes that need not be there."""
-        told = TOLD.get(self.name)
-        return [note for note in notes if not (told and re.search(told, note))]
+        return [note for note in notes if self.name not in TOLD or not re.search(LOST, note)]
 
 
 def rows(table: str) -> Iterator[tuple[str, list[str], dict[str, str]]]:
@@ -119,10 +108,26 @@ def rows(table: str) -> Iterator[tuple[str, list[str], dict[str, str]]]:
 
 def needed(table: str) -> list[Style]:
     """Helper cells, the last of which defines what the answer to ``snapshot`` needs."""
-    return [
-        Style(name, _writing([*cells[:-1], cells[-1] + SEVERED], {"snapshot": BY_SEVERED}))
-        for name, cells, _ in rows(table)
-    ]
+    return [_needed(name, [tuple(cells)]) for name, cells, _ in rows(table)]
+
+
+def _needed(name: str, styles: list[tuple[str, ...]]) -> Style:
+    """Styles whose answer calls what each of them defines."""
+    numbers = [""] if len(styles) == 1 else [f"_{number}" for number, _ in enumerate(styles)]
+    helpers = [SEVERED.replace("severed", f"severed{number}") for number in numbers]
+    cells = [cell for own, helper in zip(styles, helpers, strict=True) for cell in (*own[:-1], own[-1] + helper)]
+    calls = "".join(f"    severed{number}(x)\n" for number in numbers[1:])
+    answer = f"def snapshot(x):\n{calls}    return severed{numbers[0]}(x).clone()"
+    own = styles[0] if len(styles) == 1 and name not in TOLD else ()
+    return Style(name, _writing(cells, {"snapshot": answer}), cells=own, is_needed=True)
+
+
+def together(styles: list[Style]) -> Style:
+    """One notebook in the style of several students."""
+    name, cells = " + ".join(style.name for style in styles), [style.cells for style in styles]
+    if styles[0].is_needed:
+        return _needed(name, cells)
+    return Style(name, _writing([cell for own in cells for cell in own], {}))
 
 
 def answered(table: str) -> list[Style]:
@@ -137,7 +142,10 @@ def answered(table: str) -> list[Style]:
 
 def beside(table: str, after: str = "setup") -> list[Style]:
     """Cells that no answer needs."""
-    return [Style(name, _writing(cells, {}, after)) for name, cells, _ in rows(table)]
+    return [
+        Style(name, _writing(cells, {}, after), cells=() if name in TOLD or after != "setup" else tuple(cells))
+        for name, cells, _ in rows(table)
+    ]
 
 
 def elsewhere(table: str) -> list[Style]:

@@ -8,34 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import Report
 from tests.classroom.attacks import ATTACKS, DETACH, LOADS, Attack
 from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, released, solutions
 
 pytestmark = [*NEEDS_SANDBOX]
-# A loaded machine needs more than a second for an honest check; what will not end takes all of it.
-PATIENT = Limits(wall_seconds=60.0, check_seconds=10.0)
-IMPATIENT = Limits(wall_seconds=60.0, check_seconds=3.0, memory_bytes=2**29)
+# Seconds are those that are used; what will not end takes all of them.
+LIMITS = Limits(wall_seconds=60.0, check_seconds=10.0)
+IMPATIENT = Limits(wall_seconds=60.0, check_seconds=1.0, memory_bytes=2**29)
 # Two processes at their limit, the folders that can be written in, and what the machine's other work may take.
 MOST_BYTES = 2 * IMPATIENT.memory_bytes + 4 * IMPATIENT.file_bytes + 2**28
 LARGEST_NOTEBOOK = 8 * 2**20
 
 NEXT = Notebook().solve("snapshot", "stop_gradient_round")
 PLAIN = Attack("a solved notebook comes after them", lambda notebook: None, {}, tuple(solutions()))
-
-
-@pytest.fixture(scope="module")
-def grader():
-    with Grader(PATIENT) as grader:
-        yield grader
-
-
-@pytest.fixture(scope="module")
-def impatient():
-    with Grader(IMPATIENT) as grader:
-        yield grader
 
 
 def in_groups(groups):
@@ -79,14 +66,15 @@ def test_nothing_is_earned_unseen(grader, attack):
 
 
 @pytest.mark.parametrize("load", in_groups(LOADS))
-def test_what_wants_to_stop_the_grader_costs_itself_alone(impatient, load):
+def test_what_wants_to_stop_the_grader_costs_itself_alone(grader, load):
+    grader.limits = IMPATIENT
     with peak_of_the_sandbox() as peak:
-        report = impatient.grade(released(), load.submitted(), student="eve", assignment=DETACH)
+        report = grader.grade(released(), load.submitted(), student="eve", assignment=DETACH)
     assert Report.from_json(report.to_json().encode().decode()) == report
     notebook_bytes, most_bytes = len(report.notebook.encode()), max(peak)
     assert notebook_bytes < LARGEST_NOTEBOOK and most_bytes < MOST_BYTES
     assert suffered(report, load.right) == {}
-    after = impatient.grade(released(), NEXT.bytes(), student="ada", assignment=DETACH)
+    after = grader.grade(released(), NEXT.bytes(), student="ada", assignment=DETACH)
     assert (after.earned, after.reviews) == (3, ())
 
 

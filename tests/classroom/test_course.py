@@ -18,7 +18,7 @@ from course_utils.authoring.files import dumps, read
 from course_utils.base.files import write_whole
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.books.feedback import solution_lines
-from course_utils.classroom.books.kept import Kept, keep, kept, key_of
+from course_utils.classroom.books.stored import StoredResult, key_of, load, save
 from course_utils.classroom.course.create import CONFIG_TEXT, create
 from course_utils.classroom.course.folder import FILTERS, PREPROCESSORS, ClassFolder
 from course_utils.classroom.course.lock import only_one
@@ -428,7 +428,7 @@ def test_a_result_is_good_for_this_content_release_and_version_alone(monkeypatch
     renamed = Submission("ada", "03_detach", b"1", ("There is no ...",))
     keys = {key, key_of(one, "another"), *(key_of(other, "release") for other in (*others, renamed))}
     assert len(keys) == 6
-    monkeypatch.setattr("course_utils.classroom.books.kept.package_version", lambda: "9.9.9")
+    monkeypatch.setattr("course_utils.classroom.books.stored.package_version", lambda: "9.9.9")
     assert key_of(one, "release") not in keys
 
 
@@ -436,8 +436,8 @@ def test_a_kept_result_comes_back_and_a_broken_file_does_not(course, tmp_path):
     text = course.notebook("release", "03_detach").read_text()
     report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
     path = tmp_path / "reports" / "report.json"
-    keep(path, Kept("key", "2027-03-01", report))
-    assert kept(path) == Kept("key", "2027-03-01", report)
+    save(path, StoredResult("key", "2027-03-01", report))
+    assert load(path) == StoredResult("key", "2027-03-01", report)
     whole = path.read_text()
     for old, new in (
         ('"format": 1', '"format": 99'),
@@ -447,13 +447,13 @@ def test_a_kept_result_comes_back_and_a_broken_file_does_not(course, tmp_path):
     ):
         assert old in whole
         path.write_text(whole.replace(old, new))
-        assert kept(path) is None, new
+        assert load(path) is None, new
     for broken in ("", whole[:-100], "[]", "3", "[" * 100_000, '{"format": 1, "digest": "", "report": {}}'):
         path.write_text(broken)
-        assert kept(path) is None, broken
+        assert load(path) is None, broken
     path.write_bytes(whole.encode("utf-16"))
-    assert kept(path) is None
-    assert kept(tmp_path / "none.json") is None
+    assert load(path) is None
+    assert load(tmp_path / "none.json") is None
 
 
 @pytest.mark.parametrize(
@@ -480,8 +480,8 @@ def test_a_reports_json_holds_what_a_report_holds(name, value, course):
 def test_half_a_surrogate_pair_is_a_question_mark_on_disk(course, tmp_path):
     text = course.notebook("release", "03_detach").read_text()
     report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
-    keep(tmp_path / "report.json", Kept("key", "", dataclasses.replace(report, notes=("half: \ud800",))))
-    assert kept(tmp_path / "report.json").report.notes == ("half: ?",)
+    save(tmp_path / "report.json", StoredResult("key", "", dataclasses.replace(report, notes=("half: \ud800",))))
+    assert load(tmp_path / "report.json").report.notes == ("half: ?",)
     assert write_whole(tmp_path / "text", "\udfff\n").read_text() == "?\n"
 
 

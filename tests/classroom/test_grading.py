@@ -13,14 +13,14 @@ import pytest
 from nbgrader.api import MissingEntry
 
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.books import kept
+from course_utils.classroom.books import stored
 from course_utils.classroom.books.feedback import feedback
-from course_utils.classroom.books.gradebook import Books
+from course_utils.classroom.books.gradebook import Records
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import OUTCOMES, Report
 from course_utils.classroom.run import command as grading
 from course_utils.classroom.run.command import grade
-from course_utils.classroom.run.schedule import NotGraded
+from course_utils.classroom.run.graders import NotGraded
 from course_utils.classroom.run.table import NO_SUBMISSION, Row, cell, class_table, points
 from course_utils.classroom.run.tally import Tally
 from tests.classroom.hand_in import hand_in, put
@@ -195,7 +195,7 @@ def test_a_mark_is_kept_while_the_answer_is_the_same_and_said_where_it_is_not(co
 def test_every_command_says_what_is_still_to_mark(course, here, capsys, monkeypatch):
     for student in ("ada", "bob"):
         hand_in(course, student, DETACH, {"written": "Because.", "snapshot": "# outcome: review by hand"})
-    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
+    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: here)
     give_to = ["still to mark: 4 (detach-snapshot-check 2, detach-written 2)"]
     for command in ("grade", "feedback", "export"):
         assert main([command, "--course", str(course.root), DETACH]) == 0
@@ -221,7 +221,7 @@ def test_penalties_follow_marks_and_deadlines_at_every_command(command, course, 
     give(course, "ada", "written", 2.0)
     with course.gradebook() as gradebook:
         gradebook.grant_extension(DETACH, "bob", hours=2)
-    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: Here())
+    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: Here())
     assert main([command, "--course", str(course.root), DETACH]) == 0
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(DETACH, "ada").late_submission_penalty == 3.0
@@ -233,7 +233,7 @@ def test_a_gradebook_that_does_not_know_a_graded_cell_is_left_as_it_was(course):
     text = course.notebook("release", DETACH).read_text()
     report = StandIn().grade(text, text.encode(), student="ada", assignment=DETACH)
     strange = replace(report.exercises[0], grade_id="detach-new-check")
-    with Books(course) as books, pytest.raises(ValueError, match="knows no graded cell detach-new-check"):
+    with Records(course) as books, pytest.raises(ValueError, match="knows no graded cell detach-new-check"):
         books.enter(replace(report, exercises=(*report.exercises, strange)), "")
     with course.gradebook() as gradebook, pytest.raises(MissingEntry):
         gradebook.find_submission(DETACH, "ada")
@@ -242,7 +242,7 @@ def test_a_gradebook_that_does_not_know_a_graded_cell_is_left_as_it_was(course):
 def test_what_somebody_else_entered_meanwhile_is_no_obstacle(course):
     text = course.notebook("release", DETACH).read_text()
     report = StandIn().grade(text, text.encode(), student="ada", assignment=DETACH)
-    with Books(course) as books, course.gradebook() as other:
+    with Records(course) as books, course.gradebook() as other:
         books.enter(replace(report, student="bob"), "")
         other.add_student("ada")
         with other.db.no_autoflush:
@@ -273,7 +273,7 @@ def test_rows_are_those_that_nbgrader_makes(course, here):
 @pytest.mark.nightly
 def test_a_gradebook_that_is_busy_is_waited_for_and_then_told(course, here, monkeypatch):
     hand_in(course, "ada", DETACH)
-    monkeypatch.setattr("course_utils.classroom.books.ledger.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("course_utils.classroom.books.gradebook_writer.PATIENCE_SECONDS", 0.0)
     other = sqlite3.connect(course.root / "gradebook.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
@@ -317,19 +317,6 @@ def test_another_release_grades_everything_again(course, here):
     release.write_text(release.read_text().replace("# Your answer here.", "# Your answer, please.", 1))
     grade(course, [DETACH], here)
     assert len(here.graded) == 2
-
-
-def test_a_result_without_a_sandbox_is_replaced_once_there_is_one(course):
-    hand_in(course, "ada", DETACH)
-    outcomes = grade(course, [DETACH], Here(sandbox=False))
-    assert "Not in a sandbox:\n  ada" in class_table(DETACH, outcomes[0].rows)
-    again = Here(sandbox=False)
-    grade(course, [DETACH], again)
-    assert again.graded == []
-    with_sandbox = Here()
-    outcomes = grade(course, [DETACH], with_sandbox)
-    assert with_sandbox.graded == [("ada", DETACH)]
-    assert "sandbox" not in class_table(DETACH, outcomes[0].rows)
 
 
 @pytest.mark.parametrize("lost", ["gradebook", "autograded", "one mark", "timestamp"])
@@ -434,8 +421,8 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
     [
         (ClassFolder, "submission", OSError(errno.EIO, "Input/output error")),
         (grading, "key_of", Fault("no key")),
-        (Books, "enter", FULL),
-        (Books, "_write", FULL),
+        (Records, "enter", FULL),
+        (Records, "_write", FULL),
     ],
 )
 def test_what_goes_wrong_with_one_costs_the_others_nothing(where, name, error, course, here, monkeypatch, capsys):
@@ -443,7 +430,7 @@ def test_what_goes_wrong_with_one_costs_the_others_nothing(where, name, error, c
         hand_in(course, student, DETACH, {"snapshot": "x"})
     with monkeypatch.context() as patched:
         fail_for_bob(patched, where, name, error, lambda *values: values[:-1] if name == "key_of" else values)
-        patched.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
+        patched.setattr("course_utils.classroom.run.graders.Graders", lambda *options: here)
         assert main(["grade", "--course", str(course.root), DETACH]) == 1
     printed = capsys.readouterr()
     assert f"bob: {type(error).__name__}: " in printed.out and "The same command, run again" in printed.err
@@ -469,7 +456,7 @@ def test_a_result_that_cannot_be_kept_is_entered_and_made_again(course, here, mo
     for student in ("ada", "bob", "eve"):
         hand_in(course, student, DETACH, {"snapshot": "x"})
     with monkeypatch.context() as patched:
-        fail_for_bob(patched, kept, "write_whole", FULL)
+        fail_for_bob(patched, stored, "write_whole", FULL)
         outcomes = grade(course, [DETACH], here)
     assert not outcomes[0].complete and row(outcomes, "bob").report.earned == 1
     said = "bob: the result was not kept, and is made again: OSError: [Errno 28] No space left on device"
@@ -483,7 +470,7 @@ def test_a_result_that_cannot_be_kept_is_entered_and_made_again(course, here, mo
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])  # each alone, and all in one transaction
 def test_an_id_that_the_gradebook_refuses_costs_the_others_nothing(seconds, course, here, monkeypatch):
-    monkeypatch.setattr("course_utils.classroom.books.ledger.LONGEST_PENDING_SECONDS", seconds)
+    monkeypatch.setattr("course_utils.classroom.books.gradebook_writer.LONGEST_PENDING_SECONDS", seconds)
     for student in ("ada", "bob", "eve"):
         hand_in(course, student, DETACH, {"snapshot": "x"})
     database = sqlite3.connect(course.root / "gradebook.db")
@@ -598,7 +585,7 @@ def test_what_is_no_time_is_told_in_one_line(text, course, here):
 
 
 def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(course, here, capsys, monkeypatch):
-    monkeypatch.setattr("course_utils.classroom.run.schedule.Crew", lambda *options: here)
+    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: here)
     with course.gradebook() as gradebook:
         for student in ("ada", "bob", "cy", "finn"):
             gradebook.add_student(student)

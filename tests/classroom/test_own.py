@@ -8,13 +8,13 @@ from course_utils.authoring.files import dumps, read
 from course_utils.base.files import write_whole
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.course.release import release
-from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from tests.classroom.hand_in import answered, hand_in, put, released
 from tests.classroom.handed_in import NEEDS_SANDBOX
 from tests.classroom.own import HIDDEN, HW1, check, put_source
 
 pytestmark = [*NEEDS_SANDBOX]
+LIMITS = Limits(check_seconds=10.0)
 
 DETACH = "03_detach"
 RIGHT = {
@@ -23,12 +23,6 @@ RIGHT = {
     "near": "def near(x):\n    return 3.0",
     "why": "Because of the graph.",
 }
-
-
-@pytest.fixture(scope="module")
-def grader():
-    with Grader(Limits(check_seconds=10.0)) as grader:
-        yield grader
 
 
 @pytest.fixture

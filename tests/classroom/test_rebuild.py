@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from course_utils.classroom.course.source import read_code
 from course_utils.classroom.rebuild.answers import ELSEWHERE
 from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
 from course_utils.classroom.rebuild.rebuild import rebuild
 from course_utils.classroom.rebuild.released import read_released
-from course_utils.classroom.rebuild.source import read_code
 from tests.classroom.handed_in import Notebook, released, solutions
 
 HELPER = "def halve(x):\n    return x / 2"
@@ -51,14 +51,14 @@ def test_an_untouched_notebook_comes_back_as_it_was_released():
     result = rebuilt(released().encode())
     assert json.dumps(result.notebook) == json.dumps(json.loads(released()) | {"cells": result.notebook["cells"]})
     assert order(result) == [cell["id"] for cell in json.loads(released())["cells"]]
-    assert result.repairs == [] and not result.shuffled
+    assert result.repairs == []
     assert step(result, "snapshot").blank
 
 
 def test_answers_are_put_in_and_nothing_else_is_said():
     result = rebuilt(Notebook().solve())
     assert {name: step(result, name).source for name in solutions()} == solutions()
-    assert result.repairs == [] and not result.shuffled
+    assert result.repairs == []
 
 
 def test_a_released_notebook_pairs_checks_with_answers():
@@ -159,7 +159,6 @@ def test_a_moved_answer_goes_back_to_its_place():
     result = rebuilt(Notebook().solve().move("snapshot", after="scorecard"))
     assert order(result) == [cell["id"] for cell in json.loads(released())["cells"]]
     assert step(result, "snapshot").source == solutions()["snapshot"]
-    assert result.shuffled
 
 
 @pytest.mark.parametrize("kind", ["markdown", "raw"])
@@ -374,7 +373,7 @@ def test_the_order_of_cells_does_not_matter():
     notebook.cells.reverse()
     result = rebuilt(notebook)
     assert {name: step(result, name).source for name in solutions()} == solutions()
-    assert [part.source for part in added(result)] == [HELPER] and result.shuffled
+    assert [part.source for part in added(result)] == [HELPER]
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -775,13 +774,14 @@ def test_code_that_breaks_parsers_is_only_code(source):
     result = rebuilt(notebook)
     assert step(result, "mean_loss").source == solutions()["mean_loss"]
     assert not {"snapshot", "mean_loss"} & defined(source)
-    assert Needs(result.steps).experiments() is None
+    own = [part for part in result.steps if part.role in ("answer", "added")]
+    assert Needs(result.steps).experiment(own) is None
 
 
 def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "course_utils.classroom.rebuild.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+        "course_utils.classroom.course.source.read_code", lambda source: looked_at.append(source) or read_code(source)
     )
     notebook = Notebook()
     for number in range(20):
@@ -796,7 +796,7 @@ def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(mo
 def test_every_source_is_read_once(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "course_utils.classroom.rebuild.source.read_code", lambda source: looked_at.append(source) or read_code(source)
+        "course_utils.classroom.course.source.read_code", lambda source: looked_at.append(source) or read_code(source)
     )
     notebook = Notebook().solve()
     notebook.cells.extend({"cell_type": "code", "source": HELPER, "metadata": {}} for _ in range(1000))
@@ -833,23 +833,38 @@ def test_magics_do_not_hide_names():
     assert uses("%time y = model(x)") == uses("%time y = model(x)")
 
 
-# What answers lean on.
+# What answers use.
 
 
-def test_an_answer_may_lean_on_an_experiment_through_helpers():
-    notebook = (
-        Notebook()
-        .write(snapshot="def snapshot(x):\n    return first_of(x)")
-        .add("def first_of(x):\n    return second_of(x)", after="case")
-    )
-    notebook.add("def second_of(x):\n    return curves", after="case")
-    assert Needs(rebuilt(notebook).steps).experiments() == ("the answer `snapshot`", "curves")
-    notebook.add("curves = {}", after="case")
-    assert Needs(rebuilt(notebook).steps).experiments() is None
+def cells_used(notebook, name="snapshot"):
+    """The sources of the cells that an answer uses, and the name for which it needs the experiments."""
+    result = rebuilt(notebook)
+    needs, answer = Needs(result.steps), step(result, name)
+    cells = needs.of(step(result, f"{name}-check"), answer)
+    return [cell.source for cell in cells], needs.experiment([*cells, answer])
 
 
-def test_also_copies_of_an_answer_may_lean_on_an_experiment():
+def test_an_answer_may_use_an_experiment_through_helpers():
+    first, second = "def first_of(x):\n    return second_of(x)", "def second_of(x):\n    return curves"
+    notebook = Notebook().write(snapshot="def snapshot(x):\n    return first_of(x)").add(first, after="case")
+    notebook.add(second, after="case").add("def unused(x):\n    return weight", after="case")
+    cells, name = cells_used(notebook)
+    assert sorted(cells) == [first, second] and name == "curves"
+    assert cells_used(notebook.add("curves = {}", after="case"))[1] is None
+
+
+def test_also_copies_of_an_answer_may_use_an_experiment():
     notebook = Notebook().add("def snapshot(x):\n    return curves", after="case")
-    needs = Needs(rebuilt(notebook).steps)
-    assert needs.experiments() == ("the answer `snapshot`", "curves")
-    assert "snapshot" in needs.from_student and "curves" in needs.used_by_answers
+    assert cells_used(notebook) == ([], "curves")
+
+
+def test_of_two_helpers_with_one_name_that_above_the_answer_is_used():
+    above, below = "def cut(x):\n    return x.detach()", "def cut(x):\n    return 3"
+    notebook = Notebook().write(snapshot="def snapshot(x):\n    return cut(x).clone()")
+    assert cells_used(notebook.add(below, after="written")) == ([below], None)
+    assert cells_used(notebook.add(above, after="setup")) == ([above], None)
+
+
+def test_an_answer_may_use_another_answer():
+    notebook = Notebook().solve().write(mean_loss="def mean_loss(*given):\n    return snapshot(given)")
+    assert cells_used(notebook, "mean_loss") == ([solutions()["snapshot"]], None)

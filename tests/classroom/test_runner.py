@@ -5,22 +5,16 @@ import json
 import nbformat
 import pytest
 
-from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import OUTCOMES, Report
-from course_utils.classroom.sandbox.guard import Guard
 from course_utils.classroom.sandbox.shell import Outputs
+from course_utils.classroom.sandbox.supervisor import Supervisor
 from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, impatient, outcomes, points, released, solutions
 
 pytestmark = [*NEEDS_SANDBOX]
+LIMITS = Limits(check_seconds=30.0)
 FULL = {"snapshot": 1, "predicted_edit": 2, "mean_loss": 2, "truncated_bptt": 3, "stop_gradient_round": 2}
 SNAPSHOT = "def snapshot(x):\n    return x.detach().clone()"
-
-
-@pytest.fixture(scope="module")
-def grader():
-    with Grader(Limits(check_seconds=30.0)) as grader:
-        yield grader
 
 
 def grade(grader, notebook, assignment="03_detach", text=None):
@@ -39,7 +33,7 @@ def test_the_course_s_own_answers_get_all_points(grader):
     assert points(report) == FULL | {"detach-written": 0}
     assert outcomes(report) == dict.fromkeys(FULL, "passed") | {"detach-written": "review by hand"}
     assert (report.repairs, report.reviews, report.notes) == ((), (), ())
-    assert (report.student, report.assignment, report.sandbox) == ("ada", "03_detach", "bubblewrap")
+    assert (report.student, report.assignment) == ("ada", "03_detach")
     assert (report.earned, report.possible) == (10, 12)
     assert [result.grade_id for result in report.exercises][:2] == [
         "detach-snapshot-check",
@@ -89,7 +83,7 @@ def test_every_way_to_come_out_has_its_name(grader):
     assert by_name["snapshot"].misconceptions[0] == "detach() makes a copy"
     assert "too bad" in by_name["mean_loss"].text
     assert "its process ended in the middle of the check" in by_name["truncated_bptt"].text
-    assert "it ran for more than 3 s" in by_name["stop_gradient_round"].text
+    assert "it ran for more than 1 s" in by_name["stop_gradient_round"].text
     assert {*outcomes(report).values()} <= {*OUTCOMES}
 
 
@@ -155,8 +149,7 @@ def test_settings_and_names_that_a_cell_changes_cost_no_later_question(grader):
     breaking += "torch.inference_mode().__enter__()\nimport sys\nsys.setrecursionlimit(60)\ntorch = nn = F = 3"
     report = grade(grader, Notebook().solve().add(breaking, after="case"))
     assert points(report) == FULL | {"detach-written": 0}
-    assert report.reviews == ()
-    assert any("another cell had changed what it uses" in note for note in report.notes)
+    assert report.reviews == report.notes == ()
 
 
 def test_a_name_that_means_something_else_to_the_student_keeps_its_meaning(grader):
@@ -214,12 +207,11 @@ def test_experiments_are_run_where_a_check_turns_out_to_need_them(grader):
     assert report.notes == ("The lesson's experiments were run, because the check of `snapshot` uses `weight`.",)
 
 
-def test_an_answer_that_needs_a_cell_below_it_is_judged_again_at_the_end(grader):
+def test_an_answer_that_needs_a_cell_below_it_is_judged_with_it(grader):
     answer = "def snapshot(x):\n    return copy_of(x)"
     notebook = Notebook().write(snapshot=answer).add("def copy_of(x):\n    return x.detach().clone()", after="written")
     report = grade(grader, notebook)
-    assert outcomes(report)["snapshot"] == "passed"
-    assert any("was repeated at the end" in note for note in report.notes)
+    assert outcomes(report)["snapshot"] == "passed" and report.notes == ()
 
 
 def test_of_several_copies_the_best_counts(grader):
@@ -360,7 +352,7 @@ def test_a_sandbox_that_ends_by_itself_is_started_again_and_blames_nobody(grader
 
 
 def test_a_check_and_its_parent_may_speak_in_any_order():
-    guard = Guard.__new__(Guard)
+    guard = Supervisor.__new__(Supervisor)
     guard._inbox = [{"ready": True}, {"forked": 7}]
     assert guard._take("result") is None
     assert guard._take("forked") == {"forked": 7}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.books.kept import kept
+from course_utils.classroom.books.stored import load
 from course_utils.classroom.course.folder import ClassFolder
 from tests.classroom.handed_in import NEEDS_SANDBOX
 
@@ -24,7 +24,7 @@ def test_what_was_graded_stands_and_the_rest_is_graded(tmp_path, capsys):
     before = {name: course.report(DETACH, name).read_bytes() for name in GRADED}
     assert main(["grade", "--course", str(tmp_path)]) == 0
     assert {name: course.report(DETACH, name).read_bytes() for name in GRADED} == before
-    marks = {name: kept(course.report(DETACH, name)).report.earned for name in (*GRADED, "dee")}
+    marks = {name: load(course.report(DETACH, name)).report.earned for name in (*GRADED, "dee")}
     assert marks | {"dee": 0} == {"ada": 10, "bo": 9.6, "cy": 3, "dee": 0} and 7 <= marks["dee"] < 10
     assert "dee" in capsys.readouterr().out
 

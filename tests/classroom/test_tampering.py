@@ -8,13 +8,13 @@ import pytest
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
-from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import judged
 from course_utils.classroom.rebuild.released import read_released
 from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, outcomes, points, released, solutions
 
 pytestmark = [*NEEDS_SANDBOX]
+LIMITS = Limits(check_seconds=15.0)
 WRONG = {
     "snapshot": "def snapshot(x):\n    return x",
     "predicted_edit": "predicted_edit = dict.fromkeys(['detach_edit', 'data_edit'], 'right gradient')",
@@ -24,120 +24,8 @@ WRONG = {
 }
 
 
-@pytest.fixture(scope="module")
-def grader():
-    with Grader(Limits(check_seconds=15.0)) as grader:
-        yield grader
-
-
 def grade(grader, notebook):
     return grader.grade(released(), notebook.bytes(), student="eve", assignment="03_detach")
-
-
-# What a cell replaces before the answers are judged, and what the teacher is told.
-
-CELLS = {
-    "lesson, Lesson and check": """
-class Fake:
-    def check(self, *_):
-        return 9.0
-lesson = Fake()
-import course_utils, course_utils.checks.exercise
-course_utils.Lesson = Fake
-course_utils.checks.exercise.Lesson.check = lambda *_: 9.0
-""",
-    "what judges": """
-import course_utils.checks.judge, course_utils.checks.missed
-import course_utils.lessons.detach as detach, course_utils.checks.score as score
-course_utils.checks.judge._earned = lambda exercise, *_: (float(exercise.points), "passed")
-course_utils.checks.missed.Missed.__init__ = lambda *_, **__: None
-score.Claim.__init__ = score.Score.__new__ = lambda *_, **__: None
-for exercise in detach.EXERCISES:
-    exercise.points = 0.0
-    exercise.rules = lambda answer: []
-""",
-    "torch": """
-import math, torch
-torch.equal = torch.allclose = math.isclose = lambda *_, **__: True
-torch.Tensor.__eq__ = lambda *_: True
-torch.Tensor.requires_grad = False
-torch.Tensor.data_ptr = lambda self: id(self)
-""",
-    "an operation inside torch": """
-import torch
-library = torch.library.Library('aten', 'IMPL')
-library.impl('equal', lambda *_: True, 'CPU')
-""",
-    "builtins": """
-import builtins
-builtins.all = builtins.any = lambda _: True
-""",
-    "the code of a function": """
-import torch
-torch.allclose, f = torch.testing.assert_close, lambda *_, **__: None
-try:
-    torch.testing.assert_close.__code__ = f.__code__
-except RuntimeError as error:
-    print(error)
-""",
-    "the table of modules": """
-import sys, types
-sys.modules['torch'] = sys.modules['course_utils.checks.judge'] = types.ModuleType('torch')
-""",
-    "hooks on all modules": """
-from torch.nn.modules.module import register_module_forward_hook as hook
-hook(lambda *_: 0)
-""",
-    "a thread that goes on replacing": """
-import threading, time, torch
-def run():
-    while True:
-        torch.equal = lambda *_: True
-        time.sleep(0.0001)
-threading.Thread(target=run, daemon=True).start()
-time.sleep(0.01)
-""",
-    "what happens at a fork and at the end": """
-import atexit, os, torch
-atexit.register(lambda: print(9.0))
-os.register_at_fork(after_in_child=lambda: setattr(torch, 'equal', lambda *_: True))
-""",
-    "audit hooks, tracing and signals": """
-import signal, sys, threading
-for ask in (sys.addaudithook, sys.settrace, sys.setprofile):
-    try:
-        ask(lambda *_: None)
-    except RuntimeError as error:
-        print(error)
-threading.settrace(lambda *_: None)
-signal.signal(signal.SIGALRM, lambda number, frame: frame.f_back)
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-""",
-    "code under somebody else's name": """
-import typing
-try:
-    exec(compile('import sys\\nsys._getframe(1)', typing.__file__, 'exec'))
-except RuntimeError as error:
-    print(error)
-""",
-    "the grader's channel": """
-import os
-for fd in range(3, 64):
-    try:
-        os.write(fd, b'\\x00\\x00\\x00\\x02{}')
-    except OSError:
-        pass
-""",
-}
-
-
-@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
-def test_what_a_cell_replaces_earns_nothing_and_costs_nobody_else(grader, cell):
-    report = grade(grader, Notebook().write(**WRONG).add(cell, after="setup"))
-    assert set(points(report).values()) == {0.0}
-    report = grade(grader, Notebook().solve().add(cell, after="setup"))
-    assert {name for name, outcome in outcomes(report).items() if outcome != "passed"} == {"detach-written"}
-    assert [review for review in report.reviews if "channel" not in review] == []
 
 
 def test_printing_and_displaying_numbers_earns_nothing(grader):
@@ -155,57 +43,29 @@ def test_an_input_transformer_cannot_pass_for_an_answer(grader):
     assert set(points(report).values()) == {0.0}
 
 
-def test_answers_that_look_round_while_they_are_judged_see_what_is_their_own(grader):
+def test_what_leads_to_the_judge_is_refused_and_a_person_looks_where_that_cost_points(grader):
     right = solutions()
-    looks = """
-import gc, inspect, sys
-{right}
-plain = {name}
-
-def {name}(*given):
-    frame = sys._getframe()
-    assert frame.f_code.co_name == inspect.currentframe().f_code.co_name == "{name}"
-    while frame is not None:
-        shown = frame.f_locals
-        assert set(shown) <= {{"given", "frame", "shown", "found"}}, shown
-        frame = frame.f_back
-    assert inspect.stack()[0].function == "{name}"
-    found = gc.get_objects()
-    assert any(one is plain for one in found)
-    assert not any(type(one).__name__ in ("Trial", "Outcome", "Rule", "Exercise") for one in found)
-    assert sys._current_frames() and sys.settrace(print) is None and sys.setprofile(print) is None
-    return plain(*given)
-"""
-    names = ("snapshot", "mean_loss", "truncated_bptt", "stop_gradient_round")
-    notebook = Notebook().solve().write(**{name: looks.format(name=name, right=right[name]) for name in names})
-    report = grade(grader, notebook)
-    assert {name for name, outcome in outcomes(report).items() if outcome != "passed"} == {"detach-written"}
-    assert report.reviews == ()
-
-
-def test_answers_that_get_round_what_they_are_shown_are_withheld_or_refused(grader):
-    right = solutions()
+    looks = "    try:\n        {}\n    except RuntimeError:\n        pass\n"
     notebook = Notebook().write(
-        # Right all the same, so that there are points to withhold.
-        snapshot=f"import sys\n{right['snapshot']}\nplain = snapshot\n"
-        "real = sys._getframe.__closure__[0].cell_contents\n"
-        "def snapshot(x):\n    try:\n        real()\n    except RuntimeError:\n        pass\n    return plain(x)",
+        # Right all the same: nobody has to look.
+        snapshot="import sys\ndef snapshot(x):\n" + looks.format("sys._getframe()") + "    return x.detach().clone()",
+        mean_loss="import gc\ndef mean_loss(*given):\n    gc.get_objects()",
         truncated_bptt="def truncated_bptt(cell, inputs, state, window):\n    try:\n        1 / 0\n"
         "    except ZeroDivisionError as error:\n        return error.__traceback__.tb_frame",
+        stop_gradient_round=f"import sys\n{right['stop_gradient_round']}\nplain = stop_gradient_round\n"
+        "def stop_gradient_round(x):\n    sys.settrace(print)\n    return plain(x)",
         predicted_edit="predicted_edit = lesson.exercises['predicted_edit'].truth(None)",
     )
     report = grade(grader, notebook)
+    by_hand = ("mean_loss", "truncated_bptt", "stop_gradient_round")
     assert outcomes(report) == {
-        "snapshot": "review by hand",
+        **dict.fromkeys(by_hand, "review by hand"),
+        "snapshot": "passed",
         "predicted_edit": "raised",
-        "mean_loss": "not attempted",
-        "truncated_bptt": "raised",
-        "stop_gradient_round": "not attempted",
         "detach-written": "not attempted",
     }
-    assert set(points(report).values()) == {0.0}
-    assert {result.exercise: result.said for result in report.exercises}["snapshot"] == "1 of 1 points"
-    assert "In the check of `snapshot`: the code looked at the frames of its callers." in report.reviews
+    assert points(report) == dict.fromkeys(outcomes(report), 0.0) | {"snapshot": 1.0}
+    assert [review.partition(":")[0] for review in report.reviews] == [f"In the check of `{name}`" for name in by_hand]
 
 
 def test_answers_that_replace_things_while_they_are_judged_earn_nothing(grader):
@@ -279,8 +139,7 @@ def test_memory_and_processes_are_out_of_an_answer_s_reach(grader):
 
 def test_a_result_that_no_check_gives_is_refused():
     cell = next(cell for cell in read_released(released()).cells if cell.exercise == "snapshot")
-    claim = {"text": "holds", "held": True, "diagnosis": "", "misconception": "", "next_step": "", "details": []}
-    claim |= {"weight": 1.0, "judged": True, "explained": []}
+    claim = {"text": "holds", "held": True, "misconception": None, "details": [], "weight": 1.0, "judged": True}
     result = {"earned": 1.0, "possible": 1.0, "status": "passed", "claims": [claim], "notes": [], "output": ""}
     assert judged(cell, result).earned == 1.0
     for change in (

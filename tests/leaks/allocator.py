@@ -32,7 +32,9 @@ def bytes_at_calls(path: Path) -> list[int]:
     handle = register_module_forward_pre_hook(mark)
     differentiate, torch.autograd.grad = torch.autograd.grad, mark_and_differentiate
     try:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
+        ) as profile:
             run(path)
     finally:
         handle.remove()

@@ -8,7 +8,7 @@ from types import ModuleType
 import torch
 
 from course_utils import GrowthReport, watch_growth
-from course_utils.leaks.user_code import call_it_the_users
+from course_utils.base.user_code import call_it_the_users
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

@@ -1,5 +1,6 @@
 """``python -m course_utils.memory``, in processes of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
+from course_utils.leaks.command import main
 
 pytestmark = pytest.mark.slow
 
@@ -38,10 +41,10 @@ def run(folder: Path, script: str, *words: str) -> tuple[int, str, str]:
 
 def test_a_script_runs_as_it_is_with_its_arguments_and_its_exit_code(tmp_path):
     script = LEAK.format(calls=20) + "print(sys.argv[1:], __name__)\nsys.exit(7)\n"
-    status, out, err = run(tmp_path, script, "--limit", "1MiB", "script.py", "--after", "3")
+    status, out, err = run(tmp_path, script, "--limit", "64GiB", "script.py", "--after", "3")
     assert (status, out) == (7, "['--after', '3'] __main__\n")
     assert "growing by 256 B per call" in err
-    assert "1.0 MiB will be full after " in err
+    assert "64.0 GiB will be full after " in err
     assert "`kept`, a list of 20, a global, script.py:5" in err
 
 
@@ -86,6 +89,42 @@ def test_one_call_in_three_says_the_same(tmp_path):
     assert "growing by 256 B per call" in err and "One call in 3 was watched." in err
 
 
+def test_a_report_comes_at_sigterm_every_so_many_calls_and_as_data(tmp_path):
+    script = LEAK.format(calls=20) + "print('ready', flush=True)\nimport time\ntime.sleep(600)\n"
+    process = start(tmp_path, script, "--report-every", "12", "--json", "out.json", "--html", "out.html", "script.py")
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGTERM
+    assert "== After 12 calls" in err and "== Terminated" in err and "growing by 256 B per call" in err
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert (told["verdict"], told["calls"]) == ("growing", 20)
+    assert told["evaluation"]["findings"][0]["rate"]["nbytes"] == 256
+    assert "<section" in (tmp_path / "out.html").read_text()
+
+
+def test_a_limit_ends_the_script_with_a_report(tmp_path):
+    status, out, err = run(tmp_path, LEAK.format(calls=200) + "print('done')\n", "--limit", "1MiB", "script.py")
+    assert (status, out) == (1, "")
+    assert "== Ended: the process holds 1.0 MiB or more" in err
+
+
+def test_growth_can_be_the_exit_code_and_a_function_can_be_a_round(tmp_path):
+    steps = "import torch\nkept = []\n\n\nclass Meter:\n    def update(self, x):\n        kept.append(x * 2)\n"
+    (tmp_path / "steps.py").write_text(steps, encoding="utf-8")
+    script = "import torch, steps\nmeter = steps.Meter()\nfor _ in range(30):\n    meter.update(torch.ones(16))\n"
+    for where in ("Meter.update", "script.py:4", "steps.py:7"):
+        status, _, err = run(tmp_path, script, "--fail-on-growth", "--step", where, "script.py")
+        assert status == 3, err
+        assert "`kept.append(x * 2)` (steps.py:7) keeps a tensor of every call: 64 B per call" in err
+        assert "30 calls of `step`" in err
+
+
+def test_a_place_that_is_never_met_is_told_of(tmp_path):
+    _, _, err = run(tmp_path, "import torch\n", "--step", "nowhere.py:3", "script.py")
+    assert "--step nowhere.py:3: no such line or function was met." in err
+
+
 @pytest.mark.nightly
 def test_data_loader_workers_and_compiled_code_run_to_the_end(tmp_path):
     script = """
@@ -101,7 +140,7 @@ if __name__ == "__main__":
 """
     status, out, err = run(tmp_path, script, "script.py")
     assert (status, out) == (0, "done\n"), err
-    assert "Training: steady." in err
+    assert "With backward: steady." in err
 
 
 @pytest.mark.nightly
@@ -125,7 +164,12 @@ torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("words", [["nowhere.py"], ["-m", "nowhere"], [], ["--limit", "much", "script.py"]])
-def test_what_cannot_be_run_is_refused(tmp_path, words):
-    status, out, err = run(tmp_path, "", *words)
-    assert (status, out) == (2, "")
-    assert "Traceback" not in err
+def test_what_cannot_be_run_is_refused(tmp_path, monkeypatch, capsys, words):
+    (tmp_path / "script.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = main(words)
+    except SystemExit as refused:  # by argparse
+        status = refused.code
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "") and said.err

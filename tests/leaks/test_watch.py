@@ -11,6 +11,7 @@ from torch.nn.modules import module as hooks
 
 from course_utils import watch_growth
 from course_utils.leaks.advice import behind
+from course_utils.leaks.pytest_fixture import watch_test
 from tests.leaks.drive import SCRIPTS, watched
 
 
@@ -135,7 +136,7 @@ def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
     kept: list = []
     with watch_growth() as growth:
         leak(10, kept)
-        monkeypatch.setattr(growth._births, "next_call", lambda args: 1 / 0)
+        monkeypatch.setattr(growth._births, "next_call", lambda *args: 1 / 0)
         leak(10, kept)
     assert len(kept) == 20
     assert "The watch failed at call 10 and ended there (ZeroDivisionError" in str(growth.report())
@@ -227,6 +228,17 @@ def test_nodes_are_told_of_only_where_backward_has_freed_them(freed):
                 loss.backward()
             total += loss
     report = growth.report()
-    assert [found.holder.name for found in report.findings] == ([] if freed else ["total"])
+    assert [found.holder.name for found in report.findings if found.rate.nbytes] == ([] if freed else ["total"])
     # The addition, the sum and the product of each call; the leaf's node is always the same.
     assert [(found.holder.name, found.nodes) for found in report.chains] == ([("total", 3)] if freed else [])
+
+
+def test_the_fixture_fails_a_test_that_leaves_something_behind():
+    for keeps in (True, False):
+        kept, fixture = [], watch_test()
+        growth = next(fixture)
+        for _ in range(20):
+            growth.step()
+            kept = [*kept, torch.ones(64)] if keeps else [torch.ones(64)]
+        with pytest.raises(pytest.fail.Exception if keeps else StopIteration, match="`kept`" if keeps else None):
+            next(fixture)

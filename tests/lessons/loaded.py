@@ -7,5 +7,5 @@ from course_utils.catalogue import LESSONS
 
 try:
     LOADED = {info.name: Lesson(info.name) for info in LESSONS}
-except ValueError as error:  # text file and claims disagree: the message is for the lesson's author
+except ValueError as error:  # a text file is wrong: the message is for the lesson's author
     pytest.fail(str(error), pytrace=False)

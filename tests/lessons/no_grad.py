@@ -564,6 +564,13 @@ def stream_detached(model, batches):
     return (model(x).detach() for x in batches)
 
 
+def stream_unassigned(model, batches):
+    for x in batches:
+        y = model(x)
+        y.detach()
+        yield y
+
+
 def stream_mapped(model, batches):
     return map(torch.no_grad()(lambda x: model(x)), batches)
 
@@ -835,6 +842,13 @@ def features_recorded(backbone, x):
         return backbone(x)
 
 
+def features_unassigned(backbone, x):
+    with eval_mode(backbone):
+        features = backbone(x)
+    features.detach()
+    return features
+
+
 def features_flags_for_a_while(backbone, x):
     flags = [(p, p.requires_grad) for p in backbone.parameters()]
     backbone.requires_grad_(False)
@@ -1036,6 +1050,7 @@ WRONG = (
     Wrong("ema_update", "elsewhere", ema_returned),
     Wrong("ema_update", "side effect", ema_online_scaled),
     Wrong("stream_predictions", "history", stream_late),
+    Wrong("stream_predictions", "unassigned", stream_unassigned),
     Wrong("stream_predictions", "recorded", stream_plain),
     Wrong("stream_predictions", "side effect", stream_taken_apart, "taken apart"),
     Wrong("stream_predictions", "leak", stream_leak),
@@ -1069,6 +1084,7 @@ WRONG = (
     Wrong("frozen_features", "data cleaned", features_data_detached),
     Wrong("frozen_features", "flag lowered", features_flag_lowered),
     Wrong("frozen_features", "recorded", lambda backbone, x: backbone(x)),
+    Wrong("frozen_features", "unassigned", features_unassigned),
     Wrong("frozen_features", "elsewhere", features_no_grad_elsewhere),
     Wrong("frozen_features", "children", features_children_alone),
     Wrong("frozen_features", "bare no_grad", features_bare_no_grad),

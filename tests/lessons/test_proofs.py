@@ -17,10 +17,12 @@ import torch
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
-from course_utils.checks.exercise import Predict
-from course_utils.checks.judge import GENERAL, is_blank
+from course_utils.checks.exercise import is_blank
+from course_utils.checks.misconceptions import GENERAL
 from course_utils.lesson import SOLUTIONS
 from tests.lessons.loaded import LOADED
+
+pytestmark = pytest.mark.usefixtures("short_clinic")
 
 GRADED = [info for info in LESSONS if info.points]
 EXERCISES = [(name, exercise) for name, lesson in LOADED.items() for exercise in lesson.exercises]
@@ -122,7 +124,7 @@ def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong
         if score.status == "passed":
             refuse(wrong, "it passes every claim: it is right. Move it to RIGHT, or add a claim that tells it apart.")
         assert score < max(score.possible, 0.01)
-        named = [keys[claim.misconception] for claim in score.claims if claim.misconception]
+        named = [keys[claim.misconception.name] for claim in score.claims if claim.misconception]
         if named[:1] != [wrong.misconception]:
             said = f"names {', then '.join(map(repr, named))}" if named else "names no misconception"
             refuse(wrong, f"you entered the key {wrong.misconception!r}; the check {said}. The card:\n\n{score}")
@@ -190,8 +192,8 @@ def test_every_lesson_in_the_package_is_in_the_catalogue():
     assert {path.parent.name for path in folder.glob("*/__init__.py")} == {info.name for info in LESSONS}
 
 
-# What is predicted is fixed by the exercise itself, so a Predict has no inputs to draw.
-WITH_INPUTS = [(lesson, name) for lesson, name in EXERCISES if not isinstance(Lesson(lesson).exercises[name], Predict)]
+# What is predicted is fixed by the exercise itself, so there are no inputs to draw.
+WITH_INPUTS = [(lesson, name) for lesson, name in EXERCISES if not LOADED[lesson].exercises[name].keys]
 
 
 @pytest.mark.parametrize(("lesson", "exercise"), WITH_INPUTS)

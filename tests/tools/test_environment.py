@@ -22,11 +22,13 @@ class Pip:
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
+        self.constraints = ""
         self.log: str | None = None  # what a failing pip would log
 
-    def __call__(self, venv: Path, extras: list[str], log: Path) -> bool:
+    def __call__(self, venv: Path, extras: list[str], log: Path, constraints: Path) -> bool:
         assert json.loads((venv / environment.STAMP).read_text(encoding="utf-8"))["installing"]
         self.calls.append(extras)
+        self.constraints = constraints.read_text(encoding="utf-8")
         if self.log is not None:
             log.write_text(self.log, encoding="utf-8")
         return self.log is None
@@ -42,7 +44,10 @@ def pip(monkeypatch) -> Pip:
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch) -> Path:
     (tmp_path / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
-    (tmp_path / "constraints.txt").write_text("torch==2.13.0\n", encoding="utf-8")
+    (tmp_path / "constraints.txt").write_text("setuptools==84.2.1\ntorch==2.13.0\n", encoding="utf-8")
+    versions = tmp_path / "course_utils" / "base" / "versions.py"
+    versions.parent.mkdir(parents=True)
+    versions.write_text('RELEASES = ("2.10.0", "2.13.0", "2.15.0")  # tried\n', encoding="utf-8")
     monkeypatch.setattr(environment, "ROOT", tmp_path)
     return tmp_path
 
@@ -180,6 +185,67 @@ def test_reasons_to_start_over(venv: Path) -> None:
     assert "does not start" in environment.reason_to_start_over(venv, stamp)
 
 
+def knows(monkeypatch, *, there: str = "", index: str = "", system: str = "Linux") -> None:
+    """What the environment has of PyTorch, and what pip finds of it."""
+    monkeypatch.setattr(environment.platform, "system", lambda: system)
+    said = {"-c": there, "-m": f"torch (2.15.0)\nAvailable versions: {index}\n"}
+    monkeypatch.setattr(environment, "output_of", lambda python, how, *_: said[how])
+
+
+def again(folder: Path, *arguments: str) -> int:
+    """Installs anew, as after a change of the requirements."""
+    (folder / environment.STAMP).unlink()
+    return environment.main(["--venv", str(folder), *arguments])
+
+
+@pytest.mark.parametrize(
+    ("known", "constrained"),
+    [
+        ({"index": "2.15.0, 2.13.0+cpu, 2.13.0"}, "setuptools==84.2.1\ntorch==2.13.0\n"),
+        ({"index": "2.16.0+cpu, 2.15.0+cpu, 2.13.0+cpu, 2.10.0+cpu"}, "torch==2.15.0\n"),  # 2.16 was not tried
+        ({"index": "2.15.0, 2.14.1"}, "setuptools==84.2.1\ntorch==2.13.0\n"),  # all of them bring GPU libraries
+        ({"index": "2.15.0+cpu", "system": "Darwin"}, "setuptools==84.2.1\ntorch==2.13.0\n"),  # as constraints say
+        ({"there": "2.15.0+cu132", "index": "2.13.0+cpu"}, "torch==2.15.0\n"),
+        ({"there": "2.16.1", "index": "2.13.0+cpu"}, "torch==2.16.1\n"),
+        ({"there": "2.9.1", "index": "2.15.0+cpu"}, "torch==2.15.0\n"),
+    ],
+)
+def test_pytorch_that_is_there_is_kept_and_else_the_newest_small_one_is_installed(
+    venv: Path, pip: Pip, monkeypatch, known: dict, constrained: str
+) -> None:
+    knows(monkeypatch, **known)
+    assert (again(venv), pip.constraints) == (0, constrained)
+
+
+def test_pytorch_that_is_asked_for_replaces_another_and_stays(venv: Path, pip: Pip, monkeypatch, capsys) -> None:
+    knows(monkeypatch, there="2.13.0", index="2.13.0+cpu")
+    assert (again(venv), len(pip.calls)) == (0, 1)
+    asked = ["--venv", str(venv), "--torch", "2.11"]
+    assert (environment.main(asked), pip.constraints) == (0, "torch==2.11.*\n")
+    capsys.readouterr()
+    assert (environment.main(asked), run(venv), len(pip.calls)) == (0, 0, 2)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "told"),
+    [
+        ("2.9.1", 1, "The course needs PyTorch 2.10 or newer, and TORCH=2.9.1 is older."),
+        ("newest", 1, "TORCH=newest is no release of PyTorch. Try: make lab TORCH=2.15.0"),
+        ("2.16.0", 0, "The course was tried on PyTorch 2.10 to 2.15, and not yet on 2.16.0."),
+    ],
+)
+def test_pytorch_that_the_course_was_not_tried_on(venv: Path, pip: Pip, capsys, asked, status, told) -> None:
+    assert (again(venv, "--torch", asked), len(pip.calls)) == (status, 1 - status)
+    assert told in capsys.readouterr().out
+
+
+def test_a_pytorch_that_there_is_not_is_named(venv: Path, pip: Pip, capsys) -> None:
+    pip.log = "ERROR: No matching distribution found for torch==2.99.0"
+    assert again(venv, "--torch", "2.99.0") == 1
+    assert "PyTorch 2.99.0 has no package for this Python and machine" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '"x"'])
 def test_unreadable_stamp_means_installing_again(venv: Path, pip: Pip, content: str) -> None:
     (venv / environment.STAMP).write_text(content, encoding="utf-8")
@@ -214,6 +280,6 @@ def test_pip_asks_no_question_and_keeps_a_users_settings(course: Path, venv: Pat
             ran.update(options, command=[str(part) for part in command])
 
     monkeypatch.setattr(environment.subprocess, "Popen", Pip)
-    assert environment.install(venv, ["dev"], tmp_path / "pip.log")
-    assert ran["command"][-4:] == ["--constraint", "constraints.txt", "--editable", ".[dev]"]
+    assert environment.install(venv, ["dev"], tmp_path / "pip.log", tmp_path / "exact.txt")
+    assert ran["command"][-4:] == ["--constraint", str(tmp_path / "exact.txt"), "--editable", ".[dev]"]
     assert ran["env"]["PIP_NO_INPUT"] == "1" and ran["env"]["PIP_EXTRA_INDEX_URL"] == "https://example.org/simple"

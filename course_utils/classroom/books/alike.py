@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from course_utils.classroom.rebuild.source import parse
+from course_utils.classroom.course.source import parse
 
 NODES, WORDS = 12, 5  # of a piece: so many nodes of a tree in a row, or words
 FEW = 0.05  # of the class, and two at least: what more have, many have found

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from course_utils.base.files import write_whole
 from course_utils.classroom.books.alike import alike, pieces_of
-from course_utils.classroom.books.kept import kept, without_texts
 from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
+from course_utils.classroom.books.stored import load, without_texts
 from course_utils.classroom.books.totals import Line, Totals
 from course_utils.classroom.course import spreadsheet
 from course_utils.classroom.course.folder import ClassFolder
@@ -44,7 +44,7 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path, *, ano
     for assignment in assignments:
         pieces: dict[str, frozenset[int]] = {}
         for student in course.submitters(assignment):
-            if found := kept(course.report(assignment, student)):
+            if found := load(course.report(assignment, student)):
                 reports.append(without_texts(found.report))
                 pieces[student] = pieces_of(found.report.notebook)
         given = pieces_of(course.notebook("release", assignment).read_text(encoding="utf-8"))

@@ -21,13 +21,12 @@ from course_utils.authoring.files import read
 from course_utils.authoring.rules_outputs import visible_text
 from course_utils.base.files import write_whole
 from course_utils.checks.card import PROGRAM
-from course_utils.classroom.books.kept import kept
 from course_utils.classroom.books.marks import comments_in, marks_in
-from course_utils.classroom.books.page import Sheet, page, summary
+from course_utils.classroom.books.page import Sheet, page
+from course_utils.classroom.books.stored import load
 from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import HIDDEN_TESTS, ClassFolder
 from course_utils.classroom.course.lock import only_one
-from course_utils.classroom.course.release import last_words
 
 TELLTALE = 12  # characters without blanks; shorter lines of a solution, such as "returnx", give nothing away
 WORTH_A_PROCESS = 200  # pages that take as long as starting one more process
@@ -48,21 +47,17 @@ class Feedback:
     names: tuple[str, ...] = ()
 
 
-def feedback(
-    course: ClassFolder, assignment: str, students: Sequence[str] = (), *, whole: bool = False
-) -> list[Feedback]:
+def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ()) -> list[Feedback]:
     """Writes ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html`` anew for everybody who was graded.
 
     Each file is then looked through. Places on the teacher's machine are taken out of tracebacks. A file that holds a
     line of a solution or of a hidden test, which neither its student nor its teacher wrote into it and which was not
-    given, is deleted and named. One that could not be written is named, too.
+    given, is not written but named.
 
     Args:
         course: the course folder.
         assignment: a released one.
         students: for them alone; for everybody where it is empty.
-        whole: whether the whole lesson is printed again, by nbgrader itself, behind the first page. It takes some
-            twenty times as long.
 
     Raises:
         ValueError: nothing of the assignment is graded yet.
@@ -77,11 +72,6 @@ def feedback(
             raise ValueError(
                 f"Nothing of {assignment} is graded yet.\nTry: python -m course_utils.classroom grade {assignment}"
             )
-        for student in graded:
-            _page(course, assignment, student).unlink(missing_ok=True)  # what lies there afterwards is new
-        if whole:
-            for pattern in map(_pattern, graded) if students else ["*"]:
-                course.api.generate_feedback(assignment, pattern)
         released = read(course.notebook("release", assignment))
         given = _squeezed(" ".join(cell.source for cell in released.cells))
         secret = [*solution_lines(read(course.notebook("source", assignment))), *_hidden_lines(course, assignment)]
@@ -89,17 +79,14 @@ def feedback(
         names = [name for name in course.students() if _squeezed(name) not in given]
         shown = places(course)
         jobs = [
-            _Job(student, _page(course, assignment, student), sheet, whole, secrets, names, shown)
+            _Job(student, _page(course, assignment, student), sheet, secrets, names, shown)
             for student, sheet in _sheets(course, assignment, graded)
         ]
         workers = min(os.cpu_count() or 1, len(jobs) // WORTH_A_PROCESS)
         if workers < 2:
-            written = [_write(job) for job in jobs]
-        else:
-            with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-                written = list(pool.map(_write, jobs, chunksize=max(1, WORTH_A_PROCESS // 8)))
-        # Once more, for its own log alone.
-        return [_told(course, assignment, file) if not file.path.is_file() else file for file in written]
+            return [_write(job) for job in jobs]
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            return list(pool.map(_write, jobs, chunksize=max(1, WORTH_A_PROCESS // 8)))
 
 
 @dataclass(frozen=True)
@@ -109,7 +96,6 @@ class _Job:
     student: str
     path: Path
     sheet: Sheet | str
-    whole: bool
     secrets: Mapping[str, str]
     names: Sequence[str]
     places: Mapping[str, str]
@@ -124,7 +110,7 @@ def _sheets(course: ClassFolder, assignment: str, students: Sequence[str]) -> It
             for found in gradebook.assignment_submissions(assignment)
         }
     for student in students:
-        result = kept(course.report(assignment, student))
+        result = load(course.report(assignment, student))
         notebook = course.notebook("autograded", assignment, student).read_text(encoding="utf-8")
         try:
             json.loads(notebook)["cells"]
@@ -139,25 +125,17 @@ def _sheets(course: ClassFolder, assignment: str, students: Sequence[str]) -> It
 
 
 def _write(job: _Job) -> Feedback:
-    """Writes a page, or what is to stand before nbgrader's, and looks it through."""
+    """Looks a page through, and writes it."""
+    job.path.unlink(missing_ok=True)  # what lies there afterwards is new
     if isinstance(job.sheet, str):
-        job.path.unlink(missing_ok=True)
         return Feedback(job.student, job.path, job.sheet)
-    if not job.whole:
-        text = page(job.sheet)
-    elif job.path.is_file():
-        before, body, after = job.path.read_text(encoding="utf-8").partition("<body>")
-        text = f'{before}{body}<div class="container">{summary(job.sheet)}</div>{after}'
-    else:
-        return Feedback(job.student, job.path)
-    text = without_places(text, job.places)
+    text = without_places(page(job.sheet), job.places)
     own = " ".join("".join(cell["source"]) for cell in json.loads(job.sheet.report.notebook)["cells"])
     own += " ".join(job.sheet.comments.values())
     shown = looked_through(text)
     squeezed_own = _squeezed(own)
     for squeezed, line in job.secrets.items():
         if squeezed in shown and squeezed not in squeezed_own:
-            job.path.unlink(missing_ok=True)
             return Feedback(job.student, job.path, f"it shows a line of the solution, or of a hidden test: {line}")
     job.path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(job.path, text)
@@ -173,15 +151,6 @@ def looked_through(text: str) -> str:
     programs = rf"<details>\s*<summary>{PROGRAM}</summary>.*?</details>"
     plain = re.sub(rf"<(style|script)\b.*?</\1>|{programs}", "", text, flags=re.DOTALL)
     return _squeezed(re.sub(r"<[^<>]*>", "", plain))
-
-
-def _told(course: ClassFolder, assignment: str, file: Feedback) -> Feedback:
-    if file.withheld:
-        return file
-    result = course.api.generate_feedback(assignment, _pattern(file.student))
-    why = last_words(result) if not result["success"] else "it wrote none."
-    file.path.unlink(missing_ok=True)
-    return Feedback(file.student, file.path, f"nbgrader could not write it: {why}")
 
 
 def _hidden_lines(course: ClassFolder, assignment: str) -> Iterator[str]:
@@ -216,11 +185,6 @@ def hand_out(course: ClassFolder, assignments: Sequence[str], folder: Path, as_z
 
 def _page(course: ClassFolder, assignment: str, student: str) -> Path:
     return course.notebook("feedback", assignment, student).with_suffix(".html")
-
-
-def _pattern(student: str) -> str:
-    """What nbgrader, which takes a name for a pattern and strips it of blanks, finds this student by."""
-    return re.sub(r"\s", r"[\g<0>]", student)
 
 
 def solution_lines(source: NotebookNode) -> list[str]:

@@ -1,4 +1,4 @@
-"""Enters reports into nbgrader's gradebook and ``autograded/`` (``Books``), as ``nbgrader autograde`` would.
+"""Enters reports into nbgrader's gradebook and ``autograded/`` (``Records``), as ``nbgrader autograde`` would.
 
 What nbgrader does with a graded notebook is done here with a report: automatic scores, what a person still has to look
 at, comments, timestamps, late penalties by the course's own plugin. A mark that a person gave is never touched. One
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from nbformat import NotebookNode, from_dict
 
-from course_utils.classroom.books.ledger import Ledger, Marks, Unusable, notebook_of
+from course_utils.classroom.books.gradebook_writer import GradebookWriter, Marks, Unusable, notebook_of
 from course_utils.classroom.books.marks import answers, marks_in
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 LONGEST_TIMESTAMP = 100  # characters; nbgrader's parser takes a minute for a megabyte
 
 
-class Books:
+class Records:
     """The gradebook and ``autograded/`` of a course, open for one writer for the length of a ``with`` block."""
 
     def __init__(self, course: ClassFolder) -> None:
         self.course = course
 
-    def __enter__(self) -> Books:
-        self._ledger = Ledger(self.course.gradebook())
+    def __enter__(self) -> Records:
+        self._ledger = GradebookWriter(self.course.gradebook())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -157,7 +157,7 @@ class Books:
 
 def settle(course: ClassFolder, assignments: Iterable[str]) -> list[str]:
     """Sets late penalties anew, as marks and deadlines are now. Returns what the gradebook refused, a line each."""
-    with Books(course) as books:
+    with Records(course) as books:
         for assignment in assignments:
             books.apply_penalties(assignment)
     refused = books.refused.items()

@@ -67,11 +67,6 @@ def page(sheet: Sheet) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n{whole}\n</html>\n'
 
 
-def summary(sheet: Sheet) -> str:
-    """The first part alone, to stand before the whole lesson."""
-    return "\n".join([*_summary(sheet), *_file(sheet.report)])
-
-
 def _summary(sheet: Sheet) -> Iterator[str]:
     results = sheet.report.exercises
     scores = [_score(sheet, result) for result in results]

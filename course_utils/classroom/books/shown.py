@@ -77,7 +77,8 @@ def _lesson_text(source: str) -> str:
 
 
 def unchanged(text: str) -> str:
-    """In place of nbconvert's ``strip_files_prefix``: what IPython 1 needed, and seconds for a row of brackets."""
+    """In place of nbconvert's ``strip_files_prefix``, which mends links of IPython 1, and takes seconds for rows of
+    brackets."""
     return text
 
 

@@ -71,7 +71,7 @@ class ClassFolder:
             os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH", ""))))
         app = NbGrader()
         app.load_cwd_config = False  # this folder's settings, wherever the command is run
-        with quiet(app.log.name, logging.ERROR):  # it warns of a missing configuration in the user's own folders
+        with without_log(app.log.name, logging.ERROR):  # it warns of a missing configuration in the user's own folders
             app.load_config_file()  # what is set for all courses of this user or machine
             app.update_config(PyFileConfigLoader(CONFIG, path=str(self.root)).load_config())
             settings = app.config.CourseDirectory
@@ -224,7 +224,7 @@ def _trouble(student: str, folder: str) -> str:
 
 
 @contextmanager
-def quiet(name: str, level: int = logging.CRITICAL) -> Iterator[None]:
+def without_log(name: str, level: int = logging.CRITICAL) -> Iterator[None]:
     """Leaves out of a log what nobody needs, while the block lasts."""
     log = logging.getLogger(name)
     before = log.level

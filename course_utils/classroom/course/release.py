@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from course_utils.authoring.build import learner_text
 from course_utils.authoring.files import read, topic_of
 from course_utils.authoring.lint import lint_learner, report
-from course_utils.authoring.problems import Page, Problem
+from course_utils.authoring.problems import Notebook, Problem
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.classroom.course.create import CHECKOUT
@@ -17,7 +17,7 @@ from course_utils.classroom.course.rules import RULES
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleaseSummary:
     """One released assignment.
 
     Attributes:
@@ -29,7 +29,7 @@ class Released:
     as_the_course: bool
 
 
-def release(course: ClassFolder, assignment: str) -> Released:
+def release(course: ClassFolder, assignment: str) -> ReleaseSummary:
     """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
 
     Releasing again after a change is safe: marks stay, what was released before is kept, so that those who have it are
@@ -40,7 +40,7 @@ def release(course: ClassFolder, assignment: str) -> Released:
             refuses; the message lists what to mend. Then no new release is written.
     """
     source, target = course.notebook("source", assignment), course.notebook("release", assignment)
-    page = Page(f"source/{assignment}/{source.name}", topic_of(source), read(source))
+    page = Notebook(f"source/{assignment}/{source.name}", topic_of(source), read(source))
     _refuse(assignment, [problem for rule in RULES for problem in rule(page)])
     before = target.read_bytes() if target.is_file() else b""
     result = course.api.generate_assignment(assignment)
@@ -65,7 +65,7 @@ def release(course: ClassFolder, assignment: str) -> Released:
     points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
     original = CHECKOUT / "notebooks" / "solutions" / target.name
     own = original.is_file() and target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
-    return Released(points, own)
+    return ReleaseSummary(points, own)
 
 
 def _refuse(assignment: str, problems: list[Problem]) -> None:

@@ -1,7 +1,8 @@
 """What a source must keep so that it can be graded (``RULES``), whoever wrote it: a lesson, a lesson with exercises of
 a teacher's own, an assignment of a teacher's own.
 
-Every rule is a function from a ``Page`` to problems, as in ``authoring``; what only a lesson must keep is not asked.
+Every rule is a function from a ``Notebook`` to problems, as in ``authoring``; what only a lesson must keep is not
+asked.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Iterator, Mapping
 
 from course_utils.authoring.cells import SCHEMA_VERSION
 from course_utils.authoring.lint import exercises_of
-from course_utils.authoring.problems import Cell, Page, Problem
+from course_utils.authoring.problems import Cell, Notebook, Problem
 from course_utils.authoring.rules_structure import REQUIRED_KEYS, solution_regions, unique_ids
 from course_utils.catalogue import LESSONS
+from course_utils.classroom.course.source import lessons_made
 
 HIDDEN = "BEGIN HIDDEN TESTS"
 
 
-def metadata(page: Page) -> Iterator[Problem]:
+def metadata(page: Notebook) -> Iterator[Problem]:
     """nbgrader's metadata is of the schema that it reads, and a cell's flags say one thing."""
     for cell in page.cells:
         if not cell.grading:
@@ -37,11 +39,11 @@ def metadata(page: Page) -> Iterator[Problem]:
             yield page.problem("points", f"The cell's points are {points!r}.", "give it a number, 0 or more.", cell)
 
 
-def checks(page: Page) -> Iterator[Problem]:
+def checks(page: Notebook) -> Iterator[Problem]:
     """A check cell is a lesson's check alone, or tests that can fail; what is hidden stands in the latter."""
     lessons: dict[str, str] = {}
     for cell in page.code:
-        lessons |= _lessons_made(cell)
+        lessons |= lessons_made(cell.source)
         if not cell.is_check:
             if HIDDEN in cell.source:
                 what = "Hidden tests stand in a cell that is no check: they would be cut out and never run."
@@ -66,21 +68,12 @@ def checks(page: Page) -> Iterator[Problem]:
                 yield page.problem("check-call", what, "write an assert, or end in an expression: the points.", cell)
 
 
-def _known(page: Page, cell: Cell, lesson: str, name: str) -> Iterator[Problem]:
+def _known(page: Notebook, cell: Cell, lesson: str, name: str) -> Iterator[Problem]:
     exercises: Mapping[str, float] = exercises_of(lesson) or {}
     if name not in exercises:
         known = ", ".join(exercises) or "none; lessons are " + ", ".join(info.name for info in LESSONS)
         what = f"The lesson {lesson} has no exercise {name}; it has {known}."
         yield page.problem("exercise", what, "mend the name, or write tests of your own.", cell)
-
-
-def _lessons_made(cell: Cell) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for statement in cell.tree.body if cell.tree else ():
-        match statement:
-            case ast.Assign([ast.Name(variable)], ast.Call(ast.Name("Lesson"), [ast.Constant(str(name))])):
-                made[variable] = name
-    return made
 
 
 def _is_lesson_check(node: ast.AST, lessons: Mapping[str, str]) -> bool:

@@ -1,15 +1,18 @@
-"""Decides what of a rebuilt notebook is run, in which order, and what counts (``Director``).
+"""Decides which cells of a rebuilt notebook are run, and what counts (``Director``).
 
-Set-up, answers, added cells and checks run in the notebook's order. The lesson's experiments run only where something
-needs them. A cell that ends its process costs itself alone: everything else is run again without it. An answer whose
-check left any doubt is judged a second time, in a clean process with the set-up, the helpers that it needs and itself.
+Each answer is judged alone: in a process of its own, with the set-up, the student's cells that it uses, and itself. So
+no cell costs an answer that does not need it, for example by ``torch.set_grad_enabled(False)``. What an answer uses is
+read from its text. Cells that no answer uses are then run once, all together, for what they show; answers that did not
+pass are judged once more behind them, since a text does not tell all: ``exec`` can define a name, too.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
+from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
@@ -17,14 +20,14 @@ from course_utils.classroom.judging.own_checks import own_check, separate
 from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import clean_outputs
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step
-from course_utils.classroom.rebuild.released import Released, ReleasedCell
-from course_utils.classroom.rebuild.source import parse
+from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
 from course_utils.classroom.sandbox.protocol import Ended
 from course_utils.classroom.sandbox.warm_python import Session, WarmPython
 
-_MOST_COPIES = 3  # of an answer that are judged beside it: with one for each guess, the best would always be right
-_MOST_RUNS = 8  # how often a submission is begun again after a cell ended its process
+_MOST_VERSIONS = 3  # of an answer, beside the first, that are judged: with one for each guess, the best would be right
+_MOST_RUNS = 8  # how often cells are run again after one of them ended its process
 _EXPERIMENTS_RUN = "The lesson's experiments were run, because {} uses `{}`."
+_OUT_OF_TIME = "the submission as a whole had used up its time"
 _AROUND_BYTES = 1000  # of what a submission may print: for what outputs have around them, and the line on what is cut
 
 
@@ -36,7 +39,7 @@ class Director:
         notes: what else is worth knowing, one sentence each.
     """
 
-    def __init__(self, released: Released, rebuilt: Rebuilt, python: WarmPython, limits: Limits):
+    def __init__(self, released: ReleasedNotebook, rebuilt: Rebuilt, python: WarmPython, limits: Limits):
         self._released, self._rebuilt, self._python, self._limits = released, rebuilt, python, limits
         self.reviews: list[str] = []
         self.notes: list[str] = []
@@ -44,11 +47,15 @@ class Director:
         self._by_id = {step.released.id: step for step in self._steps if step.released}
         self._checks = [(step, step.released) for step in self._steps if step.released and step.role == "check"]
         self._verdicts: dict[str, Verdict] = {}  # by the graded cell's id
-        self._errors: dict[int, list[str]] = {}  # by step: how a cell ended
-        self._lost: dict[int, Ended] = {}  # by step: cells that ended their process, or had to be interrupted
+        self._errors: dict[int, list[str]] = {}  # by step: what cells raised in the process that is running
+        self._last_errors: dict[int, list[str] | None] = {}  # the same, of the last time that each cell was run
+        self._lost: dict[int, Ended] = {}  # by step: cells that ended their process
+        self._interrupted: dict[int, Ended] = {}  # by step: cells that had to be interrupted
+        self._shown = set[int]()  # steps that have run
         self._troubled = False  # whether the sandbox itself has ended once
         self._spent = 0.0  # seconds that the submission has used
         self._room = limits.output_bytes
+        self._experiments = False  # whether an answer needed the lesson's experiments
         self._needs = Needs(rebuilt.steps)
         self._lesson = next((cell.lesson for cell in released.graded if cell.lesson), "")
         setup = parse("\n".join(step.source for step in self._steps if step.role == "set-up" and step.is_code))
@@ -57,15 +64,17 @@ class Director:
     def run(self) -> dict[str, Verdict]:
         """Runs what is needed. Returns a verdict for every graded cell, by its id."""
         self._judge_without_running()
-        if not self._all_judged():
-            needed = self._needs.experiments()
-            self.notes += [_EXPERIMENTS_RUN.format(*needed)] if needed else []
-            for _ in range(_MOST_RUNS):
-                if self._run_once(bool(needed)):
-                    break
-            self._judge_again(bool(needed))
+        for step, cell in self._checks:
+            answer = self._by_id.get(cell.answer)
+            if cell.id not in self._verdicts and not (answer and answer.is_stub):
+                self._judge_alone(step, cell, answer)
+        self._judge_together()
+        for step in self._steps:
+            error = self._last_errors.get(step.index)
+            if error and step.role == "added" and self._needs.used_by_answers & step.code.defines:
+                self.notes.append(f"{step.title} raised {error[0]}.")
         for verdict in self._verdicts.values():
-            self.reviews += verdict.seen if verdict.earned else ()
+            self.reviews += verdict.for_a_person
         return self._verdicts
 
     def _judge_without_running(self) -> None:
@@ -77,51 +86,104 @@ class Director:
             elif cell is not None and cell.role == "check" and cell.answer and not self._rebuilt.own_code:
                 self._verdicts[cell.id] = outcomes.not_attempted(cell)
 
-    # Running everything, in the notebook's order.
+    def _judge_alone(self, check: Step, cell: ReleasedCell, answer: Step | None) -> None:
+        """Judges an answer with what it needs and nothing else."""
+        needed = [*self._needs.of(check, answer), *([answer] if answer else [])]
+        name = self._needs.experiment(needed if cell.exercise else [*needed, check])
+        if name:
+            uses = answer.label if answer is not None and name in answer.code.uses else check.label
+            self.notes.append(_EXPERIMENTS_RUN.format(uses, name))
+            self._experiments = True
+        self._run(needed, [(check, cell)], bool(name))
+        lacking = self._verdicts[cell.id].undefined
+        if not name and lacking in self._needs.from_experiments:
+            self.notes.append(_EXPERIMENTS_RUN.format(f"the check of `{cell.exercise}`", lacking))
+            self._experiments = True
+            self._run(needed, [(check, cell)], True)
 
-    def _run_once(self, experiments: bool) -> bool:
-        """Runs the notebook once; False where a cell ended the process and it is worth beginning again."""
-        self._room = self._limits.output_bytes
-        current: Step | None = None
-        try:
-            with self._python.session(self._limits, self._lesson) as session:
-                for current in self._steps:
-                    if not self._out_of_time() and self._is_run(current):
-                        self._do(session, current, experiments)
-                    if self._all_judged() and not self._late_candidates():
-                        break
-                current = None
-                self._judge_late(session)
+    def _judge_together(self) -> None:
+        """Runs all that the student wrote, in the notebook's order, and judges behind it what may be better so."""
+        own = [step for step in self._steps if step.role in ("answer", "added", "by hand")]
+        own = [step for step in own if self._is_run(step) and step.index not in self._interrupted]
+        again = [(step, cell) for step, cell in self._checks if self._may_be_better(cell, own)]
+        stubs = any(cell.id not in self._verdicts for _, cell in again)
+        unseen = any(step.from_student and not step.blank and step.index not in self._shown for step in own)
+        raised = any(cell.id in self._verdicts and self._verdicts[cell.id].raised for _, cell in again)
+        if stubs or unseen or raised:
+            self._run(own, again, self._experiments, together=True)
+
+    def _may_be_better(self, cell: ReleasedCell, own: Sequence[Step]) -> bool:
+        verdict, answer = self._verdicts.get(cell.id), self._by_id.get(cell.answer)
+        if verdict is None:
             return True
-        except Ended as ended:
-            if current is None:
-                return True  # every verdict is there; only second chances were lost
-            if not ended.outcome and not self._troubled:
-                self._troubled = True  # once that may be bad luck; the same cell again is to blame
-                self.notes.append(f"At {current.label}: {ended}; the submission was run again.")
-                return False
-            if current.released is not None and current.role == "check":
-                self._verdicts[current.released.id] = outcomes.stopped(current.released, ended)
-            self._lost[current.index] = ended
-            said = f"{current.title} was left out: {ended}."
+        if cell.role != "check" or verdict.outcome in ("passed", "timed out", "killed"):
+            return False
+        return any(step.role == "added" for step in own) and not (answer and answer.is_stub)
+
+    # Running cells, and checks behind them, in one process.
+
+    def _run(
+        self,
+        own: Sequence[Step],
+        checks: Sequence[tuple[Step, ReleasedCell]],
+        experiments: bool,
+        together: bool = False,
+    ) -> None:
+        """Runs the set-up and these cells, and judges. A cell that ends the process is left out, and all begins again;
+        in the end without any cell that the student added.
+
+        Args:
+            own: the student's cells.
+            checks: what to judge behind them.
+            experiments: whether to run the lesson's experiments, too.
+            together: whether to run each answer once more before it is judged, behind all other cells.
+        """
+        roles = ("set-up", "experiment") if experiments else ("set-up",)
+        before = [step for step in self._steps if step.role in roles or step in own]
+        left = list(checks)
+        for times in range(_MOST_RUNS + 1):
+            if self._is_out_of_time():
+                break
+            if times == _MOST_RUNS:
+                before = [step for step in before if step.role != "added"]
+            self._errors = {}
+            current: Step | None = None
+            try:
+                with self._python.session(self._limits, self._lesson) as session:
+                    for current in before:
+                        if self._is_run(current) and not self._is_out_of_time():
+                            self._cell(session, current)
+                    while left and not self._is_out_of_time():
+                        current, cell = left[0]
+                        self._note(cell, self._check(session, cell, current, together))
+                        left.pop(0)
+                break
+            except Ended as ended:
+                if left and current is left[0][0] and (ended.outcome or self._troubled):
+                    self._note(left[0][1], outcomes.stopped(left.pop(0)[1], ended))
+                self._lose(current, ended)
+        for _, cell in left:
+            self._note(cell, outcomes.unjudged(_OUT_OF_TIME))
+
+    def _note(self, cell: ReleasedCell, verdict: Verdict) -> None:
+        before = self._verdicts.get(cell.id)
+        self._verdicts[cell.id] = verdict if before is None else before.or_better(verdict)
+
+    def _lose(self, step: Step | None, ended: Ended) -> None:
+        if not ended.outcome and not self._troubled:
+            self._troubled = True  # once that may be bad luck; where it happens again, it is the cell's doing
+            where = f"At {step.label}: " if step else ""
+            self.notes.append(f"{where}{ended}; the submission was run again.")
+        elif step is not None:
+            self._lost[step.index] = ended
+            said = f"{step.title} was left out: {ended}."
             (self.reviews if "channel" in str(ended) else self.notes).append(said)
-            return self._out_of_time()
 
-    def _all_judged(self) -> bool:
-        return all(cell.id in self._verdicts for cell in self._released.graded)
-
-    def _out_of_time(self) -> bool:
+    def _is_out_of_time(self) -> bool:
         return self._spent > self._limits.wall_seconds
 
     def _is_run(self, step: Step) -> bool:
         return bool(step.is_code and not step.is_copy and step.index not in self._lost and step.source.strip())
-
-    def _do(self, session: Session, step: Step, experiments: bool) -> None:
-        if step.released is not None and step.role == "check":
-            if step.released.id not in self._verdicts:
-                self._verdicts[step.released.id] = self._check(session, step.released, step)
-        elif step.role != "experiment" or experiments:
-            self._cell(session, step)
 
     def _cell(self, session: Session, step: Step) -> None:
         answer = session.ask(
@@ -136,32 +198,36 @@ class Director:
             }
         )
         self._spent += float(answer["seconds"])
-        reply, item = answer["reply"], self._rebuilt.notebook["cells"][step.index]
-        item["outputs"] = clean_outputs(reply.get("outputs"), max(self._room, 0))
-        count = reply.get("count")
-        item["execution_count"] = count if type(count) is int and 0 < count < 10**6 else None
-        self._room -= sum(len(str(output)) for output in item["outputs"])
+        reply = answer["reply"]
+        if step.index not in self._shown:
+            self._shown.add(step.index)
+            item = self._rebuilt.notebook["cells"][step.index]
+            item["outputs"] = clean_outputs(reply.get("outputs"), max(self._room, 0))
+            item["execution_count"] = len(self._shown)
+            self._room -= sum(len(str(output)) for output in item["outputs"])
         error = reply.get("error")
         if answer.get("interrupted"):
             limit = f"{self._limits.check_seconds:g} s"
-            self._lost[step.index] = Ended("timed out", f"its cell ran for more than {limit}")
+            self._interrupted[step.index] = Ended("timed out", f"its cell ran for more than {limit}")
             self.notes.append(f"{step.title} was interrupted after {limit}.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:500] for part in error]
-            if step.role == "added" and self._needs.used_by_answers & step.code.defines:
-                self.notes.append(f"{step.title} raised {self._errors[step.index][0]}.")
+        self._last_errors[step.index] = self._errors.get(step.index)
 
     # Judging.
 
-    def _check(self, session: Session, cell: ReleasedCell, step: Step) -> Verdict:
-        answer, best = self._by_id.get(cell.answer), self._one_check(session, cell, step)
-        for copy in answer.copies[:_MOST_COPIES] if answer else ():
-            if best.outcome == "passed":
-                break
-            best = best.or_better(self._one_check(session, cell, step, copy))
+    def _check(self, session: Session, cell: ReleasedCell, step: Step, together: bool) -> Verdict:
+        """Judges all versions of an answer, and takes the best."""
+        answer, best = self._by_id.get(cell.answer), None
+        first = answer.source if answer is not None and together and not answer.is_stub and self._is_run(answer) else ""
+        for version in (first, *(answer.copies[:_MOST_VERSIONS] if answer else ())):
+            if best is None or best.outcome != "passed":
+                verdict = self._one_check(session, cell, step, version)
+                best = verdict if best is None else best.or_better(verdict)
+        assert best is not None
         return best
 
-    def _one_check(self, session: Session, cell: ReleasedCell, step: Step, repeat: str = "") -> Verdict:
+    def _one_check(self, session: Session, cell: ReleasedCell, step: Step, repeat: str) -> Verdict:
         """Judges an answer; ``repeat`` is run before."""
         message = session.ask(
             {
@@ -182,8 +248,8 @@ class Director:
         else:
             result = message["result"]
             verdict = self._verdict(cell, result)
-            verdict.changed = result.get("changed") is True
-            verdict.seen = tuple(outcomes.seen(step.label, result, session.signs))
+            verdict.suspicious = tuple(outcomes.suspicious(step.label, result, session.signs))
+            verdict.refused = tuple(outcomes.refused(step.label, session.signs))
         verdict.seconds = float(message["seconds"])
         self._spent += verdict.seconds
         return verdict
@@ -211,90 +277,9 @@ class Director:
             verdict.undefined = ""
             if answer is not None and answer.is_stub:
                 return outcomes.not_attempted(cell)
-        if answer is not None and answer.index in self._lost:
-            return outcomes.stopped(cell, self._lost[answer.index])
+        ended = self._lost | self._interrupted
+        if answer is not None and answer.index in ended:
+            return outcomes.stopped(cell, ended[answer.index])
         if answer is not None and answer.index in self._errors:
             return outcomes.raised(cell, self._errors[answer.index])
         return verdict
-
-    def _late_candidates(self) -> list[tuple[Step, ReleasedCell]]:
-        """Checks that are worth another look at the end, when everything that was handed in has run."""
-
-        def is_worth(step: Step, verdict: Verdict | None) -> bool:
-            if verdict is None or verdict.outcome in ("passed", "timed out", "killed"):
-                return False
-            if verdict.outcome == "not attempted":  # what follows can have made the answer in a way that no text tells
-                return any(later.role == "added" and self._is_run(later) for later in self._steps[step.index :])
-            return self._rebuilt.shuffled or verdict.undefined in self._needs.from_student
-
-        return [(step, cell) for step, cell in self._checks if is_worth(step, self._verdicts.get(cell.id))]
-
-    def _judge_late(self, session: Session) -> None:
-        for step, cell in self._late_candidates():
-            answer = self._by_id.get(cell.answer)
-            for again in ("", answer.source, *answer.copies[:_MOST_COPIES]) if answer else ("",):
-                before = self._verdicts[cell.id]
-                if self._out_of_time() or before.outcome == "passed":
-                    break
-                self._verdicts[cell.id] = before.or_better(self._one_check(session, cell, step, again))
-                if self._verdicts[cell.id] is not before:
-                    why = "at the end, because the answer needs a cell that stands after it"
-                    self.notes.append(f"{step.title} was repeated {why}.")
-
-    # Judging again, in a clean process.
-
-    def _judge_again(self, experiments: bool) -> None:
-        for step, cell in self._checks:
-            first = self._verdicts.get(cell.id)
-            if first is None:
-                self._verdicts[cell.id] = self._judge_alone(cell, step, experiments)
-            elif self._is_in_doubt(cell, first):
-                lacking = first.undefined in self._needs.from_experiments
-                if lacking:
-                    self.notes.append(_EXPERIMENTS_RUN.format(f"the check of `{cell.exercise}`", first.undefined))
-                again = self._judge_alone(cell, step, experiments or lacking)
-                if again.earned > first.earned and not lacking:
-                    why = "another cell had changed what it uses"
-                    how = "with the set-up, the answer and what it needs alone"
-                    self.notes.append(f"{step.title} was repeated {how}, because {why}.")
-                if not (first.seen and first.earned):
-                    self._verdicts[cell.id] = first.or_better(again)
-                elif not again.seen and again.earned >= first.earned:
-                    # What the clean process did not show again was nothing; where it gives less, a person decides.
-                    self._verdicts[cell.id] = again
-
-    def _is_in_doubt(self, cell: ReleasedCell, verdict: Verdict) -> bool:
-        if verdict.seen and verdict.earned:
-            return True
-        answer = self._by_id.get(cell.answer)
-        if verdict.outcome == "passed" or answer is None or answer.is_stub:
-            return False
-        if verdict.outcome == "timed out":  # another cell of the student's may have made it slow
-            added = any(step.role == "added" and self._is_run(step) for step in self._steps)
-            return added and answer.index not in self._lost
-        disturbed = bool(self._lost) or verdict.changed or answer.index in self._errors
-        disturbed = disturbed or verdict.outcome in ("killed", "review by hand", "not attempted")
-        return disturbed or verdict.undefined in answer.code.defines | self._needs.from_experiments
-
-    def _judge_alone(self, cell: ReleasedCell, check: Step, experiments: bool) -> Verdict:
-        """Judges an answer with what it needs and nothing else; where that is too little, with all that is harmless."""
-        answer = self._by_id.get(cell.answer)
-        needed = self._needs.helpers(answer) if answer is not None else []
-        everything = [step for step in self._steps if step.role == "added"]
-        also = ("set-up", "experiment") if experiments else ("set-up",)
-        limit = self._spent + 3 * self._limits.check_seconds
-        best = outcomes.unjudged("the submission as a whole had used up its time")
-        for own in (needed, everything):
-            cells = [step for step in self._steps if step.role in also or step in own]
-            try:
-                with self._python.session(self._limits, self._lesson) as session:
-                    for step in (*cells, answer):
-                        if step is not None and self._is_run(step) and self._spent < limit:
-                            self._cell(session, step)
-                    if self._spent < limit:
-                        best = best.or_better(self._check(session, cell, check))
-            except Ended as ended:
-                best = best.or_better(outcomes.stopped(cell, ended))
-            if best.outcome == "passed" or needed == everything:
-                break
-        return best

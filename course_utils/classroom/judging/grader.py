@@ -1,15 +1,13 @@
 """Grades one submission at a time, in the sandbox (``Grader``, ``Limits``).
 
 The notebook is rebuilt here, from data alone; its code runs in a fork of one warm Python behind bubblewrap; scores come
-back through the guard and become cards here.
+back through the supervisor and become cards here.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
-import warnings
 from functools import lru_cache
 
 from course_utils.classroom.judging import outcomes
@@ -19,10 +17,15 @@ from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
 from course_utils.classroom.rebuild.reading import Unreadable
 from course_utils.classroom.rebuild.rebuild import Rebuilt, rebuild, untouched
-from course_utils.classroom.rebuild.released import Released, read_released
+from course_utils.classroom.rebuild.released import ReleasedNotebook, read_released
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
 from course_utils.classroom.sandbox.warm_python import WarmPython
+
+COLD = (
+    "This system lets the sandbox make no further namespaces, so that every answer gets a Python of its own: safe, and "
+    "some seconds slower each."
+)
 
 _released = lru_cache(maxsize=32)(read_released)
 
@@ -32,37 +35,29 @@ class Grader:
 
     Args:
         limits: of every submission.
-        sandbox: whether students' code is held by bubblewrap; without it, it runs with all your rights, which is warned
-            of and recorded in every report.
+
+    Attributes:
+        remarks: what there is to say of this machine once the ``with`` block has begun, one sentence each.
 
     Raises:
         SandboxMissing: (an ``OSError``, when the ``with`` block begins) there can be no sandbox here; the message says
             what to install or to allow.
     """
 
-    def __init__(self, limits: Limits = Limits(), sandbox: bool = True) -> None:  # noqa: B008  frozen: one serves all
-        self.limits, self.sandbox = limits, sandbox
-        self._python = WarmPython(sandbox)
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008  frozen: one serves all
+        self.limits = limits
+        self.remarks: tuple[str, ...] = ()
+        self._python = WarmPython()
 
     def __enter__(self) -> Grader:
-        reason = missing() if self.sandbox or sys.platform != "linux" else None
-        if reason is not None:
+        if reason := missing():
             raise SandboxMissing(reason)
-        if not self.sandbox:
-            warnings.warn(
-                "Students' code is graded without a sandbox: it can read and change whatever you can.", stacklevel=2
-            )
         self._python.open()
-        if self.sandbox and not self._python.nested:
-            warnings.warn(
-                "This system lets the sandbox make no further namespaces, so that every submission gets a Python of "
-                "its own: safe, and some seconds slower each.",
-                stacklevel=2,
-            )
+        self.remarks = () if self._python.nested else (COLD,)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._python.close()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._python.end(at_once=kind is not None)
 
     def grade(self, released: str, submitted: bytes | None, *, student: str, assignment: str) -> Report:
         """Grades a submission. Nothing in it makes this raise.
@@ -99,12 +94,11 @@ class Grader:
             reviews=tuple(dict.fromkeys(reviews)),
             notes=tuple(dict.fromkeys(notes)),
             notebook=_with_cards(notebook, rebuilt, exercises),
-            sandbox="bubblewrap" if self.sandbox else "none",
             wall_seconds=round(time.perf_counter() - started, 4),
         )
 
 
-def _with_cards(released: Released, rebuilt: Rebuilt, exercises: tuple[ExerciseResult, ...]) -> str:
+def _with_cards(released: ReleasedNotebook, rebuilt: Rebuilt, exercises: tuple[ExerciseResult, ...]) -> str:
     """The rebuilt notebook as text, each check cell with its card, as a kernel would have shown it."""
     cards = {cell.id: result for cell, result in zip(released.graded, exercises, strict=True)}
     for step in rebuilt.steps:

@@ -15,6 +15,7 @@ from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.judging.results import ExerciseResult, Outcome, made
 from course_utils.classroom.rebuild.released import ReleasedCell
 from course_utils.classroom.sandbox.protocol import Ended
+from course_utils.classroom.tampering.audit import LOOKED
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
 _MOST_CLAIMS = 60
@@ -34,9 +35,11 @@ class Verdict:
         text: what is shown where there is no card.
         seconds: what judging took.
         undefined: a name that the answer could not find; empty where that was not the trouble.
-        seen: what was replaced, refused or left running while the answer was judged, one phrase each: a teacher has to
-            look at it first.
-        changed: whether settings or the set-up's names were not what they had been.
+        suspicious: what was replaced, refused or left running while the answer was judged, one sentence each: a teacher
+            has to look at it first.
+        refused: frames, objects or traces that it asked for and did not get, one sentence each. No answer can gain by
+            it, but a right one can fail.
+        raised: whether it raised anything.
     """
 
     earned: float
@@ -45,8 +48,15 @@ class Verdict:
     text: str = ""
     seconds: float = 0.0
     undefined: str = ""
-    seen: tuple[str, ...] = ()
-    changed: bool = False
+    suspicious: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    raised: bool = False
+
+    @property
+    def for_a_person(self) -> tuple[str, ...]:
+        """Why points wait until the teacher has looked, one sentence each."""
+        refused = self.refused if self.outcome != "passed" else ()
+        return self.suspicious + refused if (self.suspicious and self.earned) or refused else ()
 
     def or_better(self, other: Verdict) -> Verdict:
         """The one that earned more, in doubt this one, with the seconds of both."""
@@ -76,7 +86,8 @@ def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
     errors = [value for claim in claims if not claim.held for label, value in claim.details if label == "raised"]
     told["possible"] = cell.points  # which a teacher may have changed
     score = Score(round(points, 6), lesson=cell.lesson, exercise=cell.name, **told)
-    return Verdict(round(points, 6), outcome, score, undefined=next(filter(None, map(name_in, errors)), ""))
+    undefined = next(filter(None, map(name_in, errors)), "")
+    return Verdict(round(points, 6), outcome, score, undefined=undefined, raised=bool(errors))
 
 
 def not_attempted(cell: ReleasedCell) -> Verdict:
@@ -93,7 +104,7 @@ def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell 
     """The answer's own cell raised, or there is no answer to judge."""
     message = _CELL_FILE.sub("", f"{error[0]}: {error[1]}".rstrip(": "))
     claim = Claim(what, False, details=(("raised", message),))
-    return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=name_in(message))
+    return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=name_in(message), raised=True)
 
 
 def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
@@ -109,8 +120,14 @@ def unjudged(why: str) -> Verdict:
     return Verdict(0.0, "review by hand", text=f"This answer could not be judged: {why}. Your teacher looks at it.")
 
 
-def seen(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
-    """What a teacher has to look at: what was replaced, refused or left running, one sentence each."""
+def suspicious(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    """What a teacher has to look at first: what was replaced, refused or left running, one sentence each.
+
+    Args:
+        label: of the check.
+        result: what it sent.
+        signs: what the audit told of: in which cell or check, and what the code did.
+    """
     replaced = result.get("replaced")
     if isinstance(replaced, list) and replaced:
         more = f" and {len(replaced) - 5} more" if len(replaced) > 5 else ""
@@ -118,9 +135,16 @@ def seen(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -
         yield f"In {label}: {shown}{more} had been replaced while the answer was judged."
     if result.get("threads"):
         yield f"During {label}: the answer left threads running beside the check."
-    # Of other checks only those are told that they judge; what any cell did to the memory holds for all.
+    # What was refused in another check is that one's affair. What a cell did to the memory holds for all after it.
     for where, what in dict.fromkeys(signs):
-        if where == label or not where.startswith("the check of"):
+        if not where.startswith("the check of") or (where == label and what not in LOOKED):
+            yield f"In {where}: the code {what}."
+
+
+def refused(label: str, signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    """What an answer asked for and did not get, and could have gained nothing by asking, one sentence each."""
+    for where, what in dict.fromkeys(signs):
+        if where == label and what in LOOKED:
             yield f"In {where}: the code {what}."
 
 
@@ -128,12 +152,12 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
     """The result for the report. Points that have to wait for the teacher are withheld."""
     earned, outcome, said = verdict.earned, verdict.outcome, None
     score, text = verdict.score, verdict.text
-    if verdict.seen and earned > 0:
+    if verdict.for_a_person:
         said = f"{earned:g} of {cell.points:g} points"
         earned, outcome, text = 0.0, "review by hand", WITHHELD
         if score is not None:
             score.notes = (WITHHELD, *score.notes)
-    failed = [] if score is None else [claim.misconception for claim in score.claims if not claim.held]
+    failed = [] if score is None else [_likely(claim) for claim in score.claims if not claim.held]
     shown = f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>" if score is None else score._repr_html_()
     return ExerciseResult(
         grade_id=cell.grade_id,
@@ -156,6 +180,10 @@ def _final(card: str) -> str:
     return card.replace("not judged yet", "not judged").replace("not attempted yet", "not attempted")
 
 
+def _likely(claim: Claim) -> str:
+    return claim.misconception.name if claim.misconception else ""
+
+
 def _lost(score: Score) -> Iterable[tuple[str, float]]:
     """What does not hold, with the points that it costs: what is missing, shared out by the claims' weights."""
     failed = [claim for claim in score.claims if not claim.held]
@@ -164,7 +192,7 @@ def _lost(score: Score) -> Iterable[tuple[str, float]]:
     for claim, cost in zip(failed, costs, strict=True):
         if claim.judged:
             why = [f": {value}" for label, value in claim.details if label in _WHY and value not in claim.text]
-            yield claim.text + "".join(why) + f" (likely: {claim.misconception})" * bool(claim.misconception), cost
+            yield claim.text + "".join(why) + f" (likely: {_likely(claim)})" * bool(_likely(claim)), cost
     rest = [cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged]
     if rest:
         number = "one more claim" if len(rest) == 1 else f"{len(rest)} more claims"

@@ -79,7 +79,7 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
         outcome, status = "raised", "error"
     about = {"lesson": "", "exercise": cell.name}
     score = Score(earned, **about, possible=cell.points, status=status, claims=tuple(claims), notes=tuple(notes))
-    return Verdict(earned, outcome, score, undefined=name_in(": ".join(said)))
+    return Verdict(earned, outcome, score, undefined=name_in(": ".join(said)), raised=error)
 
 
 def _tests(cell: ReleasedCell) -> list[_Test]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, is_dataclass
+from types import NoneType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 Outcome = Literal[
@@ -71,7 +72,6 @@ class Report:
         reviews: what the teacher should look at by hand, one sentence each: in which cell, and what was seen.
         notes: what else is worth knowing, one sentence each.
         notebook: the rebuilt and executed notebook as text, with the cards as outputs of the check cells.
-        sandbox: what held the student's code: ``"bubblewrap"`` or ``"none"``.
         wall_seconds: the whole of it, from the submission's bytes to this report.
     """
 
@@ -82,7 +82,6 @@ class Report:
     reviews: tuple[str, ...]
     notes: tuple[str, ...]
     notebook: str
-    sandbox: str
     wall_seconds: float
 
     @property
@@ -126,6 +125,8 @@ def made(kind: Any, value: Any, name: str) -> Any:
         KeyError: a data class's field is missing, and has no default.
     """
     parts = get_args(kind)
+    if NoneType in parts:
+        return None if value is None else made(parts[0], value, name)
     if is_dataclass(kind) and isinstance(value, dict):
         hints = get_type_hints(kind)
         known = [field for field in hints if field in value or not hasattr(kind, field)]  # a default is an attribute

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from course_utils.classroom.course.source import Reader
 from course_utils.classroom.rebuild.reading import SubmittedCell
-from course_utils.classroom.rebuild.released import Released, ReleasedCell
-from course_utils.classroom.rebuild.source import Reader
+from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
 
 ELSEWHERE = "# This answer stands in another cell of the notebook that was handed in."
 _NOTHING_ADDED = re.compile(r"\W*|\s*\w+\.check\([^\n;]*\)\s*")  # a check that was commented out, or changed
@@ -39,7 +39,9 @@ class HandedIn:
         repairs: gets a sentence for everything that is mended.
     """
 
-    def __init__(self, released: Released, cells: list[SubmittedCell], found: dict[int, str], repairs: list[str]):
+    def __init__(
+        self, released: ReleasedNotebook, cells: list[SubmittedCell], found: dict[int, str], repairs: list[str]
+    ):
         known = set(found.values())
         gone = [cell for cell in released.cells if cell.id not in known and cell.role not in ("answer", "experiment")]
         texts = [cell.source.strip() for cell in gone]
@@ -170,7 +172,7 @@ def _without(source: str, texts: list[str]) -> str:
     return source
 
 
-def name_of(cell: ReleasedCell, released: Released) -> str:
+def name_of(cell: ReleasedCell, released: ReleasedNotebook) -> str:
     """What an exercise is called, in backticks."""
     return f"`{next((check for check in released.cells if check.answer == cell.id), cell).name}`"
 

@@ -14,10 +14,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from course_utils.classroom.rebuild.answers import ELSEWHERE, Answer, HandedIn, find_answer, name_of, same
+from course_utils.classroom.course.source import Code
+from course_utils.classroom.rebuild.answers import Answer, HandedIn, find_answer, name_of, same
 from course_utils.classroom.rebuild.reading import SubmittedCell, Unreadable, read_cells
-from course_utils.classroom.rebuild.released import Released, ReleasedCell
-from course_utils.classroom.rebuild.source import Code
+from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,11 @@ class Rebuilt:
         notebook: in nbformat's form, without outputs.
         steps: its cells in order.
         repairs: what was changed, one sentence each.
-        shuffled: whether cells stood in another order, so that one may need what now comes after it.
     """
 
     notebook: dict[str, Any]
     steps: list[Step]
     repairs: list[str]
-    shuffled: bool = False
 
     @property
     def own_code(self) -> bool:
@@ -87,12 +85,12 @@ class Rebuilt:
         return any(step.is_code and step.from_student and not step.blank for step in self.steps)
 
 
-def untouched(released: Released) -> Rebuilt:
+def untouched(released: ReleasedNotebook) -> Rebuilt:
     """The released notebook itself, for a submission that cannot be read."""
     return _assemble(HandedIn(released, [], {}, []), {}, {})
 
 
-def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> Rebuilt:
+def rebuild(released: ReleasedNotebook, submitted: bytes | None, largest_bytes: int) -> Rebuilt:
     """Puts the answers of a submission into the released notebook.
 
     Args:
@@ -119,14 +117,10 @@ def rebuild(released: Released, submitted: bytes | None, largest_bytes: int) -> 
         if new:
             version = next((version for version in new if version.id == cell.id), new[0])
             answers[cell.id] = Answer(version.source, shown={version.position})
-    result = _assemble(handed_in, answers, _own_cells(handed_in, answers))
-    places = {cell.id: place for place, cell in enumerate(released.cells)}
-    moved = [places[found[cell.position]] for cell in cells if cell.position in found]
-    result.shuffled = moved != sorted(moved) or any(answer.source == ELSEWHERE for answer in answers.values())
-    return result
+    return _assemble(handed_in, answers, _own_cells(handed_in, answers))
 
 
-def _match(released: Released, cells: list[SubmittedCell]) -> dict[int, str]:
+def _match(released: ReleasedNotebook, cells: list[SubmittedCell]) -> dict[int, str]:
     """Which released cell each submitted one is, by position: by id, then by nbgrader's name, then by its very text."""
     by_grade_id = {cell.grade_id: cell.id for cell in released.cells if cell.grade_id}
     names = {cell.position: cell.id if cell.id in released.by_id else by_grade_id.get(cell.grade_id) for cell in cells}
@@ -223,6 +217,6 @@ def _assemble(handed_in: HandedIn, answers: dict[str, Answer], own: dict[str, li
     return Rebuilt({**released.notebook, "cells": cells}, steps, list(dict.fromkeys(handed_in.repairs)))
 
 
-def _label(cell: ReleasedCell, released: Released) -> str:
+def _label(cell: ReleasedCell, released: ReleasedNotebook) -> str:
     kind = {"answer": "the answer", "check": "the check of"}.get(cell.role)
     return f"{kind} {name_of(cell, released)}" if kind else f"the cell `{cell.id}`"

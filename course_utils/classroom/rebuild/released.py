@@ -1,4 +1,4 @@
-"""A released notebook as the grader sees it: which cell is what, which answer each check looks at (``Released``)."""
+"""A released notebook as the grader sees it (``ReleasedNotebook``): what each cell is, what each check looks at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from course_utils.base.errors import explain
 from course_utils.classroom.course.folder import EARLIER, HIDDEN_TESTS
-from course_utils.classroom.rebuild.source import Code, called_on_lesson, lessons_made, read_code
+from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 
@@ -58,7 +58,7 @@ class ReleasedCell:
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleasedNotebook:
     """The released notebook.
 
     Attributes:
@@ -76,7 +76,7 @@ class Released:
         return tuple(cell for cell in self.cells if cell.role in ("check", "by hand"))
 
 
-def read_released(text: str) -> Released:
+def read_released(text: str) -> ReleasedNotebook:
     """Reads a released notebook.
 
     Raises:
@@ -100,7 +100,7 @@ def read_released(text: str) -> Released:
             explain(f"Two cells of a released notebook have the same id: {', '.join(twice)}.", "each has its own.")
         )
     _pair(cells)
-    return Released(notebook, tuple(cells), {cell.id: cell for cell in cells})
+    return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells})
 
 
 def _cell(item: dict[str, Any], position: int) -> ReleasedCell:

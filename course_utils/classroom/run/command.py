@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from course_utils.classroom.books.gradebook import Books
-from course_utils.classroom.books.kept import Kept, keep, kept, key_of, stands, without_texts
-from course_utils.classroom.books.ledger import Unusable
+from course_utils.classroom.books.gradebook import Records
+from course_utils.classroom.books.gradebook_writer import Unusable
 from course_utils.classroom.books.marks import marks_of
+from course_utils.classroom.books.stored import StoredResult, key_of, load, save, stands, without_texts
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.course.passed_over import refuse_unknown
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
-from course_utils.classroom.run.schedule import Crew, NotGraded, one_line
+from course_utils.classroom.run.graders import Graders, NotGraded, one_line
 from course_utils.classroom.run.table import NO_SUBMISSION, Row
 from course_utils.classroom.run.tally import Tally
 
@@ -27,7 +27,7 @@ STRANGER = (
 
 
 @dataclass
-class Outcome:
+class GradedAssignment:
     """What grading an assignment came to: a row for every student of the class, in order."""
 
     assignment: str
@@ -39,10 +39,10 @@ class Outcome:
         return all(row.reason in ("", NO_SUBMISSION) for row in self.rows)
 
 
-class _Desk:
+class _AssignmentRun:
     """One assignment while it is graded."""
 
-    def __init__(self, course: ClassFolder, books: Books, assignment: str) -> None:
+    def __init__(self, course: ClassFolder, books: Records, assignment: str) -> None:
         self.course, self.books, self.assignment = course, books, assignment
         self.released = course.to_grade(assignment)
         self.rows: dict[str, Row] = {}
@@ -61,13 +61,11 @@ class _Desk:
         except Exception as error:
             self.change(student, reason=one_line(error))
 
-    def stands(self, student: str, sandbox: bool) -> bool:
+    def stands(self, student: str) -> bool:
         """Whether a submission is graded already; then it gets its row, and is entered where it is not."""
         submission = self.course.submission(self.assignment, student)
-        before = kept(self.course.report(self.assignment, student))
+        before = load(self.course.report(self.assignment, student))
         if before is None or not stands(before, submission, self.released):
-            return False
-        if before.report.sandbox == "none" and sandbox:
             return False
         self.change(student, report=without_texts(before.report), remarks=submission.left)
         if not self.books.holds(before.report, submission.timestamp):
@@ -82,7 +80,7 @@ class _Desk:
         self.change(student, report=without_texts(report), news=True, reason="", remarks=submission.left)
         try:
             key = key_of(submission, self.released)
-            keep(self.course.report(self.assignment, student), Kept(key, submission.timestamp, report))
+            save(self.course.report(self.assignment, student), StoredResult(key, submission.timestamp, report))
         except OSError as error:
             self.change(student, reason=f"the result was not kept, and is made again: {one_line(error)}")
         self._enter(report, submission)
@@ -105,8 +103,13 @@ class _Desk:
 
 
 def grade(
-    course: ClassFolder, assignments: Sequence[str], crew: Crew, *, students: Sequence[str] = (), again: bool = False
-) -> list[Outcome]:
+    course: ClassFolder,
+    assignments: Sequence[str],
+    workers: Graders,
+    *,
+    students: Sequence[str] = (),
+    again: bool = False,
+) -> list[GradedAssignment]:
     """Grades every submission of released assignments that is new or has changed, and enters all results.
 
     Whatever ends this early loses nothing: results are written one by one, and the next call goes on.
@@ -114,58 +117,60 @@ def grade(
     Args:
         course: the course folder.
         assignments: names of released ones.
-        crew: who grades; entered here, and only where there is something to grade.
+        workers: who grades; entered here, and only where there is something to grade.
         students: only these; everybody where it is empty.
         again: whether to grade what has not changed, too.
 
     Raises:
         ValueError: one of ``students`` is unknown, another command works in the folder,
-            the crew cannot grade, or the gradebook cannot be written.
+            the workers cannot grade, or the gradebook cannot be written.
     """
     refuse_unknown(course, list(students))
     strangers = course.strangers()
-    with only_one(course.root), Books(course) as books:
-        desks = [_Desk(course, books, name) for name in assignments]
-        waiting: list[tuple[_Desk, str]] = []
-        for desk in desks:
-            for student, trouble in course.handed_in(desk.assignment).items():
+    with only_one(course.root), Records(course) as books:
+        runs = [_AssignmentRun(course, books, name) for name in assignments]
+        waiting: list[tuple[_AssignmentRun, str]] = []
+        for run in runs:
+            for student, trouble in course.handed_in(run.assignment).items():
                 if students and student not in students:
                     continue
-                with desk.alone(student):
+                with run.alone(student):
                     if trouble:
-                        desk.change(student, reason=trouble)
-                    elif again or not desk.stands(student, crew.sandbox):
-                        desk.change(student, reason="no result came back")
-                        waiting.append((desk, student))
+                        run.change(student, reason=trouble)
+                    elif again or not run.stands(student):
+                        run.change(student, reason="no result came back")
+                        waiting.append((run, student))
         if waiting:
-            _grade_all(waiting, crew)
-        for desk in desks:
-            desk.finish()
-            for student in strangers & desk.rows.keys():
-                desk.change(student, remarks=(*desk.rows[student].remarks, STRANGER))
+            _grade_all(waiting, workers)
+        for run in runs:
+            run.finish()
+            for student in strangers & run.rows.keys():
+                run.change(student, remarks=(*run.rows[student].remarks, STRANGER))
         missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
-        return [Outcome(desk.assignment, [row for _, row in sorted((missing | desk.rows).items())]) for desk in desks]
+        return [
+            GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())]) for run in runs
+        ]
 
 
-def _grade_all(waiting: list[tuple[_Desk, str]], crew: Crew) -> None:
+def _grade_all(waiting: list[tuple[_AssignmentRun, str]], workers: Graders) -> None:
     def work() -> Iterator[tuple[Submission, str]]:
         # Read again, one by one: all of a class at once would not fit into memory.
-        for desk, student in waiting:
-            with desk.alone(student):
-                yield desk.course.submission(desk.assignment, student), desk.released
+        for run, student in waiting:
+            with run.alone(student):
+                yield run.course.submission(run.assignment, student), run.released
                 continue
             tally.add(None)
 
-    desks = {desk.assignment: desk for desk, _ in waiting}
-    crew.expect(len(waiting))
-    with crew, Tally(len(waiting)) as tally:
-        for remark in crew.remarks:
+    runs = {run.assignment: run for run, _ in waiting}
+    workers.expect(len(waiting))
+    with workers, Tally(len(waiting)) as tally:
+        for remark in workers.remarks:
             tally.say(remark)
-        for submission, result in crew.grade(work()):
-            desk, student = desks[submission.assignment], submission.student
-            with desk.alone(student):
+        for submission, result in workers.grade(work()):
+            run, student = runs[submission.assignment], submission.student
+            with run.alone(student):
                 if isinstance(result, NotGraded):
-                    desk.change(student, reason=str(result))
+                    run.change(student, reason=str(result))
                 else:
-                    desk.take(submission, result)
-            tally.add(desk.rows[student].report)
+                    run.take(submission, result)
+            tally.add(run.rows[student].report)

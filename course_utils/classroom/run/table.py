@@ -88,7 +88,6 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     elif repairs:
         students = len({row.student for row, _ in repairs})
         text += ["", f"Put right before grading, harmless: {len(repairs)} (students: {students}); --verbose lists them"]
-    text += _paragraph("Not in a sandbox", ((row, "") for row, report in graded if report.sandbox == "none"))
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
     text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))

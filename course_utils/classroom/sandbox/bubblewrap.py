@@ -1,4 +1,4 @@
-"""Starts the warm interpreter inside bubblewrap, or without (``start``), and says what is missing (``missing``).
+"""Starts the warm interpreter inside bubblewrap (``start``), and says what is missing for that (``missing``).
 
 Inside there is no network, no home directory and no course folder: only the interpreter, the installed packages and
 this package, all read-only, and empty folders in memory. See https://github.com/containers/bubblewrap.
@@ -23,6 +23,7 @@ _SYSTEM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/fonts")
 _CPU = "/sys/devices/system/cpu"  # torch counts cores there, and complains on stderr where it is missing
 HOME = "/home/student"
+ENTRY = "__import__('course_utils.classroom.sandbox.zygote', fromlist=['main']).main"  # what the warm interpreter runs
 
 INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap."
 APPARMOR = (
@@ -59,16 +60,15 @@ def missing() -> str | None:
     return explain(said, "it starts a program in a namespace of its own.", why, APPARMOR)
 
 
-def start(control: int, said: IO[bytes], sandbox: bool) -> subprocess.Popen[bytes]:
+def start(control: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
     """Starts the warm interpreter.
 
     Args:
         control: descriptor of the socket that it is to serve; it inherits it under the same number.
         said: takes what it says on stderr.
-        sandbox: whether to start it inside bubblewrap.
 
     Returns:
-        The process: bubblewrap's own, or the interpreter's.
+        The process of bubblewrap.
 
     Raises:
         OSError: it could not be started.
@@ -76,15 +76,13 @@ def start(control: int, said: IO[bytes], sandbox: bool) -> subprocess.Popen[byte
     roots = _python_folders()
     code = (
         f"import sys; sys.path += [path for path in {_search_path()!r} if path not in sys.path]; "
-        "__import__('course_utils.classroom.sandbox.zygote', fromlist=['main'])"
-        f".main({control}, {[*roots, str(PACKAGE)]!r}, {sandbox!r})"
+        f"{ENTRY}({control}, {[*roots, str(PACKAGE)]!r})"
     )
     command = [sys.executable, "-I", "-c", code]
-    if sandbox:
-        command = [*_command((*roots, str(PACKAGE)))[:-1], "--chdir", "/", "--", *command]
+    command = [*_command((*roots, str(PACKAGE)))[:-1], "--chdir", "/", "--", *command]
     return subprocess.Popen(
         command,
-        env=_environment(sandbox),
+        env=_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=said,
@@ -129,21 +127,21 @@ def _search_path() -> list[str]:
     return [*shown, str(PACKAGE.parent)]
 
 
-def _environment(sandbox: bool) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
-    # The sandbox's own /tmp, an empty folder in memory; without a sandbox, libraries use their usual folders.
-    folders = {"IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"} if sandbox else {}
     return {
         **kept,
         **one,
-        **folders,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": HOME if sandbox else os.environ.get("HOME", "/"),
+        "HOME": HOME,
         "USER": "student",
         "LOGNAME": "student",
         "LANG": "C.UTF-8",
-        "TMPDIR": "/tmp" if sandbox else os.environ.get("TMPDIR", "/tmp"),
+        # The sandbox's own /tmp, an empty folder in memory.
+        "TMPDIR": "/tmp",
+        "IPYTHONDIR": "/tmp/ipython",
+        "MPLCONFIGDIR": "/tmp/matplotlib",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "CUDA_VISIBLE_DEVICES": "",  # no GPU: it has no namespace, and its driver does not survive a fork
         "COURSE_UTILS_PROGRESS": "off",

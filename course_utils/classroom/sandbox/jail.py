@@ -190,7 +190,7 @@ def restrict(bounds: Bounds) -> None:
         resource.RLIMIT_CPU: bounds.cpu_seconds,
         resource.RLIMIT_FSIZE: bounds.file_bytes,
         resource.RLIMIT_NOFILE: 256,
-        # The guard counts processes and ends them all; the kernel's own limit only has to hold until it has counted.
+        # The supervisor counts processes and ends them all; the kernel's own limit only has to hold until then.
         resource.RLIMIT_NPROC: 4 * bounds.processes,
         resource.RLIMIT_AS: used + bounds.memory_bytes + HEADROOM_BYTES,
     }

@@ -1,4 +1,4 @@
-"""Messages between the grader, the guard and the student's process: JSON objects, each after its length (``Channel``).
+"""Messages between grader, supervisor and student's process: JSON objects, each after its length (``Channel``).
 
 The other side may have been taken over by a student's code, so that whatever arrives is checked before it is used. What
 the runner says in a student's process is signed (``signed``, ``opened``), because a student's code could write into the
@@ -127,13 +127,13 @@ class Channel:
         return message
 
 
-def signed(message: dict[str, Any], secret: bytes, ticket: str) -> dict[str, Any]:
-    """The message with a proof that whoever sent it knows the secret, and answers the request with this ticket."""
+def signed(message: dict[str, Any], secret: bytes, request: dict[str, Any]) -> dict[str, Any]:
+    """The message with a proof that whoever sent it knows the secret, and answers this request and no other."""
     body = json.dumps(message)
-    return {"body": body, "proof": _proof(body, secret, ticket)}
+    return {"body": body, "proof": _proof(body, secret, request)}
 
 
-def opened(envelope: dict[str, Any], secret: bytes, ticket: str) -> dict[str, Any]:
+def opened(envelope: dict[str, Any], secret: bytes, request: dict[str, Any]) -> dict[str, Any]:
     """What was signed.
 
     Raises:
@@ -142,10 +142,10 @@ def opened(envelope: dict[str, Any], secret: bytes, ticket: str) -> dict[str, An
     body, proof = envelope.get("body"), envelope.get("proof")
     if not isinstance(body, str) or not isinstance(proof, str):
         raise Broken("a message without a proof")
-    if not compare_digest(proof.encode("utf-8", "replace"), _proof(body, secret, ticket).encode()):
+    if not compare_digest(proof.encode("utf-8", "replace"), _proof(body, secret, request).encode()):
         raise Broken("a message with a wrong proof")
     return json.loads(body)
 
 
-def _proof(body: str, secret: bytes, ticket: str) -> str:
-    return _blake2b(f"{ticket}\n{body}".encode("utf-8", "replace"), key=secret).hexdigest()
+def _proof(body: str, secret: bytes, request: dict[str, Any]) -> str:
+    return _blake2b(f"{json.dumps(request)}\n{body}".encode("utf-8", "replace"), key=secret).hexdigest()

@@ -2,8 +2,8 @@
 
 Cells run in the IPython shell of this process, and nothing of what judges can be reached while they do: no frame, no
 list of the garbage collector, no name leads to it. Each check runs in a fork. What judges wakes there, as a function
-that the interpreter itself calls after a fork: it puts back what a student's code may have replaced, asks the guard
-what to judge, and signs what it found. What the answer does there is gone with the fork.
+that the interpreter itself calls after a fork: it puts back what a student's code may have replaced, asks the
+supervisor what to judge, and signs what it found. What the answer does there is gone with the fork.
 
 Limits: an answer is judged in the process in which it runs, because what is judged is what it does to live tensors. A
 student's code that finds its way from an object to the code behind it (``__globals__`` of a model that it was given,
@@ -29,15 +29,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from course_utils.checks.exercise import Exercise, Predict
+from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import _BUSY, judge
 from course_utils.classroom.sandbox.protocol import Channel, signed
 from course_utils.classroom.sandbox.shell import Outputs
 from course_utils.classroom.tampering import audit
 
-if TYPE_CHECKING:  # a class that this module held would be looked into, and its one shell put back for every check
+if TYPE_CHECKING:  # a class that this module held would be among those whose names are put back, its one shell with it
     from course_utils.classroom.sandbox.shell import Shell
 
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
@@ -46,18 +44,6 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or i
 _set_profile, _set_trace, _sleep = sys.setprofile, sys.settrace, time.sleep
 _FORK_TRIES, _FORK_SECONDS = 200, 0.05
 _TEXT = 20_000  # characters of any one text in a result
-# What a cell can leave changed for the cells after it.
-_SETTINGS = (
-    torch.is_grad_enabled,
-    torch.is_inference_mode_enabled,
-    torch.get_default_dtype,
-    torch.get_default_device,
-    torch.is_anomaly_enabled,
-    torch.are_deterministic_algorithms_enabled,
-    torch.get_float32_matmul_precision,
-    gc.isenabled,
-    sys.getrecursionlimit,
-)
 
 
 def prepare(
@@ -66,37 +52,37 @@ def prepare(
     secret: bytes,
     shell: Shell,
     restore: Callable[[], list[str]],
-    exercises: dict[tuple[str, str], Exercise | Predict],
+    exercises: dict[tuple[str, str], Exercise],
     roots: tuple[str, ...],
-    veils: frozenset[types.CodeType],
 ) -> Callable[[], None]:
     """Makes the process ready for a student's code.
 
     Args:
-        descriptor: of the socket to the guard.
+        descriptor: of the socket to the supervisor.
         reports: descriptor of the socket for what ``audit`` sees.
-        secret: proves to the guard that it is the check which speaks.
+        secret: proves to the supervisor that it is the check which speaks.
         shell: where cells run.
-        restore: puts back what differs, and names it; see ``integrity``.
+        restore: puts back what differs, and names it; see ``names``.
         exercises: by lesson and name.
         roots: folders whose code is not a student's.
-        veils: see ``veil.lay``.
 
     Returns:
-        What serves the guard's requests until it ends the process. Its frame holds nothing of what judges.
+        What serves the supervisor's requests until it ends the process. Its frame holds nothing of what judges.
     """
     channel = Channel(socket.socket(fileno=descriptor))
     place, asked = ["the set-up cell"], list[bool]()
-    begin_judging = audit.install(reports, secret, roots, veils, place)
-    settings = [get() for get in _SETTINGS]
+    begin_judging, check, leave = audit.install(reports, secret, roots, place), _check, os._exit
 
     def after_fork() -> None:
         if asked:
-            asked.clear()  # a process that the answer forks is none of a check
+            asked.clear()  # where the answer forks, its new process is not taken for another check
             try:
-                _check(channel, secret, shell, restore, exercises, settings, begin_judging)
+                begin_judging("a check that begins")
+                # Until this has put back this module's names, no name of it is looked up: a frame leads cells to them.
+                put_back = restore()
+                check(channel, secret, shell, restore, bool(put_back), exercises, begin_judging)
             finally:
-                os._exit(0)
+                leave(0)
 
     # In this order, and before any that a student registers: what a student's code has set up to be called at every
     # call or collection would meet the frame of a Python function, and what that holds.
@@ -132,7 +118,7 @@ def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool])
             except OSError as error:  # too many processes, or no memory for one more
                 channel.send({"forked": 0, "why": str(error)})
             asked.clear()
-            channel.receive()  # the guard holds this process while the check has the channel to itself
+            channel.receive()  # the supervisor holds this process while the check has the channel to itself
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
@@ -159,34 +145,31 @@ def _check(
     secret: bytes,
     shell: Shell,
     restore: Callable[[], list[str]],
-    exercises: dict[tuple[str, str], Exercise | Predict],
-    settings: list[Any],
+    put_back: bool,
+    exercises: dict[tuple[str, str], Exercise],
     begin_judging: Callable[[str], None],
 ) -> None:
-    ticket, me = "", os.getpid()
+    request, me = dict[str, Any](), os.getpid()
     try:
-        begin_judging("a check that begins")
-        put_back = restore()
         # Headroom: an answer may have filled all memory that it is allowed, and judging takes some, too.
         resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
-        replaced = set(put_back and restore())  # what cannot be put back is found again
+        replaced = set(restore() if put_back else ())  # what cannot be put back is found again
         _quieten()
-        channel.send(signed({"ready": True}, secret, ticket))
+        channel.send(signed({"ready": True}, secret, request))
         request = channel.receive()
-        ticket = str(request["ticket"])
         begin_judging(str(request["name"]))
         if request["repeat"]:
             _error_of(shell, request["repeat"], Outputs(_TEXT))
-        result = _lesson_check(request, shell, exercises) if request["exercise"] else _own_check(request, shell)
-        made = _made_by(request["setup"], shell)
-        result["changed"] = [get() for get in _SETTINGS] != settings
-        result["changed"] |= any(shell.user_ns.get(name) is not value for name, value in made.items())
+        if request["exercise"]:
+            result = _lesson_check(request, shell, exercises)
+        else:
+            result = _in_a_thread(partial(_own_check, request, shell))
         result["threads"] = threading.active_count() > 1
         result["replaced"] = sorted(replaced.union(restore()))
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         result = {"unjudged": f"{type(error).__name__}: {_short(error)}"}
     if os.getpid() == me:  # else the answer has forked, and this is the child
-        channel.send(signed({"result": result}, secret, ticket))
+        channel.send(signed({"result": result}, secret, request))
 
 
 def _forked() -> int:
@@ -199,15 +182,15 @@ def _forked() -> int:
     return os.fork()
 
 
-def _lesson_check(
-    request: dict[str, Any], shell: Shell, exercises: dict[tuple[str, str], Exercise | Predict]
-) -> dict[str, Any]:
+def _lesson_check(request: dict[str, Any], shell: Shell, exercises: dict[tuple[str, str], Exercise]) -> dict[str, Any]:
     try:
         answer = eval(compile(request["expression"], "<check>", "eval"), shell.user_ns)
     except BaseException as error:  # the name is not defined, or reading it runs a student's code
         return {"error": [type(error).__name__, _short(error)]}
     score = judge(exercises[request["lesson"], request["exercise"]], answer, request["lesson"])
-    claims = [vars(claim) for claim in score.claims]
+    claims = [
+        vars(claim) | {"misconception": claim.misconception and vars(claim.misconception)} for claim in score.claims
+    ]
     return _plain(vars(score) | {"earned": float.__float__(score), "claims": claims})
 
 
@@ -232,6 +215,25 @@ def _own_check(request: dict[str, Any], shell: Shell) -> dict[str, Any]:
                 if statement.lineno not in request["separate"]:
                     break
     return {"failed": failed, "value": float(value) if type(value) in (int, float) else None}
+
+
+def _in_a_thread(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a function returns in a thread of its own. There no answer can ask for signals, which would hand it the main
+    thread's frame and all below it. A lesson's claims run in threads, too."""
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append(function())
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
 
 
 def _run(statement: ast.stmt, space: dict[str, Any]) -> Any:

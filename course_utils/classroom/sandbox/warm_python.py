@@ -19,8 +19,9 @@ from course_utils.classroom.sandbox.jail import Bounds
 from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed, Ended
 
 START_SECONDS = 120.0  # torch from a cold disk, on a machine with other things to do
-# The guard counts what a process uses, whatever else the machine does; so much real time may that take before the whole
-# sandbox is given up.
+END_SECONDS = 5.0
+# The supervisor counts what a process uses, whatever else the machine does; so much real time may that take before the
+# whole sandbox is given up.
 SLACK_SECONDS, SLACK = 300.0, 20
 
 
@@ -32,10 +33,10 @@ class WarmPython:
             session is a Python of its own, started cold.
     """
 
-    def __init__(self, sandbox: bool) -> None:
-        self._sandbox = sandbox
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Channel | None = None
+        self._is_over = False
         self.nested = False
 
     def open(self) -> None:
@@ -46,11 +47,13 @@ class WarmPython:
         """
         if self._process is not None and self._process.poll() is None:
             return
+        if self._is_over:
+            raise OSError("Grading was ended.")
         self.close()
         mine, theirs = socket.socketpair()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  read when the process has ended
         with theirs:
-            self._process = start(theirs.fileno(), self._said, self._sandbox)
+            self._process = start(theirs.fileno(), self._said)
         self._control = Channel(mine)
         mine.settimeout(START_SECONDS)
         try:
@@ -88,7 +91,7 @@ class WarmPython:
             yield Session(channel, self)
         finally:
             channel.close()
-            if not self.nested and self._sandbox:
+            if not self.nested:
                 self.close()  # nothing of it may reach the next submission
 
     def gone(self, error: Exception) -> Ended:
@@ -96,15 +99,25 @@ class WarmPython:
         said = self.close().splitlines()
         return Ended("", f"the sandbox ended ({said[-1] if said else error})")
 
-    def close(self) -> str:
-        """Ends it with everything in it. Returns the end of what it said on stderr."""
+    def end(self, at_once: bool) -> None:
+        """Ends it for good; a session that is running in another thread ends, too.
+
+        Args:
+            at_once: whether not to wait until it comes to its end by itself.
+        """
+        self._is_over = True
+        self.close(0 if at_once else END_SECONDS)
+
+    def close(self, seconds: float = END_SECONDS) -> str:
+        """Ends it with everything in it, by itself or after so many seconds. Returns the end of what it said on
+        stderr."""
         if self._control is not None:
             self._control.close()
             self._control = None
         if self._process is None:
             return ""
         try:
-            self._process.wait(5)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -20,10 +20,10 @@ from functools import partial
 from typing import Any
 
 from course_utils.classroom.sandbox import jail
-from course_utils.classroom.sandbox.guard import Guard
 from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed
-from course_utils.classroom.tampering import veil
-from course_utils.classroom.tampering.integrity import picture_of
+from course_utils.classroom.sandbox.supervisor import Supervisor
+from course_utils.classroom.tampering.audit import announce_memory_calls
+from course_utils.classroom.tampering.names import picture_of
 
 # What lessons, checks and answers import when they are first used; each would cost every submission its time.
 PRELOADED = (
@@ -46,7 +46,8 @@ GUARDED = (
     *("torch.utils._pytree", "torch.utils.checkpoint", "torch.utils.flop_counter", "torch.utils.hooks"),
 )
 PACKAGE = "course_utils"
-# The parts of the package that judge, and the drills, which use them. Whatever imports one of them is one.
+# What judges, and what imports something of it, as the drills do: a student's code gets a second copy of all of these.
+# A module that is missing here would lead it to the first.
 JUDGES = ("checks", "classroom", "drills", "lesson", "lessons")
 NOT_LEARNERS = ("authoring", "classroom", "workspace")
 NOT_JUDGING = tuple(f"{PACKAGE}.{name}" for name in ("classroom", "draw", "drills", "workspace"))
@@ -54,17 +55,16 @@ NOT_JUDGING = tuple(f"{PACKAGE}.{name}" for name in ("classroom", "draw", "drill
 OWN_JUDGING = tuple(f"{PACKAGE}.classroom.{name}" for name in ("sandbox.protocol", "sandbox.runner", "tampering"))
 
 
-def main(control: int, roots: list[str], sandboxed: bool) -> None:
+def main(control: int, roots: list[str]) -> None:
     """Warms up, says so, and then serves submissions until the grader is gone.
 
     Args:
         control: descriptor of the socket on which jobs arrive.
         roots: folders whose code is not a student's.
-        sandboxed: whether this runs inside bubblewrap.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader, which then ends this process
-    nested = sandboxed and jail.can_nest()
-    if sandboxed and not nested and jail.can_nest(leading=True):
+    nested = jail.can_nest()
+    if not nested and jail.can_nest(leading=True):
         jail.lead()
         nested = True
     start = _warm_up(tuple(roots))
@@ -80,8 +80,10 @@ def main(control: int, roots: list[str], sandboxed: bool) -> None:
         try:
             job = grader.receive()
             ready = partial(start, job["lesson"])
-            with contextlib.closing(Guard(grader, jail.Bounds(**job["bounds"]), nested, roots, ready)) as guard:
-                guard.serve()
+            with contextlib.closing(
+                Supervisor(grader, jail.Bounds(**job["bounds"]), nested, roots, ready)
+            ) as supervisor:
+                supervisor.serve()
         except (Closed, Broken):  # the grader has what it wanted, or is gone
             pass
         finally:
@@ -112,14 +114,14 @@ def _warm_up(roots: tuple[str, ...]) -> Callable[[str, int, int, bytes], Callabl
     shell = make_shell()
     modules = _to_watch()
     _give_students_judges_of_their_own({lesson for lesson, _ in exercises})
-    veils = veil.lay()
+    announce_memory_calls()
     restorer = picture_of(modules, PACKAGE, f"{PACKAGE}.lessons.", _lists(shell))
     restorers = {lesson: restorer(lesson) for lesson in ("", *sorted({name for name, _ in exercises}))}
     gc.collect()
     gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
 
     def start(lesson: str, descriptor: int, reports: int, secret: bytes) -> Callable[[], None]:
-        return runner.prepare(descriptor, reports, secret, shell, restorers[lesson], exercises, roots, veils)
+        return runner.prepare(descriptor, reports, secret, shell, restorers[lesson], exercises, roots)
 
     return start
 
@@ -141,11 +143,8 @@ def _give_students_judges_of_their_own(names: set[str]) -> None:
     for lesson in lessons:
         sys.modules[lesson.__name__] = _without_claims(lesson)
     _load_package()
-    engine, score = (sys.modules[f"{PACKAGE}.{name}"] for name in ("lesson", "checks.score"))
-    vars(package).update(Lesson=engine.Lesson, Score=score.Score, Claim=score.Claim)
     for name in package.__all__:
-        if name in package._LATER:
-            vars(package).pop(name, None)
+        vars(package).pop(name, None)
         getattr(package, name)
 
 
@@ -188,8 +187,8 @@ def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
 
     module = types.ModuleType(lesson.__name__)
     module.__file__ = lesson.__file__  # beside it lie the words that ``Lesson`` reads
-    # What a notebook imports from a lesson are its functions, ``agreed`` aside.
-    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"agreed"}
+    # What a notebook imports from a lesson are its functions, ``exercises`` aside.
+    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"exercises"}
     exercises = [Exercise(exercise.name, exercise.points, exercise.hints, {}) for exercise in lesson.EXERCISES]
     for exercise in exercises:
         exercise.claim("earns its points")(later)

@@ -1,15 +1,15 @@
 """Watches what a student's code asks of the interpreter (``install``): Python's audit hooks, which cannot be removed.
 
 See https://docs.python.org/3/library/sys.html#sys.addaudithook and https://peps.python.org/pep-0578/. While cells run,
-nothing of what judges is in reach, and next to nothing is refused. While an answer is judged, the usual ways to frames
-and objects show it no more than is its own (``veil``); what would get round that is refused, and reported before it is
-refused. The report waits for a reply that only the guard can give, so that a channel which was closed or replaced ends
-the process.
+nothing of what judges is in reach, and next to nothing is refused. While an answer is judged, what leads to the judge's
+frames, objects or memory is refused, and reported before it is refused. The report waits for a reply that only the
+supervisor can give, so that a channel which was closed or replaced ends the process.
 """
 
 from __future__ import annotations
 
 import builtins
+import ctypes
 import gc
 import os
 import sys
@@ -21,8 +21,6 @@ from collections.abc import Callable
 from hashlib import blake2b as _blake2b
 from typing import Any
 
-from course_utils.classroom.tampering import veil
-
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 
@@ -30,22 +28,27 @@ SEPARATOR = "\x1f"
 REPLY_BYTES = 16
 CHANNEL_LOST = 66  # exit status of a process whose reports no longer arrive
 
-_MEMORY_CALLS = "read or wrote the interpreter's memory with ctypes"
-# Seen while cells run: what they wrote cannot be put back, so an answer is judged again without the cell.
-_CTYPES = frozenset({"ctypes.cdata", "ctypes.string_at", "ctypes.wstring_at", "ctypes.dlsym/handle", "ctypes.memory"})
-# Refused while an answer is judged. By their names these functions show a student's code what is its own; whoever asks
-# the genuine ones has got round that.
+# Refused while an answer is judged, whoever is right: what an answer loses by it, a person gives back.
+LOOKED = frozenset(
+    {
+        _FRAMES := "looked at the frames of its callers",
+        _OBJECTS := "asked the garbage collector for objects that are not its own",
+        _TRACE := "wanted to be told of every line or call",
+    }
+)
 _WHILE_JUDGING = {
-    "gc.get_objects": "asked the garbage collector for all objects",
-    "gc.get_referrers": "asked the garbage collector who holds an object",
-    "sys._getframe": "looked at the frames of its callers",
-    "sys._current_frames": "asked for the frames of all threads",
-    "sys._current_exceptions": "asked for the exceptions of all threads",
-    "sys.settrace": "wanted to trace every line that runs",
-    "sys.setprofile": "wanted to be told of every call",
-    "sys.monitoring.register_callback": "wanted to be told of every line that runs",
+    "gc.get_objects": _OBJECTS,
+    "gc.get_referrers": _OBJECTS,
+    "sys._getframe": _FRAMES,
+    "sys._current_frames": _FRAMES,
+    "sys.settrace": _TRACE,
+    "sys.setprofile": _TRACE,
+    "sys.monitoring.register_callback": _TRACE,
 }
 _FRAME_ATTRIBUTES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+_MEMORY_CALLS = "read or wrote the interpreter's memory with ctypes"
+# Seen while cells run, too: what they wrote cannot be put back.
+_CTYPES = frozenset({"ctypes.cdata", "ctypes.string_at", "ctypes.wstring_at", "ctypes.dlsym/handle", "ctypes.memory"})
 _WATCHED = frozenset(
     {*_WHILE_JUDGING, "object.__getattr__", "object.__setattr__", "compile", "code.__new__", "open", "sys.addaudithook"}
 )
@@ -57,26 +60,35 @@ _MEMORY = ("/mem", "/kcore")  # files that are a process's or the kernel's memor
 
 _library = sysconfig.get_path("stdlib")
 _site = (os.path.join(_library, "site-packages"), os.path.join(_library, "dist-packages"))
-_nothing = compile("", "", "exec")
-_get_frame, _get_frames = sys._getframe, sys._current_frames
-_get_objects, _get_referrers = gc.get_objects, gc.get_referrers
+_get_frame = sys._getframe
 
 
 def reply_to(secret: bytes, message: bytes) -> bytes:
-    """What the guard answers to a report."""
+    """What the supervisor answers to a report."""
     return _blake2b(message, key=secret, digest_size=REPLY_BYTES).digest()
 
 
-def install(
-    descriptor: int, secret: bytes, roots: tuple[str, ...], veils: frozenset[types.CodeType], place: list[str]
-) -> Callable[[str], None]:
+def announce_memory_calls() -> None:
+    """Makes those of ctypes' functions that no audit event tells of send one; once, in the warm interpreter."""
+
+    def announced(function: Callable[..., Any]) -> Any:
+        def call(*arguments: Any) -> Any:
+            sys.audit("ctypes.memory")
+            return function(*arguments)
+
+        return call
+
+    for name in ("memmove", "memset", "cast"):
+        setattr(ctypes, name, announced(getattr(ctypes, name)))
+
+
+def install(descriptor: int, secret: bytes, roots: tuple[str, ...], place: list[str]) -> Callable[[str], None]:
     """Begins to watch this process and all its children. There is no way back.
 
     Args:
         descriptor: of a socket that takes a report (a message that ends with a newline) and gives the reply to it.
         secret: what replies are made with.
         roots: folders whose code is trusted: the interpreter's, the installed packages', this package's.
-        veils: the code of the functions that show a judged answer what is its own.
         place: its one item says which cell is running, for the reports.
 
     Returns:
@@ -84,13 +96,13 @@ def install(
     """
     write, read, leave, get_ident, clock = os.write, os.read, os._exit, threading.get_ident, time.perf_counter_ns
     get_pid, open_file, close = os.getpid, os.open, os.close
+    frozen, count_frozen = gc.get_freeze_count(), gc.get_freeze_count
     # Bound when the hook is made: what a student puts in their place later is never called.
-    ctypes_files, veil_file = os.path.join(_library, "ctypes"), veil.__file__
+    ctypes_files = os.path.join(_library, "ctypes"), __file__
     sign, trusted, library = reply_to, (*roots, "<frozen"), (_library, "<frozen")
     busy: set[int] = set()
     reported: set[tuple[str, str, int]] = set()
-    judged = ""  # the check that is running; empty while cells run
-    shown: list[Any] = []  # the objects that cells have made: what the garbage collector may show then
+    judged, judge = "", 0  # the check that is running, empty while cells run; and the number of its process
 
     # Methods are called on their type: a file's name can be a student's own kind of text.
 
@@ -102,7 +114,7 @@ def install(
 
     def hands_on(frame: Any) -> bool:
         code = frame.f_code
-        if code in veils or str.endswith(code.co_filename, _HANDS_FRAMES_ON_PATHS) or code.co_name == "_modified_open":
+        if str.endswith(code.co_filename, _HANDS_FRAMES_ON_PATHS) or code.co_name == "_modified_open":
             return True  # the last is IPython's `open`
         if not is_library(code.co_filename):
             return False
@@ -112,7 +124,7 @@ def install(
         return is_library(frame.f_code.co_filename) or hands_on(frame)
 
     def through_ctypes(frame: Any) -> bool:  # not through what uses it for its own ends: multiprocessing, for one
-        return str.startswith(frame.f_code.co_filename, (ctypes_files, veil_file))
+        return str.startswith(frame.f_code.co_filename, ctypes_files)
 
     def asked_by_student(frame: Any, through: Callable[[Any], bool]) -> bool:
         while frame is not None:
@@ -122,33 +134,6 @@ def install(
                 return False
             frame = frame.f_back
         return False
-
-    def records(frame: Any) -> list[dict[str, Any]]:
-        """What a frame holds, and those that called it: a student's own as they are, all others by name and line."""
-        found = []
-        while frame is not None:
-            names = ("f_code", "f_lineno", "f_lasti", "f_globals", "f_builtins")
-            fields = {name: getattr(frame, name) for name in names}
-            if is_trusted(frame.f_code.co_filename):
-                code = _nothing.replace(co_filename=frame.f_code.co_filename, co_name=frame.f_code.co_name)
-                fields |= {"f_code": code, "f_lasti": -1, "f_globals": {}, "f_builtins": {}, "f_locals": {}}
-            else:
-                fields["f_locals"] = frame.f_locals
-            found.append(fields)
-            frame = frame.f_back
-        return found
-
-    def veiled(event: str, args: tuple[Any, ...]) -> Any:
-        if event == "sys._getframe":
-            return records(args[0])
-        if event == "sys._current_frames":
-            return {ident: records(frame) for ident, frame in _get_frames().items()}
-        if event == "gc.get_objects":
-            return list(shown)
-        if event == "gc.get_referrers":
-            known = set(map(id, shown))
-            return [found for found in _get_referrers(*args[0]) if id(found) in known]
-        return None
 
     def is_the_file_s_own(name: str, source: Any) -> bool:
         if type(source) is str:
@@ -166,8 +151,8 @@ def install(
     def report(what: str) -> None:
         where = judged or str(place[0])
         key = (where, what, get_pid())
-        if key in reported:
-            return
+        if key in reported or (what in LOOKED and judged and get_pid() != judge):
+            return  # where an answer forks, the runner's own call of sys.setprofile is met in the new process
         reported.add(key)
         message = SEPARATOR.join((where, what, str(clock()))).replace("\n", " ").encode("utf-8", "replace") + b"\n"
         expected = sign(secret, message)
@@ -179,68 +164,62 @@ def install(
         if reply != expected:
             leave(CHANNEL_LOST)
 
-    def verdict(event: str, args: tuple[Any, ...]) -> tuple[str, Exception | None]:
-        """What to report, and what to raise; an empty text for what is of no interest."""
-        asking, what = _get_frame(2), ""  # this function, the hook; then whoever asked
+    def refused(event: str, args: tuple[Any, ...]) -> str:
+        """What to report and refuse; empty for what may go on."""
+        asking = _get_frame(2)  # this function, the hook; then whoever asked
         if event == "object.__getattr__":
-            what = "looked at the frames of its callers" if judged and asked_by_student(asking, hands_on) else ""
-        elif event == "object.__setattr__":
+            return _FRAMES if judged and asked_by_student(asking, hands_on) else ""
+        if event == "object.__setattr__":
             if args[1] in _CODE_ATTRIBUTES and asked_by_student(asking, through_library):
                 code = getattr(args[0], "__code__", None)
                 if type(code) is types.CodeType and is_trusted(code.co_filename):
-                    what = "replaced the code of a function that is not its own"
+                    return "replaced the code of a function that is not its own"
         elif event in ("compile", "code.__new__"):
             name = args[1].decode("utf-8", "replace") if type(args[1]) is bytes else args[1]
             forged = isinstance(name, str) and is_trusted(name) and asked_by_student(asking, through_library)
             # An import of a module that has not been compiled yet is no more than that.
             if forged and not (event == "compile" and is_the_file_s_own(str.__str__(name), args[0])):
-                what = "made code under the name of somebody else's file"
+                return "made code under the name of somebody else's file"
         elif event == "open":
             path = args[0].decode("utf-8", "replace") if type(args[0]) is bytes else args[0]
             if isinstance(path, str) and str.startswith(path, ("/proc/", "/dev/")) and str.endswith(path, _MEMORY):
-                what = f"opened {str.__str__(path)[-40:]}"  # whoever asks: nobody has a need to
-        elif event == "sys.addaudithook":
-            return "", RuntimeError()  # Python itself then leaves the hook out, and says nothing
+                return f"opened {str.__str__(path)[-40:]}"  # whoever asks: nobody has a need to
         elif event in _WHILE_JUDGING:
-            if judged and asked_by_student(asking, hands_on):
-                if asking.f_code in veils:
-                    return "", NotImplementedError(veiled(event, args))  # caught by the veil
-                what = _WHILE_JUDGING[event]
-        elif (judged or event in _CTYPES) and asked_by_student(asking, through_ctypes):
-            return _MEMORY_CALLS, refusal(_MEMORY_CALLS) if judged else None
-        return what, refusal(what) if what else None
-
-    # Python's own exceptions: making one of a class that a student's code can reach would run that code unwatched.
-
-    def refusal(what: str) -> RuntimeError:
-        return RuntimeError(f"Not available while a submission is graded: this code {what}.")
+            # What the collector has frozen, what judges among it, is on no list of its own until it is unfrozen.
+            if (judged or (event.startswith("gc.") and count_frozen() < frozen)) and asked_by_student(asking, hands_on):
+                return _WHILE_JUDGING[event]
+        elif judged and asked_by_student(asking, through_ctypes):
+            return _MEMORY_CALLS
+        elif event in _CTYPES and asked_by_student(asking, through_ctypes):
+            report(_MEMORY_CALLS)
+        return ""
 
     watched, frame_attributes = _WATCHED, _FRAME_ATTRIBUTES
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        # By far the most frequent, from the pictures that `integrity` compares.
         if event == "object.__getattr__" and args[1] not in frame_attributes:
             return
         if event not in watched and not event.startswith("ctypes."):
             return
+        if event == "sys.addaudithook":
+            raise RuntimeError  # Python itself then leaves the hook out, and says nothing
         me = get_ident()
         if me in busy:
             return
         try:
             busy.add(me)
-            what, refused = verdict(event, args)
+            what = refused(event, args)
             if what:
                 report(what)
         finally:
             busy.discard(me)
-        if refused is not None:
-            raise refused
+        if what:
+            # Python's own: to make an exception of a class that a student's code can reach would run that code unseen.
+            raise RuntimeError(f"Not available while a submission is graded: this code {what}.")
 
     def begin_judging(name: str) -> None:
-        nonlocal judged
-        if not judged:
-            shown.extend(_get_objects())
-        judged = name
+        nonlocal judged, judge
+        judged, judge = name, get_pid()
 
     sys.addaudithook(hook)
     return begin_judging

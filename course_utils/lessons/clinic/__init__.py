@@ -1,9 +1,7 @@
 """Lesson 11, clinic: its exercises."""
 
-from course_utils.checks.keys import agreed
-from course_utils.lessons.clinic.diagnosis import diagnosis
+from course_utils.lessons import exercises
 from course_utils.lessons.clinic.run_clinic import examine as examine
-from course_utils.lessons.clinic.run_clinic import run_clinic
 from course_utils.lessons.clinic.run_clinic import symptoms as symptoms
 
-EXERCISES = agreed(__file__, diagnosis, run_clinic)
+EXERCISES = exercises(__file__)

@@ -8,44 +8,46 @@ from torch.nn import functional as F
 
 from course_utils.checks.claims import Missed, Trial, expect
 from course_utils.clinic import ClinicResult
-from course_utils.lessons.clinic._patient import Patient, encoder, open_branch, run
+from course_utils.lessons.clinic._watched import WatchedDataset, encoder, open_branch, run
 
 Weights = dict[str, Tensor]
 Batches = Iterable[tuple[Tensor, Tensor, float]]
 
 
-def weights_of(result: ClinicResult, patient: Patient) -> Weights:
+def weights_of(result: ClinicResult, dataset: WatchedDataset) -> Weights:
     """All weights that the logits depend on, by name."""
-    encodes, opened = encoder(result).body[0], open_branch(result, patient).body[0]
+    encodes, opened = encoder(result).body[0], open_branch(result, dataset).body[0]
     named = {"weight": result.model.weight, "encoder.weight": encodes.weight, "encoder.bias": encodes.bias}
     named |= {"open.weight": opened.weight, "open.bias": opened.bias}
     return {name: tensor.detach().clone() for name, tensor in named.items()}
 
 
-def logits(patient: Patient, weights: Weights, images: Tensor) -> Tensor:
+def logits(dataset: WatchedDataset, weights: Weights, images: Tensor) -> Tensor:
     """What the network gives, without probes."""
     rows = images.flatten(1)
     features = F.linear(rows, weights["encoder.weight"], weights["encoder.bias"])
     features = torch.cat([rows[:, :1], features[:, 1:]], dim=1)
     half = F.silu(F.linear(features, weights["open.weight"], weights["open.bias"]))
     zeros = torch.zeros_like(half)
-    return torch.cat([half, zeros] if patient.use_a else [zeros, half], dim=1) @ weights["weight"].T
+    return torch.cat([half, zeros] if dataset.use_a else [zeros, half], dim=1) @ weights["weight"].T
 
 
-def _gradients(patient: Patient, weights: Weights, images: Tensor, labels: Tensor, names: list[str]) -> list[Tensor]:
+def _gradients(
+    dataset: WatchedDataset, weights: Weights, images: Tensor, labels: Tensor, names: list[str]
+) -> list[Tensor]:
     """The gradient of a batch's mean loss for the weights of these names."""
     weights = {name: value.clone().requires_grad_(name in names) for name, value in weights.items()}
-    loss = F.cross_entropy(logits(patient, weights, images), labels)
+    loss = F.cross_entropy(logits(dataset, weights, images), labels)
     return list(torch.autograd.grad(loss, [weights[name] for name in names]))
 
 
-def _open_gradients(patient: Patient, weights: Weights) -> list[tuple[str, Tensor]]:
+def _open_gradients(dataset: WatchedDataset, weights: Weights) -> list[tuple[str, Tensor]]:
     """The first batch's gradient for the open branch's weight: the right one, then what each mistake makes of it."""
-    images, labels = next(iter(patient.train))
-    rows = patient.micro_rows
+    images, labels = next(iter(dataset.train))
+    rows = dataset.micro_rows
 
     def gradient(x: Tensor, y: Tensor) -> Tensor:
-        return _gradients(patient, weights, x, y, ["open.weight"])[0]
+        return _gradients(dataset, weights, x, y, ["open.weight"])[0]
 
     whole = gradient(images, labels)
     parts = torch.stack([gradient(x, y) for x, y in zip(images.split(rows), labels.split(rows), strict=True)])
@@ -66,14 +68,16 @@ def _is_another_rule(step: Tensor, gradient: Tensor, weight: Tensor) -> bool:
     return bool(sizes.std() < 0.1 * sizes.mean() or decayed > 0.99)
 
 
-def _descended(patient: Patient, weights: Weights, names: list[str], batches: Batches, cleared: bool = True) -> Tensor:
+def _descended(
+    dataset: WatchedDataset, weights: Weights, names: list[str], batches: Batches, cleared: bool = True
+) -> Tensor:
     """The open branch's weight after a step of plain gradient descent for each batch, with its factor in the loss."""
     weights, sums = dict(weights), [torch.zeros(()) for _ in names]
     for images, labels, share in batches:
-        gradients = _gradients(patient, weights, images, labels, names)
+        gradients = _gradients(dataset, weights, images, labels, names)
         sums = gradients if cleared else [held + gradient for held, gradient in zip(sums, gradients, strict=True)]
         for name, gradient in zip(names, sums, strict=True):
-            weights[name] = weights[name] - patient.learning_rate * share * gradient
+            weights[name] = weights[name] - dataset.learning_rate * share * gradient
     return weights["open.weight"]
 
 
@@ -82,29 +86,29 @@ def _moving(before: Weights, after: Weights) -> list[str]:
     return [name for name in before if not torch.equal(before[name], after[name])]
 
 
-def _key_of_step(patient: Patient, before: Weights, after: Weights, parts_sum: Tensor, right: Tensor) -> str:
+def _key_of_step(dataset: WatchedDataset, before: Weights, after: Weights, parts_sum: Tensor, right: Tensor) -> str:
     """What a step in a wrong direction, or of a wrong length, shows."""
     moved = before["open.weight"] - after["open.weight"]
-    images, labels = next(iter(patient.train))
-    parts = list(zip(images.split(patient.micro_rows), labels.split(patient.micro_rows), strict=True))
+    images, labels = next(iter(dataset.train))
+    parts = list(zip(images.split(dataset.micro_rows), labels.split(dataset.micro_rows), strict=True))
     for scale in (None, 1, 1 / len(parts)):
         batches = [(x, y, scale or len(x) / len(images)) for x, y in parts]
-        each = before["open.weight"] - _descended(patient, before, _moving(before, after), batches)
+        each = before["open.weight"] - _descended(dataset, before, _moving(before, after), batches)
         if (moved - each).norm() < 1e-3 * each.norm():
             return "step each"
     for key, direction in (("factor", right), ("rate", parts_sum)):
         if F.cosine_similarity(moved.flatten(), direction.flatten(), dim=0) > 0.9999:
             return key
-    return "another rule" if _is_another_rule(moved / patient.learning_rate, right, before["open.weight"]) else ""
+    return "another rule" if _is_another_rule(moved / dataset.learning_rate, right, before["open.weight"]) else ""
 
 
-def _expect_steps_of_descent(trial: Trial, patient: Patient, seed: int) -> None:
+def _expect_steps_of_descent(trial: Trial, dataset: WatchedDataset, seed: int) -> None:
     """The open branch's weight goes the way of plain gradient descent, one step a batch."""
-    before, after = (weights_of(run(trial, patient, epochs, seed), patient) for epochs in (0, 1))
+    before, after = (weights_of(run(trial, dataset, epochs, seed), dataset) for epochs in (0, 1))
     moving = _moving(before, after)
 
     def error(cleared: bool) -> float:
-        expected = _descended(patient, before, moving, [(x, y, 1) for x, y in patient.train], cleared)
+        expected = _descended(dataset, before, moving, [(x, y, 1) for x, y in dataset.train], cleared)
         return ((after["open.weight"] - expected).norm() / (expected - before["open.weight"]).norm()).item()
 
     if error(cleared=True) > 2e-3:
@@ -115,25 +119,25 @@ def _expect_steps_of_descent(trial: Trial, patient: Patient, seed: int) -> None:
 
 def expect_mean_loss(trial: Trial) -> None:
     """The log holds a batch's mean loss, whatever the micro-batches. With a wrong gradient, that alone is judged."""
-    patient, seed = Patient(trial, batches=1), trial.integer(1, 10**6)
-    start, result = (run(trial, patient, epochs, seed) for epochs in (0, 1))
-    weights, after = weights_of(start, patient), weights_of(result, patient)
-    right = _open_gradients(patient, weights)[0][1]
-    step = (weights["open.weight"] - after["open.weight"]) / patient.learning_rate
+    dataset, seed = WatchedDataset(trial, batches=1), trial.integer(1, 10**6)
+    start, result = (run(trial, dataset, epochs, seed) for epochs in (0, 1))
+    weights, after = weights_of(start, dataset), weights_of(result, dataset)
+    right = _open_gradients(dataset, weights)[0][1]
+    step = (weights["open.weight"] - after["open.weight"]) / dataset.learning_rate
     if (step - right).norm() >= 1e-3 * right.norm():
         return
-    images, labels = next(iter(patient.train))
-    loss, logged = F.cross_entropy(logits(patient, weights, images), labels).item(), float(next(iter(result.losses)))
+    images, labels = next(iter(dataset.train))
+    loss, logged = F.cross_entropy(logits(dataset, weights, images), labels).item(), float(next(iter(result.losses)))
     close = abs(logged - loss) < 2e-3 * loss
     expect(close, "logged sum", expected=f"the batch's mean loss {loss:.4f} in the log", got=f"{logged:.4f}")
 
 
-def _is_own_backward_wrong(trial: Trial, patient: Patient, result: ClinicResult, weights: Weights) -> bool:
+def _is_own_backward_wrong(trial: Trial, dataset: WatchedDataset, result: ClinicResult, weights: Weights) -> bool:
     """Whether the network gives a wrong gradient in one plain pass: a Function of its own has another backward."""
-    images, labels = (part[: patient.micro_rows] for part in next(iter(patient.train)))
-    (right,) = _gradients(patient, weights, images, labels, ["open.weight"])
-    wanted = open_branch(result, patient).body[0].weight
-    expected = F.cross_entropy(logits(patient, weights, images), labels)
+    images, labels = (part[: dataset.micro_rows] for part in next(iter(dataset.train)))
+    (right,) = _gradients(dataset, weights, images, labels, ["open.weight"])
+    wanted = open_branch(result, dataset).body[0].weight
+    expected = F.cross_entropy(logits(dataset, weights, images), labels)
     loss = trial.run(lambda: F.cross_entropy(result.model(images), labels), called=trial.called)
     if not torch.allclose(loss, expected, rtol=1e-3):
         return False
@@ -144,24 +148,24 @@ def _is_own_backward_wrong(trial: Trial, patient: Patient, result: ClinicResult,
 def expect_full_gradient(trial: Trial) -> None:
     """A step is that of the full batch's gradient, whatever the micro-batches."""
     # One batch, one step of plain gradient descent: how far a weight has moved tells the gradient it was given.
-    patient, seed = Patient(trial, batches=1), trial.integer(1, 10**6)
-    results = [run(trial, patient, epochs, start) for epochs, start in ((0, seed), (0, seed), (0, seed + 1), (1, seed))]
-    before, again, other, after = (weights_of(result, patient) for result in results)
+    dataset, seed = WatchedDataset(trial, batches=1), trial.integer(1, 10**6)
+    results = [run(trial, dataset, epochs, start) for epochs, start in ((0, seed), (0, seed), (0, seed + 1), (1, seed))]
+    before, again, other, after = (weights_of(result, dataset) for result in results)
     same = torch.equal(before["weight"], again["weight"])
     expect(same, "another seed", expected="the same weights for the same seed", got="others")
     differs = not torch.equal(before["weight"], other["weight"])
     expect(differs, "any seed", expected="another head's weight for another seed", got="the same, to the bit")
-    step = (before["open.weight"] - after["open.weight"]) / patient.learning_rate
-    candidates = _open_gradients(patient, before)
+    step = (before["open.weight"] - after["open.weight"]) / dataset.learning_rate
+    candidates = _open_gradients(dataset, before)
     right = candidates[0][1]
     errors = [(((step - value).norm() / value.norm()).item(), key) for key, value in candidates]
     if errors[0][0] < 1e-3:
-        two = Patient(trial, batches=2, use_a=patient.use_a)
+        two = WatchedDataset(trial, batches=2, use_a=dataset.use_a)
         return _expect_steps_of_descent(trial, two, seed)
     error, key = min(errors)
     key = key if error < 1e-2 else ""
-    if not key and _is_own_backward_wrong(trial, patient, results[0], before):
+    if not key and _is_own_backward_wrong(trial, dataset, results[0], before):
         key = "wrong derivative"
-    key = key or _key_of_step(patient, before, after, candidates[1][1], right)
+    key = key or _key_of_step(dataset, before, after, candidates[1][1], right)
     got = f"norm {step.norm():.4f}, off by {100 * errors[0][0]:.0f} %"
     raise Missed(key, expected=f"the full batch's gradient, norm {right.norm():.4f}", got=got)

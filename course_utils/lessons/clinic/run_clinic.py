@@ -16,14 +16,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.base.text import format_bytes
 from course_utils.checks.claims import Missed, Trial, exercise, expect, hook_count, training_flags
-from course_utils.checks.exercise import Score
 from course_utils.checks.judge import judge
+from course_utils.checks.misconceptions import Misconception
+from course_utils.checks.score import Score
 from course_utils.clinic import CLASSES, WIDTH, ClinicDataset, ClinicResult
 from course_utils.lessons.clinic._gradient import expect_full_gradient, expect_mean_loss, logits, weights_of
-from course_utils.lessons.clinic._patient import (
+from course_utils.lessons.clinic._watched import (
     TOLERANCE_BYTES,
-    Patient,
-    Ward,
+    CollectingDataset,
+    WatchedDataset,
     encoder,
     older_objects_aside,
     open_branch,
@@ -51,9 +52,9 @@ def symptoms(script: Callable[[ClinicDataset, int, int], ClinicResult]) -> Score
         script: as for ``examine``.
     """
     score = examine(script)
-    bare = {"diagnosis": "", "misconception": "", "explained": (), "home": "", "program": "", "prints": ""}
-    bare["next_step"] = "Which line of the script does this?"
-    claims = tuple(replace(claim, text=claim.text.partition(" (")[0], **bare) for claim in score.claims if claim.weight)
+    bare = Misconception(name="", explanation="", next_step="Which line of the script does this?")
+    graded = [claim for claim in score.claims if claim.weight]
+    claims = tuple(replace(claim, text=claim.text.partition(" (")[0], misconception=bare) for claim in graded)
     about = {"lesson": score.lesson, "exercise": getattr(script, "__name__", "script"), "possible": float(len(claims))}
     return Score(sum(claim.held for claim in claims), status=score.status, claims=claims, output=score.output, **about)
 
@@ -67,15 +68,15 @@ def _list(values: Any) -> list[Any]:
 
 @run_clinic.claim("trains on every batch, tests after every epoch, and gives back the network", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    patient, epochs = Patient(trial), 2
-    result = run(trial, patient, epochs)
-    training, testing = patient.chart.training(), patient.chart.testing()
-    for name, notes, count in (("training", training, patient.steps), ("test", testing, patient.tests)):
+    dataset, epochs = WatchedDataset(trial), 2
+    result = run(trial, dataset, epochs)
+    training, testing = dataset.passes.training(), dataset.passes.testing()
+    for name, notes, count in (("training", training, dataset.steps), ("test", testing, dataset.tests)):
         seen, told = len({note.number for note in notes}), f"each {name} batch goes through the open branch"
         expect(seen >= count, "nothing done", expected=told, got=f"{seen} of {count}")
     evaluations = [note.number for note in testing].count(-1)
     expect(evaluations >= epochs, "nothing done", expected=f"{epochs} evaluations", got=str(evaluations))
-    before, after = patient.parts["open"].body.state_dict(), open_branch(result, patient).body.state_dict()
+    before, after = dataset.parts["open"].body.state_dict(), open_branch(result, dataset).body.state_dict()
     moved = not all(torch.equal(value, after[name]) for name, value in before.items())
     expect(moved, "nothing done", expected="the open branch has been trained", got="its weights as they were")
 
@@ -85,19 +86,19 @@ def _(trial: Trial) -> None:
     apart: list[bool] = []  # of each run: would a mean over batches be another number?
     while len(apart) < 2 or (not any(apart) and len(apart) < 6):
         # So many tests that the network gets some of their rows right by chance.
-        patient, epochs = Patient(trial, tests=8, use_a=len(apart) % 2 == 0), trial.integer(1, 3)
-        result = run(trial, patient, epochs)
-        images, labels = (torch.cat(part) for part in zip(*patient.test, strict=True))
+        dataset, epochs = WatchedDataset(trial, tests=8, use_a=len(apart) % 2 == 0), trial.integer(1, 3)
+        result = run(trial, dataset, epochs)
+        images, labels = (torch.cat(part) for part in zip(*dataset.test, strict=True))
         with torch.no_grad():
             got = result.model.eval()(images)
-        wanted = logits(patient, weights_of(result, patient), images)
+        wanted = logits(dataset, weights_of(result, dataset), images)
         close = got.shape == wanted.shape and torch.allclose(got, wanted, rtol=1e-3, atol=1e-5)
         expect(close, "another network", expected="the network of the script", got="other logits")
         accuracies = [float(value) for value in _list(result.accuracies)]
         expect(len(accuracies) == epochs, expected=f"{epochs} accuracies, one an epoch", got=f"{len(accuracies)}")
         hits = (wanted.argmax(dim=1) == labels).float()
         right, tolerance = hits.mean().item(), 0.1 / len(labels)  # a tenth of what one row is worth
-        mean = torch.stack([part.mean() for part in hits.split(len(next(iter(patient.test))[0]))]).mean().item()
+        mean = torch.stack([part.mean() for part in hits.split(len(next(iter(dataset.test))[0]))]).mean().item()
         apart.append(abs(mean - right) > tolerance)
         if abs(accuracies[-1] - right) > tolerance:
             key = "mean of accuracies" if abs(accuracies[-1] - mean) < 1e-3 else "another share"
@@ -106,15 +107,15 @@ def _(trial: Trial) -> None:
 
 @run_clinic.claim("1 · keeps the encoder as it was, to the bit (lesson 01)")
 def _(trial: Trial) -> None:
-    patient = Patient(trial, moody=True)
-    body = patient.parts["encoder"].body
-    trained = encoder(run(trial, patient, 2))
+    dataset = WatchedDataset(trial, with_modes=True)
+    body = dataset.parts["encoder"].body
+    trained = encoder(run(trial, dataset, 2))
     after = trained.body.state_dict()
     moved = [name for name, value in body.state_dict().items() if not torch.equal(value, after[name])]
     weights = [name for name in moved if name in dict(body.named_parameters())]
     flagged = any(parameter.requires_grad for parameter in trained.parameters())
-    moods = [note.moody for note in patient.chart.training("encoder")]
-    undone = moods[:1] == [False] and True in moods  # it was in eval mode, and did not stay so
+    norm_trained = [note.norm_trains for note in dataset.passes.training("encoder")]
+    undone = norm_trained[:1] == [False] and True in norm_trained  # it was in eval mode, and did not stay so
     if not weights:
         key = "all in train" if undone else "statistics"
     elif not flagged:
@@ -122,17 +123,17 @@ def _(trial: Trial) -> None:
     elif "requires_grad" in vars(trained):
         key = "attribute"
     else:
-        key = "still flagged" if any(moods) else "eval freezes"
+        key = "still flagged" if any(norm_trained) else "eval freezes"
     expect(not moved, key, expected="equal bits before and after", got=f"changed: {', '.join(weights or moved)}")
 
 
 @run_clinic.claim("2 · has weights that are flagged leaves, and moves them (lesson 02)")
 def _(trial: Trial) -> None:
-    patient, seed = Patient(trial), trial.integer(1, 10**6)
+    dataset, seed = WatchedDataset(trial), trial.integer(1, 10**6)
 
     def weights(epochs: int) -> dict[str, Any]:
-        result = run(trial, patient, epochs, seed)
-        opened = open_branch(result, patient).body.named_parameters()
+        result = run(trial, dataset, epochs, seed)
+        opened = open_branch(result, dataset).body.named_parameters()
         return {"weight": result.model.weight, **{f"open branch's {name}": value for name, value in opened}}
 
     start = weights(0)
@@ -148,13 +149,14 @@ def _(trial: Trial) -> None:
 @run_clinic.claim("3 · keeps a loss log that holds no graph (lesson 03)")
 def _(trial: Trial) -> None:
     for _ in range(3):  # the loss of other rows comes as near as 0.2 % with one draw in thirty
-        _expect_log(trial, Patient(trial, rows=8), trial.integer(1, 2))  # one micro-batch a batch: any scale will do
+        one_micro_batch = WatchedDataset(trial, rows=8)  # then any scale will do
+        _expect_log(trial, one_micro_batch, trial.integer(1, 2))
     expect_mean_loss(trial)
 
 
-def _expect_log(trial: Trial, patient: Patient, epochs: int) -> None:
-    seed, count = trial.integer(1, 10**6), epochs * patient.steps
-    start, result = run(trial, patient, 0, seed), run(trial, patient, epochs, seed)
+def _expect_log(trial: Trial, dataset: WatchedDataset, epochs: int) -> None:
+    seed, count = trial.integer(1, 10**6), epochs * dataset.steps
+    start, result = run(trial, dataset, 0, seed), run(trial, dataset, epochs, seed)
     log = _list(result.losses)
     key = "" if log else "log is empty"
     expect(len(log) == count, key, expected=f"{count} losses, one a training batch", got=f"{len(log)}")
@@ -162,12 +164,12 @@ def _expect_log(trial: Trial, patient: Patient, epochs: int) -> None:
         if isinstance(entry, Tensor) and entry.requires_grad:
             name = entry.grad_fn.name() if entry.grad_fn is not None else "a flagged leaf"
             raise Missed("log keeps graph", expected="numbers without a history", got=f"a tensor with {name}")
-    images, labels = next(iter(patient.train))
-    loss = F.cross_entropy(logits(patient, weights_of(start, patient), images), labels)
+    images, labels = next(iter(dataset.train))
+    loss = F.cross_entropy(logits(dataset, weights_of(start, dataset), images), labels)
     expected, got = loss.item(), float(log[0])
     if any(abs(got - scale * expected) < 2e-3 * abs(expected) * scale for scale in (1, 8)):
         return
-    again = float(_list(run(trial, patient, epochs, seed).losses)[0])
+    again = float(_list(run(trial, dataset, epochs, seed).losses)[0])
     if not math.isclose(again, got, rel_tol=1e-5):  # float32, whose sums threads may order otherwise
         raise Missed("another seed", expected="the same weights for the same seed", got="others")
     raise Missed("logged else", expected=f"first loss {expected:.4f}", got=f"{got:.4f}")
@@ -175,24 +177,24 @@ def _expect_log(trial: Trial, patient: Patient, epochs: int) -> None:
 
 @run_clinic.claim("4 · holds no more bytes from training step to training step (lesson 08)")
 def _(trial: Trial) -> None:
-    patient = Patient(trial, batches=5)
-    run(trial, patient, 1, within=patient.measured())
-    growth, circles = patient.chart.growth(), patient.chart.circles_bytes
+    dataset = WatchedDataset(trial, batches=5)
+    run(trial, dataset, 1, within=dataset.measured())
+    growth, cycles = dataset.passes.growth(), dataset.passes.cycles_bytes
     expect(
         growth <= TOLERANCE_BYTES,
-        "cycle" if circles > 0.8 * growth * patient.steps else "kept",
+        "cycle" if cycles > 0.8 * growth * dataset.steps else "kept",
         expected="the same bytes at the start of each step",
         got=f"{format_bytes(round(growth))} more each step",
-        waits_for_the_garbage_collector=f"{format_bytes(circles)} at the end",
+        waits_for_the_garbage_collector=f"{format_bytes(cycles)} at the end",
     )
 
 
 @run_clinic.claim("5 · records nothing in evaluation, and holds no more from test batch to test batch (lesson 04)")
 def _(trial: Trial) -> None:
     rows = 40
-    patient = Patient(trial, batches=2, tests=5, test_rows=rows)
-    run(trial, patient, 1, within=patient.measured())
-    notes = patient.chart.testing()[: patient.tests]
+    dataset = WatchedDataset(trial, batches=2, tests=5, test_rows=rows)
+    run(trial, dataset, 1, within=dataset.measured())
+    notes = dataset.passes.testing()[: dataset.tests]
     growth = (notes[-1].held_bytes - notes[1].held_bytes) / (len(notes) - 2)
     recorded = notes[-1].recorded
     # Of less than two outputs a batch, nothing reaches the graphs: they were cut off, or only labels are kept.
@@ -207,16 +209,16 @@ def _(trial: Trial) -> None:
     def mode(flags: list[bool]) -> str:
         return "training mode" if all(flags) else "mixed modes" if any(flags) else "eval mode"
 
-    patient = Patient(trial, moody=True)
-    result, chart = run(trial, patient, 2), patient.chart
-    moody = any(note.moody for part in ("encoder", "open") for note in chart.testing(part))
+    dataset = WatchedDataset(trial, with_modes=True)
+    result, passes = run(trial, dataset, 2), dataset.passes
+    trains = any(note.norm_trains for part in ("encoder", "open") for note in passes.testing(part))
     expected = "dropout and batch norm in eval mode"
-    expect(not moody, "no eval", expected=expected, got="training mode in the evaluation")
+    expect(not trains, "no eval", expected=expected, got="training mode in the evaluation")
     # The encoder last: whoever did not freeze it would read here that it belongs in training mode.
     seen = {
-        "open branch": [*(note.modes for note in chart.training()), training_flags(open_branch(result, patient))],
-        "closed branch": [*(note.closed_modes for note in chart.training()), training_flags(chart.closed)],
-        "encoder": [*(note.modes for note in chart.training("encoder")), training_flags(encoder(result))],
+        "open branch": [*(note.modes for note in passes.training()), training_flags(open_branch(result, dataset))],
+        "closed branch": [*(note.closed_modes for note in passes.training()), training_flags(passes.closed)],
+        "encoder": [*(note.modes for note in passes.training("encoder")), training_flags(encoder(result))],
     }
     for part, (first, *others) in seen.items():
         if part == "open branch":
@@ -229,16 +231,16 @@ def _(trial: Trial) -> None:
 
 @run_clinic.claim("7 · spends no FLOPs on the closed branch (lesson 06)")
 def _(trial: Trial) -> None:
-    patient = Patient(trial, batches=1, tests=1)
+    dataset = WatchedDataset(trial, batches=1, tests=1)
     # The same work with a closed branch that is four layers deeper: what is closed cannot make a difference.
     flops = []
-    for one in (patient, patient.deeper(trial)):
+    for one in (dataset, dataset.deeper(trial)):
         counter = FlopCounterMode(display=False)
         run(trial, one, 1, within=counter)
         flops.append(counter.get_total_flops())
     plain, deep = flops
-    forward = len(patient.images) * 2 * WIDTH * WIDTH * 4
-    called = [note for note in patient.chart if note.part == "closed"]
+    forward = len(dataset.images) * 2 * WIDTH * WIDTH * 4
+    called = [note for note in dataset.passes if note.part == "closed"]
     expected = f"{format_count(plain)} FLOPs, however deep the closed branch is"
     got = f"{format_count(deep)} with four layers more" if deep != plain else "a call of the closed branch"
     key = "shape of a pass" if any(note.recorded for note in called) else "no_grad branch"
@@ -252,9 +254,9 @@ def _somebody_s_hook(module: nn.Module, args: Any, output: Any) -> None:
 
 @run_clinic.claim("8 · leaves no hooks behind (lesson 07)")
 def _(trial: Trial) -> None:
-    patient = Patient(trial)
-    patient.parts["encoder"].register_forward_hook(_somebody_s_hook)
-    result = run(trial, patient, 2)
+    dataset = WatchedDataset(trial)
+    dataset.parts["encoder"].register_forward_hook(_somebody_s_hook)
+    result = run(trial, dataset, 2)
     kept = _somebody_s_hook in encoder(result)._forward_hooks.values()
     expect(kept, "hooks cleared", expected="the hook that the encoder came with", got="it is gone")
     model = result.model
@@ -276,7 +278,9 @@ def _(trial: Trial) -> None:
         map(torch.cat, zip(*part, strict=True)) for part in (data.train, data.test)
     )
     # Few steps and one test batch: what piles up over more of them has properties of its own.
-    small = Ward(images[:480], labels[:480], test_images[:16], test_labels[:16], use_a=data.use_a, batch_rows=240)
+    small = CollectingDataset(
+        images[:480], labels[:480], test_images[:16], test_labels[:16], use_a=data.use_a, batch_rows=240
+    )
     with older_objects_aside():
         tracker = MemoryTracker(data._images)
         run(trial, small, 2, seed, within=tracker)
@@ -294,7 +298,7 @@ def _(trial: Trial) -> None:
 
 @run_clinic.claim("leaves torch's settings and the dataset as they were", weight=0)
 def _(trial: Trial) -> None:
-    run(trial, Patient(trial), 1)
+    run(trial, WatchedDataset(trial), 1)
     # Its seed is the script's own affair.
     effects = [effect for effect in trial.effects if effect != "seeded the random number generator"]
     expect(not effects, "side effect", found="; ".join(f"the script {effect}" for effect in effects[:4]))

@@ -55,7 +55,7 @@ def _(trial: Trial) -> None:
     shown = "none: the second derivative is 0"
     expect(second is not None, cut, expected="a path from the gradient to x", got=shown)
     shared.expect_agree(second, 6 * values * incoming * direction, "the second derivative")
-    with shared.named({"no gradient": "cut"}):
+    with shared.rename_misconception({"no gradient": "cut"}):
         shared.expect_agree(mixed, 3 * values * values * direction, "the derivative for the incoming gradient")
     for shape in ((trial.integer(2, 4),), (2, 2)):
         shared.expect_gradcheck(trial, trial.randn(*shape, requires_grad=True), check=torch.autograd.gradgradcheck)

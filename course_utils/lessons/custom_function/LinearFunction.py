@@ -153,7 +153,7 @@ def _expect_nothing_for_nobody(trial: Trial, sizes: _Sizes, needed: tuple[bool, 
 def _backward_flops(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
     counter = FlopCounterMode(display=False, custom_mapping=_MORE_FLOPS)
     # With all three flagged the gradients were right: the claim before this one is a gate.
-    with shared.named({"no gradient": "wrong switch", "": "wrong switch"}):
+    with shared.rename_misconception({"no gradient": "wrong switch", "": "wrong switch"}):
         _expect_gradients(trial, tensors, needed, within=counter)
     return counter.get_total_flops()
 
@@ -194,9 +194,9 @@ def _kept(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
     def measure() -> tuple[int, Any]:
         inputs = [leaf.clone() for leaf in leaves]  # their history keeps the leaves, and not them
         result = trial.answer.apply(*inputs, *_no_bias(inputs))
-        node = shared.node_of(result)
+        holder = shared.holder_of(result)
         del inputs, result
-        return memory.current, node
+        return memory.current, holder
 
     with collector_off():
         return trial.run(measure, called=f"{trial.name}.apply(...), {_flagged(needed)}", within=memory)[0]

@@ -55,17 +55,17 @@ def _(trial: Trial) -> None:
         raise Missed("packed" if packed else "approximate", **dict(missed.details)) from None
 
 
-def _alive(trial: Trial, x: Tensor) -> tuple[int, int, Any]:
-    """Bytes alive after ``apply`` above those before, with the output and without it; and the node."""
+def _alive(trial: Trial, x: Tensor) -> tuple[int, int, Any, Any]:
+    """Bytes alive after ``apply`` above those before, with the output and without it; the node, and what holds it."""
     memory = MemoryTracker(x)
 
-    def measure() -> tuple[int, int, Any]:
+    def measure() -> tuple[int, int, Any, Any]:
         result = trial.answer.apply(x)
-        node = shared.node_of(result)
+        node, holder = shared.node_of(result), shared.holder_of(result)
         # The tracker sees nothing of an output that NumPy or another thread made.
         together = max(memory.current, result.untyped_storage().nbytes())
         del result
-        return together, memory.current, node
+        return together, memory.current, node, holder
 
     with collector_off():
         return trial.run(measure, called=f"{trial.name}.apply({describe(x)})", watch={"x": x}, within=memory)
@@ -91,7 +91,7 @@ def _expect_gradient_from_x_alone(trial: Trial, leaf: Tensor, x: Tensor) -> None
     later, incoming = trial.randn(*x.shape), trial.randn(*x.shape)
     x.data.copy_(later)
     (got,) = shared.backward(trial, result, [leaf], incoming, after=", after x was given other values through x.data")
-    with shared.named({"": "elsewhere", "no gradient": "elsewhere"}):
+    with shared.rename_misconception({"": "elsewhere", "no gradient": "elsewhere"}):
         shared.expect_agree(got, _slope(later) * incoming, "the gradient at the values that x holds now")
 
 
@@ -101,7 +101,7 @@ def _(trial: Trial) -> None:
     for shape, inner in product(sizes, (False, True)):
         leaf = trial.randn(*shape, requires_grad=True)
         x = leaf * 1 if inner else leaf
-        together, without, node = _alive(trial, x)
+        together, without, node, _holder = _alive(trial, x)
         key = _what_is_kept(node, x) if without else ""
         shown = f"{format_bytes(without)}; x has {format_bytes(x.nbytes)}"
         expect(not without, key, expected="0 B kept besides x, once the output is deleted", got=shown)

@@ -67,7 +67,7 @@ def _wrong_number(incoming: Tensor, strength: float) -> shared.Wrong:
 @ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=0.5)
 def _(trial: Trial) -> None:
     for strength in (0.0, 0.2 + abs(trial.randn().item())):
-        with shared.named({"no gradient": "none for zero"}):
+        with shared.rename_misconception({"no gradient": "none for zero"}):
             _expect_turned(trial, trial.randn(4), strength, _wrong_number, inner=False)
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function, gradcheck
-from torch.autograd.function import BackwardCFunction
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from course_utils.base.text import describe
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, numbers_apart, reading, same
+from course_utils.base.torch_private import BackwardCFunction, TorchDispatchMode, tree_leaves
+from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, numbers_apart, reading, same
 from course_utils.graph.recorded import nodes_behind
+from course_utils.graph.references import probing_alone
 
 INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
 INCOMING = "the incoming gradient"
@@ -29,7 +28,7 @@ agree = partial(same, rtol=1e-11, atol=1e-12)
 
 
 @contextmanager
-def named(other: Mapping[str, str]) -> Iterator[None]:
+def rename_misconception(other: Mapping[str, str]) -> Iterator[None]:
     """Within it one misconception, or none (``""``), is told as another."""
     try:
         yield
@@ -59,7 +58,7 @@ def apply(trial: Trial, *inputs: Any) -> Tensor:
     called = f"{trial.name}.apply({', '.join(describe(value, 40) for value in inputs)})"
     result = trial.run(lambda: trial.answer.apply(*inputs), called=called, watch=watch)
     is_one = not isinstance(result, (tuple, list))
-    expect(is_one, expected="one tensor", got=Later(lambda: f"a {type(result).__name__} of {len(result)}"))
+    expect(is_one, expected="one tensor", got=Lazy(lambda: f"a {type(result).__name__} of {len(result)}"))
     return trial.tensor(result)
 
 
@@ -84,6 +83,13 @@ def backward(
 def node_of(result: Tensor) -> Any:
     """The node of a custom Function nearest to the result, None where there is none."""
     return next((node for node in nodes_behind(result) if isinstance(node, BackwardCFunction)), None)
+
+
+def holder_of(result: Tensor) -> Any:
+    """What keeps the nodes behind a result filled when it is gone. Before 2.13 the Python object of a custom Function's
+    node alone does not: the node behind it, in C++, has to be held by another one."""
+    with probing_alone():  # what the caller watches with must not see this operation
+        return result.sum().grad_fn
 
 
 class Rounding(TorchDispatchMode):
@@ -223,7 +229,7 @@ def expect_calls_apart(trial: Trial, first: list[Tensor], second: list[Tensor], 
         result = apply(trial, *leaves)
         apply(trial, *(tensor.clone().requires_grad_(flag) for tensor in second))
         incoming = trial.randn(*result.shape)
-        with named({"": "shared state", "no gradient": "shared state"}):
+        with rename_misconception({"": "shared state", "no gradient": "shared state"}):
             try:
                 found = backward(trial, result, leaves, incoming, ", with another call in between")
             except AnswerRaised as raised:  # alone, the first call has gone through

@@ -8,15 +8,15 @@ from torch import Tensor, nn
 
 from course_utils.checks.claims import (
     AnswerRaised,
-    Later,
+    DroppedDetach,
+    Lazy,
     Missed,
     Trial,
-    Unassigned,
     Unlucky,
     exercise,
     expect,
-    expect_error,
     expect_no_history,
+    expect_raises,
     expect_same,
     expect_training_flags,
     gradient,
@@ -56,7 +56,7 @@ def _(trial: Trial) -> None:
     def expect_mean(given: object, show: str) -> None:
         result = trial.call(model, squared_error, given, show=f"mean_loss(model, loss_fn, {len(sizes)} batches{show})")
         is_number = isinstance(result, (int, float))
-        expect(not is_number, "number", expected="a 0-dim tensor", got=Later(lambda: f"the number {result:.4f}"))
+        expect(not is_number, "number", expected="a 0-dim tensor", got=Lazy(lambda: f"the number {result:.4f}"))
         got = trial.tensor(result, what="a 0-dim tensor")
         expect(not got.dim(), "one element", expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
         expect_same(got, losses.mean(), otherwise)
@@ -87,7 +87,7 @@ def _(trial: Trial) -> None:
 
 def _why_graphs(trial: Trial) -> str:
     """The misconception behind a mean that holds the graph of every batch."""
-    unassigned, called = Unassigned(), trial.called
+    unassigned, called = DroppedDetach(), trial.called
     trial.call(_regressor(trial), squared_error, _batches(trial, [4, 4]), within=unassigned)
     trial.called = called
     return "unassigned" if unassigned.found else "graphs"
@@ -132,11 +132,11 @@ def _(trial: Trial) -> None:
         return trial.call(model, squared_error, batches, show=f"mean_loss(model, loss_fn, {show})")
 
     for empty in ([], iter([])):
-        expect_error(ValueError, lambda empty=empty: call(empty, "[]"), "empty")
+        expect_raises(ValueError, lambda empty=empty: call(empty, "[]"), "empty")
     failing, before = unlucky(_batches(trial, [4])), training_flags(model)
     what, show = "the error of the batch", "mean_loss(model, loss_fn, batches that raise)"
     raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
-    expect_error(Unlucky, raising, "swallowed", what=what, other="other error")
+    expect_raises(Unlucky, raising, "swallowed", what=what, other="other error")
     expect_training_flags(model, before, "eval")
     _expect_grad_mode_after_errors(trial, lambda: call(_batches(trial, [4]), "one batch"))
 

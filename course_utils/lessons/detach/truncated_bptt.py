@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Calls, Later, Missed, Trial, exercise, expect, gradient, same
+from course_utils.checks.claims import Calls, Lazy, Missed, Trial, exercise, expect, gradient, same
 
 truncated_bptt = exercise(__file__)
 
@@ -38,13 +38,13 @@ class _Run:
         expect(not filled, "backward inside", expected="states, for the caller's backward", got=f"your answer {filled}")
         expect(result is not None, "no return value", expected="(states, last state)", got="None")
         is_pair = isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[0], (list, tuple))
-        expect(is_pair, expected="a tuple of a list of states and the last state", got=Later(lambda: result))
+        expect(is_pair, expected="a tuple of a list of states and the last state", got=Lazy(lambda: result))
         expect(isinstance(result[0], list), "no list", expected="the states in a list", got="a tuple of states")
         expect(
             len(result[0]) == steps,
             "no list",
             expected=f"{steps} states",
-            got=Later(lambda: f"{len(result[0])} states"),
+            got=Lazy(lambda: f"{len(result[0])} states"),
         )
         self.states, self.last = [trial.tensor(value) for value in result[0]], trial.tensor(result[1])
 

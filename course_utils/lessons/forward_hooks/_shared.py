@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, expect_error, expect_hooks, numbers_apart
+from course_utils.checks.claims import Trial, expect_hooks, expect_raises, numbers_apart
 
 NAMES = ("encoder", "encoder.0", "encoder.1", "encoder.2", "act", "head")  # what is in ``layers``
 
@@ -18,7 +18,7 @@ def layers(trial: Trial, *, inplace: bool = False) -> nn.Sequential:
     return trial.fill(nn.Sequential(OrderedDict(encoder=encoder, act=nn.Tanh(), head=nn.Linear(4, 2))).double())
 
 
-def some_of(trial: Trial, items: Iterable[Any], count: int) -> list[Any]:
+def sample(trial: Trial, items: Iterable[Any], count: int) -> list[Any]:
     """So many of the items, in any order."""
     items = list(items)
     return [items.pop(trial.integer(0, len(items) - 1)) for _ in range(count)]
@@ -26,7 +26,7 @@ def some_of(trial: Trial, items: Iterable[Any], count: int) -> list[Any]:
 
 def expect_clean_error(kind: type[Exception], model: nn.Module, call: Callable[[], Any], who: str = "model") -> None:
     """The call lets an error of ``who`` through, and leaves no hook on a model that had none."""
-    expect_error(kind, call, "swallowed", what=f"the error of the {who}")
+    expect_raises(kind, call, "swallowed", what=f"the error of the {who}")
     expect_hooks(model, 0, "only without error")
 
 
@@ -35,7 +35,7 @@ def words(names: Iterable[Any]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def apart(got: Tensor, right: Tensor, of: str = "") -> dict[str, str]:
+def difference_details(got: Tensor, right: Tensor, of: str = "") -> dict[str, str]:
     """Where an answer's tensor first differs from the right one, as a card's ``expected`` and ``got``."""
     if got.shape != right.shape:
         return {"expected": f"shape {tuple(right.shape)}{of}", "got": f"shape {tuple(got.shape)}"}

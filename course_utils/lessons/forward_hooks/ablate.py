@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, expect_same, hook_count, reading, same
-from course_utils.lessons.forward_hooks._shared import apart, some_of
+from course_utils.checks.claims import Lazy, Missed, Trial, exercise, expect, expect_same, hook_count, reading, same
+from course_utils.lessons.forward_hooks._shared import difference_details, sample
 
 ablate = exercise(__file__)
 
@@ -34,7 +34,7 @@ class KeepsOutput(nn.Module):
 
 def _split(trial: Trial, count: int) -> tuple[list[int], list[int]]:
     """Channels out of so many, in any order, never all; and the others."""
-    listed = some_of(trial, range(count), trial.integer(1, count - 2))
+    listed = sample(trial, range(count), trial.integer(1, count - 2))
     return listed, [index for index in range(count) if index not in listed]
 
 
@@ -116,7 +116,7 @@ def _(trial: Trial) -> None:
         result = _ablating(trial, module, listed, lambda _: module(x.clone()), x, "module(x), x with inf and NaN")
         got = trial.tensor(result, shape=x.shape)
         zeroed = bool((got[:, listed] == 0).all())
-        left = Later(lambda: f"{got[:, listed][got[:, listed] != 0][0].item():g}")
+        left = Lazy(lambda: f"{got[:, listed][got[:, listed] != 0][0].item():g}")
         expect(zeroed, "times zero", expected=f"0 in the channels {sorted(listed)}", got=left)
         expected = f"channel {others[0]} as it was, inf and NaN too"
         expect(same(got, _zeroed(x, listed)), "cleaned", expected=expected, got="other values")
@@ -181,7 +181,7 @@ def _(trial: Trial) -> None:
         ("", " before remove()", on, _zeroed(plain, channels)),
     ):
         if not same(got, right):
-            raise Missed(key, **apart(got, right, when))
+            raise Missed(key, **difference_details(got, right, when))
 
     seen: list[int] = []
     module.register_forward_hook(lambda *_: seen.append(1))

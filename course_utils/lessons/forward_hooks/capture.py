@@ -11,19 +11,26 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import (
-    Later,
+    Lazy,
     Missed,
     Trial,
     Unlucky,
     exercise,
     expect,
-    expect_error,
     expect_hooks,
     expect_no_history,
+    expect_raises,
     same,
     training_flags,
 )
-from course_utils.lessons.forward_hooks._shared import NAMES, apart, expect_clean_error, layers, some_of, words
+from course_utils.lessons.forward_hooks._shared import (
+    NAMES,
+    difference_details,
+    expect_clean_error,
+    layers,
+    sample,
+    words,
+)
 
 capture = exercise(__file__)
 
@@ -82,7 +89,7 @@ def _entries(trial: Trial, features: Any, names: list[str]) -> dict[str, Tensor]
     found = set(features)
     key = "one name" if found == {names[-1]} else "class names" if found and found <= _CLASSES else ""
     expected = f"entries: {words(sorted(names))}"
-    expect(found == set(names), key, expected=expected, got=Later(lambda: words(sorted(map(str, found)))))
+    expect(found == set(names), key, expected=expected, got=Lazy(lambda: words(sorted(map(str, found)))))
     for name in names:
         if isinstance(features[name], (list, tuple)):
             raise Missed("lists", expected="one tensor per name", got=features[name])
@@ -96,13 +103,13 @@ def _expect_entries(
     for name, got in _entries(trial, features, names).items():
         if not same(got, outputs[name]):
             key = "inputs" if any(same(got, value) for value in inputs) else key
-            raise Missed(key, **apart(got, outputs[name], f" in the output of {name!r}"))
+            raise Missed(key, **difference_details(got, outputs[name], f" in the output of {name!r}"))
         expect(got.dtype == outputs[name].dtype, "dtype", expected=str(outputs[name].dtype), got=str(got.dtype))
 
 
 @capture.claim("gives a dict with each named submodule's output, in the block and after it", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    for names in (["encoder.0", "head"], some_of(trial, NAMES, 3), ["act"]):
+    for names in (["encoder.0", "head"], sample(trial, NAMES, 3), ["act"]):
         model, x = layers(trial), trial.randn(trial.integer(2, 5), 3)
         outputs = _outputs(model, x)
         session = _session(trial, model, names, partial(model, x))
@@ -118,7 +125,7 @@ def _(trial: Trial) -> None:
 @capture.claim("holds the newest output: of the last pass, and of the last call in it", weight=0.5)
 def _(trial: Trial) -> None:
     model, xs = layers(trial), [trial.randn(4, 3) for _ in range(3)]
-    names = some_of(trial, NAMES, 2)
+    names = sample(trial, NAMES, 2)
     session = _session(trial, model, names, lambda: [model(x) for x in xs], "model(x), three times")
     _expect_entries(trial, session.after, names, _outputs(model, xs[-1]), "first")
     act = nn.Tanh()
@@ -141,7 +148,7 @@ def _(trial: Trial) -> None:
     for enabled, training in ((True, True), (True, False), (False, True)):
         model, x = layers(trial).train(training), trial.randn(4, 3)
         model.act.training = not training
-        names = [*some_of(trial, ["encoder", "encoder.0", "encoder.2"], 1), "act"]
+        names = [*sample(trial, ["encoder", "encoder.0", "encoder.2"], 1), "act"]
         with torch.set_grad_enabled(enabled):
             _, flags, plain, right = _step(copy.deepcopy(model), x)
             session = _session(trial, model, names, partial(_step, model, x), "model(x), and backward")
@@ -160,7 +167,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for flagged in (False, True):
         model, x = layers(trial), trial.randn(4, 3, requires_grad=flagged)
-        names = some_of(trial, NAMES, 3)
+        names = sample(trial, NAMES, 3)
         session = _session(trial, model, names, partial(model, x))
         for features in (session.inside, session.after):
             for name, got in _entries(trial, features, names).items():
@@ -252,5 +259,5 @@ def _(trial: Trial) -> None:
         def call() -> None:
             _session(trial, model, names, partial(model, x))
 
-        expect_error(KeyError, call, "no error", other="other error")
+        expect_raises(KeyError, call, "no error", other="other error")
         expect_hooks(model, 0, "half registered")

@@ -11,6 +11,7 @@ from course_utils.checks.claims import (
     Raises,
     Trial,
     Unlucky,
+    equal_or_none,
     exercise,
     expect,
     expect_hooks,
@@ -170,7 +171,7 @@ def _(trial: Trial) -> None:
             leaf.grad = grad.clone() if filled else None
         _map(trial, model, "features.2", x, 1)
         for leaf, grad in zip(leaves, before, strict=True):
-            kept = leaf.grad is None if grad is None else leaf.grad is not None and torch.equal(leaf.grad, grad)
+            kept = equal_or_none(leaf.grad, grad)
             got = "cleared" if leaf.grad is None else "changed" if filled else "filled"
             expect(kept, "fills", expected=f".grad of {'x' if leaf is x else 'a parameter'} as before", got=got)
 

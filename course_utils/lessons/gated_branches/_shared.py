@@ -37,7 +37,7 @@ class _Cast(nn.Module):
         return x.to(self.dtype)
 
 
-def casting(branch: Branch) -> Branch:
+def with_casts(branch: Branch) -> Branch:
     """The branch (of float64), as one that takes every dtype and returns float16."""
     return Branch(_Cast(torch.float64), branch.layers, _Cast(torch.float16))
 

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import Missed, Page, Trial, exercise, expect, first_difference, gradient, same
-from course_utils.lessons.gated_branches._shared import Branch, branches, casting, expect_gradients, flops, flops_alone
+from course_utils.lessons.gated_branches._shared import (
+    Branch,
+    branches,
+    expect_gradients,
+    flops,
+    flops_alone,
+    with_casts,
+)
 
 gated_forward = exercise(__file__)
 
@@ -26,7 +33,7 @@ class _Overflow(nn.Module):
         return x + bad
 
 
-class _Case(NamedTuple):
+class _Gate(NamedTuple):
     """What an answer is given; which branch is open."""
 
     a: Branch
@@ -48,15 +55,15 @@ class _Case(NamedTuple):
         return torch.cat((opened, closed) if bool(self.gate) != exchanged else (closed, opened), dim=1)
 
 
-def _cases(trial: Trial, first: str = "vectors", second: str = "images") -> Iterator[_Case]:
+def _cases(trial: Trial, first: str = "vectors", second: str = "images") -> Iterator[_Gate]:
     """Each branch open, by a bool and by a 0-dim tensor; the two kinds of branches in turn."""
     for use_a in (True, False):
-        yield _Case(*branches(trial, first), use_a)
-        yield _Case(*branches(trial, second), torch.tensor(use_a))
+        yield _Gate(*branches(trial, first), use_a)
+        yield _Gate(*branches(trial, second), torch.tensor(use_a))
         first, second = second, first
 
 
-def _gated(trial: Trial, case: _Case, within: Page | None = None) -> Tensor:
+def _gated(trial: Trial, case: _Gate, within: Page | None = None) -> Tensor:
     shown = f"torch.tensor({bool(case.gate)})" if isinstance(case.gate, Tensor) else str(case.gate)
     return trial.tensor(trial.call(*case, show=f"gated_forward(branch_a, branch_b, x, {shown})", within=within))
 
@@ -74,7 +81,7 @@ def _(trial: Trial) -> None:
                 raise _wrong_values(got, case, opened, expected)
 
 
-def _wrong_shape(got: Tensor, case: _Case, opened: Tensor, expected: Tensor) -> Missed:
+def _wrong_shape(got: Tensor, case: _Gate, opened: Tensor, expected: Tensor) -> Missed:
     others = [dim for dim in range(opened.dim()) if dim != 1]
     elsewhere = any(got.shape == torch.cat((opened, opened), dim).shape for dim in others)
     key = "missing" if got.shape == opened.shape else "other dimension" if elsewhere else ""
@@ -85,7 +92,7 @@ def _wrong_shape(got: Tensor, case: _Case, opened: Tensor, expected: Tensor) -> 
     return Missed(key, expected=f"shape {tuple(expected.shape)}", got=f"shape {tuple(got.shape)}")
 
 
-def _wrong_values(got: Tensor, case: _Case, opened: Tensor, expected: Tensor) -> Missed:
+def _wrong_values(got: Tensor, case: _Gate, opened: Tensor, expected: Tensor) -> Missed:
     other, of_zeros = case.closed.layers(case.x), case.closed.layers(torch.zeros_like(case.x))
     inverted = "tensor gate" if isinstance(case.gate, Tensor) else "inverted"
     readings = (
@@ -112,7 +119,7 @@ def _(trial: Trial) -> None:
         expect_gradients(trial, _gated(trial, case), expected, {"x": case.x, **dict(case.opened.named_parameters())})
 
 
-def _why_called(trial: Trial, case: _Case, got: Tensor) -> str:
+def _why_called(trial: Trial, case: _Gate, got: Tensor) -> str:
     closed = case.closed
     if not all(closed.flagged):
         return "frozen"
@@ -124,7 +131,7 @@ def _why_called(trial: Trial, case: _Case, got: Tensor) -> str:
     return "multiply" if path else "cut off" if _uses_values(trial, bool(case.gate)) else "shape"
 
 
-def _expect_not_called(trial: Trial, case: _Case, got: Tensor) -> None:
+def _expect_not_called(trial: Trial, case: _Gate, got: Tensor) -> None:
     if calls := len(case.closed.inputs):
         shown = f"{calls} call{'s' if calls > 1 else ''}"
         raise Missed(_why_called(trial, case, got), expected="no call of the closed branch", got=shown)
@@ -132,7 +139,7 @@ def _expect_not_called(trial: Trial, case: _Case, got: Tensor) -> None:
 
 def _overflowing(trial: Trial, value: float, gate: bool | Tensor) -> Tensor:
     """The closed half, where both branches return a value that is not finite."""
-    got = _gated(trial, _Case(*branches(trial, "vectors", _Overflow(value)), gate))
+    got = _gated(trial, _Gate(*branches(trial, "vectors", _Overflow(value)), gate))
     size = got.shape[1] // 2
     return got[:, size:] if gate else got[:, :size]
 
@@ -188,11 +195,11 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for case in _cases(trial, "vectors", "vectors"):
         dtype = torch.float32 if isinstance(case.gate, Tensor) else torch.bfloat16
-        got = _gated(trial, _Case(case.a.to(dtype), case.b.to(dtype), case.x.detach().to(dtype), case.gate))
+        got = _gated(trial, _Gate(case.a.to(dtype), case.b.to(dtype), case.x.detach().to(dtype), case.gate))
         expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
         _expect_not_called(trial, case, got)
     for case in _cases(trial, "vectors", "vectors"):
-        got = _gated(trial, _Case(casting(case.a), casting(case.b), x := case.x.detach().float(), case.gate))
+        got = _gated(trial, _Gate(with_casts(case.a), with_casts(case.b), x := case.x.detach().float(), case.gate))
         key = "dtype of x" if got.dtype == x.dtype else ""
         expected = "torch.float16 from branches that return it for a float32 x"
         expect(got.dtype == torch.float16, key, expected=expected, got=str(got.dtype))

@@ -6,7 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Later, Missed, Trial, exercise, expect, gradient, reading
+from course_utils.base.torch_private import BackwardCFunction
+from course_utils.checks.claims import Lazy, Missed, Trial, exercise, expect, gradient, reading
 from course_utils.graph.recorded import nodes_behind
 from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
 
@@ -60,7 +61,7 @@ _STEPS = {"RoundBackward0", "SignBackward0", "FloorBackward0", "CeilBackward0", 
 def _zero_gradient(got: Tensor) -> str:
     """Why the gradient is 0 everywhere, by the nodes behind the result."""
     found = list(nodes_behind(got))
-    if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in found):
+    if any(isinstance(node, BackwardCFunction) for node in found):
         return "saved"
     return "cancelled" if _STEPS.isdisjoint(node.name() for node in found) else "zero gradient"
 
@@ -75,7 +76,7 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
     found = edited_gradient(got, logit, upstream, "saved output", "comparison")
     if found is None:
-        key = "" if isinstance(got.grad_fn, torch.autograd.function.BackwardCFunction) else "fresh leaf"
+        key = "" if isinstance(got.grad_fn, BackwardCFunction) else "fresh leaf"
         raise Missed(key, expected="a gradient for the logit", got="none")
     wide = values.double()
     # In float32, 1 - sigmoid(8) has lost four digits, and each formula loses others: hence float64, and 1e-6.
@@ -116,7 +117,7 @@ def _(trial: Trial) -> None:
         values = _off_zero(trial.randn(400, dtype=dtype) * 3)
         got = _gate(trial, values.clone().requires_grad_()).detach()
         wrong = got[got != (values > 0).to(dtype)]
-        expect(not len(wrong), "order", expected="exactly 0 or 1", got=Later(lambda: f"{wrong[0].item():.17g}"))
+        expect(not len(wrong), "order", expected="exactly 0 or 1", got=Lazy(lambda: f"{wrong[0].item():.17g}"))
 
 
 @hard_gate.claim("is open for the smallest positive logit, and closed at 0")

@@ -6,7 +6,14 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect, same
-from course_utils.lessons.gated_branches._shared import Branch, branches, casting, expect_gradients, flops, flops_alone
+from course_utils.lessons.gated_branches._shared import (
+    Branch,
+    branches,
+    expect_gradients,
+    flops,
+    flops_alone,
+    with_casts,
+)
 
 route = exercise(__file__)
 
@@ -161,7 +168,7 @@ def _(trial: Trial) -> None:
         a, b, x = branches(trial, "vectors")
         x = trial.randn(3, x.shape[1]).float()
         try:
-            got = _routed(trial, casting(a), casting(b), x, torch.tensor(gate))
+            got = _routed(trial, with_casts(a), with_casts(b), x, torch.tensor(gate))
         except AnswerRaised as raised:  # a write between two dtypes, in an answer that has managed with one
             expect("dtype" not in str(raised.error), "dtype of x", expected=expected, got=str(raised.error)[:120])
             raise

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from course_utils.checks.claims import (
     Missed,
+    ModeRoll,
     Readings,
     Trial,
-    Turn,
     expect,
     hook_count,
     reading,
@@ -32,7 +32,7 @@ def flat(tensors: Iterable[Tensor | None], like: Sequence[Tensor]) -> Tensor:
     return torch.cat([(torch.zeros_like(p) if t is None else t).detach().reshape(-1).double() for t, p in pairs])
 
 
-def held(model: nn.Module) -> Tensor:
+def gradient_vector(model: nn.Module) -> Tensor:
     """What is in ``.grad``, as one vector."""
     return flat([p.grad for p in model.parameters()], list(model.parameters()))
 
@@ -92,7 +92,7 @@ def small_model(trial: Trial, outputs: int = 2) -> nn.Sequential:
 def awkward_model(trial: Trial) -> nn.Sequential:
     """A frozen layer, a weight that two layers share, and modes that differ: batch norm in eval mode, the rest not."""
     first, again, norm = nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3)
-    model = nn.Sequential(first, norm, Turn(), nn.Linear(3, 3), nn.Tanh(), again, nn.Linear(3, 2)).double()
+    model = nn.Sequential(first, norm, ModeRoll(), nn.Linear(3, 3), nn.Tanh(), again, nn.Linear(3, 2)).double()
     again.weight = first.weight
     trial.fill(model)
     norm.running_mean.copy_(trial.randn(3))
@@ -137,7 +137,7 @@ def noted_forwards(model: nn.Sequential, tracker: MemoryTracker | None = None) -
 
 
 @contextlib.contextmanager
-def watched(trial: Trial, model: nn.Sequential, *, weights: bool) -> Iterator[list[Forward]]:
+def watch_forwards(trial: Trial, model: nn.Sequential, *, weights: bool) -> Iterator[list[Forward]]:
     """Inside, forward passes are noted. Afterwards the trial is told what of the model has changed.
 
     Args:

@@ -6,35 +6,35 @@ The check compares ``.grad`` with the gradient of one pass, and counts rows and 
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from course_utils.checks.claims import (
     Trial,
     Unlucky,
+    equal_or_none,
     exercise,
     expect,
-    expect_error,
+    expect_raises,
     expect_training_flags,
     squared_error,
     training_flags,
 )
 from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._memory import ROWS, expect_one_batch_alive
-from course_utils.lessons.gradient_accumulation._shared import Forward, Task, close, held
+from course_utils.lessons.gradient_accumulation._shared import Forward, Task, close, gradient_vector
 
 accumulate = exercise(__file__)
 
 
 def _accumulated(trial: Trial, task: Task, what: str = "model") -> tuple[Any, Tensor, list[Forward]]:
     """Calls the answer. Returns what it returned, what ``.grad`` holds afterwards, and what its forward passes saw."""
-    with shared.watched(trial, task.model, weights=True) as forwards:
+    with shared.watch_forwards(trial, task.model, weights=True) as forwards:
         result = trial.call(
             *(task.model, task.loss_fn, task.x, task.y, task.micro_batch),
             may_change=(task.model,),
             show=f"accumulate({what}, loss_fn, x, y), {task.words}",
         )
-    return result, held(task.model), forwards
+    return result, gradient_vector(task.model), forwards
 
 
 @accumulate.claim("runs the model on at most `micro_batch` samples at a time", weight=0, gate=True)
@@ -77,7 +77,7 @@ def _(trial: Trial) -> None:
     task = Task(trial, 3 * size, size)
     for parameter in task.model.parameters():
         parameter.grad = trial.randn(*parameter.shape) * 3
-    before = held(task.model)
+    before = gradient_vector(task.model)
     _, got, _ = _accumulated(trial, task, "model with gradients")
     rest, added = got - task.gradient, shared.difference(got - before, task.gradient)
     key = "cleared" if close(got, task.gradient) else "scaled all" if shared.times(rest, before) is not None else ""
@@ -93,7 +93,7 @@ def _(trial: Trial) -> None:
         frozen = task.model[3].weight
         if held_before:
             frozen.grad = trial.randn(3, 3)
-        before, flags = held(task.model), training_flags(task.model)
+        before, flags = gradient_vector(task.model), training_flags(task.model)
         _, got, _ = _accumulated(trial, task, "model with a frozen layer")
         expect_training_flags(task.model, flags, "mode")
         is_held = frozen.grad is not None
@@ -142,9 +142,7 @@ def _(trial: Trial) -> None:
 
         given, show = (task.model, raises, task.x, task.y, 3), f"accumulate(model, a loss that raises), {task.words}"
         call = partial(trial.call, *given, may_change=(task.model,), show=show)
-        expect_error(Unlucky, call, "swallowed", what="the error of the loss")
+        expect_raises(Unlucky, call, "swallowed", what="the error of the loss")
         for parameter, old in zip(parameters, before, strict=True):
-            now = parameter.grad
-            kept = now is old if old is None or now is None else torch.equal(now, old)
-            shown = "None" if now is None else "other values"
+            kept, shown = equal_or_none(parameter.grad, old), "None" if parameter.grad is None else "other values"
             expect(kept, "half-way", expected="each .grad as before the call", got=shown)

@@ -23,7 +23,7 @@ def _clipped(gradient: Tensor, max_norm: float) -> Tensor:
     return gradient * min(1.0, max_norm / float(gradient.norm()))
 
 
-class _Case(Stepping):
+class _Step(Stepping):
     """A batch, and an optimizer for the model's parameters but for the first few; the answer is called on them."""
 
     def __init__(self, trial: Trial, rows: int, size: int, without: int = 0, model: nn.Module | None = None) -> None:
@@ -39,7 +39,7 @@ class _Case(Stepping):
         task, model = self.task, self.model
         show = f"accumulated_step({what}, SGD, loss_fn, x, y, max_norm={max_norm:.3g}), {task.words}"
         given = (model, self.optimizer, task.loss_fn, task.x, task.y, task.micro_batch, max_norm)
-        with shared.watched(self.trial, model, weights=False) as forwards:
+        with shared.watch_forwards(self.trial, model, weights=False) as forwards:
             return self.count(*given, may_change=(model,), show=show), forwards
 
     def pieces(self, vector: Tensor) -> tuple[Tensor, ...]:
@@ -56,7 +56,7 @@ class _Case(Stepping):
 
 @accumulated_step.claim("runs the model on at most `micro_batch` samples at a time", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    case = _Case(trial, trial.integer(17, 20), trial.integer(3, 4))
+    case = _Step(trial, trial.integer(17, 20), trial.integer(3, 4))
     case.task.expect_pieces(case.call()[1])
 
 
@@ -64,7 +64,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
     for rows in (3 * size, 3 * size + trial.integer(1, size - 1)):
-        case = _Case(trial, rows, size)
+        case = _Step(trial, rows, size)
         case.call()
         task, gradient = case.task, case.task.gradient
         otherwise = [*task.wrong_sums(), ("divided twice", gradient / len(task.parts))]
@@ -72,7 +72,7 @@ def _(trial: Trial) -> None:
         case.expect_step(gradient, otherwise)
 
 
-def _clipped_otherwise(case: _Case, max_norm: float) -> Iterator[tuple[str, Tensor]]:
+def _clipped_otherwise(case: _Step, max_norm: float) -> Iterator[tuple[str, Tensor]]:
     """Other ways to clip."""
     gradient, own, rows = case.task.gradient, case.own, sum(case.task.sizes)
     if max_norm > gradient.norm():
@@ -97,7 +97,7 @@ def _clipped_otherwise(case: _Case, max_norm: float) -> Iterator[tuple[str, Tens
 def _(trial: Trial) -> None:
     # Of the length of the gradient, and how many parameters the optimizer does not have.
     for share, without in ((_SHORT, 0), (0.6, 2), (3.0, 0)):
-        case = _Case(trial, trial.integer(10, 11), 4, without)
+        case = _Step(trial, trial.integer(10, 11), 4, without)
         max_norm = share * float(case.task.gradient.norm())
         case.call(max_norm, "model, of which SGD has a part" if without else "model")
         right = _clipped(case.task.gradient, max_norm)
@@ -107,13 +107,13 @@ def _(trial: Trial) -> None:
 @accumulated_step.claim("ignores gradients left from before", weight=1)
 def _(trial: Trial) -> None:
     for without in (0, 2):
-        case = _Case(trial, 9, 4, without)
+        case = _Step(trial, 9, 4, without)
         gradient = case.task.gradient
         for parameter in case.parameters:
             left = trial.randn(*parameter.shape)
             # Two make 4 to 6 of the right one: as a factor, neither the number of parts nor that of rows.
             parameter.grad = left / left.norm() * gradient.norm() * 3.5
-        old = shared.held(case.model)
+        old = shared.gradient_vector(case.model)
         # Outside the optimizer an old gradient moves nothing; it shows in the norm alone.
         max_norm = _SHORT * float(gradient.norm()) if without else _FAR
         case.call(max_norm, "model with old gradients")
@@ -124,7 +124,7 @@ def _(trial: Trial) -> None:
 
 @accumulated_step.claim("works for frozen and shared weights, in the modes that the model is in", weight=1)
 def _(trial: Trial) -> None:
-    case = _Case(trial, trial.integer(10, 11), 4, model=shared.awkward_model(trial))
+    case = _Step(trial, trial.integer(10, 11), 4, model=shared.awkward_model(trial))
     flags, otherwise = training_flags(case.model), list(shared.in_one_mode(case.model, case.task.whole))
     case.call(what="model with a frozen layer")
     expect_training_flags(case.model, flags, "mode")
@@ -134,7 +134,7 @@ def _(trial: Trial) -> None:
 @accumulated_step.claim("leaves every `.grad` None", weight=1)
 def _(trial: Trial) -> None:
     for without in (0, 2):
-        case = _Case(trial, 9, 4, without)
+        case = _Step(trial, 9, 4, without)
         case.call()
         for name, parameter in case.model.named_parameters():
             if parameter.grad is not None:
@@ -145,7 +145,7 @@ def _(trial: Trial) -> None:
 @accumulated_step.claim("returns the full-batch loss before the step, as a float", weight=1)
 def _(trial: Trial) -> None:
     for rows in (12, 13):
-        case = _Case(trial, rows, 4)
+        case = _Step(trial, rows, 4)
         task, names = case.task, dict(case.model.named_parameters())
         stepped = dict(zip(names, case.after(case.gradients(task.gradient)), strict=True))
         after = task.loss_fn(torch.func.functional_call(case.model, stepped, task.x), task.y).item()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_error
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, equal_or_none, exercise, expect, expect_raises
 from course_utils.lessons.gradient_accumulation._shared import close
 from course_utils.lessons.gradient_accumulation._steps import Gradients, Stepping
 
@@ -17,7 +17,7 @@ apply_gradients = exercise(__file__)
 _SHAPES = ((3, 4), (3, 4), (4,), (2, 1, 3), ())
 
 
-class _Case(Stepping):
+class _Lists(Stepping):
     """Parameters, their optimizer, and a list of gradients; the answer is called on it."""
 
     def __init__(self, trial: Trial, count: int = 3, missing: Iterable[tuple[int, int]] = ()) -> None:
@@ -59,7 +59,7 @@ def _zeros_for_none(gradients: Gradients) -> Gradients:
 @apply_gradients.claim("applies the average of the gradients in one step", weight=2, gate=True)
 def _(trial: Trial) -> None:
     for count in (trial.integer(3, 4), 1):
-        case, zeros = _Case(trial, count), [0.0] * (count - 1)
+        case, zeros = _Lists(trial, count), [0.0] * (count - 1)
         case.call()
         alone = [case.average(ones, divisor) for ones in ([*zeros, 1.0], [1.0, *zeros]) for divisor in (1, count)]
         otherwise = [("sum", case.average(case.ones, 1)), *(("last", wrong) for wrong in alone)]
@@ -69,7 +69,7 @@ def _(trial: Trial) -> None:
 
 @apply_gradients.claim("finds each gradient's parameter in any order", weight=1)
 def _(trial: Trial) -> None:
-    case = _Case(trial, trial.integer(3, 4))
+    case = _Lists(trial, trial.integer(3, 4))
     for pairs in case.lists:
         pairs.sort(key=lambda pair: trial.randn().item())
     case.lists[0].reverse()
@@ -87,7 +87,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for weights in ([trial.integer(2, 9), trial.integer(10, 20), 1], (0.5, trial.integer(2, 6) / 8, 0.0), [3.0, 3.0]):
         count, total = len(weights), sum(weights)
-        case = _Case(trial, count)
+        case = _Lists(trial, count)
         case.call(weights)
         otherwise = [
             ("raw weights", case.average(weights, 1)),
@@ -100,7 +100,7 @@ def _(trial: Trial) -> None:
 @apply_gradients.claim("counts None as a gradient of zero", weight=1)
 def _(trial: Trial) -> None:
     for weights in (None, [5.0, 1.0, 2.0]):
-        case = _Case(trial, missing={(0, 0), (1, 1), (2, 1), (2, 4)})
+        case = _Lists(trial, missing={(0, 0), (1, 1), (2, 1), (2, 4)})
         case.call(weights, "3 micro-batches, with None in some places")
         used = weights or case.ones
         case.expect(case.average(used, sum(used)), [("None left out", case.average(used))])
@@ -110,7 +110,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     place = trial.integer(0, 3)
     for weights in (None, [2.0, 1.0, 4.0]):
-        case = _Case(trial, missing={(batch, place) for batch in range(3)})
+        case = _Lists(trial, missing={(batch, place) for batch in range(3)})
         case.call(weights, f"3 micro-batches, only None for the parameter of shape {_SHAPES[place]}")
         used = weights or case.ones
         right = case.average(used, sum(used))
@@ -122,7 +122,7 @@ def _(trial: Trial) -> None:
     # The last one keeps no pair in the first list: whoever takes the parameters from there never meets it.
     missing = {(0, 4), (1, trial.integer(0, 3)), (2, 0)}
     for weights in (None, [4.0, 1.0, 3.0]):
-        case = _Case(trial, missing=missing)
+        case = _Lists(trial, missing=missing)
         case.lists = [[pair for pair in pairs if pair[0] is not None] for pairs in case.lists]
         used = weights or case.ones
         try:
@@ -137,7 +137,7 @@ def _(trial: Trial) -> None:
 @apply_gradients.claim("ignores what is in `.grad`, and leaves every `.grad` None", weight=2)
 def _(trial: Trial) -> None:
     for kind in ("old gradients", "a parameter in no pair", "gradients taken from .grad"):
-        case = _Case(trial)
+        case = _Lists(trial)
         old = [trial.randn(*shape) * 4 for shape in _SHAPES]
         for parameter, gradient in zip(case.parameters, old, strict=True):
             parameter.grad = gradient.clone()
@@ -161,24 +161,23 @@ def _(trial: Trial) -> None:
 
 
 def _expect_refused(
-    case: _Case, key: str, what: str, weights: Sequence[float] | None = None, other: str = "other error"
+    case: _Lists, key: str, what: str, weights: Sequence[float] | None = None, other: str = "other error"
 ) -> None:
     old = {place: case.trial.randn(*_SHAPES[place]) for place in (0, 2, 4)}
     for place, gradient in old.items():
         case.parameters[place].grad = gradient.clone()
-    expect_error(ValueError, lambda: case.call(weights, what), key, other=other)
+    expect_raises(ValueError, lambda: case.call(weights, what), key, other=other)
     expect(not case.moved().any(), "late", expected="no parameter moved", got="some have moved")
     for place, parameter in enumerate(case.parameters):
-        now, before = parameter.grad, old.get(place)
-        kept = now is before if now is None or before is None else torch.equal(now, before)
-        expect(kept, "late", expected="each .grad as before", got="None" if now is None else "another .grad")
+        kept, got = equal_or_none(parameter.grad, old.get(place)), "None" if parameter.grad is None else "another .grad"
+        expect(kept, "late", expected="each .grad as before", got=got)
 
 
 @apply_gradients.claim("refuses a gradient of another shape with ValueError, and changes nothing", weight=1)
 def _(trial: Trial) -> None:
     # (place, shape): broadcast to the parameter, broadcast beyond it, the same numbers otherwise laid out.
     for place, shape in ((0, (1, 4)), (1, ()), (2, (1,)), (4, (1,)), (2, (3, 4)), (0, (12,)), (1, (4, 3))):
-        case, batch = _Case(trial), trial.integer(1, 2)
+        case, batch = _Lists(trial), trial.integer(1, 2)
         case.lists[batch][place] = (trial.randn(*shape), case.parameters[place])
         what = f"in micro-batch {batch} a gradient of shape {shape} for a parameter of shape {_SHAPES[place]}"
         _expect_refused(case, "broadcast", what)
@@ -188,11 +187,11 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for count in (2, 4):
         weights = [trial.integer(1, 9) for _ in range(count)]
-        _expect_refused(_Case(trial), "zip", f"3 micro-batches, {count} weights", weights)
+        _expect_refused(_Lists(trial), "zip", f"3 micro-batches, {count} weights", weights)
 
 
 @apply_gradients.claim("refuses weights that add up to 0 with ValueError, and changes nothing", weight=1)
 def _(trial: Trial) -> None:
     number = trial.integer(1, 9)
     for weights in ([0.0, 0.0, 0.0], [number, -2 * number, number]):
-        _expect_refused(_Case(trial), "zero sum", f"3 micro-batches, weights={weights}", weights, "zero sum")
+        _expect_refused(_Lists(trial), "zero sum", f"3 micro-batches, weights={weights}", weights, "zero sum")

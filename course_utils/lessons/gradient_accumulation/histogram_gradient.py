@@ -9,7 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, Turn, Unlucky, exercise, expect, expect_no_history
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    ModeRoll,
+    Trial,
+    Unlucky,
+    equal_or_none,
+    exercise,
+    expect,
+    expect_no_history,
+)
 from course_utils.data import soft_histogram
 from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._memory import ROWS, expect_one_batch_alive
@@ -97,7 +107,7 @@ def _wrong_losses(parts: list[Tensor], rows: list[int], target: Tensor) -> Itera
 
 @histogram_gradient.claim("is the exact gradient of chi2 over all batches", weight=3, gate=True)
 def _(trial: Trial) -> None:
-    layers = [nn.Linear(3, 3), Turn(), nn.Tanh(), nn.Linear(3, 3), Turn().eval(), nn.Tanh(), nn.Linear(3, 2)]
+    layers = [nn.Linear(3, 3), ModeRoll(), nn.Tanh(), nn.Linear(3, 3), ModeRoll().eval(), nn.Tanh(), nn.Linear(3, 2)]
     deep = nn.Sequential(*layers).double()
     deep[3].weight = deep[0].weight
     plain = shared.small_model(trial, trial.integer(1, 2))
@@ -150,9 +160,7 @@ def _(trial: Trial) -> None:
         finally:
             handle.remove()
         for parameter, old in zip(parameters, before, strict=True):
-            now = parameter.grad
-            kept = now is None if old is None else now is not None and torch.equal(now, old)
-            expect(kept, key, expected=".grad as before", got="another .grad")
+            expect(equal_or_none(parameter.grad, old), key, expected=".grad as before", got="another .grad")
 
 
 @histogram_gradient.claim("keeps only one batch's activations alive at a time", weight=3)

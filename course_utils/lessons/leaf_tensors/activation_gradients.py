@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from course_utils.base.text import describe, message_of
 from course_utils.checks.claims import (
     AnswerRaised,
-    Later,
+    Lazy,
     Missed,
     Trial,
+    equal_or_none,
     exercise,
     expect,
     expect_no_history,
@@ -50,7 +51,7 @@ def _gradients(
     for warning in caught:  # on to the card
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     expect(result is not None, "no return value", expected="a list of gradients", got="None")
-    expect(isinstance(result, (list, tuple)), expected="a list of gradients", got=Later(lambda: result))
+    expect(isinstance(result, (list, tuple)), expected="a list of gradients", got=Lazy(lambda: result))
     missing = [index for index, item in enumerate(result) if item is None]
     if any("not a leaf" in str(warning.message) for warning in caught):
         key = "never asked"
@@ -125,7 +126,7 @@ def _(trial: Trial) -> None:
         _gradients(trial, layers, x)
         for name, tensor in watched.items():
             was, now = before[name], tensor.grad
-            kept = now is was if now is None or was is None else torch.equal(now, was)
+            kept = equal_or_none(now, was)
             got = "None" if now is None else "a gradient" if was is None else "other values"
             cleared = was is not None and (now is None or not now.any())
             expect(kept, "cleanup" if cleared else "backward fills", expected=f"{name}.grad as before", got=got)
@@ -146,7 +147,7 @@ def _(trial: Trial) -> None:
     for item in _gradients(trial, layers, x):
         expect_no_history(item, "history")
     got = trial.call(layers, x)
-    expect(isinstance(got, list), "no list", expected="a list", got=Later(lambda: type(got).__name__))
+    expect(isinstance(got, list), "no list", expected="a list", got=Lazy(lambda: type(got).__name__))
 
 
 @activation_gradients.claim("works inside the caller's `no_grad`", weight=1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import describe, message_of
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, exercise, expect, reading
+from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, exercise, expect, reading
 from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 fit_line = exercise(__file__)
@@ -58,7 +58,7 @@ def _fitted(trial: Trial, x: Tensor, y: Tensor, steps: int, lr: float) -> tuple[
     result = trial.call(x, y, steps, lr, show=f"fit_line({describe(x)}, {describe(y)}, steps={steps}, lr={lr})")
     expect(result is not None, "no return value", expected="(slope, intercept)", got="None")
     is_pair = isinstance(result, (tuple, list)) and len(result) == 2
-    expect(is_pair, expected="a tuple (slope, intercept)", got=Later(lambda: result))
+    expect(is_pair, expected="a tuple (slope, intercept)", got=Lazy(lambda: result))
     slope, intercept = (trial.tensor(item, what="two tensors") for item in result)
     for weight in (slope, intercept):
         key = "one element" if weight.numel() == 1 else ""

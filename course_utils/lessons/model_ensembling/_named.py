@@ -12,7 +12,7 @@ from course_utils.checks.claims import Missed, expect, numbers_apart, same
 Named = Mapping[str, Tensor]
 
 
-def stacked(rows: Sequence[Named]) -> dict[str, Tensor]:
+def stack(rows: Sequence[Named]) -> dict[str, Tensor]:
     """One dict of tensors for many, with a new first dimension."""
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 

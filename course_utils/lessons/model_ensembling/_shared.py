@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.base.text import describe, message_of
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, expect, reading, same
+from course_utils.base.torch_private import TorchDispatchMode, get_unwrapped, is_batched, is_functorch_wrapped
+from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, reading, same
 
 
 class _Numbers(TorchDispatchMode):
@@ -25,10 +25,10 @@ class _Numbers(TorchDispatchMode):
 
 def _is_mapped(x: Tensor) -> bool:
     """Whether vmap hands this tensor on, with more dimensions than it shows."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(x):
-        if torch._C._functorch.is_batchedtensor(x):
+    while is_functorch_wrapped(x):
+        if is_batched(x):
             return True
-        x = torch._C._functorch.get_unwrapped(x)
+        x = get_unwrapped(x)
     return False
 
 
@@ -145,7 +145,7 @@ class Ensemble:
         """No more rows went through the architecture in the answer's last call than these."""
         seen = self.numbers / self.models[0][0].out_features
         told = f"rows through the architecture, of all models: {rows}"
-        expect(seen <= rows, "all on all", expected=told, got=Later(lambda: f"{seen:g}"))
+        expect(seen <= rows, "all on all", expected=told, got=Lazy(lambda: f"{seen:g}"))
 
     def expect_connected(self, result: Tensor, xs: Sequence[Tensor]) -> None:
         """The result of the answer's last call leads to the models' own parameters, as that of a loop does."""
@@ -217,7 +217,7 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
     """
     for what in ("models with batch norm in eval mode", "models"):
         count, columns = trial.integer(3, 4), trial.integer(2, 5)
-        architecture = normed(columns, apart(trial, 2, 6, count))
+        architecture = normed(columns, other_integer(trial, 2, 6, count))
         if what == "models":
             architecture[1] = _Shift(6)
             architecture.train()
@@ -253,13 +253,13 @@ def expect_connected(trial: Trial, *, each: bool) -> None:
         each: whether each model has a batch of its own.
     """
     count, columns = trial.integer(2, 4), trial.integer(2, 5)
-    ensemble = Ensemble(trial, count, plain(columns, apart(trial, 2, 6, count)))
+    ensemble = Ensemble(trial, count, plain(columns, other_integer(trial, 2, 6, count)))
     x = trial.randn(count, 5, columns) if each else trial.randn(5, columns)
     result = trial.tensor(ensemble.call_with_models(x))
     ensemble.expect_connected(result, list(x) if each else [x] * count)
 
 
-def apart(trial: Trial, low: int, high: int, *others: int) -> int:
+def other_integer(trial: Trial, low: int, high: int, *others: int) -> int:
     """An integer from ``low`` to ``high`` that is none of the others, so that shapes tell dimensions apart."""
     while (number := trial.integer(low, high)) in others:
         pass

@@ -9,10 +9,10 @@ from torch import Tensor
 from course_utils.checks.claims import Trial, exercise, expect, same
 from course_utils.lessons.model_ensembling._shared import (
     Ensemble,
-    apart,
     expect_connected,
     expect_own_buffers,
     for_images,
+    other_integer,
     plain,
 )
 
@@ -22,8 +22,8 @@ ensemble_predict = exercise(__file__)
 @ensemble_predict.claim("gives every model's outputs for the same `x`", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for low, high, training in ((3, 5, True), (1, 1, False)):
-        count, batch = trial.integer(low, high), apart(trial, 6, 9)
-        columns, classes = trial.integer(2, 5), apart(trial, 2, 6, count, batch)
+        count, batch = trial.integer(low, high), other_integer(trial, 6, 9)
+        columns, classes = trial.integer(2, 5), other_integer(trial, 2, 6, count, batch)
         ensemble = Ensemble(trial, count, plain(columns, classes).train(training))
         x = trial.randn(batch, columns)
         ensemble.expect_predictions(ensemble.call_with_models(x), [x] * count)
@@ -40,7 +40,7 @@ def _(trial: Trial) -> None:
 @ensemble_predict.claim("is right where there are as many models as rows", weight=2)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
-    ensemble = Ensemble(trial, count, plain(columns, apart(trial, 2, 6, count)))
+    ensemble = Ensemble(trial, count, plain(columns, other_integer(trial, 2, 6, count)))
     x = trial.randn(count, columns)
     result = ensemble.call_with_models(x)
     one_row_each = ensemble.outputs([x] * count).diagonal().T
@@ -57,7 +57,7 @@ def _(trial: Trial) -> None:
 @ensemble_predict.claim("takes inputs of more dimensions", weight=0.5)
 def _(trial: Trial) -> None:
     count = trial.integer(2, 4)
-    ensemble = Ensemble(trial, count, for_images(apart(trial, 2, 6, count)))
+    ensemble = Ensemble(trial, count, for_images(other_integer(trial, 2, 6, count)))
     x = trial.randn(trial.integer(5, 7), 2, 4, 4)
     ensemble.expect_predictions(ensemble.call_with_models(x, what="conv nets"), [x] * count)
 

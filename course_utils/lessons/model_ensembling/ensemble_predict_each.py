@@ -9,7 +9,13 @@ from torch import Tensor
 
 from course_utils.base.text import message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, reading
-from course_utils.lessons.model_ensembling._shared import Ensemble, apart, expect_connected, expect_own_buffers, plain
+from course_utils.lessons.model_ensembling._shared import (
+    Ensemble,
+    expect_connected,
+    expect_own_buffers,
+    other_integer,
+    plain,
+)
 
 ensemble_predict_each = exercise(__file__)
 
@@ -30,8 +36,8 @@ def _key(result: Any, ensemble: Ensemble, xs: Tensor) -> str:
 @ensemble_predict_each.claim("gives model i's outputs for batch i", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for low, high in ((3, 5), (1, 1)):
-        count, batch = trial.integer(low, high), apart(trial, 6, 9)
-        columns, classes = trial.integer(2, 5), apart(trial, 2, 6, count, batch)
+        count, batch = trial.integer(low, high), other_integer(trial, 6, 9)
+        columns, classes = trial.integer(2, 5), other_integer(trial, 2, 6, count, batch)
         ensemble = Ensemble(trial, count, plain(columns, classes))
         xs = trial.randn(count, batch, columns)
         result = ensemble.call_with_models(xs)
@@ -57,7 +63,7 @@ def _(trial: Trial) -> None:
 @ensemble_predict_each.claim("is right where there are as many models as rows", weight=1)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
-    ensemble = Ensemble(trial, count, plain(columns, apart(trial, 2, 6, count)))
+    ensemble = Ensemble(trial, count, plain(columns, other_integer(trial, 2, 6, count)))
     xs = trial.randn(count, count, columns)
     result = ensemble.call_with_models(xs)
     ensemble.expect_predictions(result, list(xs), _key(result, ensemble, xs))
@@ -68,8 +74,8 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for batch_is_count in (False, True):
         columns, count = trial.integer(2, 5), trial.integer(3, 5)
-        ensemble = Ensemble(trial, count, plain(columns, apart(trial, 2, 6, count)))
-        xs = trial.randn(count, count if batch_is_count else apart(trial, 2, 8, count), columns)
+        ensemble = Ensemble(trial, count, plain(columns, other_integer(trial, 2, 6, count)))
+        xs = trial.randn(count, count if batch_is_count else other_integer(trial, 2, 8, count), columns)
         try:
             result = ensemble.call_with_models([x.clone() for x in xs])
         except AnswerRaised as raised:

@@ -13,12 +13,12 @@ from torch.nn import functional as F
 from course_utils.base.text import describe, message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, first_sign
 from course_utils.lessons.model_ensembling import _shared as shared
-from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, rows_agree, stacked
+from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, rows_agree, stack
 
 per_sample_gradients = exercise(__file__)
 
 
-class _Case:
+class _Samples:
     """A model, a loss and samples; the answer is called on them."""
 
     def __init__(
@@ -28,7 +28,7 @@ class _Case:
         names, parameters = zip(*model.named_parameters(), strict=True)
         losses = [loss_fn(model(x[i : i + 1]), y[i : i + 1]) for i in range(len(x))]
         gradients = [torch.autograd.grad(loss, parameters) for loss in losses]
-        self.expected = stacked([dict(zip(names, row, strict=True)) for row in gradients])
+        self.expected = stack([dict(zip(names, row, strict=True)) for row in gradients])
 
     def call(self) -> Any:
         loss = self.loss_fn.__name__
@@ -56,11 +56,13 @@ class _Case:
         return "same rows" if batch > 1 and rows_agree(got, expected) else ""
 
 
-def _classified(trial: Trial, batch: int, number: int, architecture: Callable = shared.plain) -> _Case:
+def _classified(trial: Trial, batch: int, number: int, architecture: Callable = shared.plain) -> _Samples:
     """Classes to learn, for model 0 or for model 1, which has a ``.grad``."""
     columns, classes = trial.integer(2, 4), trial.integer(2, 3)
     ensemble = shared.Ensemble(trial, 2, architecture(columns, classes))
-    return _Case(ensemble, ensemble.models[number], trial.randn(batch, columns), shared.labels(trial, batch, classes))
+    return _Samples(
+        ensemble, ensemble.models[number], trial.randn(batch, columns), shared.labels(trial, batch, classes)
+    )
 
 
 @per_sample_gradients.claim("gives, by parameter name, the gradient of each sample's own loss", weight=0, gate=True)
@@ -88,7 +90,7 @@ def _(trial: Trial) -> None:
         return (outputs - targets).square().sum(dim=-1).sum() / len(targets)
 
     x, y = trial.randn(batch, 2, 4, 4), trial.randn(batch, classes)
-    case = _Case(ensemble, ensemble.models[0], x, y, squared_error)
+    case = _Samples(ensemble, ensemble.models[0], x, y, squared_error)
     wanted = f"outputs (1, {classes}), targets (1, {classes})"
     shapes.clear()
     try:

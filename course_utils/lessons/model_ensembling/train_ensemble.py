@@ -24,7 +24,7 @@ from course_utils.checks.claims import (
     reading,
 )
 from course_utils.lessons.model_ensembling import _shared as shared
-from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, stacked
+from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, stack
 
 train_ensemble = exercise(__file__)
 
@@ -60,13 +60,13 @@ class _Lowered(TorchFunctionMode):
         return result
 
 
-class _Case:
+class _Training:
     """An ensemble and what it is to learn; the answer is called on them."""
 
     def __init__(self, trial: Trial, steps: int, batch: int = 0, architecture: Callable = shared.plain) -> None:
         columns, count, classes = trial.integer(2, 4), trial.integer(3, 5), trial.integer(2, 3)
         self.ensemble, self.steps = shared.Ensemble(trial, count, architecture(columns, classes)), steps
-        batch = count if batch < 0 else batch or shared.apart(trial, 6, 9)
+        batch = count if batch < 0 else batch or shared.other_integer(trial, 6, 9)
         self.x, self.y = trial.randn(batch, columns), shared.labels(trial, batch, classes)
         self.lr = trial.integer(21, 79) / 100
 
@@ -96,14 +96,14 @@ class _Case:
                     speed.mul_(momentum).add_(gradient, alpha=1 - dampening)
                     parameter.detach().sub_(scale * self.lr * speed)
             trained.append({name: parameter.detach() for name, parameter in named.items()})
-        return stacked(trained)
+        return stack(trained)
 
     def jointly(self, factor: float) -> Named:
         """One step down the loss of the models' mean outputs."""
         models = copy.deepcopy(self.ensemble.models)
         loss = factor * F.cross_entropy(torch.stack([model(self.x) for model in models]).mean(0), self.y)
         loss.backward()
-        return stacked([{k: p.detach() - self.lr * p.grad for k, p in model.named_parameters()} for model in models])
+        return stack([{k: p.detach() - self.lr * p.grad for k, p in model.named_parameters()} for model in models])
 
     def wrongly(self) -> Iterator[tuple[str, Named]]:
         """What training with each mistake gives."""
@@ -177,7 +177,7 @@ class _Case:
 
 @train_ensemble.claim("after one step, has each model where it would be alone", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    _Case(trial, steps=1).expect()
+    _Training(trial, steps=1).expect()
 
 
 @train_ensemble.claim("can take a second step from where the first one ended", weight=0, gate=True)
@@ -185,7 +185,7 @@ def _(trial: Trial) -> None:
     lowered = _Lowered()
     try:
         with lowered:
-            _Case(trial, steps=2).call()
+            _Training(trial, steps=2).call()
     except AnswerRaised as raised:
         error = message_of(raised.error, 160)
         # The first step was right, so its parameters had their flags. Have others come, or were theirs taken away?
@@ -202,7 +202,7 @@ def _(trial: Trial) -> None:
 
 @train_ensemble.claim("runs the architecture's forward once per step", weight=2, gate=True)
 def _(trial: Trial) -> None:
-    case = _Case(trial, trial.integer(2, 4), batch=6)
+    case = _Training(trial, trial.integer(2, 4), batch=6)
     case.call()
     steps, passed = case.steps, case.ensemble.passed
     expect(passed >= steps, "same start", expected=f"forward passes for {steps} steps: {steps}", got=f"{passed}")
@@ -211,13 +211,13 @@ def _(trial: Trial) -> None:
 
 @train_ensemble.claim("after several steps, has each model where it would be alone", weight=2)
 def _(trial: Trial) -> None:
-    _Case(trial, trial.integer(3, 5)).expect()
+    _Training(trial, trial.integer(3, 5)).expect()
 
 
 @train_ensemble.claim("after 0 steps, gives the stacked parameters as they are", weight=1)
 def _(trial: Trial) -> None:
     try:
-        _Case(trial, steps=0).expect()
+        _Training(trial, steps=0).expect()
     except AnswerRaised as raised:
         error = message_of(raised.error, 160)
         raise Missed("zero steps", expected="the stacked parameters", raised=error) from raised
@@ -226,17 +226,17 @@ def _(trial: Trial) -> None:
 @train_ensemble.claim("gives detached tensors", weight=1)
 def _(trial: Trial) -> None:
     for steps in (2, 0):
-        for name, value in _Case(trial, steps).expect().items():
+        for name, value in _Training(trial, steps).expect().items():
             expect_no_history(value, "history", what=f"no history for {name}")
 
 
 @train_ensemble.claim("is right where there are as many models as rows", weight=1)
 def _(trial: Trial) -> None:
-    _Case(trial, steps=2, batch=-1).expect()
+    _Training(trial, steps=2, batch=-1).expect()
 
 
 @train_ensemble.claim("is right for models with batch norm in eval mode, each with its own statistics", weight=2)
 def _(trial: Trial) -> None:
-    case = _Case(trial, steps=2, architecture=shared.normed)
+    case = _Training(trial, steps=2, architecture=shared.normed)
     case.expect("models with batch norm in eval mode")
     case.expect_passes()

@@ -2,24 +2,18 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks import modes
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, Turn, expect, same
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, expect, same
 
 
 def plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
     """A model that does the same in both modes. Takes three columns."""
     return trial.fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, outputs)).double())
-
-
-def moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
-    """A model whose values tell the modes apart; see ``modes.moody_model``."""
-    return modes.moody_model(trial, training, other, nn.Tanh(), nn.Sequential(nn.Linear(8, 5), Turn()))
 
 
 def in_eval_mode(model: nn.Module, x: Tensor) -> Tensor:
@@ -41,7 +35,7 @@ def _parts(model: nn.Module, tensors: bool) -> dict[tuple[str, ...], Any]:
 
 
 @contextlib.contextmanager
-def kept_whole(trial: Trial, models: dict[str, nn.Module], tensors: bool = True) -> Iterator[None]:
+def watch_parts(trial: Trial, models: dict[str, nn.Module], tensors: bool = True) -> Iterator[None]:
     """Notes what the answer took out of a model, put in or exchanged: values alone would not show it."""
     before = {name: _parts(model, tensors) for name, model in models.items()}
     try:
@@ -76,17 +70,5 @@ def expect_usable(trial: Trial, model: nn.Module, x: Tensor, expected: Tensor) -
 
 def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:
     """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
-    with kept_whole(trial, {"the model": model}):
+    with watch_parts(trial, {"the model": model}):
         return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
-
-
-def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> None:
-    for training, other in ((True, 1), (False, 3), (True, 2)):
-        modes.expect_flags_put_back(moody_model(trial, training, other), run)
-
-
-def expect_modes_put_back(
-    trial: Trial, model: nn.Module, data: Any, show: str, good: Any, key: str = "swallowed"
-) -> None:
-    """See ``modes.expect_modes_put_back``; ``show`` is the call on the card."""
-    modes.expect_modes_put_back(trial, lambda *given: call(trial, *given, show), model, data, good, key)

@@ -68,7 +68,7 @@ def _averages(target: nn.Module, online: nn.Module, decay: float) -> _Tensors:
 def _updated(trial: Trial, target: nn.Module, online: nn.Module, decay: float, *more: nn.Module) -> _Tensors:
     """The target's tensors after a call of the answer, which may change the values of ``more``, too."""
     flags, names, show = training_flags(target), _tensors(target).keys(), f"ema_update(target, online, {decay:.3f})"
-    with _shared.kept_whole(trial, {"online": online}), _shared.kept_whole(trial, {"target": target}, tensors=False):
+    with _shared.watch_parts(trial, {"online": online}), _shared.watch_parts(trial, {"target": target}, tensors=False):
         trial.call(target, online, decay, may_change=(target, *more), show=show)
     if training_flags(target) != flags:
         trial.effects.append("changed the training mode of target")

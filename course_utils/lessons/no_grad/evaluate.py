@@ -73,7 +73,7 @@ def _is_recorded(trial: Trial, frozen: bool = False, **show: str) -> bool:
 @evaluate.claim("records nothing", weight=3)
 def _(trial: Trial) -> None:
     if _is_recorded(trial):
-        key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
+        key = modes.why_recorded(trial, lambda frozen: _is_recorded(trial, frozen))
         raise Missed(key, expected="no graph while the model runs", got="the model's outputs require grad")
 
 
@@ -88,7 +88,7 @@ def _(trial: Trial) -> None:
 @evaluate.claim("is computed in eval mode", weight=2, gate=True)
 def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 1)):
-        model = _shared.moody_model(trial, training, other)
+        model = modes.mixed_mode_model(trial, training, other)
         batches, right = _labelled(trial, model, 5, 8)
         got = _share(trial, model, iter(batches), "model in training mode, 2 batches")
         expected = f"{sum(right)} of 13 right, in eval mode"
@@ -99,22 +99,24 @@ def _(trial: Trial) -> None:
 
 @evaluate.claim("puts back every submodule's own training flag")
 def _(trial: Trial) -> None:
-    _shared.expect_flags_put_back(trial, lambda model: _share(trial, model, _labelled(trial, model, 4, 3)[0]))
+    modes.expect_flags_put_back(trial, lambda model: _share(trial, model, _labelled(trial, model, 4, 3)[0]))
 
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
     for who, other in (("source", 1), ("model", 3)):
-        model = _shared.moody_model(trial, True, other)
+        model = modes.mixed_mode_model(trial, True, other)
         batches, _right = _labelled(trial, model, 4)
         wrong_width = (trial.randn(4, 2), batches[0][1])
         given = unlucky(batches) if who == "source" else [*batches, wrong_width]
-        _shared.expect_modes_put_back(trial, model, given, f"model, batches; the {who} raises", good=batches)
+        call = partial(_shared.call, trial, show=f"model, batches; the {who} raises")
+        modes.expect_modes_put_back(trial, call, model, given, good=batches)
 
 
 @evaluate.claim("raises ValueError for no batches, with the flags put back")
 def _(trial: Trial) -> None:
-    model = _shared.moody_model(trial, True, 1)
+    model = modes.mixed_mode_model(trial, True, 1)
     batches, _right = _labelled(trial, model, 4)
     for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
-        _shared.expect_modes_put_back(trial, model, empty, f"model, {shown}", good=batches, key=key)
+        call = partial(_shared.call, trial, show=f"model, {shown}")
+        modes.expect_modes_put_back(trial, call, model, empty, good=batches, key=key)

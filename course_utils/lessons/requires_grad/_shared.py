@@ -15,7 +15,7 @@ def parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     return dict(module.named_parameters(remove_duplicate=False))
 
 
-def flagged(module: nn.Module) -> list[str]:
+def flagged_names(module: nn.Module) -> list[str]:
     """The names of the parameters that require grad."""
     return [name for name, parameter in parameters(module).items() if parameter.requires_grad]
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import AnswerRaised, Later, Missed, Trial, exercise, expect, first_sign
+from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, equal_or_none, exercise, expect, first_sign
 from course_utils.lessons.requires_grad._shared import (
     expect_own_parameters,
     fill_gradients,
-    flagged,
+    flagged_names,
     parameters,
     rest_kept,
 )
@@ -65,7 +65,7 @@ def _judge_flags(trial: Trial, model: nn.Module, name: str, shown: str = "model"
     names = [key for key, value in before.items() if missing and value is before[missing[0]]]
     key = "shared" if len(names) > 1 else "not raised"
     expect(not missing, key, expected=f"the parameters of {name} flagged", not_flagged=", ".join(missing[:4]))
-    extra = [key for key in flagged(model) if before[key] not in chosen]
+    extra = [key for key in flagged_names(model) if before[key] not in chosen]
     key = first_sign(
         ("attribute", any("requires_grad" in vars(submodule) for submodule in model.modules())),
         ("root", all("." not in key for key in extra)),
@@ -78,10 +78,6 @@ def _judge_flags(trial: Trial, model: nn.Module, name: str, shown: str = "model"
 
 def _gradients(model: nn.Module) -> list[Tensor | None]:
     return [None if parameter.grad is None else parameter.grad.clone() for parameter in model.parameters()]
-
-
-def _same_gradient(got: Tensor | None, before: Tensor | None) -> bool:
-    return got is before if got is None or before is None else torch.equal(got, before)
 
 
 @finetune_parameters.claim("flags the parameters of the submodule, and no others", weight=2, gate=True)
@@ -101,10 +97,10 @@ def _(trial: Trial) -> None:
         own, wanted = set(model.parameters()), set(model.get_submodule(name).parameters())
         expect(result is not None, "no return value", expected=f"a list of {len(wanted)} parameters", got="None")
         key = "no list" if isinstance(result, Iterable) else ""
-        expect(isinstance(result, list), key, expected="a list", got=Later(lambda: type(result).__name__))
+        expect(isinstance(result, list), key, expected="a list", got=Lazy(lambda: type(result).__name__))
         for item in result:
             key = "pairs" if isinstance(item, (tuple, str)) else ""
-            expect(isinstance(item, Tensor), key, expected="parameters", got=Later(lambda: item))
+            expect(isinstance(item, Tensor), key, expected="parameters", got=Lazy(lambda: item))
         got = set(result)
         shared = got and not wanted <= got
         key = first_sign(("replaced", not got <= own), ("everything", wanted < got), ("shared", shared))
@@ -119,14 +115,14 @@ def _(trial: Trial) -> None:
         model.scale.requires_grad_(False)  # frozen before, its gradient forgotten
         model.encoder[0].bias.grad = model.decoder.hidden.bias.grad = None
         chosen = {parameter: key for key, parameter in model.get_submodule(name).named_parameters(prefix=name)}
-        names, before, was_flagged = list(parameters(model).values()), _gradients(model), flagged(model)
+        names, before, was_flagged = list(parameters(model).values()), _gradients(model), flagged_names(model)
         _judge_flags(trial, model, name)
         pairs = zip(model.parameters(), before, strict=True)
-        lost = [p for p, was in pairs if p in chosen and not _same_gradient(p.grad, was)]
+        lost = [p for p, was in pairs if p in chosen and not equal_or_none(p.grad, was)]
         key = "shared" if all(sum(p is value for value in names) > 1 for p in lost) else "cleared"
         # A shared weight goes by its name in the submodule.
         expect(
-            not lost, key, expected=Later(lambda: f"{chosen[lost[0]]}.grad as it was"), got=Later(lambda: lost[0].grad)
+            not lost, key, expected=Lazy(lambda: f"{chosen[lost[0]]}.grad as it was"), got=Lazy(lambda: lost[0].grad)
         )
         left = {key: p.grad for key, p in model.named_parameters() if p not in chosen and p.grad is not None}
         key = "stale" if any(key in was_flagged for key in left) else "frozen before"
@@ -153,7 +149,7 @@ _NO_SUBMODULES = {
 def _(trial: Trial) -> None:
     for misconception, name in ((key, name) for key, names in _NO_SUBMODULES.items() for name in names):
         model = _model(trial)
-        flags, gradients = flagged(model), _gradients(model)
+        flags, gradients = flagged_names(model), _gradients(model)
         try:
             got = _finetune(trial, model, name)
         except AnswerRaised as raised:
@@ -163,5 +159,5 @@ def _(trial: Trial) -> None:
             raise Missed(misconception, expected="ValueError", got=got)
         unnamed = ", ".join(child for child, _ in model.named_children() if child not in message)
         expect(not unnamed, "message", expected=f"a message that names {unnamed}", got=message[:120])
-        kept = flagged(model) == flags and all(map(_same_gradient, _gradients(model), gradients))
+        kept = flagged_names(model) == flags and all(map(equal_or_none, _gradients(model), gradients))
         expect(kept, "half done", expected="a model as it was", got="changed flags or gradients")

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_utils.checks.claims import Later, Trial, exercise, expect, first_sign, same, training_flags
-from course_utils.lessons.requires_grad._shared import fill_gradients, flagged, rest_kept
+from course_utils.checks.claims import Lazy, Trial, exercise, expect, first_sign, same, training_flags
+from course_utils.lessons.requires_grad._shared import fill_gradients, flagged_names, rest_kept
 
 freeze = exercise(__file__)
 
@@ -33,9 +33,9 @@ def _net(trial: Trial) -> _Net:
 
 def _frozen(trial: Trial, module: nn.Module, show: str = "freeze(module)") -> Any:
     """Calls the answer, and returns what it returned. The module's parameters must be frozen afterwards."""
-    before, training = flagged(module), training_flags(module)
+    before, training = flagged_names(module), training_flags(module)
     result = trial.call(module, may_change=(module,), show=show)
-    after = flagged(module)
+    after = flagged_names(module)
     lowered = [name for name in before if name not in after]
     deepest = max((name.count(".") for name in after), default=0)
     key = first_sign(
@@ -83,7 +83,7 @@ def _(trial: Trial) -> None:
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
     names, tensors = ", ".join(list(left)[:4]), f"{len(moved)} tensors"
     expect(not left, key, expected="every .grad None", not_None=names, moved_by_a_step=tensors)
-    expect(not moved, "replaced", expected="the same weights after a step", got=Later(lambda: f"{moved[0]} moved"))
+    expect(not moved, "replaced", expected="the same weights after a step", got=Lazy(lambda: f"{moved[0]} moved"))
 
 
 @freeze.claim("leaves parameters, buffers and training flags as they are", weight=0.5)

@@ -13,14 +13,14 @@ from course_utils.base.text import message_of
 from course_utils.checks.claims import (
     AnswerRaised,
     Missed,
+    ModeRoll,
     Raises,
     Trial,
-    Turn,
     Unlucky,
     exercise,
     expect,
-    expect_error,
     expect_no_history,
+    expect_raises,
     expect_same,
     same,
 )
@@ -34,8 +34,8 @@ _close = partial(same, rtol=1e-4)
 def _network(trial: Trial, width: int, dtype: torch.dtype = torch.float64) -> nn.Sequential:
     """Some parameters frozen, some with a gradient from before, some with none."""
     hidden = trial.integer(3, 5)
-    layers = [nn.Linear(width, hidden), nn.Tanh(), Turn(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 3)]
-    model = trial.fill(nn.Sequential(*layers).to(dtype))
+    first, middle, last = nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, 3)
+    model = trial.fill(nn.Sequential(first, nn.Tanh(), ModeRoll(), middle, nn.Tanh(), last).to(dtype))
     model[0].weight.grad = trial.randn(*model[0].weight.shape, dtype=dtype)
     model[5].bias.grad = trial.randn(3, dtype=dtype)
     model[3].bias.requires_grad_(False)
@@ -198,5 +198,5 @@ def _(trial: Trial) -> None:
     for within in (None, _callers_no_grad()):
         model, x = _network(trial, 4).append(Raises()), trial.randn(3, 4)
         call = partial(_call, trial, model, x, "input_gradient(a model that raises, x)", within)
-        expect_error(Unlucky, call, "swallowed", what="the model's error", other="")
+        expect_raises(Unlucky, call, "swallowed", what="the model's error", other="")
         _expect_none(trial.effects, "everything put back")

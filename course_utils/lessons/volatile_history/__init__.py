@@ -1,9 +1,5 @@
 """Lesson 04, volatile_history: its exercises."""
 
-from course_utils.checks.keys import agreed
-from course_utils.lessons.volatile_history.bounded_evaluation import bounded_evaluation
-from course_utils.lessons.volatile_history.port_evaluation import port_evaluation
-from course_utils.lessons.volatile_history.predicted_growth import predicted_growth
-from course_utils.lessons.volatile_history.volatile_rule import volatile_rule
+from course_utils.lessons import exercises
 
-EXERCISES = agreed(__file__, volatile_rule, port_evaluation, bounded_evaluation, predicted_growth)
+EXERCISES = exercises(__file__)

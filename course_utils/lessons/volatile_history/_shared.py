@@ -20,11 +20,6 @@ def plain_model(trial: Trial, *after: nn.Module) -> nn.Sequential:
     return model
 
 
-def moody_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
-    """A model whose values tell the modes apart; see ``modes.moody_model``."""
-    return modes.moody_model(trial, training, other, nn.Dropout(0.5), nn.Sequential(nn.Tanh(), nn.Linear(8, 4)))
-
-
 def draw_batches(trial: Trial, *sizes: int) -> list[Tensor]:
     return [trial.randn(size, 3) for size in sizes]
 
@@ -35,10 +30,10 @@ def outputs_in_eval_mode(model: nn.Module, batches: Iterable[Tensor]) -> list[Te
         return [twin(x).cpu() for x in batches]
 
 
-def moody_cases(trial: Trial) -> Iterator[tuple[nn.Module, list[Tensor], list[Tensor]]]:
-    """Moody models, batches, and their outputs in eval mode."""
+def mixed_mode_cases(trial: Trial) -> Iterator[tuple[nn.Module, list[Tensor], list[Tensor]]]:
+    """Models in mixed modes, batches, and their outputs in eval mode."""
     for training, other in ((True, 1), (False, 2)):
-        model, batches = moody_model(trial, training, other), draw_batches(trial, 5, 3)
+        model, batches = modes.mixed_mode_model(trial, training, other), draw_batches(trial, 5, 3)
         yield model, batches, outputs_in_eval_mode(model, batches)
 
 
@@ -55,25 +50,19 @@ def records(run: Callable[[], object]) -> bool:
     return bool(saved)
 
 
-def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module, list[Tensor]], object]) -> None:
-    for training, other in ((True, 1), (False, 2), (True, 3)):
-        model, batches = moody_model(trial, training, other), draw_batches(trial, 4, 3)
-        modes.expect_flags_put_back(model, lambda model, batches=batches: run(model, batches))
-
-
 def expect_modes_put_back_after_errors(trial: Trial, flags_alone: bool = False) -> None:
     """Where a batch or the model raises, the error goes through, too."""
     good = draw_batches(trial, 4)
     cases = ("batch", unlucky(good), True, 1), ("model", [*good, trial.randn(4, 2)], False, 2)
     for who, batches, training, other in cases:
         show = f"model, 2 batches: the {who} raises at the second one"
-        model, run = moody_model(trial, training, other), partial(call, trial, show=show)
+        model, run = modes.mixed_mode_model(trial, training, other), partial(call, trial, show=show)
         modes.expect_modes_put_back(trial, run, model, batches, good, flags_alone=flags_alone)
 
 
 def expect_flags_put_back_after_no_batches(trial: Trial) -> None:
     """Whether the answer raises there, and what, has a claim of its own."""
-    model = moody_model(trial, True, 1)
+    model = modes.mixed_mode_model(trial, True, 1)
     before = training_flags(model)
     with contextlib.suppress(AnswerRaised):
         call(trial, model, [], "model, []")

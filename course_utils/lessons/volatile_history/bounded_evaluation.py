@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
 from course_utils.checks import modes
-from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_error, expect_no_history, expect_same
+from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_no_history, expect_raises, expect_same
 from course_utils.lessons.volatile_history import _shared
 from course_utils.memory import MemoryTracker
 
@@ -52,7 +52,7 @@ def _(trial: Trial) -> None:
 @bounded_evaluation.claim("has no history")
 def _(trial: Trial) -> None:
     got = _mean_output(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 4, 4))
-    key = modes.why_recorded(lambda frozen: _is_recorded(trial, frozen)) if got.grad_fn is not None else ""
+    key = modes.why_recorded(trial, lambda frozen: _is_recorded(trial, frozen)) if got.grad_fn is not None else ""
     expect_no_history(got, key if key in ("bare no_grad", "data cleaned", "elsewhere") else "history")
 
 
@@ -131,18 +131,18 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
     for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
-        expect_error(ValueError, partial(_shared.call, trial, model, empty, f"model, {shown}"), key)
+        expect_raises(ValueError, partial(_shared.call, trial, model, empty, f"model, {shown}"), key)
 
 
 @bounded_evaluation.claim("is computed in eval mode", gate=True)
 def _(trial: Trial) -> None:
-    for model, batches, outputs in _shared.moody_cases(trial):
+    for model, batches, outputs in _shared.mixed_mode_cases(trial):
         got = _mean_output(trial, model, iter(batches), "model in training mode, 2 batches").cpu()
         expect_same(got, torch.cat(outputs).mean(0), what="the mean in eval mode", key="no eval")
 
 
 @bounded_evaluation.claim("puts back every submodule's own training flag, also where something raises")
 def _(trial: Trial) -> None:
-    _shared.expect_flags_put_back(trial, lambda model, batches: _mean_output(trial, model, batches))
+    modes.expect_flags_put_back(trial, lambda model: _mean_output(trial, model, _shared.draw_batches(trial, 4, 3)))
     _shared.expect_modes_put_back_after_errors(trial, flags_alone=True)
     _shared.expect_flags_put_back_after_no_batches(trial)

@@ -56,7 +56,7 @@ def _is_recorded(trial: Trial, frozen: bool) -> bool:
 
 def _expect_no_history(trial: Trial, got: Tensor, key: str = "") -> None:
     if got.grad_fn is not None:
-        key = key or modes.why_recorded(lambda frozen: _is_recorded(trial, frozen))
+        key = key or modes.why_recorded(trial, lambda frozen: _is_recorded(trial, frozen))
     expect_no_history(got, key)
 
 
@@ -88,14 +88,14 @@ def _(trial: Trial) -> None:
 
 @port_evaluation.claim("computes them in eval mode", gate=True)
 def _(trial: Trial) -> None:
-    for model, batches, expected in _shared.moody_cases(trial):
+    for model, batches, expected in _shared.mixed_mode_cases(trial):
         for got, wanted in zip(_outputs(trial, model, iter(batches), 2), expected, strict=True):
             expect_same(got.cpu(), wanted, what="the values of eval mode", key="no eval")
 
 
 @port_evaluation.claim("puts back every submodule's own training flag")
 def _(trial: Trial) -> None:
-    _shared.expect_flags_put_back(trial, lambda model, batches: _outputs(trial, model, batches, 2))
+    modes.expect_flags_put_back(trial, lambda model: _outputs(trial, model, _shared.draw_batches(trial, 4, 3), 2))
 
 
 @port_evaluation.claim("puts back flags and grad mode where a batch raises, and lets the error through")

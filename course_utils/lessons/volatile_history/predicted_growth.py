@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, predict
-from course_utils.checks.exercise import normal_value
+from course_utils.checks.claims import Trial, normal_value, predict
 from course_utils.memory import MemoryTracker
 
 
@@ -17,17 +16,17 @@ def _held(trial: Trial) -> dict[str, int]:
     model = trial.fill(nn.Sequential(nn.Linear(32, 100), nn.ReLU(), nn.Linear(100, 4)))
     batches = [trial.randn(50, 32, dtype=torch.float32) for _ in range(20)]
 
-    def held(take: Callable[[Tensor], object]) -> int:
+    def bytes_held(take: Callable[[Tensor], object]) -> int:
         kept: list[object] = []
         with MemoryTracker(model, batches) as tracker:
             kept.extend(map(take, batches))
             return tracker.current
 
     return {
-        "outputs": held(model),
-        "detached": held(lambda x: model(x).detach()),
-        "floats": held(lambda x: model(x).sum().item()),
-        "outputs_no_grad": held(torch.no_grad()(model.forward)),
+        "outputs": bytes_held(model),
+        "detached": bytes_held(lambda x: model(x).detach()),
+        "floats": bytes_held(lambda x: model(x).sum().item()),
+        "outputs_no_grad": bytes_held(torch.no_grad()(model.forward)),
     }
 
 

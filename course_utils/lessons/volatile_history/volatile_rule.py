@@ -4,8 +4,7 @@ import contextlib
 import operator
 from collections.abc import Callable
 
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, reading
-from course_utils.checks.exercise import normal_value
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, normal_value, reading
 
 volatile_rule = exercise(__file__)
 

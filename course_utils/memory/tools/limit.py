@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
+from course_utils.base.torch_private import TorchDispatchMode
 from course_utils.memory.tracker import MemoryTracker
 
 

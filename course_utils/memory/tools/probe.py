@@ -1,4 +1,4 @@
-"""Memory of one function: a report for each call (``probe``), and bytes by source line (``LineMemory``)."""
+"""Memory of one function: a report for each call (``memory_probe``), and bytes by source line (``LineMemory``)."""
 
 import functools
 import inspect

@@ -1,0 +1,128 @@
+"""Which code is the user's own (``is_user_file``), and where it is at this moment (``Site``, ``user_site``)."""
+
+import contextlib
+import functools
+import io
+import linecache
+import os
+import site
+import sys
+import sysconfig
+import threading
+import tokenize
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Folders of installed code: Python's own library and packages."""
+    installed = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths = installed | {*site.getsitepackages(), site.getusersitepackages()}
+    return tuple(path.rstrip(os.sep) + os.sep for path in paths)
+
+
+_chosen: set[str] = set()
+
+
+def call_it_the_users(path: str) -> None:
+    """Counts a file, or the files of a folder, as the user's wherever it lies: the script that was asked for."""
+    _chosen.add(os.path.abspath(path))
+    is_user_file.cache_clear()
+
+
+@functools.cache
+def is_user_file(filename: str) -> bool:
+    """Whether a file is neither Python's, nor an installed package's, nor of this package; notebook cells are."""
+    path = os.path.abspath(filename)
+    if any(path == chosen or path.startswith(chosen + os.sep) for chosen in _chosen):
+        return True
+    if filename.startswith("<"):
+        return filename.startswith("<ipython-input")
+    lesson_scripts = os.path.join(_OWN, "clinic", "scripts") + os.sep  # patients to be examined
+    if path.startswith(_OWN):
+        return path.startswith(lesson_scripts)
+    made = f"{os.sep}torchinductor_" in path  # what torch.compile writes
+    return not (made or path.startswith(_libraries()) or f"{os.sep}site-packages{os.sep}" in path)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of the user's.
+
+    Attributes:
+        file: the file's path; "" where no line of the user's was running.
+        line: the line's number, from 1.
+        function: the function's name, ``Trainer.fit``; "<module>" outside of functions.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def source(self) -> str:
+        """The line's text, without indentation and without a comment."""
+        text = linecache.getline(self.file, self.line).strip() if self.file else ""
+        if "#" in text:
+            with contextlib.suppress(tokenize.TokenError, IndentationError, SyntaxError):
+                for token in tokenize.generate_tokens(io.StringIO(text).readline):
+                    if token.type == tokenize.COMMENT:
+                        return text[: token.start[1]].rstrip()
+        return text
+
+    def __str__(self) -> str:
+        if not self.file:
+            return "no line of yours"
+        cell = _cell_number(self.file)
+        return f"{os.path.basename(self.file)}:{self.line}" if cell is None else f"Cell In[{cell}], line {self.line}"
+
+
+def _cell_number(file: str) -> int | None:
+    """The number of the notebook's cell that a file stands for; None where it is none."""
+    shell = getattr(sys.modules.get("IPython.core.getipython"), "get_ipython", lambda: None)()
+    return getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
+
+
+NOWHERE = Site("", 0, "")
+_sites: dict[tuple[CodeType, int], Site] = {}
+_is_user: dict[str, bool] = {}
+
+
+def user_site(frame: FrameType | None) -> Site:
+    """The innermost line of the user's that is running, from a frame outwards."""
+    known = _is_user.get
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        users = known(name)
+        if users is None:
+            users = _is_user[name] = is_user_file(name)
+        if users:
+            key = (code, frame.f_lasti)
+            found = _sites.get(key)
+            if found is None:
+                found = _sites[key] = Site(name, frame.f_lineno or 0, code.co_qualname)
+            return found
+        frame = frame.f_back
+    return NOWHERE
+
+
+def frames_of_all_threads() -> list[FrameType]:
+    """Every running frame, innermost first, of this thread and then of the others; none of this package's own.
+
+    A frame that is in a list among its own variables would be a cycle, and keep what it refers to alive.
+    """
+    stacks = sys._current_frames()
+    stacks[threading.get_ident()] = sys._getframe(1)  # not this function's own
+    frames, seen = [], set()
+    for frame in (stacks.pop(threading.get_ident()), *stacks.values()):
+        while frame is not None and id(frame) not in seen:
+            seen.add(id(frame))
+            file = frame.f_code.co_filename
+            if not file.startswith(_OWN) or is_user_file(file):
+                frames.append(frame)
+            frame = frame.f_back  # type: ignore[assignment]  # None above the outermost
+    return frames

@@ -1,0 +1,71 @@
+"""Functions timed in turns (``in_turns``), and the number of threads of the CPU (``cpu_threads``)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import torch
+
+# A sample shorter than this says more about the clock than about the work.
+_SAMPLE_SECONDS = 0.002
+_MOST_CALLS = 200
+
+
+def in_turns(
+    ways: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    before: Callable[[], Any] | None = None,
+    clock: Callable[[], float] | None = None,
+) -> dict[str, list[float]]:
+    """Seconds of one call of each function, in each round; a short function is called several times in a round.
+
+    ``torch.utils.benchmark.Timer`` calls a function again and again with nothing in between, so it cannot do this.
+
+    Args:
+        ways: functions without arguments, by name.
+        rounds: how often each is timed.
+        before: called before each call, and not timed. Without it the calls of a round follow one upon the other, after
+            one that is not timed.
+        clock: in seconds; by default that on the wall.
+    """
+    clock = clock or perf_counter
+
+    def sample(way: Callable[[], Any], calls: int) -> float:
+        taken = 0.0
+        for at_once in [1] * calls if before else [calls]:
+            (before or way)()
+            _finish()
+            start = clock()
+            for _ in range(at_once):
+                result = way()
+            _finish()
+            taken += clock() - start
+            del result  # freeing it is not what is compared
+        return taken / calls
+
+    counts = {name: round(_SAMPLE_SECONDS / max(sample(way, 1), 1e-9)) for name, way in ways.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        # Each time another one first: what slows the machine down meets all alike.
+        turn, names = number % len(ways), list(ways)
+        for name in names[turn:] + names[:turn]:
+            seconds[name].append(sample(ways[name], max(1, min(_MOST_CALLS, counts[name]))))
+    return seconds
+
+
+def _finish() -> None:
+    """Waits for the device: its operations return before they are done."""
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+
+
+@contextmanager
+def cpu_threads(count: int) -> Iterator[None]:
+    """Runs on so many threads. On a busy machine, waiting for a second one takes longer than small operations."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)  # torch.utils.benchmark can do this too, and takes 0.2 s to import
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
