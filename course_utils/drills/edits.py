@@ -5,8 +5,9 @@ Every edit that is not recorded comes after the loss, so that the right gradient
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -15,7 +16,7 @@ from course_utils.drills.page import Asked, Page, Refused
 from course_utils.drills.programs import Answer, Draw, Program
 from course_utils.drills.rules import rules
 from course_utils.drills.run import space, statements
-from course_utils.drills.texts import Grammar, grammar
+from course_utils.drills.texts import grammar
 
 TASK = "What does the last line do, and what does the edit change?"
 LESSONS = ("detach",)
@@ -49,7 +50,9 @@ input of result: <<victim>>; $y = $v<<keeps result>>
 plain factor: $b = <<open>>); <<victim>>; $y = <<$v * $b|$b * $v>>
 
 method: <<mul_(2)|add_(1)|zero_()|mul_(0.5)|add_(0.5)|mul_(3)>>
-change: <<t>><<.<<method>>|.<<method>>|.fill_(0.3)|.sub_(1)|.div_(8)| += 1| *= 2>>
+simple change: <<t>><<.<<method>>|.<<method>>|.fill_(0.3)|.sub_(1)|.div_(8)| += 1| *= 2>>
+any change 5: <<simple change>>
+any change 1: <<t>>[0] = 0.1
 edit: !<<t:=$v>><<change>>
 edit:
     !with torch.no_grad():
@@ -106,20 +109,11 @@ copy of a part:
 """)
 # Ways to edit, by level, with their weights. Level 1: the tensor itself. Level 2: through another name for it, or for a
 # part of it. Level 3: two edits, an optimizer's, and those that nobody counts.
-_ROUTES = {
+_ROUTES: Mapping[int, Mapping[str, float]] = {
     1: {"plain": 6, "data at once": 4, "copy at once": 3, "not in place": 3, "seen before": 1},
     2: {"view": 2, "detach": 1.5, "data": 3.5, "copy": 4, "base": 2, "same": 2, "rebound": 2.5},
-    3: {
-        **{
-            "nested view": 2.0,
-            "numpy": 2.5,
-            "elsewhere": 1.5,
-            "elsewhere, counted": 1.0,
-            "undone": 2.5,
-            "put back": 2.0,
-        },
-        **{"replaced": 3.0, "step": 2.5, "copy of a part": 2.0},
-    },
+    3: {"nested view": 2, "numpy": 2.5, "elsewhere": 1.5, "elsewhere, counted": 1, "undone": 2.5, "put back": 2}
+    | {"replaced": 3, "step": 2.5, "copy of a part": 2},
 }
 # What the operation keeps that backward needs, and where it needs nothing that is edited.
 _NEEDED = {
@@ -138,22 +132,13 @@ _NOT_NEEDED = {
 }
 _ON_LEAVES = ("input", "factor", "nothing", "sum", "input of result")
 # These have a reason of their own for a right gradient, so backward must need the edited tensor.
-_NEED_IT = (
-    "copy",
-    "copy at once",
-    "not in place",
-    "seen before",
-    "elsewhere",
-    "elsewhere, counted",
-    "undone",
-    "rebound",
-)
+_NEED_IT = "copy|copy at once|not in place|seen before|elsewhere.*|undone|rebound"
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
     route = draw.weighted(_ROUTES[level])
-    kinds = _NEEDED if route in _NEED_IT or draw.chance(0.85) else _NOT_NEEDED
+    kinds = _NEEDED if re.fullmatch(_NEED_IT, route) or draw.chance(0.85) else _NOT_NEEDED
     if route in ("step", "replaced"):  # a result that is kept is kept apart from what `.data` is set to
         kinds = {kind: why for kind, why in kinds.items() if kind in _ON_LEAVES}
     elif route.startswith("elsewhere"):
@@ -170,77 +155,50 @@ def write(draw: Draw, level: int) -> Program:
     elif level > 1 and draw.chance(0.3):
         loss = f"<<m:={end}>><<n:=$z>><<middle>>\nloss = <<$z.sum()|$z.mean()>>"
     size, part = "4" if level == 3 else draw.choice("345"), "[:2]" * route.startswith("elsewhere")
-    more = {"size": {size: 1.0}, "part": {part: 1.0}, "loss": {loss: 1.0}}
+    more = {"size": size, "part": part, "loss": loss, "change": "<<any change>>" if level > 1 else "<<simple change>>"}
     if route in ("step", "base"):
-        more["victim"] = {"<<a leaf>>" if route == "step" else "<<a result>>": 1.0}
-    if level > 1:
-        more["change"] = {**_GRAMMAR["change"], "<<t>>[0] = 0.1": 0.2}
-    return _asked(Edits(draw, {**_GRAMMAR, **more}, f"<<{kind}>>\n<<{route}>>", kinds[kind]), kind)
+        more["victim"] = "<<a leaf>>" if route == "step" else "<<a result>>"
+    page = Page(draw, _GRAMMAR, more)
+    _fill(page, f"<<{kind}>>\n<<{route}>>", kinds[kind])
+    return _asked(page, [_V, _W] if route == "base" else [_V])
 
 
-class Edits(Page):
-    """A program while it is drawn.
-
-    Attributes:
-        edited: the first and last line of the edit.
-        saver: the line of the operation that keeps the edited tensor, or does not.
-    """
-
-    def __init__(self, draw: Draw, grammar: Grammar, text: str, why: str) -> None:
-        super().__init__(draw, grammar)
-        assert (self.name("v"), self.name("w")) == (_V, _W)
-        lines = self.fill(text).split("\n")
-        marked = [number for number, line in enumerate(lines, 1) if line.startswith("!")]
-        self.edited = marked[0], marked[-1]
-        for _, _, code in statements([line.removeprefix("!") for line in lines]):
-            self.add(code)
-        self.saver = self._saver()
-        op = re.search(r"\.(\w+)\(| (\*\*|[-+*/]) |= (-)", self.lines[self.saver - 1])
-        assert op is not None
-        sign = next(filter(None, op.groups()))
-        self.facts = {"why": f"`{sign}` in line {self.saver} {self.fill(why)}", "v": _V, "w": _W}
-        self.add("loss.backward()", run=False)
-
-    def _saver(self) -> int:
-        """The line that makes the tensor that the loss is made of, or the loss where it squares that."""
-        loss = next(number for number, line in enumerate(self.lines, 1) if line.startswith("loss"))
-        if "**" in self.lines[loss - 1]:
-            return loss
-        ends = [
-            number
-            for number, line in enumerate(self.lines[:loss], 1)
-            if line.startswith((f"{self.name('y')} =", f"{_V} ="))
-        ]
-        return ends[-1]
+def _fill(page: Page, text: str, why: str) -> None:
+    """Writes the program. Its facts: the edit's first and last line, the line that keeps what is edited or does not."""
+    assert (page.name("v"), page.name("w")) == (_V, _W)
+    lines = page.fill(text).split("\n")
+    marked = [number for number, line in enumerate(lines, 1) if line.startswith("!")]
+    for _, _, code in statements([line.removeprefix("!") for line in lines]):
+        page.add(code)
+    ends = (f"{page.name('y')} = ", f"{_V} = ", f"loss = ({_V} ** 2)")
+    saver = max(number for number, line in enumerate(page.lines, 1) if line.startswith(ends))
+    sign = re.findall(r"(?<=\.)\w+(?=\()|(?<= )(?:\*\*|[-+*/])", page.lines[saver - 1])[0]
+    page.facts = {"first": marked[0], "last": marked[-1], "saver": saver, "v": _V, "w": _W}
+    page.facts["why"] = f"`{sign}` in line {saver} {page.fill(why)}"
+    page.add("loss.backward()", run=False)
 
 
-def _asked(page: Edits, kind: str) -> Program:
-    first, last = page.edited
+def _asked(page: Page, names: Sequence[str]) -> Program:
+    first, last = page.facts["first"], page.facts["last"]
     where = f"in line {first}" if first == last else f"in lines {first} to {last}"
     outcomes = {ERROR: "raises an error", WRONG: "runs and gives a wrong gradient", RIGHT: "gives the right gradient"}
-    says = {outcome: f"`loss.backward()` {what}" for outcome, what in outcomes.items()}
-    asked = [Asked("backward", "... (right: the gradient of the loss as it was computed)", says, OUTCOMES)]
+    asks = "... (right: the gradient of the loss as it was computed)"
+    asked = [Asked("backward", asks, outcomes, OUTCOMES, "`loss.backward()`")]
     values = {True: "has other values than before", False: "keeps its values"}
-    names = (
-        [_V, _W]
-        if isinstance(page.space.get(_W), torch.Tensor)
-        and f"{_W} = {_V}" in page.lines[first - 2]
-        and f"\n{_V}." in "\n".join(page.lines[first - 2 : first])
-        else [_V]
-    )
     for name in names:
         asks = f"does {name} hold other values after line {last} than before line {first}?"
-        asked.append(Asked(f"{name} changed", asks, {yes: f"`{name}` {values[yes]}" for yes in values}))
+        asked.append(Asked(f"{name} changed", asks, values, subject=f"`{name}`"))
     moves = {True: "moves", False: "stays where it was"}
-    says = {yes: f"the version counter of `{_V}` {moves[yes]}" for yes in moves}
-    asked.append(Asked(f"{_V} counted", f"does {_V}._version grow {where}?", says))
-    return page.finish(asked, _RULES, partial(_read, page.edited, names))
+    counter = f"the version counter of `{_V}`"
+    asked.append(Asked(f"{_V} counted", f"does {_V}._version grow {where}?", moves, subject=counter))
+    return page.finish(asked, _RULES, partial(_read, (first, last), names))
 
 
 def _read(edited: tuple[int, int], watched: Sequence[str], lines: Sequence[str]) -> dict[str, Answer]:
     """Runs the program statement by statement, and looks at the tensors before and after the edit."""
     names, found = space(), dict[str, Answer]()
     before: dict[str, tuple[torch.Tensor, int]] = {}
+    right = None
     *pieces, backward = statements(lines)
     torch.default_generator.manual_seed(0)
     for first, last, code in pieces:
@@ -254,33 +212,17 @@ def _read(edited: tuple[int, int], watched: Sequence[str], lines: Sequence[str])
         if code.startswith("loss"):
             # Now, because later edits can leave views behind that refuse to be asked.
             leaves = [t for t in names.values() if isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad]
-            right = _gradients(names["loss"], leaves)
+            with contextlib.suppress(RuntimeError):  # where an edit came first
+                right = _numbers(torch.autograd.grad(names["loss"], leaves, retain_graph=True, allow_unused=True))
     try:
         exec(backward[2], names)
-        same = right is not None and all(map(_equal, (leaf.grad for leaf in leaves), right))
-        return found | {"backward": RIGHT if same else WRONG}
     except RuntimeError:
         return found | {"backward": ERROR}
+    return found | {"backward": RIGHT if _numbers(leaf.grad for leaf in leaves) == right else WRONG}
 
 
-def _gradients(loss: torch.Tensor, leaves: list[torch.Tensor]) -> tuple[torch.Tensor | None, ...] | None:
-    """What backward would give now; None where it would raise."""
-    try:
-        return torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
-    except RuntimeError:
-        return None
-
-
-def _equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    return one is other if one is None or other is None else torch.equal(one, other)
-
-
-def _edit(page: Page, line: int, key: str) -> bool:
-    return isinstance(page, Edits) and page.edited[0] <= line <= page.edited[1]
-
-
-def _second(page: Page, line: int, key: str) -> bool:
-    return isinstance(page, Edits) and page.edited == (line - 1, line) and f"{_W}.div_" in page.lines[line - 1]
+def _numbers(gradients: Iterable[torch.Tensor | None]) -> list[list[float] | None]:
+    return [None if gradient is None else gradient.tolist() for gradient in gradients]
 
 
 _V, _W = "N1_", "N2_"
@@ -288,11 +230,8 @@ _RULES = rules(
     r"""
 [key:N2_ answer:False] N2_ = (N1_.*)\.clone\(\) -> N2_ = \1.detach()
     `.clone()` makes a tensor with memory of its own: the edit changes nothing of `{w}`
-[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((\[\S*\])?\.clone\(\))(?!(?:.*\n)+.*copy_) -> \1.detach()\3
-    `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
-[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)((?:\.double\(\)|\.flip\(0\))(\[\S*\])?)$ -> \1.detach()[:]\3
-    `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
-[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)(\[\[0, 1\]\]) -> \1.detach()[:2]
+[answer:False,right_gradient] (.*N1_(?:\.detach\(\))?)(\S*(?:clone|double|flip)\(0?\)[^.\n]*|\[\[.*)(?!(.*\n)+.*copy_)
+    -> \1.detach()
     `{1}` makes a tensor with memory of its own: the edit changes nothing of `{v}`
 N1_\.(mul|add|neg)\( -> N1_.detach().\1_(
     Without the underscore a new tensor is made and dropped; `{v}` stays as it was
@@ -301,13 +240,11 @@ N2_ = N2_ (.) (.*) -> N2_ \1= \2
 [key:N1_ answer:True] N2_ = N1_(?:|\.float\(\)|\.contiguous\(\)|\.to\(.*\)|\.requires_grad_\(\))$ -> \g<0> * 1
     `{w}` and `{v}` are two names for one tensor: nothing is copied, and no view is made
 
-[key:backward answer:wrong_gradient] N1_\.data = .*
-    {why}. Setting `.data` gives `{v}` other memory, and backward finds the new values there
-[key:changed] N1_\.data = .*
+[key:backward|changed answer:True,wrong_gradient] N1_\.data = .*
     {why}. Setting `.data` gives `{v}` other memory, and backward finds the new values there
 [key:counted] N1_\.data = (.*) -> N1_.detach().copy_(\1)
     Setting `.data` gives `{v}` other memory, and its version counter does not move
-[key:backward|changed when:second] .*
+[key:backward|changed] N2_\.div_\([24]\)
     The second edit puts back exactly what the first one changed, and `.data` moves no counter of `{v}`
 [key:backward answer:right_gradient] N1_\.data\[2:\] -> N1_.data
     {why}. The edit changes other elements than those, and `.data` moves no counter of `{v}`
@@ -354,7 +291,6 @@ N2_ = N2_ (.) (.*) -> N2_ \1= \2
 [maker key:backward answer:right_gradient when:saves] (N\d+_) = (.*) -> \1 = (\2) * N1_
     {why}, so the edit of `{v}` does no harm
 """,
-    edit=_edit,
-    second=_second,
-    saves=lambda page, line, key: isinstance(page, Edits) and line == page.saver,
+    edit=lambda page, line, key: page.facts["first"] <= line <= page.facts["last"],
+    saves=lambda page, line, key: line == page.facts["saver"],
 )

@@ -65,9 +65,7 @@ def write(draw: Draw, level: int) -> Program:
         page.add(f"<<{kind}>>")
     page.grow(lambda: (_UP if draw.chance(0.5) else _DOWN)[level], draw.choice(_LINES[level]))
     says = {True: "requires grad", False: "does not require grad"}
-    asked = [
-        Asked(name, "does it require grad?", {yes: f"`{name}` {says[yes]}" for yes in says}) for name in page.tensors()
-    ]
+    asked = [Asked(name, "does it require grad?", says) for name in page.tensors()]
     return page.finish(asked, RULES, _read, least=4)
 
 

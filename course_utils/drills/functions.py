@@ -79,7 +79,7 @@ def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
     keep = "<<saved>>" if level == 2 else "<<outlives>>"
     more = {"size": f"{2 + draw.below(8)}", "keep": keep, "function": draw.choice(_CLASSES)}
-    page = Graph(draw, {**_GRAMMAR, **{name: {text: 1.0} for name, text in more.items()}})
+    page = Graph(draw, _GRAMMAR, more)
     if level > 1:
         page.add("<<class>>")
     else:
@@ -94,10 +94,8 @@ def write(draw: Draw, level: int) -> Program:
     *names, total = page.tensors()
     if level == 3 and (draw.chance(0.4) or not re.search(r"ctx\.kept|if ctx", "".join(page.lines))):
         page.add(f"{total}.backward()", run=False)
-    held = {True: "still held", False: "free"}
-    asked = [
-        Asked(name, "still held?", {yes: f"the bytes of `{name}` are {held[yes]}" for yes in held}) for name in names
-    ]
+    held = {True: "are still held", False: "are free"}
+    asked = [Asked(name, "still held?", held, subject=f"the bytes of `{name}`") for name in names]
     return page.finish(asked, _RULES, _read, most=4)
 
 

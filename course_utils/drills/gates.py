@@ -95,8 +95,8 @@ def write(draw: Draw, level: int) -> Program:
     rows = 2 + draw.below(5)
     some = [True, False, *(draw.chance(0.5) for _ in range(rows - 2))]
     masks = [[True] * rows, [False] * rows] * 2 + [draw.sample(some, rows)]
-    sizes = {"rows": {str(rows): 1.0}, "width": {f"{2 + draw.below(7)}": 1.0}, "outputs": {f"{2 + draw.below(7)}": 1.0}}
-    page = Page(draw, {**_GRAMMAR, **sizes, "mask": {f"$m = torch.tensor({draw.choice(masks)})": 1.0}})
+    more = {"rows": f"{rows}", "width": f"{2 + draw.below(7)}", "outputs": f"{2 + draw.below(7)}"}
+    page = Page(draw, _GRAMMAR, more | {"mask": f"$m = torch.tensor({draw.choice(masks)})"})
     page.add("<<start>>")
     last = page.add(f"<<{draw.weighted(_MOTIFS[level])}>>")
     first = last - 1 if level == 3 else 0
@@ -105,18 +105,15 @@ def write(draw: Draw, level: int) -> Program:
     found, names = read(page.lines), (page.name("b"), page.name("c"))
     asked = []
     for name in names:
-        runs = {True: f"`{name}` runs", False: f"`{name}` does not run"}
         # That a branch runs is asked now and then; that it does not, always.
         if not found[f"{name} runs"] or draw.chance(0.35):
-            asked.append(Asked(f"{name} runs", f"is it called {f'in line {first}' if first else 'anywhere'}?", runs))
+            asks = f"is it called {f'in line {first}' if first else 'anywhere'}?"
+            asked.append(Asked(f"{name} runs", asks, {True: "runs", False: "does not run"}, subject=f"`{name}`"))
     holds = {NONE: "is None", ZEROS: "holds zeros alone", VALUES: "holds numbers that are not zero"}
-    for name in names:
-        key = f"{name}.weight.grad"
-        asked.append(Asked(key, "what is in it?", {grad: f"`{key}` {holds[grad]}" for grad in GRADS}, GRADS))
-    moves = {True: "moves", False: "does not move"}
+    asked += [Asked(f"{name}.weight.grad", "what is in it?", holds, GRADS) for name in names]
     for name in names if first else ():
-        says = {yes: f"the last line {moves[yes]} `{name}.weight`" for yes in moves}
-        asked.append(Asked(f"{name} moves", f"does line {last} change its weight?", says))
+        says = {True: f"moves `{name}.weight`", False: f"does not move `{name}.weight`"}
+        asked.append(Asked(f"{name} moves", f"does line {last} change its weight?", says, subject="the last line"))
     return page.finish(asked, _RULES, read)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from course_utils.drills.page import Asked, Page, Refused, Rules
-from course_utils.drills.programs import Answer, Draw, Program
+from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import RANKS, Effect, rules
 from course_utils.drills.run import execute
 from course_utils.drills.texts import grammar
@@ -114,7 +114,7 @@ class Hooks(Page):
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    page = Hooks(draw, _GRAMMAR)
+    page = Hooks(draw, _GRAMMAR, {})
     f, g, x, h, y = (page.name(letter) for letter in "fgxhy")
     page.facts = {"g": g, "h": h, "y": y}
     page.add(f"<<{draw.weighted(({'calls': 1.0}, {'changes': 2.0, 'edits': 1.0}, {'gradients': 1.0})[level - 1])}>>")
@@ -134,7 +134,7 @@ def write(draw: Draw, level: int) -> Program:
     for key in keys:
         others = sorted(numbers - {base[key], NOTHING}, key=float)
         choices = {base[key], *draw.sample(others, min(3, len(others)))} - {NOTHING}
-        says = {value: f"`{key}` is {value}" for value in choices} | {NOTHING: f"`{key}` is never noted"}
+        says = {value: f"is {value}" for value in choices} | {NOTHING: "is never noted"}
         asked.append(Asked(key, "which number is noted under it?", says, (*sorted(choices, key=float), NOTHING)))
     program = page.finish(asked, _RULES, _read, least=len(keys))
     if level == 2 and not any(" place" in question.rule for question in program.questions):
@@ -142,7 +142,7 @@ def write(draw: Draw, level: int) -> Program:
     return program
 
 
-def _read(lines: Sequence[str]) -> dict[str, Answer]:
+def _read(lines: Sequence[str]) -> dict[str, str]:
     """What each hook has noted."""
     seen = execute(lines)["seen"]
     return {key: _shown(seen[key].item()) if key in seen else NOTHING for key in _KEYS}

@@ -63,26 +63,25 @@ def write(draw: Draw, level: int) -> Program:
     kind = draw.choice(("dictionary", "nested")) if level == 3 else "two tensors"
     first, second = draw.sample(("w", "b", "scale", "shift"), 2)
     more = {"n": f"{3 + draw.below(7)}", "name": draw.choice(("mix", "score", "blend", "join", "step", "apply"))}
-    more |= {"first": first, "second": second, "out": ""}
-    page = Page(draw, _GRAMMAR)
-    names, right, out, keys = ["$a", "$b"], (), 0, []
+    page = Page(draw, _GRAMMAR, more | {"first": first, "second": second})
+    names, holes, out = ["$a", "$b"], ["$a", "$b"], 0
+    right: Dims
     if kind == "two tensors":
         more["body"] = page.fill("<<two>>")
         right, out, keys = _two(draw, level, "@" in more["body"])
-        more |= {"take $a": _slice("$a", right[0]), "take $b": _slice("$b", right[1]), "out": ", dim=1" * out}
     elif kind == "nested":
         over, ways = draw.below(2), [(0, None), (1, None), (None, 0), (None, 1)]
         right, keys = ways[2 * over + draw.below(2)], [*map(str, ways), "(-1, None)", "(None, -1)"]
         more |= {"take over": _slice(names[over], right[over]), "inner": str(ways[2 - 2 * over])}
         more["pair"] = "$a[$c], $r" if over else "$r, $b[$c]"
     else:
-        names = [f'$a["{first}"]', f'$a["{second}"]', "$b"]
+        names, holes = [f'$a["{first}"]', f'$a["{second}"]', "$b"], ["first", "second", "$b"]
         right = draw.choice(((0, None, 0), (0, None, None), (None, 0, 0), (0, 0, None), (None, 0, None), (0, 0, 0)))
         every = [f"({{'{first}': {x}, '{second}': {y}}}, {z})" for x, y, z in itertools.product((0, None), repeat=3)]
         keys = [key for key in every[:-1] if _far(_dims(key, 3)[0], right) < 2] + ["0", "(0, None)"]
-        for hole, name, dim in zip(("first", "second", "$b"), names, right, strict=True):
-            more[f"take {hole}"] = _slice(name, dim)
-    page.grammar = {**_GRAMMAR, **{hole: {text: 1.0} for hole, text in more.items()}}
+    more |= {f"take {hole}": _slice(name, dim) for hole, name, dim in zip(holes, names, right, strict=True)}
+    more["out"] = ", dim=1" * out
+    page.grammar = {**page.grammar, **{hole: {text: 1.0} for hole, text in more.items()}}
     *head, once = page.fill(f"<<{kind}>>").split("\n")
     page.add("\n".join(head))
     page.add(once, run=False)
@@ -114,7 +113,7 @@ def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -
     chosen += draw.sample(bad, min(len(bad), 2 + draw.chance(0.5) * (len(chosen) < 2)))
     taken = [f"{_HOW[dim]} of `{name}`" for name, dim in zip(names, right, strict=True)]
     start = f"The loop takes {', '.join(taken[:-1])} and {taken[-1]} at a time"
-    equal, asked, once = {True: "gives", False: "does not give"}, [], page.lines[-1].removeprefix("once = ")
+    asked, once = list[Asked](), page.lines[-1].removeprefix("once = ")
     if "each" in once:
         once = once.replace("each", page.lines[-2].removeprefix("each = "))
     for key in draw.sample(chosen, len(chosen)):
@@ -127,7 +126,7 @@ def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -
             words = f"The loop puts its results along dimension {out}, and `{key}` puts them along dimension {placed}"
         # The loop that another key stands for.
         page.facts[key] = words, [once.replace("IN_DIMS", text) for text in (bad if found[key] else [key])]
-        says = {yes: f"`{key}` {equal[yes]} what the loop gives" for yes in equal}
+        says = {True: "gives what the loop gives", False: "does not give what the loop gives"}
         asked.append(Asked(key, "equal to the loop?", says))
     return page.finish(asked, [_takes], partial(_read, list(page.facts)), most=4)
 

@@ -65,13 +65,12 @@ def write(draw: Draw, level: int) -> Program:
         raise Refused("a program of another level")
     # That what you create is a leaf is asked now and then, and no more.
     worth = [name for name in names if f"{name} = torch" not in "\n".join(page.lines) or draw.chance(0.7)]
-    leaf = {True: "no `grad_fn` and is a leaf", False: "a `grad_fn` and is no leaf"}
-    asked = [Asked(name, "is it a leaf?", {yes: f"`{name}` has {leaf[yes]}" for yes in leaf}) for name in worth]
-    there = {True: "a tensor", False: "None"}
+    leaf = {True: "has no `grad_fn` and is a leaf", False: "has a `grad_fn` and is no leaf"}
+    asked = [Asked(name, "is it a leaf?", leaf) for name in worth]
+    there = {True: "is a tensor", False: "is None"}
     own = {id(page.space[name]): name for name in reversed(names)}  # of two names for one tensor the first
     for name in reversed(own.values()) if level > 1 else ():
-        says = {yes: f"`{name}.grad` is {there[yes]}" for yes in there}
-        asked.append(Asked(f"{name}.grad", "is it a tensor, and not None?", says))
+        asked.append(Asked(f"{name}.grad", "is it a tensor, and not None?", there))
     program = page.finish(asked, _RULES, _read, least=4, most=_MOST[level])
     if level > 1 and len({question.answer for question in program.questions if ".grad" in question.key}) < 2:
         raise Refused("one answer to all gradients")

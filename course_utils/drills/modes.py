@@ -164,12 +164,11 @@ def write(draw: Draw, level: int) -> Program:
     page.grow(lambda: _MOTIFS[level], draw.choice(_LINES[level]))
     if len(page.lines) > _MOST_LINES[level]:
         raise Refused("too long")
-    flag = {True: "requires grad", False: "does not require grad"}
+    flag, mode = {True: "requires grad", False: "does not require grad"}, {True: "is True", False: "is False"}
     names = [*list(page.tensors())[start:], *(name for name in _POINTS if name in page.space)]
-    asked = []
-    for name in sorted(names, key=lambda name: next(at for at, line in enumerate(page.lines) if f"{name} = " in line)):
-        says = {yes: f"`{name}` is {yes}" if name in _POINTS else f"`{name}` {flag[yes]}" for yes in flag}
-        asked.append(Asked(name, "what is its value?" if name in _POINTS else "does it require grad?", says))
+    names.sort(key=lambda name: next(at for at, line in enumerate(page.lines) if f"{name} = " in line))
+    kinds = {True: ("what is its value?", mode), False: ("does it require grad?", flag)}
+    asked = [Asked(name, *kinds[name in _POINTS]) for name in names]
     return page.finish(asked, _RULES, _read, most=_MOST[level])
 
 

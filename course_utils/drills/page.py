@@ -28,12 +28,24 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """What may be asked: its key, the question in words, each answer as a clause, the texts to choose from."""
+    """What may be asked.
+
+    Attributes:
+        key: the answer's key.
+        asks: the question in words.
+        says: what each answer says of the subject.
+        choices: the texts to choose from; empty where the answer is True or False.
+        subject: of the sentence that gives the answer; empty for the key.
+    """
 
     key: str
     asks: str
     says: Mapping[Any, str]
     choices: tuple[str, ...] = ()
+    subject: str = ""
+
+    def clause(self, answer: Answer) -> str:
+        return f"{self.subject or f'`{self.key}`'} {self.says[answer]}"
 
 
 Rules = Sequence[Callable[["Page", int, str], Effect | None]]
@@ -42,6 +54,11 @@ Rules = Sequence[Callable[["Page", int, str], Effect | None]]
 class Page(Texts):
     """A program while it is drawn. Every piece is run as it is added, so that the next one can ask what is there.
 
+    Args:
+        draw: where choices come from.
+        grammar: the texts of the topic.
+        more: those of this program: one text for each name.
+
     Attributes:
         lines: the program so far, names as tokens.
         space: what its names stand for.
@@ -49,8 +66,8 @@ class Page(Texts):
         facts: what the words of rules say of this program, and under a key what they say of that one.
     """
 
-    def __init__(self, draw: Draw, grammar: Grammar) -> None:
-        super().__init__(draw, grammar)
+    def __init__(self, draw: Draw, grammar: Grammar, more: Mapping[str, str]) -> None:
+        super().__init__(draw, {**grammar, **{name: {text: 1.0} for name, text in more.items()}})
         self.lines: list[str] = []
         self.space = space()
         self.flags: list[dict[str, bool]] = []
@@ -189,7 +206,7 @@ class Page(Texts):
         if len(through) > 1:
             passed = f" Lines {' and '.join(map(str, through))} pass it on."
         proof = effect.proof(self.lines, other[one.key])
-        text = named(f"{effect.words}.{passed} So {one.says[answer]}.{proof}")
+        text = named(f"{effect.words}.{passed} So {one.clause(answer)}.{proof}")
         without = tuple(named("\n".join(effect.lines)).split("\n"))
         words, asks = named(effect.words), named(one.asks)
         return Question(named(one.key), answer, effect.line, words, text, asks, without, other[one.key], one.choices)

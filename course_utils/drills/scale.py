@@ -67,7 +67,7 @@ def write(draw: Draw, level: int) -> Program:
         **{"target": "<<classes>>" if per_row else "<<numbers>>"},
         "loss": "cross_entropy" if per_row else draw.choice(("mse_loss", "l1_loss", "smooth_l1_loss")),
     }
-    page = Page(draw, {**_GRAMMAR, **{name: {str(text): 1.0} for name, text in more.items()}})
+    page = Page(draw, _GRAMMAR, {name: str(text) for name, text in more.items()})
     page.add("<<start>>")
     page.add("<<twice>>" if batch.passes > 1 else "<<once>>", run=False)
     pool = _pool(page, batch, chunk)
@@ -82,10 +82,8 @@ def write(draw: Draw, level: int) -> Program:
     keys = draw.sample(chosen, len(chosen))
     page.facts = {key: batch.facts(key, pool[key], gone) | {"holds": found[key]} for key in keys}
     page.facts |= {"equal": equal, "right": right[0]}
-    gives, asked = {True: "gives", False: "does not give"}, []
-    for key in keys:
-        says = {yes: f"dividing by `{key}` {gives[yes]} the gradient of `whole`" for yes in gives}
-        asked.append(Asked(key, "right divisor?", says))
+    says = {True: "gives the gradient of `whole`", False: "does not give the gradient of `whole`"}
+    asked = [Asked(key, "right divisor?", says, subject=f"dividing by `{key}`") for key in keys]
     return page.finish(asked, _RULES, partial(_read, keys), most=4)
 
 

@@ -65,8 +65,8 @@ frozen: layer = nn.Linear(<<size>>, <<1..3>>); layer.requires_grad_(False); <<ne
 class Tensors(Page):
     """A program on vectors of one size. What a tensor is like is asked of the tensor itself."""
 
-    def __init__(self, draw: Draw, more: Grammar) -> None:
-        super().__init__(draw, {**GRAMMAR, **more, "size": {draw.choice("345"): 1.0}})
+    def __init__(self, draw: Draw, grammar: Grammar) -> None:
+        super().__init__(draw, {**GRAMMAR, **grammar}, {"size": draw.choice("345")})
 
     def hole(self, word: str, local: Mapping[str, str]) -> str:
         """One of the tensors there are: unused ones before the others, and the newest before older ones."""
