@@ -123,7 +123,7 @@ class Page(Texts):
 
         Args:
             asked: what may be asked.
-            rules: what lines do; of those of one line the first one that decides is told.
+            rules: what lines do, see ``deciding``.
             read: runs a program and reads the answers off it.
             least: the fewest questions, with two different answers.
             most: the most questions of one kind.
@@ -133,9 +133,7 @@ class Page(Texts):
         """
         self._fit()
         found = read(self.lines)
-        rests = map(self.rest, range(1, len(self.lines) + 1))
-        fit = [[rule for rule in rules if not isinstance(rule, Rule) or rule.fits(rest)] for rest in rests]
-        decided = {one.key: self._decides(one.key, found[one.key], fit, read) for one in asked}
+        decided = self.deciding([one.key for one in asked], rules, read, found)
         kinds: dict[str, dict[str, tuple[Answer, float]]] = {}
         for one in asked:
             effect = decided[one.key]
@@ -159,6 +157,21 @@ class Page(Texts):
         most = MOST_LINES_WITH_CLASS if any(line.startswith("class ") for line in self.lines) else MOST_LINES
         if len(self.lines) > most or any(len(TOKEN.sub("x", line)) > LINE_LENGTH for line in self.lines):
             raise Refused("too long to be read")
+
+    def deciding(
+        self, keys: Sequence[str], rules: Rules, read: Reader, found: Mapping[str, Any]
+    ) -> dict[str, Effect | None]:
+        """For each key the effect without which its answer is another one; None where no line or more than one has one.
+
+        Args:
+            keys: what is asked.
+            rules: what lines do; of those of one line the first one that decides is told.
+            read: runs a program and reads the answers off it.
+            found: the answers of this program.
+        """
+        rests = map(self.rest, range(1, len(self.lines) + 1))
+        fit = [[rule for rule in rules if not isinstance(rule, Rule) or rule.fits(rest)] for rest in rests]
+        return {key: self._decides(key, found[key], fit, read) for key in keys}
 
     def tried(self, read: Reader, effect: Effect) -> Mapping[str, Any]:
         """The answers without an effect; none where that is no program any more."""
