@@ -1,13 +1,14 @@
 """Runs a drill's program as it is shown, with code of its own, and reads the answers off it (``observe``).
 
-Shares nothing with the package: what is asked is taken from the question, and where an answer has to be looked for while
-the program runs, marks are put into its text.
+Shares nothing with the package: what is asked is taken from the question, and where an answer has to be looked for
+while the program runs, marks are put into its text.
 """
 
 import contextlib
 import gc
 import re
 import threading
+import traceback
 import warnings
 
 import torch
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 
 
 def observe(topic, lines, question):
-    """The answer to one question by running the lines; they may end in an error once the key has been made."""
+    """The answer to one question by running the lines; backward alone may fail."""
     look = {
         "edits": _edit,
         "scale": _scale,
@@ -58,6 +59,9 @@ def _run(lines, **more):
         exec(compile("\n".join(lines), "<drill>", "exec"), space)
         space["error_"] = None
     except RuntimeError as error:
+        last = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<drill>"][-1]
+        if not lines[last - 1].rstrip().endswith("backward()"):  # there may be nothing left to go backward through
+            raise
         space["error_"] = error
     return space
 
@@ -87,9 +91,9 @@ def _scale(lines, key, asks):
 
 
 def _in_dims(lines, key, asks):
-    with contextlib.suppress(ValueError, IndexError, TypeError):
+    with contextlib.suppress(RuntimeError, ValueError, IndexError, TypeError):
         space = _run([line.replace("IN_DIMS", key) for line in lines])
-        if space["error_"] is None and space["once"].shape == space["loop"].shape:
+        if space["once"].shape == space["loop"].shape:
             return bool((space["once"] - space["loop"]).abs().max() < 1e-4)
     return False
 
@@ -132,7 +136,7 @@ def _function(lines, key, asks):
 
 
 def _edit(lines, key, asks):
-    """Looks at the tensor before and after the lines that the question names, and at the gradient right after the loss."""
+    """Looks at the tensor before and after the lines that the question names, at the gradient right after the loss."""
     name, _, what = key.partition(" ")
     seen = {}
 

@@ -58,8 +58,12 @@ def drill_card(drill: Drill) -> Block:
     """A drill as a card: the program, what is asked, and the cell to answer with."""
     numbered = "\n".join(f"{number:2}  {line}" for number, line in enumerate(drill.program.lines, 1))
     blocks = [paragraph(drill.because)] * bool(drill.because)
-    blocks += [paragraph(_task(drill)), typed(numbered), rows(_questions(drill))]
-    blocks += [paragraph("Answer in a cell of its own:"), code(_cell(drill))]
+    program, questions, cell = typed(numbered), rows(_questions(drill)), code(_cell(drill))
+    # In a terminal the longest line of a program has just room.
+    shown = program._replace(text=lambda indent: program.text(indent[2:]))
+    asked = questions._replace(text=lambda indent: questions.text(indent[2:]))
+    answer = cell._replace(text=lambda indent: cell.text(f"{indent}  "))
+    blocks += [paragraph(_task(drill)), shown, asked, paragraph("Answer in a cell of its own:"), answer]
     return card(_title(drill), blocks, is_section=True)
 
 

@@ -5,7 +5,6 @@ All names but the last one are deleted; whose bytes are still held then?
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from course_utils.drills.page import Asked, Page
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import rules
-from course_utils.drills.run import execute, space
+from course_utils.drills.run import execute
 from course_utils.drills.texts import grammar
 from course_utils.memory.collector import collector_off
 
@@ -102,9 +101,7 @@ def write(draw: Draw, level: int) -> Program:
 def _read(lines: Sequence[str]) -> dict[str, bool]:
     """Whose bytes are held when only the last tensor's name is left."""
     with collector_off():  # what it finds, and when, depends on what else the process has done
-        names = space()
-        with contextlib.suppress(RuntimeError):  # where nothing requires grad there is no backward
-            execute(lines, names)
+        names = execute(lines)
         tensors = [name for name, value in names.items() if isinstance(value, torch.Tensor)]
         held = {name: StorageWeakRef(names[name].untyped_storage()) for name in tensors}
         for name in tensors[:-1]:

@@ -125,20 +125,21 @@ def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -
         elif placed != out:
             words = f"The loop puts its results along dimension {out}, and `{key}` puts them along dimension {placed}"
         # The loop that another key stands for.
-        page.facts[key] = words, [once.replace("IN_DIMS", text) for text in (bad if found[key] else [key])]
+        loops = [once.replace("IN_DIMS", text) for text in (bad if found[key] else [key])]
+        page.facts_of[key] = {"words": words, "loops": loops}
         says = {True: "gives what the loop gives", False: "does not give what the loop gives"}
         asked.append(Asked(key, "equal to the loop?", says))
-    return page.finish(asked, [_takes], partial(_read, list(page.facts)), most=4)
+    return page.finish(asked, [_takes], partial(_read, list(page.facts_of)), most=4)
 
 
 def _takes(page: Page, line: int, key: str) -> Effect | None:
     """What the loop takes, and where the key takes something else."""
     if not page.lines[line - 1].startswith("loop = "):
         return None
-    words, loops = page.facts[key]
-    for loop in loops:
-        effect = Effect(line, words, (*page.lines[: line - 1], f"loop = {loop}", *page.lines[line:]), MAKER)
-        if page.tried(partial(_read, list(page.facts)), effect):
+    facts = page.facts_of[key]
+    for loop in facts["loops"]:
+        effect = Effect(line, facts["words"], (*page.lines[: line - 1], f"loop = {loop}", *page.lines[line:]), MAKER)
+        if page.tried(partial(_read, list(page.facts_of)), effect):
             return effect
     return None
 

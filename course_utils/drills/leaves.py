@@ -11,7 +11,7 @@ import torch
 from course_utils.drills.page import Asked, Page, Refused, Rules, has_marks
 from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import CAUSE, Rule, name_of, rules
-from course_utils.drills.run import execute, space
+from course_utils.drills.run import execute
 from course_utils.drills.tensors import RULES, Tensors
 from course_utils.drills.texts import TOKEN, grammar
 
@@ -173,12 +173,6 @@ _RULES: Rules = (
 
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
-    names = space()
-    try:
-        execute(lines, names)
-    except RuntimeError:  # without a line that requires grad there is nothing to go backward through
-        if "loss" not in names:
-            raise
-    tensors = {name: value for name, value in names.items() if isinstance(value, torch.Tensor)}
+    tensors = {name: value for name, value in execute(lines).items() if isinstance(value, torch.Tensor)}
     leaves = {name: value.is_leaf for name, value in tensors.items()}
     return leaves | {f"{name}.grad": value.grad is not None for name, value in tensors.items()}

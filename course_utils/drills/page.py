@@ -63,7 +63,8 @@ class Page(Texts):
         lines: the program so far, names as tokens.
         space: what its names stand for.
         flags: for each line, which names required grad before it.
-        facts: what the words of rules say of this program, and under a key what they say of that one.
+        facts: what the words of rules say of this program.
+        facts_of: the same of a key.
     """
 
     def __init__(self, draw: Draw, grammar: Grammar, more: Mapping[str, str]) -> None:
@@ -72,6 +73,7 @@ class Page(Texts):
         self.space = space()
         self.flags: list[dict[str, bool]] = []
         self.facts: dict[str, Any] = {}
+        self.facts_of: dict[str, dict[str, Any]] = {}
         self._tried: dict[tuple[str, ...], Mapping[str, Any]] = {}
         torch.default_generator.manual_seed(0)
 

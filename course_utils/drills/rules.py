@@ -87,7 +87,13 @@ class Rule:
             return None
         without = match.expand(self.without.replace("KEY", name)).replace("\n", "\n" + indent)
         lines = (*page.lines[: line - 1], *(indent + without + rest[match.end() :]).split("\n"))
-        facts = {"name": name, "line": line, "on": line + match[0].count("\n"), **page.facts, **page.facts.get(key, {})}
+        facts = {
+            "name": name,
+            "line": line,
+            "on": line + match[0].count("\n"),
+            **page.facts,
+            **page.facts_of.get(key, {}),
+        }
         words, instead = (text.format(*match.groups(), **facts) for text in (self.words, self.instead))
         return Effect(line, words, lines, self.rank, self.answers, instead, self.worth)
 

@@ -80,8 +80,8 @@ def write(draw: Draw, level: int) -> Program:
     chosen = draw.sample(right, min(len(right), 2))
     chosen += draw.sample(wrong, min(len(wrong), 4 - len(chosen)))
     keys = draw.sample(chosen, len(chosen))
-    page.facts = {key: batch.facts(key, pool[key], gone) | {"holds": found[key]} for key in keys}
-    page.facts |= {"equal": equal, "right": right[0]}
+    page.facts_of = {key: batch.facts(key, pool[key], gone) | {"holds": found[key]} for key in keys}
+    page.facts = {"equal": equal, "right": right[0]}
     says = {True: "gives the gradient of `whole`", False: "does not give the gradient of `whole`"}
     asked = [Asked(key, "right divisor?", says, subject=f"dividing by `{key}`") for key in keys]
     return page.finish(asked, _RULES, partial(_read, keys), most=4)
@@ -156,7 +156,7 @@ def _leads(page: Page, line: int, key: str) -> Effect | None:
     start, _, loss = page.lines[line - 1].partition("loss = ")
     if not loss or start.strip():
         return None
-    facts, right = page.facts[key], page.facts["right"]
+    facts, right = page.facts_of[key], page.facts["right"]
     words = f"{facts['start']}. {facts['loop']}, and {facts['made']} with `{key}`"
     pair = [f"({text})" if " " in text else text for text in (key, right)]
     times = "2" if facts["holds"] else key if right == "1" else " / ".join(pair)
