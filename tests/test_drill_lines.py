@@ -1,13 +1,16 @@
 """Which line decides: programs whose deciding lines were found by hand, and programs in which none decides alone."""
 
+import contextlib
 import importlib
+import re
 import textwrap
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from course_utils.drills import tensors
-from course_utils.drills.page import Page
+from course_utils.drills.page import Page, Refused, has_marks
 from course_utils.drills.programs import Draw
 from course_utils.drills.run import apart, statements
 
@@ -114,6 +117,37 @@ def test_the_deciding_line_is_the_one_found_by_hand(topic):
     assert {key: line for key, (line, _) in by_hand.items()} == {key: line for key, (line, _) in found.items()}
     for key, (_, words) in by_hand.items():
         assert any(part in found[key][1] for part in words.split("|")), (key, found[key][1])
+
+
+HEAD = """
+from collections.abc import Sequence
+import torch
+from course_utils.drills.page import Asked, Page
+from course_utils.drills.programs import Draw, Program
+from course_utils.drills.rules import rules
+from course_utils.drills.run import execute
+from course_utils.drills.texts import grammar
+"""
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_the_topic_on_the_page_for_contributors_works(level):
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    code = re.search(r"## Add a drill topic.*?```python\n(.*?)```", page, re.DOTALL)[1]
+    topic, made = {}, []
+    exec(HEAD + code, topic)
+    draw = Draw(f"memory/{level}")
+    while len(made) < 5:
+        with contextlib.suppress(Refused):
+            made.append(apart(lambda: topic["write"](draw, level)))
+    assert any(has_marks(program.code, topic["MARKS"], level) for program in made)
+    for program in made:
+        space = {}
+        exec("import torch\n" + program.code, space)
+        first = space[program.lines[0][0]].untyped_storage().data_ptr()
+        for question in program.questions:
+            assert question.answer == (space[question.key].untyped_storage().data_ptr() == first)
+            assert program.lines[question.line - 1].startswith(f"{question.key} = ")
 
 
 # Of these keys no line decides alone: two cuts, or two that would each do.

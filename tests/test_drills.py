@@ -88,7 +88,9 @@ def test_programs_are_short_enough_to_be_read(topic, level):
 
 def test_higher_levels_have_longer_programs():
     for topic in TOPICS:
-        lengths = [sum(len(made.program.lines) for made in programs(topic, level)) / len(SEEDS) for level in LEVELS]
+        # Levels 2 and 3 of edits differ by 0.2 lines, which the mean of 30 programs does not show.
+        seeds = range(200) if topic == "edits" else SEEDS
+        lengths = [sum(len(drill(topic, seed, level).program.lines) for seed in seeds) for level in LEVELS]
         assert lengths == sorted(lengths)
 
 
@@ -178,33 +180,33 @@ def test_the_same_seed_gives_the_same_program(topic, level):
 
 # Changing a topic changes every program that was ever handed out by its seed: then, and only then, these change.
 PRINTS = {
-    ("flags", 1): "54d85af3ec807b70",
-    ("flags", 2): "c595eeffb8595d6e",
-    ("flags", 3): "2441f42705c7a87a",
-    ("leaves", 1): "b106c57fabbab5ad",
-    ("leaves", 2): "de92862f0d7a6486",
-    ("leaves", 3): "b52662f865827749",
-    ("modes", 1): "66817c18dbc25b53",
-    ("modes", 2): "a0da1b01b11dba3e",
-    ("modes", 3): "1a97aa66113e3929",
-    ("edits", 1): "f921096fcc8885fa",
-    ("edits", 2): "922fb69852d4730d",
-    ("edits", 3): "012e2164e5adcc92",
-    ("gates", 1): "b0615c42e148ba57",
-    ("gates", 2): "0dd973f48292728e",
-    ("gates", 3): "39e3d60de365714c",
-    ("hooks", 1): "3f0f322b05a9d880",
-    ("hooks", 2): "abbae44a1e6e8cad",
-    ("hooks", 3): "9e7e438529a0c24a",
-    ("functions", 1): "0b26a40ce4540641",
-    ("functions", 2): "84341a2cbc61a6d9",
-    ("functions", 3): "0444a7276187327b",
-    ("scale", 1): "69b4057b88c0c566",
-    ("scale", 2): "d25f622e21dc7769",
-    ("scale", 3): "f37e1cd595cdf09f",
-    ("in_dims", 1): "2260eac78da1f852",
-    ("in_dims", 2): "0619c4ff1960c5eb",
-    ("in_dims", 3): "fd30436b61f3c6a4",
+    ("flags", 1): "185f11cf08949045",
+    ("flags", 2): "75aa7be27ab2a8c2",
+    ("flags", 3): "7a48e906cd3751f7",
+    ("leaves", 1): "ef9ede0accfc24aa",
+    ("leaves", 2): "11d4468d4afa6508",
+    ("leaves", 3): "5d72335eac01c3c0",
+    ("modes", 1): "c43b0a2daef386b1",
+    ("modes", 2): "dad18f6f455c6fb9",
+    ("modes", 3): "da9e91960d58fc9e",
+    ("edits", 1): "6b5d8722562f9e51",
+    ("edits", 2): "dc138ef7379af879",
+    ("edits", 3): "ce855b77cab10768",
+    ("gates", 1): "41e1525a7492265a",
+    ("gates", 2): "9720e18d02488b86",
+    ("gates", 3): "983f79064f606adc",
+    ("hooks", 1): "e8c68ea76067ac09",
+    ("hooks", 2): "bcaea5fb4faeee24",
+    ("hooks", 3): "d85a3764281b3516",
+    ("functions", 1): "cc78e321244703d3",
+    ("functions", 2): "e1dc0d8ac882f742",
+    ("functions", 3): "524ec60259b59835",
+    ("scale", 1): "7c3fee945b4511ff",
+    ("scale", 2): "642473988268e14f",
+    ("scale", 3): "9cf19985b99703db",
+    ("in_dims", 1): "0e3d8b450d63ec79",
+    ("in_dims", 2): "cc9f16b841aea1ab",
+    ("in_dims", 3): "0d134edd80c7de7b",
 }
 
 

@@ -24,16 +24,16 @@ MARKS: Mapping[int, str] = {}
 OUTCOMES = ERROR, WRONG, RIGHT = "error", "wrong gradient", "right gradient"
 # The edited tensor is $v, and $w another name that has to do with it. Lines of the edit begin with a "!".
 _GRAMMAR = grammar(r"""
-open 3: torch.full((<<size>>,), <<0.5|1.5|2.0>>
-open 2: torch.<<ones(<<size>>|linspace(1, 2, <<size>>>>
+open x3: torch.full((<<size>>,), <<0.5|1.5|2.0>>
+open x2: torch.<<ones(<<size>>|linspace(1, 2, <<size>>>>
 leaf: <<n>> = <<open>><<, requires_grad=True)|, requires_grad=True)|).requires_grad_()>>
 c: <<2|3|0.5|4>>
 middle: <<n>> = <<<<m>> * <<c>>|<<m>> + <<c>>|<<c>> * <<m>>|<<m>> / <<c>>>>
 results: <<n:=$a>><<leaf>>; <<m:=$a>><<n:=$h>><<middle>>
 a leaf: <<n:=$v>><<leaf>>
 a result: <<n:=$a>><<leaf>>; <<m:=$a>><<n:=$v>><<middle>>
-victim 35: <<a leaf>>
-victim 65: <<a result>>
+victim x35: <<a leaf>>
+victim x65: <<a result>>
 keeps input: <<.sin()|.cos()| ** 2| ** 3|.square()>>
 keeps result: <<.exp()|.sigmoid()|.tanh()|.sqrt()>>
 keeps nothing: <<<<x>> + 1|<<x>> * 3|-<<x>>|<<x>> / 2|4 * <<x>>|<<x>> - 0.2>>
@@ -51,8 +51,8 @@ plain factor: $b = <<open>>); <<victim>>; $y = <<$v * $b|$b * $v>>
 
 method: <<mul_(2)|add_(1)|zero_()|mul_(0.5)|add_(0.5)|mul_(3)>>
 simple change: <<t>><<.<<method>>|.<<method>>|.fill_(0.3)|.sub_(1)|.div_(8)| += 1| *= 2>>
-any change 5: <<simple change>>
-any change 1: <<t>>[0] = 0.1
+any change x5: <<simple change>>
+any change x1: <<t>>[0] = 0.1
 edit: !<<t:=$v>><<change>>
 edit:
     !with torch.no_grad():
@@ -60,15 +60,15 @@ edit:
 input before: <<victim>>; <<edit>>; $y = $v<<keeps input>>
 factor before: <<n:=$b>><<leaf>>; <<victim>>; <<edit>>; $y = <<$v * $b|$b * $v>>
 
-plain 3: <<loss>>; <<edit>>
-plain 1: !<<t:=$v>><<change>>; <<loss>>
+plain x3: <<loss>>; <<edit>>
+plain x1: !<<t:=$v>><<change>>; <<loss>>
 seen before: <<loss>>
 not in place: <<loss>>; !$v.<<mul(2)|add(1)|neg()|mul(0.5)|add(0.5)|mul(3)>>
 data at once: <<loss>>; !$v.data.<<method>>
 copy at once: <<loss>>; !$v<<|.detach()>>.clone().<<method>>
 
 view: <<loss>>; $w = $v<<[1:]|[:2]|[0]>>; !$w.<<method>>
-view 0.5:
+view x0.5:
     <<loss>>
     !with torch.no_grad():
     !    $v<<[1:]|[:2]|[0]>>.<<method>>

@@ -33,12 +33,12 @@ block:
         <<inside>>
         with torch.enable_grad():
             <<compute up>>
-inside 3: <<compute up>>
-inside 1: <<view up>>
-inside 1.5: <<write>>
-inside 0.5: <<flagged>>
-inside? 1: <<inside>>
-inside? 2:
+inside x3: <<compute up>>
+inside x1: <<view up>>
+inside x1.5: <<write>>
+inside x0.5: <<flagged>>
+inside? x1: <<inside>>
+inside? x2:
 """)
 # Lines that end in a tensor that requires grad, and in one that does not, by level. Level 1 has operations and `detach`
 # alone; level 2 everything else that a straight line of code can do; level 3 blocks and layers.

@@ -29,20 +29,20 @@ plain: $b = <<open>>)
 keeps input: <<last>><<.sin()|.cos()| ** <<k>>|.square()>>
 keeps result: <<last>><<.exp()|.sigmoid()|.tanh()|.sqrt()>>
 keeps nothing: <<<<last>> + <<k>>|<<k>> * <<last>>|-<<last>>|<<last>> / <<k>>|<<last>> - <<k>>>>
-step 2: <<new>> = <<keeps input>>
-step 2: <<new>> = <<keeps result>>
-step 1.5: <<new>> = <<keeps nothing>>
+step x2: <<new>> = <<keeps input>>
+step x2: <<new>> = <<keeps result>>
+step x1.5: <<new>> = <<keeps nothing>>
 combine: <<new>> = <<$b * <<last>>|<<last>> * $b|<<last>> <<+|->> $b>>
 reduce: <<new>> = <<last>>.<<sum|mean>>()
 
 forward: <<value * factor|value + <<k>> * factor|<<k>> * value - factor>>
 gradients: <<grad, grad|grad, -grad|grad, <<k>> * grad|<<k>> * grad, grad>>
 saves: <<value|factor|value, factor>>
-saved 3: ctx.save_for_backward(<<saves>>)
-saved 1: ctx.shape = value.shape
-outlives 3: ctx.kept = <<saves>>
-outlives 1.5: if ctx.needs_input_grad[<<0|1>>]: ctx.save_for_backward(<<saves>>)
-outlives 1: ctx.save_for_backward(<<saves>>)
+saved x3: ctx.save_for_backward(<<saves>>)
+saved x1: ctx.shape = value.shape
+outlives x3: ctx.kept = <<saves>>
+outlives x1.5: if ctx.needs_input_grad[<<0|1>>]: ctx.save_for_backward(<<saves>>)
+outlives x1: ctx.save_for_backward(<<saves>>)
 class:
     class <<function>>(torch.autograd.Function):
         @staticmethod

@@ -38,29 +38,29 @@ asked:
     if $g[1]: $y = $y + $c($x)
     <<end>>
 chosen: $y = <<way>>; <<end>>
-way 2: <<[$b($x), $c($x)]|torch.stack([$b($x), $c($x)])>>[<<0..1>>]
-way 2: <<torch.where(torch.tensor(<<True|False>>), $b($x), $c($x))|[$b, $c][<<0..1>>]($x)>>
-way 1: $b($x) if <<1..3>> > <<0..5>> else $c($x)
+way x2: <<[$b($x), $c($x)]|torch.stack([$b($x), $c($x)])>>[<<0..1>>]
+way x2: <<torch.where(torch.tensor(<<True|False>>), $b($x), $c($x))|[$b, $c][<<0..1>>]($x)>>
+way x1: $b($x) if <<1..3>> > <<0..5>> else $c($x)
 
 selected:
     <<mask>>
     $y = <<torch.where($m[:, None], $b($x), $c($x))|$m[:, None] * $b($x) + ~$m[:, None] * $c($x)>>
     <<end>>
-selected 0.5: <<mask>>; $y = torch.cat([$b($x)[$m], $c($x)[~$m]]); <<end>>
-routed 7:
+selected x0.5: <<mask>>; $y = torch.cat([$b($x)[$m], $c($x)[~$m]]); <<end>>
+routed x7:
     <<mask>>
     $y = torch.zeros(<<rows>>, <<outputs>>)
     if $m.any(): $y[$m] = $b($x[$m])
     if (~$m).any(): $y[~$m] = $c($x[~$m])
     <<end>>
-routed 3: <<mask>>; $y = torch.zeros(<<rows>>, <<outputs>>); $y[$m] = $b($x[$m]); $y[~$m] = $c($x[~$m]); <<end>>
-cut 0.5:
+routed x3: <<mask>>; $y = torch.zeros(<<rows>>, <<outputs>>); $y[$m] = $b($x[$m]); $y[~$m] = $c($x[~$m]); <<end>>
+cut x0.5:
     <<gates>>
     with torch.no_grad():
         $k = $b($x)
     $y = $g[0] * $k + $g[1] * $c($x)
     <<end>>
-cut 0.5:
+cut x0.5:
     <<gates>>
     with torch.no_grad():
         $k = $c($x)
@@ -76,12 +76,12 @@ steps:
     <<clear>>
     <<second>>
     $s.step()
-optimizer 3: SGD(both.parameters(), lr=0.<<1..9>><<|, momentum=0.9|, weight_decay=0.1>>)
-optimizer 2: <<SGD|Adam>>(both.parameters(), lr=0.<<1..9>>)
-clear 4: $s.zero_grad(<<|set_to_none=False>>)
-clear 1:
-second 3: <<$b|$c>>($x).<<sum|mean>>().backward()
-second 2: (<<0.0 * $b($x) + 1.0 * $c($x)|1.0 * $b($x) + 0.0 * $c($x)>>).sum().backward()
+optimizer x3: SGD(both.parameters(), lr=0.<<1..9>><<|, momentum=0.9|, weight_decay=0.1>>)
+optimizer x2: <<SGD|Adam>>(both.parameters(), lr=0.<<1..9>>)
+clear x4: $s.zero_grad(<<|set_to_none=False>>)
+clear x1:
+second x3: <<$b|$c>>($x).<<sum|mean>>().backward()
+second x2: (<<0.0 * $b($x) + 1.0 * $c($x)|1.0 * $b($x) + 0.0 * $c($x)>>).sum().backward()
 """)
 _MOTIFS = {
     1: {"multiplied": 3.0, "asked": 3.0, "chosen": 4.0},

@@ -38,23 +38,23 @@ start:
     $f, $g = <<first module>>, <<second module>>
     net = nn.Sequential($f, $g)
     $x = torch.tensor([<<number>>])
-first module 6: <<module>>
-first module 1: nn.Identity()
+first module x6: <<module>>
+first module x1: nn.Identity()
 second module: <<module>>
-look 3: <<<<$f|$g>>|net>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
-look 2: <<<<$f|$g>>|net>>.register_forward_pre_hook(lambda _, args: seen.update(<<key>>=args[0]))
+look x3: <<<<$f|$g>>|net>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
+look x2: <<<<$f|$g>>|net>>.register_forward_pre_hook(lambda _, args: seen.update(<<key>>=args[0]))
 
-calls 4: <<start>>; <<look>>; <<look>>; <<look>>; <<run>>
-calls 3: <<start>>; $z = <<look>>; <<look>>; <<look>>; $z.remove(); <<run>>
-calls 2: <<start>>; <<look>>; <<look>>; <<run>>; <<look>>
-calls 1: <<start>>; $z = <<look>>; <<look>>; $z.remove(); <<run>>; <<look>>
-run 5: result = net<<||.forward>>($x)
-run 3: result = $g($f<<|.forward>>($x))
+calls x4: <<start>>; <<look>>; <<look>>; <<look>>; <<run>>
+calls x3: <<start>>; $z = <<look>>; <<look>>; <<look>>; $z.remove(); <<run>>
+calls x2: <<start>>; <<look>>; <<look>>; <<run>>; <<look>>
+calls x1: <<start>>; $z = <<look>>; <<look>>; $z.remove(); <<run>>; <<look>>
+run x5: result = net<<||.forward>>($x)
+run x3: result = $g($f<<|.forward>>($x))
 
-change 1: <<$f|$g>>.register_forward_pre_hook(lambda _, args: args[0] * <<3|5|10>>)
-change 1: <<$f|$g>>.register_forward_hook(lambda _, args, out: out * <<3|5|10>>)
-passes 3: net($x)
-passes 2:
+change x1: <<$f|$g>>.register_forward_pre_hook(lambda _, args: args[0] * <<3|5|10>>)
+change x1: <<$f|$g>>.register_forward_hook(lambda _, args, out: out * <<3|5|10>>)
+passes x3: net($x)
+passes x2:
     with torch.no_grad():
         net($x)
 changes: <<start>>; <<change>>; <<look>>; <<look>>; <<look>>; <<passes>>
@@ -72,14 +72,14 @@ edits:
 
 forward look: <<$f|$g>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
 module look: <<$f|$g>>.register_full_backward_pre_hook(lambda _, grads: seen.update(<<key>>=grads[0]))
-gradients 3:
+gradients x3:
     seen = {}
     $f, $g = <<module>>, <<module>>
     <<<<forward look>>|<<module look>>>>
     <<through>>
     <<three looks>>
     <<back>>
-gradients 2:
+gradients x2:
     seen = {}
     $f, $g = <<module>>, <<module>>
     <<forward look>>
@@ -95,8 +95,8 @@ two looks: <<grad change>>; <<grad>>; <<<<grad>>|<<kept>>|<<kept>>>>
 two looks: <<<<grad>>|<<kept>>>>; <<grad change>>; <<grad>>
 three looks: <<two looks>>; <<grad>>
 three looks: <<grad>>; <<two looks>>
-back 3: (<<2..7>> * $y).backward()
-back 3.5: torch.autograd.grad(<<2..7>> * $y, <<$x|$x|$h>>)
+back x3: (<<2..7>> * $y).backward()
+back x3.5: torch.autograd.grad(<<2..7>> * $y, <<$x|$x|$h>>)
 """)
 
 

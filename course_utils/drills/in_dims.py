@@ -28,7 +28,7 @@ _GRAMMAR = grammar(r"""
 tensor: torch.<<randn|rand>>(<<n>>, <<n>>)
 k: <<2..9>>
 two: <<$p @ $q|$p * $q + <<k>>|$p + $q.sum() / <<k>>|($p - $q) / <<k>>>>
-two 0.5: <<$p.sum() - <<k>> * $q|<<k>> * $p / (1 + $q ** 2)>>
+two x0.5: <<$p.sum() - <<k>> * $q|<<k>> * $p / (1 + $q ** 2)>>
 each: <<$p * $q + <<k>>|($p - $q) / <<k>>|<<k>> * $p - $q|$p + <<k>> * $q.sin()>>
 dict: <<$q * <<x>> + <<y>>|$q / <<k>> - <<x>> * <<y>>|($q + <<x>>) * <<y>>|$q + <<k>> * <<x>> - <<y>>>>
 

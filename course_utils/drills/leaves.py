@@ -19,8 +19,8 @@ TASK = "Which tensors are leaves when the last line has run?"
 LESSONS = ("leaf_tensors",)
 MARKS = {2: r"backward\(\)", 3: r"(?m)^    "}  # level 2 has a backward pass, level 3 a block besides
 _GRAMMAR = grammar(r"""
-inside 2: <<compute up>>
-inside 1: <<view up>>
+inside x2: <<compute up>>
+inside x1: <<view up>>
 block:
     with torch.no_grad():
         <<inside>>
@@ -34,9 +34,9 @@ block:
         with torch.enable_grad():
             <<compute up>>
         <<inside>>
-start 2: <<flagged>>
-start 3: <<computed at once>>
-start 0.5: <<parameter>>
+start x2: <<flagged>>
+start x3: <<computed at once>>
+start x0.5: <<parameter>>
 """)
 # Lines that end in a leaf, and in a tensor that is none, by level.
 _LEAF = {

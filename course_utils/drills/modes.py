@@ -25,26 +25,26 @@ _POINTS = ("first", "second", "third", "fourth")
 _GRAMMAR = grammar(r"""
 off: <<no_grad()|no_grad()|inference_mode()|set_grad_enabled(False)>>
 on: <<enable_grad()|set_grad_enabled(True)>>
-look 4: <<point>> = torch.is_grad_enabled()
-look 6: <<new>> = <<v:=source>><<body>>
-look? 1: <<look>>
-look? 1:
+look x4: <<point>> = torch.is_grad_enabled()
+look x6: <<new>> = <<v:=source>><<body>>
+look? x1: <<look>>
+look? x1:
 body: <<v>><< * <<k>>| + <<k>>| / <<k>>| ** 2|.exp()|.sin()|.tanh()>>
 body of v: v<< * <<k>>| + <<k>>| / <<k>>| ** 2|.exp()|.sin()|.tanh()>>
 
-block 3:
+block x3:
     with torch.<<off>>:
         <<look>>
         <<inside?>>
     <<look?>>
-block 1:
+block x1:
     with torch.<<on>>:
         <<look>>
         <<inside?>>
     <<look?>>
-inside? 3:
-inside? 0.5: <<look>>
-inside? 0.5: <<new>> = <<torch.ones(<<size>>, requires_grad=True)|nn.Parameter(torch.ones(<<size>>))>>
+inside? x3:
+inside? x0.5: <<look>>
+inside? x0.5: <<new>> = <<torch.ones(<<size>>, requires_grad=True)|nn.Parameter(torch.ones(<<size>>))>>
 bare: torch.no_grad(); <<look>>
 statement: torch.set_grad_enabled(<<True|False>>); <<look>>
 decorated:

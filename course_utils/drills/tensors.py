@@ -12,14 +12,14 @@ from course_utils.drills.rules import MAKER, TRAP, Effect, rules
 from course_utils.drills.texts import TOKEN, Grammar, grammar
 
 GRAMMAR = grammar(r"""
-open 4: torch.<<ones|rand|randn|zeros>>(<<size>>
-open 1: torch.full((<<size>>,), <<0.5|1.5|2.0|3.0>>
-open 2: torch.<<arange(<<size>>.0|linspace(0, 1, <<size>>>>
+open x4: torch.<<ones|rand|randn|zeros>>(<<size>>
+open x1: torch.full((<<size>>,), <<0.5|1.5|2.0|3.0>>
+open x2: torch.<<arange(<<size>>.0|linspace(0, 1, <<size>>>>
 k: <<2|3|4|5|0.5|10>>
 
 plain: <<new>> = <<open>>)
-flagged 3: <<new>> = <<open>>, requires_grad=True)
-flagged 1: <<new>> = <<open>>).requires_grad_()
+flagged x3: <<new>> = <<open>>, requires_grad=True)
+flagged x1: <<new>> = <<open>>).requires_grad_()
 parameter: <<new>> = nn.Parameter(<<open>>))
 frozen parameter: <<new>> = nn.Parameter(torch.ones(<<size>>), requires_grad=False)
 computed at once: <<new>> = <<open>>, requires_grad=True)<< * 2| / 10| + 1|.double()|.double()|.exp()|.clone()>>
@@ -28,16 +28,16 @@ compute up: <<a:=up>><<new>> = <<op>>
 compute down: <<a:=down>><<new>> = <<op>>
 compute again: <<a:=leaf>><<a>> = <<a>> <<*|/|+|->> <<k>>
 compute from positions: <<new>> = <<position>><<.float()| * 0.5| / 2| + 0.5>>
-op 4: <<alone>>
-op 5: <<b:=other>><<pair>>
-op 1.5: <<a>> * <<position>>
-alone 8: <<a>>.<<exp|sin|cos|tanh|sigmoid|abs|round|clone>>()
-alone 6: <<a>>.<<cumsum(0)|softmax(0)|sum()|mean()|max()|norm()>>
-alone 8: <<<<a>> * <<k>>|<<k>> * <<a>>|<<a>> + <<k>>|<<a>> / <<k>>|<<a>> ** 2|-<<a>>|<<k>> - <<a>>|torch.relu(<<a>>)>>
-pair 3: <<a>> <<*|+|->> <<b>>
-pair 2: <<b>> <<*|->> <<a>>
-pair 2: torch.<<maximum(<<a>>, <<b>>)|where(<<a>> > 0, <<a>>, <<b>>)>>
-pair 2: <<<<a>> @ <<b>>|torch.cat([<<b>>, <<a>>])|torch.stack([<<a>>, <<b>>])|(<<a>> - <<b>>) * <<b>>>>
+op x4: <<alone>>
+op x5: <<b:=other>><<pair>>
+op x1.5: <<a>> * <<position>>
+alone x8: <<a>>.<<exp|sin|cos|tanh|sigmoid|abs|round|clone>>()
+alone x6: <<a>>.<<cumsum(0)|softmax(0)|sum()|mean()|max()|norm()>>
+alone x8: <<<<a>> * <<k>>|<<k>> * <<a>>|<<a>> + <<k>>|<<a>> / <<k>>|<<a>> ** 2|-<<a>>|<<k>> - <<a>>|torch.relu(<<a>>)>>
+pair x3: <<a>> <<*|+|->> <<b>>
+pair x2: <<b>> <<*|->> <<a>>
+pair x2: torch.<<maximum(<<a>>, <<b>>)|where(<<a>> > 0, <<a>>, <<b>>)>>
+pair x2: <<<<a>> @ <<b>>|torch.cat([<<b>>, <<a>>])|torch.stack([<<a>>, <<b>>])|(<<a>> - <<b>>) * <<b>>>>
 
 view: <<new>> = <<a>><<[0]|[1:]|[:2]|[-1]|.view(-1, 1)|.unsqueeze(0)|.reshape(1, -1)>>
 view up: <<a:=up>><<view>>
@@ -47,9 +47,9 @@ same: <<new>> = <<created>><<.cpu()|.float()|.contiguous()|.to("cpu")>>
 parameter of: <<new>> = nn.Parameter(<<any>><<.exp()| * 2|.clone()| + 1|.abs()>>)
 
 detach: <<new>> = <<up>>.detach()
-cut 5: <<new>> = <<up>><<.detach()|.detach()|.detach().clone()|.data|.data>>
-cut 3: <<new>> = torch.<<tensor(<<up>>.tolist())|ones_like(<<up>>)|zeros_like(<<up>>)>>
-cut 6: <<new>> = <<up>><< > 0| < 1|.long()|.int()|.argmax()|.argmin()>>
+cut x5: <<new>> = <<up>><<.detach()|.detach()|.detach().clone()|.data|.data>>
+cut x3: <<new>> = torch.<<tensor(<<up>>.tolist())|ones_like(<<up>>)|zeros_like(<<up>>)>>
+cut x6: <<new>> = <<up>><< > 0| < 1|.long()|.int()|.argmax()|.argmin()>>
 detach_: <<computed>>.detach_()
 raise: <<raisable>>.requires_grad_()
 lower: <<created>>.requires_grad_(False)

@@ -1,14 +1,14 @@
 """Programs as texts with holes, to be filled at random (``Texts``), read from one text (``grammar``).
 
-flagged 3: <<new>> = torch.ones(<<2..5>>, requires_grad=True)
-flagged 1: <<new>> = torch.<<rand|randn>>(<<2..5>>); <<new>> = torch.ones(1).requires_grad_()
+flagged x3: <<new>> = torch.ones(<<2..5>>, requires_grad=True)
+flagged x1: <<new>> = torch.<<rand|randn>>(<<2..5>>); <<new>> = torch.ones(1).requires_grad_()
 block:
     with torch.no_grad():
         <<flagged>>
 
 ``<<a|b>>`` is one of the alternatives, ``<<2..5>>`` a number, ``<<word>>`` one of the texts of that name, as likely as
-their weights say, ``<<new>>`` a new name, and ``<<x:=...>>`` stores what it makes as ``<<x>>``. ``$x`` is the same
-name in the whole program.
+their weights (``x3``) say, ``<<new>>`` a new name, and ``<<x:=...>>`` stores what it makes as ``<<x>>``. ``$x`` is
+the same name in the whole program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Grammar = Mapping[str, Mapping[str, float]]
 def grammar(text: str) -> Grammar:
     """The texts of each name, with their weights."""
     found: dict[str, dict[str, float]] = {}
-    for name, weight, rest in re.findall(r"^(\w[^\n:]*?)(?: ([\d.]+))?:((?: .*)?(?:\n(?: .*)?)*)", text, re.MULTILINE):
+    for name, weight, rest in re.findall(r"^(\w[^\n:]*?)(?: x([\d.]+))?:((?: .*)?(?:\n(?: .*)?)*)", text, re.MULTILINE):
         made = rest[1:].rstrip().replace("; ", "\n") if rest.startswith(" ") else textwrap.dedent(rest).strip("\n")
         found.setdefault(name, {})[made] = float(weight or 1)
     return found
