@@ -144,7 +144,7 @@ def expect_no_two_equal(codes):
 
     The names of a program with k of them are one of C(19, k) sets, each as likely as the others, and independent of the
     rest of the program. So two seeds with the same rest give the same program with probability 1 / C(19, k), and chance
-    allows (pairs with the same rest) / C(19, k) equal programs among them: under 0.05 for some hundreds of seeds, which is none.
+    allows (pairs with the same rest) / C(19, k) equal programs among them: under 0.05 for 300 seeds, which is none.
     """
     assert len(set(codes)) == len(codes)
     groups = collections.Counter(map(renamed, codes))
