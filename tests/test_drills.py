@@ -1,11 +1,13 @@
 """Random programs to practise on: they are valid, fair and repeatable, and the line that they blame is the right one.
 
-The blamed line has its own oracle in ``drill_mutations``: a small change of that line must change the answer.
+``drill_oracle`` runs each program with code of its own: as it is shown, and without the effect of the line that
+decides.
 """
 
 import ast
 import collections
 import hashlib
+import importlib
 import math
 import os
 import pickle
@@ -23,19 +25,15 @@ import torch
 
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
 from course_utils.drills import run as drill_run
-from course_utils.drills.programs import LINE_LENGTH, MOST_LINES, MOST_LINES_WITH_CLASS, NAMES, Draw
-from course_utils.drills.rules import RULES
-from tests.drill_mutations import MUTATIONS, Source, in_fresh_thread, mutated, observe
+from course_utils.drills.page import LINE_LENGTH, MOST_LINES, MOST_LINES_WITH_CLASS, NAMES, has_marks
+from course_utils.drills.programs import Draw
+from tests.drill_oracle import in_fresh_thread, observe
 
-SEEDS = range(1000)
+SEEDS, MANY_SEEDS = range(30), range(300)
 EVERY = [(topic, level) for topic in TOPICS for level in LEVELS]
-ANSWERS = {"error", "wrong gradient", "right gradient"}
 CANDIDATES = ("scale", "in_dims")  # each key is something to try, so what it is decides more than where it stands
 
 each_kind = pytest.mark.parametrize(("topic", "level"), EVERY)
-# Programs of scale train, and a push needs them less often: they are the same until their hash in PRINTS is another.
-KINDS_OF_ANSWERS = [pytest.param(*kind, marks=pytest.mark.nightly if kind[0] == "scale" else ()) for kind in EVERY]
-each_kind_of_answers = pytest.mark.parametrize(("topic", "level"), KINDS_OF_ANSWERS)
 
 
 @cache
@@ -43,21 +41,12 @@ def programs(topic, level):
     return [drill(topic, seed, level) for seed in SEEDS]
 
 
-@cache
-def answers(topic, level):
-    return [drill_run.answers(topic, made.program) for made in programs(topic, level)[:400]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forgotten():
-    """27,000 programs are a million objects, which the collector would go through for every later test."""
-    yield
-    programs.cache_clear()
-    answers.cache_clear()
+def module_of(topic):
+    return importlib.import_module(f"course_utils.drills.{topic}")
 
 
 def right_answers(made):
-    return drill_run.answers(made.topic, made.program)
+    return {question.key: question.answer for question in made.program.questions}
 
 
 def wrong_answers(made):
@@ -69,16 +58,20 @@ def wrong_answers(made):
 # The programs.
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
 @each_kind
-def test_a_thousand_programs_run_and_the_rules_agree_with_pytorch(topic, level):
+def test_every_answer_is_what_pytorch_does_with_the_program_that_is_shown(topic, level):
     for made in programs(topic, level):
-        found = right_answers(made)
-        expected = {question.key: question.expected for question in made.program.questions}
-        assert found == expected, f"seed {made.seed}\n{made.code}"
-        assert list(found) == list(made.choices)
-        assert all(found[key] in made.choices[key] for key in found)
+        expect_true(made)
+
+
+def expect_true(made):
+    """What the drill says of its program is so, and of the program without the effect of the line that decides."""
+    for question in made.program.questions:
+        where = f"{made.topic}, level {made.level}, seed {made.seed}, {question.key}\n{made.code}"
+        without = "\n".join(question.without)
+        assert observe(made.topic, made.program.lines, question) == question.answer, where
+        assert observe(made.topic, question.without, question) == question.otherwise, f"{where}\n\n{without}"
+        assert question.answer != question.otherwise and question.answer in made.choices[question.key], where
 
 
 @each_kind
@@ -95,38 +88,15 @@ def test_programs_are_short_enough_to_be_read(topic, level):
 
 def test_higher_levels_have_longer_programs():
     for topic in TOPICS:
-        lengths = [sum(len(made.program.lines) for made in programs(topic, level)) / len(SEEDS) for level in LEVELS]
+        # Levels 2 and 3 of edits differ by 0.2 lines, which the mean of 30 programs does not show.
+        seeds = range(200) if topic == "edits" else SEEDS
+        lengths = [sum(len(drill(topic, seed, level).program.lines) for seed in seeds) for level in LEVELS]
         assert lengths == sorted(lengths)
 
 
-# What each level has that the one below it never has. What is not listed has its own test of answers, or of keys.
-MARKS = {
-    (
-        "flags",
-        2,
-    ): r"(?m)^\w[.\[]|^\w \+=|Parameter|\.data$|tolist|_like|\.arg|\.(long|int)\(|[<>] \d$|= \w(\[|\.(view|uns|resh))",
-    ("flags", 3): r"(?m)^    |layer",
-    ("leaves", 2): r"backward\(\)",
-    ("leaves", 3): r"(?m)^    ",
-    ("modes", 2): r"def |lambda|layer|_\(\w\)|\+=|\[0\] =",
-    ("modes", 3): r"(?m)^        |yield|Thread|^    torch\.set|^    \w = \w(\[|\.view)",
-    ("gates", 2): r"no_grad|detach|\[True|\[False",
-    ("gates", 3): r"optim",
-    ("hooks", 2): r"args\[0\] \* |out \* |inplace",
-    ("hooks", 3): r"lambda grad",
-    ("functions", 2): r"class ",
-    ("functions", 3): r"ctx\.kept|needs_input_grad|backward\(\)$",
-    ("in_dims", 2): r"\[:, |dim=1",
-    ("in_dims", 3): r"\{|each",
-    ("scale", 3): r"-100|range\(2\)",
-}
-
-
-@pytest.mark.parametrize(("topic", "level"), MARKS)
+@each_kind
 def test_each_level_has_what_the_one_below_it_never_has(topic, level):
-    mark = re.compile(MARKS[topic, level])
-    assert all(mark.search(made.code) for made in programs(topic, level))
-    assert not any(mark.search(made.code) for made in programs(topic, level - 1))
+    assert all(has_marks(made.code, module_of(topic).MARKS, level) for made in programs(topic, level))
 
 
 def test_edits_of_level_2_go_through_another_name_and_those_of_level_3_are_of_other_kinds():
@@ -134,13 +104,12 @@ def test_edits_of_level_2_go_through_another_name_and_those_of_level_3_are_of_ot
         return [re.findall(r"(?m)^\w = ", made.code.split("loss = ")[1]) for made in programs("edits", level)]
 
     assert not any(later_names(1))
-    assert sum(map(bool, later_names(2))) > 700
+    assert sum(map(bool, later_names(2))) > 0.7 * len(SEEDS)
     kinds = r"numpy", r"optim", r"copy_", r"\.data = ", r"\[2:\]", r"\.div_\([24]\)", r"    \w = \w(\[|\.view)"
-    counts = [
-        [sum(bool(re.search(kind, made.code)) for made in programs("edits", level)) for kind in kinds]
-        for level in LEVELS
+    shares = [
+        sum(any(re.search(kind, made.code) for kind in kinds) for made in programs("edits", level)) for level in LEVELS
     ]
-    assert min(counts[2]) > 40 and max(counts[0] + counts[1]) == 0
+    assert shares[:2] == [0, 0] and shares[2] > 0.7 * len(SEEDS)
 
 
 def test_level_2_of_scale_has_parts_that_differ_or_rows_of_several_numbers():
@@ -154,7 +123,7 @@ def test_level_2_of_scale_has_parts_that_differ_or_rows_of_several_numbers():
 
 @each_kind
 def test_names_come_in_the_order_of_the_alphabet_and_every_one_is_made_before_its_use(topic, level):
-    for made in programs(topic, level)[:200]:
+    for made in programs(topic, level):
         made_here = [node.id for node in ast.walk(ast.parse(made.code)) if isinstance(node, ast.Name)]
         firsts = [name for name in dict.fromkeys(re.findall(r"^ *([a-z]) = ", made.code, flags=re.MULTILINE))]
         assert firsts == sorted(firsts) and set(firsts) <= set(NAMES)
@@ -170,15 +139,13 @@ def renamed(code):
     return re.sub(r"\b[a-z]\b", lambda match: seen.setdefault(match[0], f"name{len(seen)}"), code)
 
 
-@each_kind
-def test_two_seeds_give_the_same_program_no_more_often_than_chance_allows(topic, level):
+def expect_no_two_equal(codes):
     """The birthday bound, from a part of the program that is certainly uniform.
 
     The names of a program with k of them are one of C(19, k) sets, each as likely as the others, and independent of the
     rest of the program. So two seeds with the same rest give the same program with probability 1 / C(19, k), and chance
-    allows (pairs with the same rest) / C(19, k) equal programs among them: under 0.05 for 1,000 seeds, which is none.
+    allows (pairs with the same rest) / C(19, k) equal programs among them: under 0.05 for 300 seeds, which is none.
     """
-    codes = [made.code for made in programs(topic, level)]
     assert len(set(codes)) == len(codes)
     groups = collections.Counter(map(renamed, codes))
     expected = 0.0
@@ -186,50 +153,65 @@ def test_two_seeds_give_the_same_program_no_more_often_than_chance_allows(topic,
         names = len(set(re.findall(r"\bname\d+\b", rest)))
         expected += math.comb(count, 2) / math.comb(len(NAMES), names)
     assert expected < 0.05
-    assert len(groups) > 900, "the programs differ in more than their names"
+    assert len(groups) > 0.9 * len(codes), "the programs differ in more than their names"
+
+
+@each_kind
+def test_no_two_seeds_of_a_round_give_the_same_program(topic, level):
+    expect_no_two_equal([made.code for made in programs(topic, level)])
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@each_kind
+def test_hundreds_of_programs_differ_and_are_what_they_say(topic, level):
+    made = [drill(topic, seed, level) for seed in MANY_SEEDS]
+    expect_no_two_equal([one.code for one in made])
+    for one in made:
+        expect_true(one)
 
 
 @each_kind
 def test_the_same_seed_gives_the_same_program(topic, level):
-    for made in programs(topic, level)[:50]:
+    for made in programs(topic, level)[:10]:
         again = drill(topic, seed=made.seed, level=level)
         assert (again.code, again.program) == (made.code, made.program)
 
 
-# Changing a generator changes every program that was ever handed out by its seed: then, and only then, these change.
+# Changing a topic changes every program that was ever handed out by its seed: then, and only then, these change.
 PRINTS = {
-    ("flags", 1): "54d85af3ec807b70",
-    ("flags", 2): "c595eeffb8595d6e",
-    ("flags", 3): "2441f42705c7a87a",
-    ("leaves", 1): "b106c57fabbab5ad",
-    ("leaves", 2): "de92862f0d7a6486",
-    ("leaves", 3): "b52662f865827749",
-    ("modes", 1): "66817c18dbc25b53",
-    ("modes", 2): "a0da1b01b11dba3e",
-    ("modes", 3): "1a97aa66113e3929",
-    ("edits", 1): "f921096fcc8885fa",
-    ("edits", 2): "922fb69852d4730d",
-    ("edits", 3): "012e2164e5adcc92",
-    ("gates", 1): "b0615c42e148ba57",
-    ("gates", 2): "0dd973f48292728e",
-    ("gates", 3): "39e3d60de365714c",
-    ("hooks", 1): "3f0f322b05a9d880",
-    ("hooks", 2): "abbae44a1e6e8cad",
-    ("hooks", 3): "9e7e438529a0c24a",
-    ("functions", 1): "0b26a40ce4540641",
-    ("functions", 2): "84341a2cbc61a6d9",
-    ("functions", 3): "0444a7276187327b",
-    ("scale", 1): "69b4057b88c0c566",
-    ("scale", 2): "d25f622e21dc7769",
-    ("scale", 3): "f37e1cd595cdf09f",
-    ("in_dims", 1): "2260eac78da1f852",
-    ("in_dims", 2): "0619c4ff1960c5eb",
-    ("in_dims", 3): "fd30436b61f3c6a4",
+    ("flags", 1): "185f11cf08949045",
+    ("flags", 2): "75aa7be27ab2a8c2",
+    ("flags", 3): "7a48e906cd3751f7",
+    ("leaves", 1): "ef9ede0accfc24aa",
+    ("leaves", 2): "11d4468d4afa6508",
+    ("leaves", 3): "5d72335eac01c3c0",
+    ("modes", 1): "c43b0a2daef386b1",
+    ("modes", 2): "dad18f6f455c6fb9",
+    ("modes", 3): "da9e91960d58fc9e",
+    ("edits", 1): "6b5d8722562f9e51",
+    ("edits", 2): "dc138ef7379af879",
+    ("edits", 3): "ce855b77cab10768",
+    ("gates", 1): "41e1525a7492265a",
+    ("gates", 2): "9720e18d02488b86",
+    ("gates", 3): "983f79064f606adc",
+    ("hooks", 1): "e8c68ea76067ac09",
+    ("hooks", 2): "bcaea5fb4faeee24",
+    ("hooks", 3): "d85a3764281b3516",
+    ("functions", 1): "cc78e321244703d3",
+    ("functions", 2): "e1dc0d8ac882f742",
+    ("functions", 3): "524ec60259b59835",
+    ("scale", 1): "7c3fee945b4511ff",
+    ("scale", 2): "642473988268e14f",
+    ("scale", 3): "9cf19985b99703db",
+    ("in_dims", 1): "0e3d8b450d63ec79",
+    ("in_dims", 2): "cc9f16b841aea1ab",
+    ("in_dims", 3): "0d134edd80c7de7b",
 }
 
 
 def print_of(topic, level):
-    text = "\n\n".join(made.code for made in programs(topic, level)[:100])
+    text = "\n\n".join(made.code for made in programs(topic, level)[:20])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -276,69 +258,64 @@ def share(values, value):
     return sum(v == value for v in values) / len(values)
 
 
-@each_kind_of_answers
+@each_kind
 def test_no_answer_is_lopsided(topic, level):
-    by_key, by_place, by_kind = (collections.defaultdict(list) for _ in range(3))
-    for made, found in zip(programs(topic, level), answers(topic, level), strict=False):
-        for place, (key, value) in enumerate(found.items()):
+    by_kind = collections.defaultdict(list)
+    for made in programs(topic, level):
+        for key, value in right_answers(made).items():
             kind = "candidate" if topic in CANDIDATES else re.sub(r"^[a-z](?![a-z])", "name", key)
             # Of numbers it is asked whether one is named more often than the others, and how often there is none.
             name = "number" if topic == "hooks" and value != "nothing" else value
-            by_kind[kind].append(name)
-            if isinstance(value, bool) and topic not in CANDIDATES:
-                by_key[key].append(value)
-            by_place[place, made.choices[key] == (True, False)].append(name)
+            by_kind["any" if topic == "hooks" else kind].append(name)
     low, high = (0.25, 0.75) if topic in ("flags", "leaves", "modes", "edits") else (0.15, 0.85)
-    checked = 0
-    for group in (by_key, by_place, by_kind):
-        for name, values in group.items():
-            if len(values) < 100:  # a share of fewer says little about the generator
-                continue
-            checked += 1
-            if isinstance(values[0], bool):
-                assert low <= share(values, True) <= high, (name, share(values, True), len(values))
-            elif topic != "hooks":
-                shares = [share(values, value) for value in set(values)]
-                assert max(shares) <= high and min(shares) >= 0.1, (name, collections.Counter(values))
-            elif level != 2:  # where nothing keeps a hook from firing
-                assert 0.05 <= share(values, "nothing") <= high
-    assert checked >= 4
+    for name, values in by_kind.items():
+        if len(values) < 30:  # a share of fewer says little about the generator
+            continue
+        if isinstance(values[0], bool):
+            assert low <= share(values, True) <= high, (name, share(values, True), len(values))
+        elif topic != "hooks":
+            shares = [share(values, value) for value in set(values)]
+            assert max(shares) <= high and min(shares) >= 0.1, (name, collections.Counter(values))
+        elif level != 2:  # where nothing keeps a hook from firing
+            assert 0.05 <= share(values, "nothing") <= high
 
 
-@pytest.mark.parametrize(("topic", "level"), [kind for kind in KINDS_OF_ANSWERS if kind.values[0] != "edits"])
+@each_kind
 def test_every_program_asks_for_more_than_one_answer(topic, level):
-    for found in answers(topic, level):
-        assert len(set(found.values())) >= 2
+    for made in programs(topic, level):
+        assert len(set(right_answers(made).values())) >= 2
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_right_means_the_gradient_of_the_loss_as_it_was_computed(level):
     """Against finite differences of the loss, for the programs whose leaves are not edited before their use."""
     compared = collections.Counter()
-    for made, found in zip(programs("edits", level)[:150], answers("edits", level), strict=False):
-        program = made.program
-        edits_a_leaf_first = program.edited[1] < program.loss and "no_grad" in made.code
+    for made in programs("edits", level):
+        found, loss = right_answers(made)["backward"], made.code.index("loss = ")
+        edits_a_leaf_first = "no_grad" in made.code[:loss]
         converts = re.search(r"\.(float|double)\(\)", made.code)  # what copies in float64 is another one
-        if found["backward"] == "error" or edits_a_leaf_first or converts:
+        if found == "error" or edits_a_leaf_first or converts:
             continue
-        agree = in_fresh_thread(lambda program=program: _gradients_agree(program))
-        assert agree == (found["backward"] == "right gradient"), f"seed {made.seed}\n{made.code}"
-        compared[found["backward"]] += 1
-    assert min(compared.values()) >= 15 and len(compared) == 2
+        agree = in_fresh_thread(lambda lines=made.program.lines: _gradients_agree(lines))
+        assert agree == (found == "right gradient"), f"seed {made.seed}\n{made.code}"
+        compared[found] += 1
+    assert min(compared.values()) >= 4 and len(compared) == 2
 
 
-def _gradients_agree(program, step=1e-6):
+def _gradients_agree(lines, step=1e-6):
     torch.set_default_dtype(torch.float64)
     try:
-        return _agree(program, step)
+        return _agree(lines, step)
     finally:
         torch.set_default_dtype(torch.float32)
 
 
-def _agree(program, step):
+def _agree(lines, step):
+    end = next(number for number, line in enumerate(lines, 1) if line.startswith("loss = "))
+
     def run_to_loss(name="", index=0, change=0.0):
         space = {"torch": torch}
-        for line in program.lines[: program.loss]:
+        for line in lines[:end]:
             exec(line, space)
             if line.startswith(f"{name} = "):
                 with torch.no_grad():
@@ -351,7 +328,7 @@ def _agree(program, step):
     tensors = {name: value for name, value in run_to_loss().items() if isinstance(value, torch.Tensor)}
     leaves = [name for name, value in tensors.items() if value.is_leaf and value.requires_grad]
     space = {"torch": torch}
-    exec(program.code, space)
+    exec("\n".join(lines), space)
     for name in leaves:
         for index, slope in enumerate(space[name].grad.tolist()):
             measured = (loss(name, index, step) - loss(name, index, -step)) / (2 * step)
@@ -363,46 +340,15 @@ def _agree(program, step):
 # The line that is blamed.
 
 
-@each_kind_of_answers
-def test_the_blamed_line_decides_because_a_change_of_it_changes_the_answer(topic, level):
-    for made in programs(topic, level)[:60]:
-        program = made.program
-        for question in program.questions:
-            assert observe(Source.of(program), program, topic, question.key) == question.expected
-            source = mutated(program, question)
-            after = observe(source, program, topic, question.key)
-            text = "\n".join(row[1] for row in source.rows)
-            assert after != question.expected, f"seed {made.seed}, {question}\n{made.code}\n\n{text}"
-
-
-def test_every_rule_is_put_to_the_test_and_drawn_often_enough():
-    drawn = collections.Counter(
-        question.rule
-        for topic, level in EVERY
-        for made in programs(topic, level)
-        for question in made.program.questions
-    )
-    assert set(drawn) == set(RULES) == set(MUTATIONS)
-    assert min(drawn.values()) >= 10, drawn.most_common()[-5:]
-
-
-def test_an_operation_is_recorded_because_of_the_named_operands_and_no_others():
-    compared = 0
-    for made in programs("flags", 2)[:300]:
+@each_kind
+def test_the_card_names_the_line_whose_effect_is_taken_out(topic, level):
+    for made in programs(topic, level):
         for question in made.program.questions:
-            if question.rule != "any":
-                continue
-            source = Source.of(made.program)
-            text = source.text(question.line)
-            carriers = re.findall(r"`(\w)`", re.search(r"and (.*?) do(es)? here", question.explanation)[1])
-            left, right = text.split(" = ", 1)
-            others = set(re.findall(r"\b[a-z]\b", right)) - set(carriers)
-            for name in others:
-                right = re.sub(rf"\b{name}\b", f"{name}.detach()", right)
-            source.put(question.line, f"{left} = {right}")
-            assert observe(source, made.program, "flags", question.key) is True
-            compared += bool(others)
-    assert compared > 20
+            pairs = enumerate(zip(made.program.lines, question.without, strict=False), 1)
+            changed = next(number for number, (line, other) in pairs if line != other)
+            # A hook that comes too late is proved by registering it earlier, a result's `.grad` by a line after it.
+            moved = f"With it before line {changed}", "after it"
+            assert changed == question.line or any(words in question.explanation for words in moved), question
 
 
 # The check.
@@ -435,18 +381,13 @@ def test_one_wrong_answer_costs_one_point_and_the_right_ones_are_told_nothing_mo
     assert repr(score) == str(score) and f"{len(found) - 1} of {len(found)} right" in repr(score)
 
 
-def test_nothing_is_run_before_there_is_an_answer(monkeypatch):
-    def refuse(*args):
-        raise AssertionError("the program was run")
-
-    monkeypatch.setattr(drill_run, "answers", refuse)
+@pytest.mark.parametrize("stub", [..., None, {}, {...}, "blank", "none"])
+def test_without_an_answer_nothing_is_judged(stub):
     made = drill("edits", seed=5, level=3)
-    assert repr(made) and made._repr_html_() and made.choices and made.code
-    blank = dict.fromkeys(made.choices, ...)
-    for stub in (..., None, {}, blank, dict.fromkeys(made.choices), {...}):
-        score = made.check(stub)
-        assert (float(score), score.status, score.claims) == (0.0, "not attempted", ())
-        assert "not attempted" in str(score) and "not attempted" in score._repr_html_()
+    stub = {"blank": dict.fromkeys(made.choices, ...), "none": dict.fromkeys(made.choices)}.get(str(stub), stub)
+    score = made.check(stub)
+    assert (float(score), score.status, score.claims) == (0.0, "not attempted", ())
+    assert "not attempted" in str(score) and "not attempted" in score._repr_html_()
 
 
 @pytest.mark.parametrize("form", [bool, np.bool_, np.int64, int, float, torch.tensor])
@@ -501,16 +442,6 @@ def test_what_is_no_answer_to_the_question_is_told_what_is():
     assert "no answer to the question" in str(made.check({**right_answers(made), key: object()}))
     assert "a dict" in str(made.check([True, False]))
     assert "'other'" in str(made.check({**right_answers(made), "other": True}))
-
-
-def test_where_pytorch_disagrees_with_the_rules_pytorch_is_right_and_no_rule_is_told(monkeypatch):
-    made = drill("flags", seed=3)
-    found = right_answers(made)
-    monkeypatch.setattr(drill_run, "answers", lambda topic, program: {key: not value for key, value in found.items()})
-    score = made.check(found)
-    assert float(score) == 0.0
-    assert not any(claim.diagnosis for claim in score.claims)
-    assert not any(label.startswith("line") for claim in score.claims for label, _ in claim.details)
 
 
 @pytest.mark.parametrize("topic", TOPICS)

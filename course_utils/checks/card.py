@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from course_utils.base.document import Block, Sign, card, item, items, line, notes, paragraph, program, rows, typed
-from course_utils.base.markup import GREEN, GREY, ORANGE, Html, clean
+from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.base.text import points
 from course_utils.checks.capture import LIMIT
 
@@ -98,22 +97,3 @@ def _told(claim: Claim, next_step: str) -> Block:
         if known and known.program:
             blocks.append(program(PROGRAM, known.program, known.prints))
     return item(_FAILS, claim.text, blocks)
-
-
-# Pieces for a card that is still put together as HTML.
-HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
-
-
-def list_html(entries: Iterable[str]) -> Html:
-    """The list of a card's claims, made by ``line_html`` and ``told_html``."""
-    return items([Block(Html(entry), str) for entry in entries], "", []).html
-
-
-def line_html(kind: tuple[str, str, str], text: str) -> Html:
-    """A claim in one line, behind its sign and word."""
-    return line(Sign(*kind), text).html
-
-
-def told_html(kind: tuple[str, str, str], text: str, blocks: Iterable[str]) -> Html:
-    """A claim with all that is said of it below."""
-    return item(Sign(*kind), text, [Block(Html(block), str) for block in blocks]).html

@@ -2,221 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-from course_utils.drills.gate_page import NONE, VALUES, ZEROS, GatePage, finish
-from course_utils.drills.programs import Draw, Program, Reason
+from torch import nn
+
+from course_utils.drills.page import Asked, Page
+from course_utils.drills.programs import Answer, Draw, Program
+from course_utils.drills.rules import rules
+from course_utils.drills.run import execute, space, statements
+from course_utils.drills.texts import grammar
+
+TASK = "Which branches run, and what does that leave in their gradients?"
+LESSONS = ("gated_branches",)
+MARKS = {2: r"no_grad|detach|\[True|\[False", 3: r"optim"}
+NONE, ZEROS, VALUES = GRADS = ("none", "zeros", "values")
+# Two branches $b and $c run on the input $x.
+_GRAMMAR = grammar(r"""
+start:
+    $x = torch.ones(<<rows>>, <<width>>)
+    $b, $c = nn.Linear(<<width>>, <<outputs>>), nn.Linear(<<width>>, <<outputs>>)
+one: <<1.0|0.5|2.0>>
+gates: $g = torch.tensor([<<0.0, <<one>>|<<one>>, 0.0|0.0, <<one>>|<<one>>, 0.0|<<one>>, <<one>>>>])
+end: $y.<<sum|mean>>().backward()
+
+multiplied:
+    <<gates>>
+    $y = <<$g[0] * $b($x) + $g[1] * $c($x)|torch.cat([$g[0] * $b($x), $g[1] * $c($x)])|$b($x) * $g[0] - $c($x) * $g[1]>>
+    <<end>>
+asked:
+    <<gates>>
+    $y = torch.zeros(<<rows>>, <<outputs>>)
+    if $g[0]: $y = $y + $b($x)
+    if $g[1]: $y = $y + $c($x)
+    <<end>>
+chosen: $y = <<way>>; <<end>>
+way x2: <<[$b($x), $c($x)]|torch.stack([$b($x), $c($x)])>>[<<0..1>>]
+way x2: <<torch.where(torch.tensor(<<True|False>>), $b($x), $c($x))|[$b, $c][<<0..1>>]($x)>>
+way x1: $b($x) if <<1..3>> > <<0..5>> else $c($x)
+
+selected:
+    <<mask>>
+    $y = <<torch.where($m[:, None], $b($x), $c($x))|$m[:, None] * $b($x) + ~$m[:, None] * $c($x)>>
+    <<end>>
+selected x0.5: <<mask>>; $y = torch.cat([$b($x)[$m], $c($x)[~$m]]); <<end>>
+routed x7:
+    <<mask>>
+    $y = torch.zeros(<<rows>>, <<outputs>>)
+    if $m.any(): $y[$m] = $b($x[$m])
+    if (~$m).any(): $y[~$m] = $c($x[~$m])
+    <<end>>
+routed x3: <<mask>>; $y = torch.zeros(<<rows>>, <<outputs>>); $y[$m] = $b($x[$m]); $y[~$m] = $c($x[~$m]); <<end>>
+cut x0.5:
+    <<gates>>
+    with torch.no_grad():
+        $k = $b($x)
+    $y = $g[0] * $k + $g[1] * $c($x)
+    <<end>>
+cut x0.5:
+    <<gates>>
+    with torch.no_grad():
+        $k = $c($x)
+    $y = $g[0] * $b($x) + $g[1] * $k
+    <<end>>
+cut: <<gates>>; $y = <<$g[0] * $b($x).detach() + $g[1] * $c($x)|$g[0] * $b($x) + $g[1] * $c($x).detach()>>; <<end>>
+
+steps:
+    both = nn.ModuleList([$b, $c])
+    $s = torch.optim.<<optimizer>>
+    ($b($x) + $c($x)).<<sum|mean>>().backward()
+    $s.step()
+    <<clear>>
+    <<second>>
+    $s.step()
+optimizer x3: SGD(both.parameters(), lr=0.<<1..9>><<|, momentum=0.9|, weight_decay=0.1>>)
+optimizer x2: <<SGD|Adam>>(both.parameters(), lr=0.<<1..9>>)
+clear x4: $s.zero_grad(<<|set_to_none=False>>)
+clear x1:
+second x3: <<$b|$c>>($x).<<sum|mean>>().backward()
+second x2: (<<0.0 * $b($x) + 1.0 * $c($x)|1.0 * $b($x) + 0.0 * $c($x)>>).sum().backward()
+""")
+_MOTIFS = {
+    1: {"multiplied": 3.0, "asked": 3.0, "chosen": 4.0},
+    2: {"selected": 2.0, "routed": 4.0, "cut": 1.5},
+    3: {"steps": 1.0},
+}
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    while True:
-        page = GatePage(draw)
-        if level < 3:
-            draw.weighted(_WHOLE if level == 1 else _ROWS)(page)
-        else:
-            _two_steps(page)
-        if page.fits and (program := finish(page)) is not None:
-            return program
+    rows = 2 + draw.below(5)
+    some = [True, False, *(draw.chance(0.5) for _ in range(rows - 2))]
+    masks = [[True] * rows, [False] * rows] * 2 + [draw.sample(some, rows)]
+    more = {"rows": f"{rows}", "width": f"{2 + draw.below(7)}", "outputs": f"{2 + draw.below(7)}"}
+    page = Page(draw, _GRAMMAR, more | {"mask": f"$m = torch.tensor({draw.choice(masks)})"})
+    page.add("<<start>>")
+    last = page.add(f"<<{draw.weighted(_MOTIFS[level])}>>")
+    first = last - 1 if level == 3 else 0
+    page.facts = {"second": first}
+    read = partial(_read, page, (first, last) if first else (0, 0))
+    found, names = read(page.lines), (page.name("b"), page.name("c"))
+    asked = []
+    for name in names:
+        # That a branch runs is asked now and then; that it does not, always.
+        if not found[f"{name} runs"] or draw.chance(0.35):
+            asks = f"is it called {f'in line {first}' if first else 'anywhere'}?"
+            asked.append(Asked(f"{name} runs", asks, {True: "runs", False: "does not run"}, subject=f"`{name}`"))
+    holds = {NONE: "is None", ZEROS: "holds zeros alone", VALUES: "holds numbers that are not zero"}
+    asked += [Asked(f"{name}.weight.grad", "what is in it?", holds, GRADS) for name in names]
+    for name in names if first else ():
+        says = {True: f"moves `{name}.weight`", False: f"does not move `{name}.weight`"}
+        asked.append(Asked(f"{name} moves", f"does line {last} change its weight?", says, subject="the last line"))
+    return page.finish(asked, _RULES, read)
 
 
-def _backward(page: GatePage, out: str) -> None:
-    page.write(f"{out}.{page.draw.choice(('sum', 'mean'))}().backward()")
+def _read(page: Page, watched: tuple[int, int], lines: Sequence[str]) -> dict[str, Answer]:
+    """Which branches run in the watched lines, what is in their ``.grad`` at the end, which have moved."""
+    names, called, (first, last) = space(), set[Any](), watched
+    execute(lines[:2], names)
+    branches: dict[str, nn.Linear] = {name: names[name] for name in (page.name("b"), page.name("c"))}
+    for branch in branches.values():
+        branch.register_forward_hook(lambda module, args, out: called.add(module))
+    before: dict[str, Any] = {}
+    for line, _, code in statements(lines)[2:]:
+        if line == first:
+            called.clear()
+        if line == last:
+            before = {name: branch.weight.detach().clone() for name, branch in branches.items()}
+        try:
+            exec(code, names)
+        except RuntimeError:  # where every way is cut, there is nothing to go backward through
+            if "backward()" not in code:
+                raise
+    found: dict[str, Answer] = {}
+    for name, branch in branches.items():
+        grad = branch.weight.grad
+        found[f"{name} runs"] = branch in called
+        found[f"{name}.weight.grad"] = NONE if grad is None else VALUES if grad.count_nonzero() else ZEROS
+        if last:
+            found[f"{name} moves"] = not branch.weight.equal(before[name])
+    return found
 
 
-# Level 1: one gate for each branch.
+_RULES = rules(r"""
+[key:runs$|grad$ answer:False,none] if .*?: (.*\bKEY\(.*) -> \1
+    This line does not call `{name}`, so nothing is computed and no gradient comes there
+[key:runs$|grad$ answer:False,none] (.* = )(.*) if (.*) else (.*) -> \1\4 if \3 else \2
+    This line does not call `{name}`, so nothing is computed and no gradient comes there
+[key:runs$|grad$ answer:False,none] (.* = \[\w+, \w+\])(\[\d\]\(.*) -> \1[::-1]\2
+    This line does not call `{name}`, so nothing is computed and no gradient comes there
+[key:runs$ answer:True] (.* = \[\w+, \w+\])(\[\d\]\(.*) -> \1[::-1]\2
+    This line calls `{name}`; what is done with its result comes after that
+[key:grad$ answer:values] .* = \[\w+, \w+\]\[\d\]\(.* -> \g<0>.detach()
+    The loss is computed from the result of `{name}`
+[key:runs$ answer:False] (\w+\((\w+)\))(\..*backward\(\)) -> (\1 + KEY(\2))\3
+    This line does not call `{name}`, so nothing is computed and no gradient comes there
+[maker key:grad$ answer:none] (\w+\((\w+)\))(\..*backward\(\)) -> (\1 + KEY(\2))\3
+    This line does not call `{name}`, so nothing is computed and no gradient comes there
+[key:grad$ answer:none] (.* = )(\[\w+\(\w+\), \w+\(\w+\)\])\[\d\] -> \1sum(\2)
+    `{name}` is run and its result is dropped: the loss is not computed from it, so backward never comes there
+[key:grad$] with torch\.no_grad\(\): -> if True:
+    `{name}` runs in the block, where nothing is recorded, so backward never comes there
+[key:grad$] (.*\bKEY\(\w+\))\.detach\(\) -> \1
+    `{name}` runs and is recorded, and `detach()` cuts it off: backward never comes there
 
+[key:grad$|moves$ answer:values,True] \(\w+\(\w+\) \+ .*backward\(\)$(?!(.*\n)*.*zero_grad)
+    Nothing clears the gradients that this line has left
+[key:grad$ answer:none] (.*zero_grad)\(\) -> \1(set_to_none=False)
+    `zero_grad()` drops the old gradient, and line {second} makes none for `{name}`
+[key:moves$ answer:False] (.*zero_grad)\(\) -> \1(set_to_none=False)
+    `zero_grad()` drops the gradient, and an optimizer passes over a parameter whose `.grad` is None, with all that it
+    remembers
+[key:grad$ answer:zeros] (.*zero_grad)\(set_to_none=False\) -> \1()
+    `set_to_none=False` fills the old gradient with zeros, and line {second} adds none for `{name}`
+[key:moves$ answer:False] (.* = torch\.optim\.SGD\([^,]*, lr=0\.\d)\)$ -> \1, momentum=0.9)
+    Plain SGD subtracts the gradient times the learning rate, and that is zero
+[key:moves$ answer:True] (.* = torch\.optim\.)Adam -> \1SGD
+    For Adam a gradient of zeros is a gradient like any other: the averages of the first step go on
+[key:moves$ answer:True] (.* = torch\.optim\..*), momentum=0\.9 -> \1
+    For SGD with momentum a gradient of zeros is a gradient like any other: the momentum of the first step goes on
+[key:moves$ answer:True] (.* = torch\.optim\..*), weight_decay=0\.1 -> \1
+    For SGD with weight decay a gradient of zeros is a gradient like any other: the decay is added to it
 
-def _gates(page: GatePage) -> tuple[str, tuple[bool, bool]]:
-    """A tensor with a gate for each branch, at least one of them open."""
-    name, open_ = (
-        page.name(),
-        page.draw.choice(((True, False), (False, True), (True, False), (False, True), (True, True))),
-    )
-    numbers = ", ".join(page.draw.choice(("1.0", "0.5", "2.0")) if gate else "0.0" for gate in open_)
-    page.write(f"{name} = torch.tensor([{numbers}])")
-    return name, open_
-
-
-def _multiplied(page: GatePage) -> None:
-    gate, open_ = _gates(page)
-    first, second = page.calls
-    out = page.name()
-    pattern = page.draw.choice(
-        ("{g}[0] * {b} + {g}[1] * {c}", "torch.cat([{g}[0] * {b}, {g}[1] * {c}])", "{b} * {g}[0] - {c} * {g}[1]")
-    )
-    line = page.write(f"{out} = {pattern.format(g=gate, b=first, c=second)}")
-    for index in (0, 1):
-        page.ran(index, line)
-        page.reached(index, line, *((VALUES, "open gate") if open_[index] else (ZEROS, "closed gate")))
-    _backward(page, out)
-
-
-def _asked(page: GatePage) -> None:
-    gate, open_ = _gates(page)
-    out = page.name()
-    page.write(f"{out} = torch.zeros({page.rows}, {page.outputs})")
-    for index, call in enumerate(page.calls):
-        line = page.write(f"if {gate}[{index}]: {out} = {out} + {call}")
-        if open_[index]:
-            page.ran(index, line)
-            page.reached(index, line, VALUES, "open gate")
-        else:
-            page.skipped(index, line)
-    _backward(page, out)
-
-
-def _chosen(page: GatePage) -> None:
-    """One of two results, or the result of one of two branches."""
-    draw, index = page.draw, page.draw.below(2)
-    (first, second), names = page.calls, [branch.name for branch in page.branches]
-    out, other = page.name(), 1 - index
-    kinds = {
-        f"[{first}, {second}][{index}]": "unused result",
-        f"torch.stack([{first}, {second}])[{index}]": "closed gate",
-        f"torch.where(torch.tensor({not index}), {first}, {second})": "closed gate",
-        f"[{names[0]}, {names[1]}][{index}]({page.input})": "is not called",
-        f"{first} if {draw.below(3) + 1} > {draw.below(3) + (0 if not index else 3)} else {second}": "condition",
-    }
-    text = draw.choice(list(kinds))
-    rule = kinds[text]
-    if rule == "condition":
-        index = 0 if eval(text.split(" if ")[1].split(" else ")[0]) else 1
-        rule, other = "is not called", 1 - index
-    line = page.write(f"{out} = {text}")
-    page.ran(index, line)
-    page.reached(index, line, VALUES, "open gate")
-    if rule == "is not called":
-        page.skipped(other, line)
-    else:
-        page.ran(other, line)
-        page.reached(other, line, NONE if rule == "unused result" else ZEROS, rule)
-    _backward(page, out)
-
-
-# Level 2: a gate for each row, and branches that are cut off.
-
-
-def _mask(page: GatePage) -> tuple[str, tuple[bool, bool]]:
-    """A mask over the rows, and whether each branch has any."""
-    kind = page.draw.choice(("all", "none", "all", "none", "some"))
-    rows = [kind == "all" or (kind == "some" and page.draw.chance(0.5)) for _ in range(page.rows)]
-    if kind == "some":
-        rows[:2] = page.draw.sample((True, False), 2)
-    name = page.name()
-    page.write(f"{name} = torch.tensor([{', '.join(map(str, rows))}])")
-    return name, (any(rows), not all(rows))
-
-
-def _selected(page: GatePage) -> None:
-    mask, has = _mask(page)
-    first, second = page.calls
-    out = page.name()
-    pattern = page.draw.choice(
-        (
-            "torch.where({m}[:, None], {b}, {c})",
-            "{m}[:, None] * {b} + ~{m}[:, None] * {c}",
-            "torch.cat([{b}[{m}], {c}[~{m}]])",
-        )
-    )
-    line = page.write(f"{out} = {pattern.format(m=mask, b=first, c=second)}")
-    for index in (0, 1):
-        page.ran(index, line)
-        page.reached(index, line, *((VALUES, "rows of its own") if has[index] else (ZEROS, "no rows")))
-    _backward(page, out)
-
-
-def _routed(page: GatePage) -> None:
-    mask, has = _mask(page)
-    guarded, out = page.draw.chance(0.7), page.name()
-    page.write(f"{out} = torch.zeros({page.rows}, {page.outputs})")
-    for index, (branch, rows) in enumerate(zip(page.branches, (mask, f"~{mask}"), strict=True)):
-        asks = f"if {rows if '~' not in rows else f'({rows})'}.any(): " if guarded else ""
-        line = page.write(f"{asks}{out}[{rows}] = {branch.name}({page.input}[{rows}])")
-        if has[index]:
-            page.ran(index, line)
-            page.reached(index, line, VALUES, "rows of its own")
-        elif guarded:
-            page.skipped(index, line)
-        else:
-            page.ran(index, line)
-            page.reached(index, line, ZEROS, "runs on no rows")
-    _backward(page, out)
-
-
-def _cut(page: GatePage) -> None:
-    """A branch that runs where nothing is recorded, or whose result is detached."""
-    draw, index = page.draw, page.draw.below(2)
-    gate, open_ = _gates(page)
-    calls = page.calls
-    if draw.chance(0.5):
-        kept = page.name()
-        with page.block("with torch.no_grad():") as cut:
-            line = page.write(f"{kept} = {calls[index]}")
-        calls[index] = kept
-        page.ran(index, line)
-        page.reached(index, cut, NONE, "run under no_grad")
-    else:
-        calls[index] += ".detach()"
-        cut = 0
-    out = page.name()
-    line = page.write(f"{out} = {gate}[0] * {calls[0]} + {gate}[1] * {calls[1]}")
-    if not cut:
-        page.ran(index, line)
-        page.reached(index, line, NONE, "detached")
-    page.ran(1 - index, line)
-    page.reached(1 - index, line, *((VALUES, "open gate") if open_[1 - index] else (ZEROS, "closed gate")))
-    _backward(page, out)
-
-
-_WHOLE: Mapping[Callable[[GatePage], None], float] = {_multiplied: 3, _asked: 3, _chosen: 4}
-_ROWS: Mapping[Callable[[GatePage], None], float] = {_selected: 2, _routed: 4, _cut: 1.5}
-
-
-# Level 3: an optimizer, after a step in which both branches took part.
-
-
-def _two_steps(page: GatePage) -> None:
-    draw, (first, second) = page.draw, page.calls
-    names = [branch.name for branch in page.branches]
-    optimizer, closed, skips = page.name(), draw.below(2), draw.chance(0.6)
-    kind, tail = draw.choice(
-        (("SGD", ""), ("SGD", ""), ("SGD", ", momentum=0.9"), ("SGD", ", weight_decay=0.1"), ("Adam", ""))
-    )
-    clear = draw.weighted({"zero_grad()": 2.0, "zero_grad(set_to_none=False)": 2.0, "": 1.0})
-    page.write(f"both = nn.ModuleList([{names[0]}, {names[1]}])")
-    made = page.write(f"{optimizer} = torch.optim.{kind}(both.parameters(), lr=0.{1 + draw.below(9)}{tail})")
-    before = page.write(f"({first} + {second}).{draw.choice(('sum', 'mean'))}().backward()")
-    page.write(f"{optimizer}.step()")
-    cleared = page.write(f"{optimizer}.{clear}") if clear else 0
-    if skips:
-        line = page.write(f"{page.calls[1 - closed]}.{draw.choice(('sum', 'mean'))}().backward()")
-        page.skipped(closed, line)
-    else:
-        gates = ("0.0", "1.0") if closed == 0 else ("1.0", "0.0")
-        line = page.write(f"({gates[0]} * {first} + {gates[1]} * {second}).sum().backward()")
-        page.ran(closed, line)
-    page.ran(1 - closed, line)
-    page.watched = line, page.write(f"{optimizer}.step()")
-    left_over = Reason(before, "left over")
-    branch = page.branches[closed]
-    if not clear:
-        # Of the open branch it is not asked: the first backward pass has left values there already.
-        branch.grad = VALUES, left_over
-        if skips or "decay" not in tail:  # else it would move without the old gradient, too
-            branch.moves = True, left_over
-        return
-    page.reached(1 - closed, line, VALUES, "open gate")
-    if skips and clear == "zero_grad()":
-        branch.grad = NONE, Reason(cleared, "set to None", {"branch": f"`{branch.name}`", "line": str(line)})
-        if kind == "Adam" or tail:
-            branch.moves = False, Reason(cleared, "None is passed over")
-        return
-    if skips:
-        branch.grad = ZEROS, Reason(cleared, "set to zeros", {"branch": f"`{branch.name}`", "line": str(line)})
-    elif clear == "zero_grad()":
-        # After `set_to_none=False` the zeros would be there without this backward pass, too.
-        page.reached(closed, line, ZEROS, "closed gate")
-    moved_by = {"": "Adam moves on", ", momentum=0.9": "momentum moves on", ", weight_decay=0.1": "decay moves on"}
-    drives = kind == "Adam" or bool(tail)
-    branch.moves = drives, Reason(made, moved_by[tail] if drives else "zeros move nothing")
+[maker key:runs$ answer:True] (.*?)\bKEY\(([^()]*)\) -> \1(\2 @ KEY.weight.T)
+    This line calls `{name}`; what is done with its result comes after that
+[maker key:grad$ answer:zeros] (.*\[~?\w+\] = KEY\([^()]*\)) -> \1.detach()
+    `{name}` runs on a batch of no rows. It is part of the graph, and a sum over no rows is zero
+[maker key:grad$ answer:zeros] ((?=.*(?:, None\]|\)\[~?N)).*?\bKEY\([^()]*\)) -> \1.detach()
+    `{name}` runs on all rows and none of its results is used. The selection is part of the graph and hands back zeros
+[maker key:grad$ answer:values] ((?=.*(?:, None\]|\)\[~?N|\] = KEY)).*?\bKEY\([^()]*\)) -> \1.detach()
+    At least one row of the result of `{name}` is used, and gradients come back through it
+[maker key:grad$ answer:zeros] (.*?\bKEY\([^()]*\)) -> \1.detach()
+    The result of `{name}` is part of the graph, and its gradient is multiplied by zero on the way back
+[maker key:grad$ answer:values] (.*?\bKEY\([^()]*\)) -> \1.detach()
+    The loss is computed from the result of `{name}`
+""")

@@ -5,203 +5,223 @@ A number goes through two modules, and hooks note in ``seen`` what they see of i
 
 from __future__ import annotations
 
-from course_utils.drills.hook_page import NOTHING, Hook, HookPage, choices, reason, shown
-from course_utils.drills.programs import Draw, Program, Question, Reason, named
-from course_utils.drills.rules import explain_answer
+import re
+from collections.abc import Mapping, Sequence
 
-Found = tuple[Hook, str, Reason]
+from course_utils.drills.page import Asked, Page, Refused, Rules
+from course_utils.drills.programs import Draw, Program
+from course_utils.drills.rules import RANKS, Effect, rules
+from course_utils.drills.run import execute
+from course_utils.drills.texts import grammar
+
+TASK = "What has each hook noted in `seen` when the last line has run?"
+LESSONS = ("forward_hooks",)
+MARKS = {2: r"args\[0\] \* |out \* |inplace", 3: r"lambda grad"}
+NOTHING = "nothing"
+_KEYS = ("first", "second", "third", "fourth")
+# Modules that make a number of a number, with the places where their slope jumps.
+_KINKS = {
+    **{"nn.ReLU()": (0.0,), "nn.LeakyReLU(0.5)": (0.0,), "nn.LeakyReLU(2.0)": (0.0,), "nn.Hardtanh()": (-1.0, 1.0)},
+    **{
+        "nn.ReLU6()": (0.0, 6.0),
+        "nn.Threshold(1.5, 8.0)": (1.5,),
+        "nn.ReLU(inplace=True)": (0.0,),
+        "nn.Identity()": (),
+    },
+}
+# The number $x goes through the modules $f and $g; what comes out of them are $h and $y.
+_GRAMMAR = grammar(r"""
+number: <<|->><<1|2|3|4|5|6|7>>.<<0|5>>
+module: nn.<<ReLU()|LeakyReLU(0.5)|LeakyReLU(2.0)|Hardtanh()|ReLU6()|Threshold(1.5, 8.0)>>
+start:
+    seen = {}
+    $f, $g = <<first module>>, <<second module>>
+    net = nn.Sequential($f, $g)
+    $x = torch.tensor([<<number>>])
+first module x6: <<module>>
+first module x1: nn.Identity()
+second module: <<module>>
+look x3: <<<<$f|$g>>|net>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
+look x2: <<<<$f|$g>>|net>>.register_forward_pre_hook(lambda _, args: seen.update(<<key>>=args[0]))
+
+calls x4: <<start>>; <<look>>; <<look>>; <<look>>; <<run>>
+calls x3: <<start>>; $z = <<look>>; <<look>>; <<look>>; $z.remove(); <<run>>
+calls x2: <<start>>; <<look>>; <<look>>; <<run>>; <<look>>
+calls x1: <<start>>; $z = <<look>>; <<look>>; $z.remove(); <<run>>; <<look>>
+run x5: result = net<<||.forward>>($x)
+run x3: result = $g($f<<|.forward>>($x))
+
+change x1: <<$f|$g>>.register_forward_pre_hook(lambda _, args: args[0] * <<3|5|10>>)
+change x1: <<$f|$g>>.register_forward_hook(lambda _, args, out: out * <<3|5|10>>)
+passes x3: net($x)
+passes x2:
+    with torch.no_grad():
+        net($x)
+changes: <<start>>; <<change>>; <<look>>; <<look>>; <<look>>; <<passes>>
+changes: <<start>>; <<look>>; <<change>>; <<look>>; <<look>>; <<passes>>
+changes: <<start>>; <<look>>; <<look>>; <<change>>; <<look>>; <<passes>>
+edits:
+    seen = {}
+    $f, $g = <<module>>, nn.ReLU(inplace=True)
+    net = nn.Sequential($f, $g)
+    $x = torch.tensor([<<number>>])
+    <<look>>
+    <<look>>
+    <<look>>
+    <<passes>>
+
+forward look: <<$f|$g>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
+module look: <<$f|$g>>.register_full_backward_pre_hook(lambda _, grads: seen.update(<<key>>=grads[0]))
+gradients x3:
+    seen = {}
+    $f, $g = <<module>>, <<module>>
+    <<<<forward look>>|<<module look>>>>
+    <<through>>
+    <<three looks>>
+    <<back>>
+gradients x2:
+    seen = {}
+    $f, $g = <<module>>, <<module>>
+    <<forward look>>
+    <<module look>>
+    <<through>>
+    <<two looks>>
+    <<back>>
+through: $x = torch.tensor([<<number>>], requires_grad=True); $h = $f($x); $y = $g($h)
+grad: <<$x|$h|$y>>.register_hook(lambda grad: seen.update(<<key>>=grad))
+kept: $x.register_post_accumulate_grad_hook(lambda t: seen.update(<<key>>=t.grad))
+grad change: <<$x|$h|$y>>.register_hook(lambda grad: grad * <<-1|3|5|10>>)
+two looks: <<grad change>>; <<grad>>; <<<<grad>>|<<kept>>|<<kept>>>>
+two looks: <<<<grad>>|<<kept>>>>; <<grad change>>; <<grad>>
+three looks: <<two looks>>; <<grad>>
+three looks: <<grad>>; <<two looks>>
+back x3: (<<2..7>> * $y).backward()
+back x3.5: torch.autograd.grad(<<2..7>> * $y, <<$x|$x|$h>>)
+""")
+
+
+class Hooks(Page):
+    """A program while it is drawn, with the number of its keys."""
+
+    keys = 0
+
+    def hole(self, word: str, local: Mapping[str, str]) -> str:
+        if word != "key":
+            return super().hole(word, local)
+        self.keys += 1
+        return _KEYS[self.keys - 1]
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    while True:
-        page = HookPage(draw, level)
-        found, values = (_calls, _changes, _gradients)[level - 1](page)
-        if page.fits and page.smooth and len({answer for _, answer, _ in found}) > 1:
-            return _finish(page, found, values)
+    page = Hooks(draw, _GRAMMAR, {})
+    f, g, x, h, y = (page.name(letter) for letter in "fgxhy")
+    page.facts = {"g": g, "h": h, "y": y}
+    page.add(f"<<{draw.weighted(({'calls': 1.0}, {'changes': 2.0, 'edits': 1.0}, {'gradients': 1.0})[level - 1])}>>")
+    at = [page.space[x].detach().clone()]
+    for module in (f, g):
+        at.append(page.space[module].forward(at[-1].clone()))
+    texts = re.findall(r"nn\.\w+\([^)]*\)", page.lines[1])
+    if any(float(value) in _KINKS[text] for value, text in zip(at, texts, strict=False)):
+        raise Refused("a module would have to say what its slope is where that jumps")
+    base, keys = _read(page.lines), _KEYS[: page.keys]
+    # What a reader might come to who misses something: what passes without hooks, and what is seen without one of them.
+    numbers = {_shown(float(value)) for value in at} | set(base.values())
+    for key in keys:
+        for line in [line for rank in RANKS for line in page.effects(key, base[key], [_RULES] * len(page.lines), rank)]:
+            numbers.update(*(page.tried(_read, effect).values() for effect in line))
+    asked = []
+    for key in keys:
+        others = sorted(numbers - {base[key], NOTHING}, key=float)
+        choices = {base[key], *draw.sample(others, min(3, len(others)))} - {NOTHING}
+        says = {value: f"is {value}" for value in choices} | {NOTHING: "is never noted"}
+        asked.append(Asked(key, "which number is noted under it?", says, (*sorted(choices, key=float), NOTHING)))
+    program = page.finish(asked, _RULES, _read, least=len(keys))
+    if level == 2 and not any(" place" in question.rule for question in program.questions):
+        raise Refused("nothing that is noted is changed")
+    return program
 
 
-def _finish(page: HookPage, found: list[Found], values: list[float]) -> Program:
-    offered = [choices(answer, values, page.draw) for _, answer, _ in found]
-    names, questions = page.names(), []
-    for (hook, answer, why), texts in zip(found, offered, strict=True):
-        then = f"`{hook.key}` is never noted" if answer == NOTHING else f"`{hook.key}` is {answer}"
-        text = named(explain_answer(why, then), names)
-        questions.append(Question(hook.key, answer, why.line, why.rule, text, texts))
-    return Program(tuple(named(row, names) for row in page.lines), tuple(questions))
+def _read(lines: Sequence[str]) -> dict[str, str]:
+    """What each hook has noted."""
+    seen = execute(lines)["seen"]
+    return {key: _shown(seen[key].item()) if key in seen else NOTHING for key in _KEYS}
 
 
-def _module(page: HookPage, hook: Hook) -> str:
-    return "`net`" if hook.owner == -1 else f"`{page.stages[hook.owner or 0]}`"
+def _shown(value: float) -> str:
+    """A number as it is answered."""
+    return format(value + 0.0, "g")
 
 
-# Level 1: which fire.
+def _notes(page: Page, key: str) -> int:
+    """The line that registers the hook of a key."""
+    return next(line for line, text in enumerate(page.lines, 1) if f"({key}=" in text)
 
 
-def _calls(page: HookPage) -> tuple[list[Found], list[float]]:
-    """Hooks of modules and of the net, removed or too late, and ways to run the net that pass them by."""
-    draw = page.draw
-    page.build(net=True)
-    number = page.name()
-    page.write(f"{number} = torch.tensor([{page.pick_start()}])")
-    removed, late = draw.chance(0.4), draw.chance(0.3)
-    for index in range(3 - late):
-        page.forward_hook(draw.choice((-1, 0, 1)), draw.chance(0.4), handle=removed and index == 0)
-    if removed:
-        page.remove(page.hooks[0])
-    first, second = page.stages
-    way = draw.weighted({"net": 3, "net.forward": 2, "modules": 1.5, "forward": 2})
-    call, passed = {
-        "net": (f"net({number})", set[int]()),
-        "net.forward": (f"net.forward({number})", {-1}),
-        "modules": (f"{second}({first}({number}))", {-1}),
-        "forward": (f"{second}({first}.forward({number}))", {-1, 0}),
-    }[way]
-    line = page.write(f"result = {call}")
-    if late:
-        page.forward_hook(draw.choice((-1, 0, 1)), draw.chance(0.4), after=True)
-    found = []
-    for hook in page.hooks:
-        module = _module(page, hook)
-        if hook.removed:
-            found.append((hook, NOTHING, reason(hook.removed, "removed", key=hook.key)))
-        elif hook.after:
-            found.append((hook, NOTHING, reason(hook.line, "registered late", run=str(line))))
-        elif hook.owner in passed:
-            found.append((hook, NOTHING, reason(line, "not called", module=module)))
-        else:
-            found.append((hook, shown(page.seen(hook)), _looks(page, hook)))
-    # Where two things keep a hook from firing, neither of them decides alone.
-    if any((hook.removed or hook.after) and hook.owner in passed for hook in page.hooks):
-        return [], []
-    return found, page.values()
+def _late(page: Page, line: int, key: str) -> Effect | None:
+    """A hook that is registered when the net has run."""
+    run = next((number for number, text in enumerate(page.lines, 1) if text.startswith("result = ")), line)
+    if line != _notes(page, key) or line <= run:
+        return None
+    lines = (
+        *page.lines[: run - 1],
+        f"{page.lines[line - 1]}\n{page.lines[run - 1]}",
+        *page.lines[run : line - 1],
+        "pass",
+    )
+    words = f"Line {run} has run by then, and a hook sees only what comes later"
+    return Effect(line, words, lines, instead=f"With it before line {run}")
 
 
-def _looks(page: HookPage, hook: Hook) -> Reason:
-    is_pre = hook.place == 0 or (hook.owner is not None and hook.place == hook.owner)
-    rule = "sees what goes in" if is_pre else "sees what comes out"
-    return reason(hook.line, rule, module=_module(page, hook))
+def _not_called(page: Page, line: int, key: str) -> Effect | None:
+    """A line that passes a module's hooks by."""
+    if not page.lines[line - 1].startswith("result = ") or _notes(page, key) > line:
+        return None
+    owner = page.lines[_notes(page, key) - 1].partition(".")[0].split()[-1]
+    words = (
+        f"Hooks run when a module is called. This line does not call `{owner}`: `forward` is a method, and knows of no "
+    )
+    lines = (*page.lines[: line - 1], f"result = net({page.name('x')})", *page.lines[line:])
+    return Effect(line, f"{words}hooks", lines, answers=(NOTHING,))
 
 
-# Level 2: what they see, where others change it.
+def _is_kept(page: Page, line: int, key: str) -> bool:
+    """Whether the hook waits for the ``.grad`` that would be filled last."""
+    return "accumulate" in page.lines[_notes(page, key) - 1] and page.lines[line - 1].endswith(f", {page.name('x')})")
 
 
-def _changes(page: HookPage) -> tuple[list[Found], list[float]]:
-    """A hook that changes what passes, or a module that edits what a hook has noted."""
-    draw = page.draw
-    edits = draw.chance(0.35)
-    page.build(net=True, edits=edits)
-    number = page.name()
-    page.write(f"{number} = torch.tensor([{page.pick_start()}])")
-    turn = draw.below(3)
-    change = None
-    for index in range(3):
-        if index == turn and not edits:
-            change = page.forward_change(draw.below(2), draw.chance(0.5), draw.choice((3, 5, 10)))
-        page.forward_hook(draw.choice((-1, 0, 1)), draw.chance(0.4))
-    if draw.chance(0.4):
-        with page.block("with torch.no_grad():"):
-            page.write(f"net({number})")
-    else:
-        page.write(f"net({number})")
-    found = []
-    for hook in page.hooks:
-        if hook.key:
-            seen = page.seen(hook)
-            if edits and hook.place == 1 and seen != max(seen, 0.0):
-                why = reason(page.made_line, "edited afterwards", module=f"`{page.stages[1]}`")
-                found.append((hook, shown(max(seen, 0.0)), why))
-            elif change is not None and seen != page.seen(hook, without=change):
-                at = ("what goes into", "what comes out of")[change.place > (change.owner or 0)]
-                where = f"{at} `{page.stages[change.owner or 0]}`"
-                found.append((hook, shown(seen), reason(change.line, "changed", where=where)))
-            else:
-                found.append((hook, shown(seen), _looks(page, hook)))
-    if not any(why.rule in ("changed", "edited afterwards") for _, _, why in found):
-        return [], []
-    return found, [*page.values(), *page.values(without=change)]
-
-
-# Level 3: gradients.
-
-
-def _gradients(page: HookPage) -> tuple[list[Found], list[float]]:
-    """Hooks of tensors and of modules in the backward pass, beside one of the forward pass."""
-    draw = page.draw
-    page.build(net=False)
-    first, second = page.stages
-    order = draw.sample(("module", "forward"), 1 + draw.chance(0.4))
-    if "module" in order:
-        owner = draw.below(2)
-        key = page.next_key()
-        text = f"{page.stages[owner]}.register_full_backward_pre_hook(lambda _, grads: seen.update({key}=grads[0]))"
-        page.keyed(text, Hook(key, owner + 1, owner, 0))
-    if "forward" in order:
-        page.forward_hook(draw.below(2), False)
-    forward = page.hooks[-1] if "forward" in order else None
-    tensors = [page.name(), page.name(), page.name()]
-    page.write(f"{tensors[0]} = torch.tensor([{page.pick_start()}], requires_grad=True)")
-    page.write(f"{tensors[1]} = {first}({tensors[0]})")
-    page.write(f"{tensors[2]} = {second}({tensors[1]})")
-    change = None
-    turn = draw.below(3)
-    while len([hook for hook in page.hooks if hook.key]) < 4 or change is None:
-        if change is None and len(page.hooks) - len(order) >= turn % 2:
-            place, factor = draw.below(3), draw.choice((-1, 3, 5, 10))
-            text = f"{tensors[place]}.register_hook(lambda grad: grad * {factor})"
-            change = page.keyed(text, Hook("", place, None, 0, float(factor)))
-        elif not any(hook.leaf for hook in page.hooks) and draw.chance(0.4):
-            key = page.next_key()
-            text = f"{tensors[0]}.register_post_accumulate_grad_hook(lambda t: seen.update({key}=t.grad))"
-            page.keyed(text, Hook(key, 0, None, 0, leaf=True))
-        else:
-            key, place = page.next_key(), draw.below(3)
-            page.keyed(
-                f"{tensors[place]}.register_hook(lambda grad: seen.update({key}=grad))", Hook(key, place, None, 0)
-            )
-    scale = 2 + draw.below(6)
-    stop = draw.weighted({-1: 3.0, 0: 2.0, 1: 1.5})
-    if stop < 0:
-        line = page.write(f"({scale} * {tensors[2]}).backward()")
-    else:
-        line = page.write(f"torch.autograd.grad({scale} * {tensors[2]}, {tensors[stop]})")
-    found = []
-    at = page.values()
-    for hook in page.hooks:
-        if not hook.key:
-            continue
-        if hook is forward:
-            found.append((hook, shown(at[hook.place]), _looks(page, hook)))
-        elif stop >= 0 and (hook.leaf or hook.place < stop or (hook.owner is not None and hook.place == stop)):
-            rule = "no gradient kept" if hook.leaf and stop == 0 else "not on the way"
-            found.append((hook, NOTHING, reason(line, rule, tensor=f"`{tensors[max(stop, 0)]}`")))
-        else:
-            seen, plain = (_gradient(page, hook, float(scale), without) for without in (None, change))
-            if seen != plain:
-                found.append(
-                    (hook, shown(seen), reason(change.line, "gradient changed", tensor=f"`{tensors[change.place]}`"))
-                )
-            else:
-                rule = "sees the kept gradient" if hook.leaf else "sees the gradient"
-                found.append((hook, shown(seen), reason(hook.line, rule, tensor=f"`{tensors[hook.place]}`")))
-    every = [_gradient(page, hook, float(scale), without) for hook in page.hooks for without in (None, change)]
-    return found, [*every, *at]
-
-
-def _gradient(page: HookPage, hook: Hook, scale: float, without: Hook | None) -> float:
-    """The gradient that a hook sees: it comes from the last place, and each place's hooks run in their order."""
-    points = [page.start]
-    for module in page.modules:
-        points.append(module.value(points[-1]))
-    gradient = scale
-    for place in (2, 1, 0):
-        if place < 2:
-            gradient *= page.modules[place].slope(points[place])
-        for other in page.hooks:
-            last = hook.leaf or hook.owner is not None  # these come when the tensor's own hooks have run
-            runs = other.owner is None and other.place == place and other is not without
-            if runs and (place > hook.place or last or other.line < hook.line):
-                gradient *= other.factor
-        if place == hook.place:
-            break
-    return gradient
+_RULES: Rules = (
+    _late,
+    _not_called,
+    *rules(
+        r"""
+\w+\.remove\(\)
+    `remove()` takes the hook of `first` away before the net runs
+(\w+)\.register_forward_pre_hook\(lambda _, args: args\[0\] \*.*
+    What this hook returns takes the place of what goes into `{0}`, for all that comes after it
+(\w+)\.register_forward_hook\(lambda _, args, out: out \*.*
+    What this hook returns takes the place of what comes out of `{0}`, for all that comes after it
+(\w+)\.register_hook\(lambda grad: grad \*.*
+    What this hook returns takes the place of the gradient of `{0}`, for all that comes after it
+(.*)inplace=True -> \1
+    What is noted is the tensor itself and no copy, and `{g}` edits it in place afterwards
+[answer:nothing when:kept] torch\.autograd\.grad\((.*), (\w+)\) -> (\1).backward()
+    `torch.autograd.grad` returns the gradient of `{1}` and fills no `.grad`
+[answer:nothing] torch\.autograd\.grad\((.*), (\w+)\) -> (\1).backward()
+    `torch.autograd.grad` goes back as far as `{1}` and no further
+[maker] (?:\w+ = )?(\w+)\.register_forward_pre_hook\(.*\(KEY=.*
+    A forward pre-hook of `{0}` runs before it, and sees its input
+[maker] (?:\w+ = )?(\w+)\.register_forward_hook\(.*\(KEY=.*
+    A forward hook of `{0}` runs when it has been called, and sees its result
+[maker] (\w+)\.register_hook\(.*\(KEY=.*
+    The hook sees the gradient of the result with respect to `{0}`, as it comes there
+[maker] N1_\.register_full_backward_pre_hook\(.*\(KEY=.*
+    The hook sees the gradient of the result with respect to `{h}`, as it comes there
+[maker] N2_\.register_full_backward_pre_hook\(.*\(KEY=.*
+    The hook sees the gradient of the result with respect to `{y}`, as it comes there
+[maker] (\w+)\.register_post_accumulate_grad_hook\(.*\(KEY=.*
+    The hook runs when `.grad` of `{0}` has been filled, after all other hooks of `{0}`
+""",
+        kept=_is_kept,
+    ),
+)

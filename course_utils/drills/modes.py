@@ -3,288 +3,256 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
-from course_utils.drills.mode_page import OFF, ON, ModePage, ModeTensor, body
-from course_utils.drills.programs import Draw, Program, Question, Reason, named
-from course_utils.drills.rules import explain_answer
-from course_utils.drills.steps import factory, flagged_factory
+import torch
 
-_LINES = {1: (6, 7), 2: (7, 8, 9), 3: (9, 10, 11)}
-_MOST_LINES = {1: 8, 2: 11, 3: 12}
-_MOST_POINTS = {1: 3, 2: 3, 3: 4}
-_MOST_KEYS = {1: 4, 2: 5, 3: 6}
-# What a program must have that the level below has not: functions, layers, edits; then blocks in blocks and the like.
-_MARKS = {
-    1: "",
+from course_utils.drills.page import Asked, Page, Refused, Rules
+from course_utils.drills.programs import Draw, Program
+from course_utils.drills.rules import indent_of, rules
+from course_utils.drills.run import execute
+from course_utils.drills.tensors import RULES, WRITTEN, Tensors
+from course_utils.drills.texts import grammar
+
+TASK = "What does each call of `torch.is_grad_enabled()` give? Which tensors require grad when all has run?"
+LESSONS = ("volatile_history", "no_grad")
+# Level 2 has functions, layers and edits; level 3 blocks in blocks and the like.
+MARKS = {
     2: r"def |lambda|layer|_\(\w\)|\+=|\[0\] =",
     3: r"(?m)^        |yield|Thread|^    torch\.set|^    \w = \w(\[|\.view)",
 }
+_POINTS = ("first", "second", "third", "fourth")
+_GRAMMAR = grammar(r"""
+off: <<no_grad()|no_grad()|inference_mode()|set_grad_enabled(False)>>
+on: <<enable_grad()|set_grad_enabled(True)>>
+look x4: <<point>> = torch.is_grad_enabled()
+look x6: <<new>> = <<v:=source>><<body>>
+look? x1: <<look>>
+look? x1:
+body: <<v>><< * <<k>>| + <<k>>| / <<k>>| ** 2|.exp()|.sin()|.tanh()>>
+body of v: v<< * <<k>>| + <<k>>| / <<k>>| ** 2|.exp()|.sin()|.tanh()>>
 
-# Motifs. Each writes some lines, or none and returns False.
-
-
-def block(page: ModePage) -> bool:
-    """A block, and now and then a look at what comes after it."""
-    context = page.draw.choice(OFF if page.on and page.draw.chance(0.75) else ON)
-    with page.within(context):
-        page.look()
-        if page.draw.chance(0.25):
-            inside(page)
-    if page.draw.chance(0.5):
-        page.look()
-    return True
-
-
-def inside(page: ModePage) -> bool:
-    if not page.on and page.draw.chance(0.6):
-        return made_inside(page)
-    return page.look()
-
-
-def made_inside(page: ModePage) -> bool:
-    """A new tensor that asks for the flag where nothing is recorded."""
-    if page.draw.chance(0.6):
-        page.create(f"torch.ones({page.size}, requires_grad=True)", True, "factory", ask=True)
-    else:
-        page.create(f"nn.Parameter(torch.ones({page.size}))", True, "factory", ask=True)
-    return True
-
-
-def bare(page: ModePage) -> bool:
-    """A context manager that is made and thrown away."""
-    if not page.on or page.why is not None:
-        return False
-    line = page.write("torch.no_grad()")
-    page.past = Reason(line, "bare")
-    return page.look()
-
-
-def statement(page: ModePage) -> bool:
-    """``set_grad_enabled`` as a statement."""
-    value = not page.on if page.draw.chance(0.85) else page.on
-    line = page.write(f"torch.set_grad_enabled({value})")
-    page.on, page.past = value, None
-    page.why = Reason(line, "set", {"value": str(value)})
-    return page.look()
-
-
-def decorated(page: ModePage) -> bool:
-    """A decorated function: the mode changes for the call alone."""
-    if page.depth or not page.recording or not page.functions:
-        return False
-    function = page.functions.pop()
-    context = page.draw.choice(("no_grad()", "no_grad()", "inference_mode()"))
-    decorator = page.write(f"@torch.{context}")
-    with page.block(f"def {function}(v):"):
-        page.write(f"return {body(page.draw, 'v')}")
-    source = page.source()
-    if not source.flag:
-        source = page.tensors[0]
-    name = page.name()
-    page.write(f"{name} = {function}({source.name})")
-    why = Reason(decorator, "decorated", {"function": f"`{function}`"}, cuts=True)
-    made = ModeTensor(name, False, why, usable=context == "no_grad()")
-    page.tensors.append(made)
-    page.ask_tensor(made)
-    if page.why is None:
-        page.past = Reason(decorator, "call is over", {"function": f"`{function}`"})
-    if page.draw.chance(0.6):
-        page.look()
-    return True
-
-
-def deferred(page: ModePage) -> bool:
-    """A function that is made where nothing is recorded and called where it is, or the other way round."""
-    if page.depth or not page.recording or not page.functions:
-        return False
-    function = page.functions.pop()
-    code = f"{function} = lambda v: {body(page.draw, 'v')}"
-    context = page.draw.choice(("no_grad()", "no_grad()", "set_grad_enabled(False)"))
-    made_inside = page.draw.chance(0.6)
-    if made_inside:
-        with page.within(context):
-            page.write(code)
-        call(page, function, Reason(len(page.lines) + 1, "called", {"function": f"`{function}`"}))
-    else:
-        page.write(code)
-        with page.within(context) as line:
-            call(page, function, Reason(line, "inside off", {"context": context}, cuts=True))
-    return True
-
-
-def call(page: ModePage, function: str, why: Reason) -> None:
-    name = page.name()
-    page.write(f"{name} = {function}({page.tensors[0].name})")
-    made = ModeTensor(name, not why.cuts, why)
-    page.tensors.append(made)
-    page.ask_tensor(made)
-
-
-def evaluation(page: ModePage) -> bool:
-    """``eval()`` has nothing to do with grad mode."""
-    plain = [tensor for tensor in page.tensors if tensor.usable and not tensor.flag and not tensor.why.cuts]
-    if not page.recording or page.depth or not plain or any("layer" in line for line in page.lines):
-        return False
-    line = page.write(f"layer = nn.Linear({page.size}, {page.draw.choice((1, 2))}).eval()")
-    name = page.name()
-    page.write(f"{name} = layer({page.draw.choice(plain).name})")
-    made = ModeTensor(name, True, Reason(line, "eval"))
-    page.ask_tensor(made)
-    return True
-
-
-def written(page: ModePage) -> bool:
-    """An in-place edit, recorded or not."""
-    if page.depth or not page.recording:
-        return False
-    target, source = page.name(), page.tensors[0].name
-    line = page.write(f"{target} = torch.zeros({page.size})")
-    text = page.draw.choice(("{t}.copy_({s})", "{t} += {s}", "{t}[0] = {s}[0]", "{t}.add_({s})"))
-    edit = text.format(t=target, s=source)
-    if page.draw.chance(0.6):
-        with page.within("no_grad()") as line:
-            at = page.write(edit)
-        made = ModeTensor(target, False, Reason(line, "unrecorded write", {"write": str(at)}, cuts=True))
-    else:
-        line = page.write(edit)
-        made = ModeTensor(target, True, Reason(line, "written", {"source": f"`{source}`", "target": f"`{target}`"}))
-    page.ask_tensor(made)
-    return True
-
-
-def nested(page: ModePage) -> bool:
-    """Blocks in blocks, two or three deep."""
-    if page.depth or not page.recording:
-        return False
-    outer = page.draw.choice(OFF[1:])
-    with page.within(outer):
-        if page.draw.chance(0.5):
-            page.look()
-        inner = list(ON)
-        if outer == "inference_mode()":
-            inner.append("inference_mode(False)")
-        with page.within(page.draw.choice(inner)):
-            page.look()
-            # Inside inference mode it would be one of two lines that decide alone.
-            if not page.inference_line and page.draw.chance(0.3):
-                with page.within("no_grad()"):
-                    page.look()
-        if page.draw.chance(0.7):
-            page.look()
-    if page.draw.chance(0.4):
-        page.look()
-    return True
-
-
-def set_inside(page: ModePage) -> bool:
-    """``set_grad_enabled`` as a statement in a block: the end of the block undoes it."""
-    if page.depth or not page.recording:
-        return False
-    with page.within(page.draw.choice(("enable_grad()", "no_grad()"))):
-        if page.draw.chance(0.5):
-            page.look()
-        statement(page)
-    return page.look()
-
-
-def view_inside(page: ModePage) -> bool:
-    """A view of a tensor that requires grad, taken where nothing is recorded."""
-    if page.depth or not page.recording:
-        return False
-    with page.within(page.draw.choice(("no_grad()", "set_grad_enabled(False)"))):
-        name, source = page.name(), page.tensors[0].name
-        line = page.write(f"{name} = {source}{page.draw.choice(('[0]', '[1:]', '[:2]', '.view(-1, 1)'))}")
-        page.ask_tensor(ModeTensor(name, True, Reason(line, "view", {"source": f"`{source}`"})))
-        if page.draw.chance(0.6):
-            page.look()
-    return True
-
-
-def generator(page: ModePage) -> bool:
-    """A generator with a block around its ``yield``, or decorated."""
-    if page.depth or not page.recording or page.why is not None or any("yield" in line for line in page.lines):
-        return False
-    is_decorated = page.draw.chance(0.5)
-    decorator = page.write("@torch.no_grad()") if is_decorated else 0
-    expression = body(page.draw, "v")
-    with page.block("def stream(v):"):
-        if is_decorated:
-            page.write(f"yield {expression}")
-            line = decorator
-        else:
-            with page.block("with torch.no_grad():") as line:
-                page.write(f"yield {expression}")
-    page.write(f"batches = stream({page.tensors[0].name})")
-    name = page.name()
-    page.write(f"{name} = next(batches)")
-    rule = "decorated generator" if is_decorated else "generator"
-    page.ask_tensor(ModeTensor(name, False, Reason(line, rule, {"call": "next"}, cuts=True)))
-    if is_decorated:
-        page.past = Reason(line, "decorated generator waits")
-    else:
-        page.on, page.why = False, Reason(line, "generator leaks")
-    page.look()
-    if not is_decorated:
-        page.write("batches.close()")
-        page.on, page.why, page.past = True, None, Reason(len(page.lines), "generator closed")
-        if page.draw.chance(0.6):
-            page.look()
-    return True
-
-
-def thread(page: ModePage) -> bool:
-    """A thread that is started where grad mode is off."""
-    if page.depth or not page.recording or any("Thread" in line for line in page.lines):
-        return False
-    page.write("seen = []")
-    function = body(page.draw, page.tensors[0].name)
-    with page.within(page.draw.choice(("no_grad()", "inference_mode()"))):
-        line = page.write(f"worker = Thread(target=lambda: seen.append({function}))")
-        page.write("worker.start()")
-        page.write("worker.join()")
-    name = page.name()
-    page.write(f"{name} = seen[0]")
-    made = ModeTensor(name, True, Reason(line, "thread"))
-    page.ask_tensor(made)
-    return True
-
-
-_MOTIFS: dict[int, Mapping[Callable[[ModePage], bool], float]] = {
-    1: {block: 5, bare: 1.5, statement: 1.5},
-    2: {block: 3, bare: 1, statement: 1, decorated: 2, deferred: 2, evaluation: 1.5, written: 2},
-    3: {nested: 4, set_inside: 2, view_inside: 1, generator: 2, thread: 1.5, block: 1, decorated: 1},
+block x3:
+    with torch.<<off>>:
+        <<look>>
+        <<inside?>>
+    <<look?>>
+block x1:
+    with torch.<<on>>:
+        <<look>>
+        <<inside?>>
+    <<look?>>
+inside? x3:
+inside? x0.5: <<look>>
+inside? x0.5: <<new>> = <<torch.ones(<<size>>, requires_grad=True)|nn.Parameter(torch.ones(<<size>>))>>
+bare: torch.no_grad(); <<look>>
+statement: torch.set_grad_enabled(<<True|False>>); <<look>>
+decorated:
+    <<f:=function>>@torch.<<no_grad()|no_grad()|inference_mode()>>
+    def <<f>>(v):
+        return <<body of v>>
+    <<new>> = <<f>>(<<source>>)
+    <<look?>>
+deferred:
+    <<f:=function>>with torch.<<off>>:
+        <<f>> = lambda v: <<body of v>>
+    <<new>> = <<f>>(<<source>>)
+deferred:
+    <<f:=function>><<f>> = lambda v: <<body of v>>
+    with torch.<<off>>:
+        <<new>> = <<f>>(<<source>>)
+evaluation: layer = nn.Linear(<<size>>, <<1|2>>).eval(); <<new>> = layer(<<down>>)
+written: <<t:=new>><<t>> = torch.zeros(<<size>>); <<s:=vector>><<edit>>
+written:
+    <<t:=new>><<t>> = torch.zeros(<<size>>)
+    with torch.no_grad():
+        <<s:=vector>><<edit>>
+nested:
+    with torch.<<off>>:
+        <<look?>>
+        with torch.<<on>>:
+            <<look>>
+        <<look?>>
+    <<look?>>
+nested:
+    with torch.<<off>>:
+        with torch.<<on>>:
+            <<look>>
+            with torch.no_grad():
+                <<look>>
+        <<look?>>
+nested:
+    with torch.inference_mode():
+        <<look?>>
+        with torch.<<<<on>>|inference_mode(False)>>:
+            <<look>>
+set inside:
+    with torch.<<enable_grad()|no_grad()>>:
+        <<look?>>
+        <<statement>>
+    <<look>>
+view inside:
+    with torch.<<no_grad()|set_grad_enabled(False)>>:
+        <<a:=vector>><<view>>
+        <<look?>>
+generator:
+    @torch.no_grad()
+    def stream(v):
+        yield <<body of v>>
+    batches = stream(<<source>>)
+    <<new>> = next(batches)
+    <<look>>
+generator:
+    def stream(v):
+        with torch.no_grad():
+            yield <<body of v>>
+    batches = stream(<<source>>)
+    <<new>> = next(batches)
+    <<look>>
+    batches.close()
+    <<look?>>
+thread:
+    seen = []
+    with torch.<<no_grad()|inference_mode()>>:
+        worker = Thread(target=lambda: seen.append(<<v:=source>><<body>>))
+        worker.start()
+        worker.join()
+    <<new>> = seen[0]
+""")
+_MOTIFS = {
+    1: {"block": 5.0, "bare": 1.5, "statement": 1.5},
+    2: {"block": 3, "bare": 1, "statement": 1, "decorated": 2, "deferred": 2, "evaluation": 1.5, "written": 2},
+    3: {"nested": 4, "set inside": 2, "view inside": 1, "generator": 2, "thread": 1.5, "block": 1, "decorated": 1},
 }
+_LINES, _MOST_LINES, _MOST = {1: (6, 7), 2: (7, 8, 9), 3: (9, 10, 11)}, {1: 8, 2: 11, 3: 12}, {1: 2, 2: 3, 3: 3}
+
+
+class Modes(Tensors):
+    """A program while it is drawn, with the number of its looks at the mode."""
+
+    points = 0
+
+    def add(self, text: str, run: bool = True) -> int:
+        before = self.points
+        try:
+            return super().add(text, run)
+        except Refused:
+            self.points = before
+            raise
+
+    def hole(self, word: str, local: Mapping[str, str]) -> str:
+        if word == "point":
+            self.points += 1
+            if self.points > len(_POINTS):
+                raise Refused("no point is left")
+            return _POINTS[self.points - 1]
+        if word == "function":
+            return self.draw.choice([name for name in _FUNCTIONS if name not in self.space])
+        return super().hole("up" if word == "source" else word, local)
+
+
+_FUNCTIONS = ("double", "scale", "blend", "shift", "step", "apply")
 
 
 def write(draw: Draw, level: int) -> Program:
     """A program at the given level, and what is asked about it."""
-    while True:
-        page = ModePage(draw, _MOST_POINTS[level])
-        page.create(flagged_factory(draw, page.size), True, "raised")
-        if level < 3 and draw.chance(0.6):
-            page.create(factory(draw, page.size), False, "default")
-        goal = draw.choice(_LINES[level])
-        while len(page.lines) < goal:
-            draw.weighted(_MOTIFS[level])(page)
-        if (
-            page.fits
-            and len(page.lines) <= _MOST_LINES[level]
-            and (program := _finish(page, _MOST_KEYS[level])) is not None
-            and re.search(_MARKS[level], program.code)
-        ):
-            return program
+    page = Modes(draw, _GRAMMAR)
+    page.add("<<flagged>>")
+    if level < 3 and draw.chance(0.6):
+        page.add("<<plain>>")
+    start = len(page.tensors())
+    page.grow(lambda: _MOTIFS[level], draw.choice(_LINES[level]))
+    if len(page.lines) > _MOST_LINES[level]:
+        raise Refused("too long")
+    flag, mode = {True: "requires grad", False: "does not require grad"}, {True: "is True", False: "is False"}
+    names = [*list(page.tensors())[start:], *(name for name in _POINTS if name in page.space)]
+    names.sort(key=lambda name: next(at for at, line in enumerate(page.lines) if f"{name} = " in line))
+    kinds = {True: ("what is its value?", mode), False: ("does it require grad?", flag)}
+    asked = [Asked(name, *kinds[name in _POINTS]) for name in names]
+    return page.finish(asked, _RULES, _read, most=_MOST[level])
 
 
-def _finish(page: ModePage, most: int) -> Program | None:
-    names = page.names()
-    asked = page.asked
-    if len(asked) > most:
-        asked = [asked[index] for index in sorted(page.draw.sample(range(len(asked)), most))]
-    if len(asked) < 3 or len({answer for _, answer, _, _ in asked}) < 2:
-        return None
-    questions = tuple(
-        Question(named(key, names), answer, why.line, why.rule, named(explain_answer(why, then), names))
-        for key, answer, why, then in asked
-    )
-    return Program(tuple(named(line, names) for line in page.lines), questions)
+def _read(lines: Sequence[str]) -> dict[str, bool]:
+    names = execute(lines).items()
+    modes = {name: value for name, value in names if isinstance(value, bool)}
+    return modes | {name: value.requires_grad for name, value in names if isinstance(value, torch.Tensor)}
+
+
+def _made_at(page: Page, key: str) -> int:
+    """The line that makes what a key is about."""
+    return max(at for at, line in enumerate(page.lines, 1) if line.lstrip().startswith(f"{key} = "))
+
+
+def _deeper(page: Page, line: int, key: str) -> bool:
+    """Whether a tensor is made in a block inside the one that opens here."""
+    return indent_of(page.lines[_made_at(page, key) - 1]) > indent_of(page.lines[line - 1]) + 4 and key not in _POINTS
+
+
+def _after(page: Page, line: int, key: str) -> bool:
+    """Whether a thing is made outside all blocks, after this line."""
+    made = _made_at(page, key)
+    return made > line and not page.lines[made - 1].startswith(" ") and not page.lines[line - 1].startswith(" ")
+
+
+def _from_a_block(page: Page, line: int, key: str) -> bool:
+    """Whether the function that is called here was written in a block."""
+    called = re.search(r"= (\w+)\(", page.lines[line - 1])
+    return called is not None and any(text.startswith(f"    {called[1]} = lambda") for text in page.lines)
+
+
+_RULES: Rules = (
+    *WRITTEN,
+    *rules(
+        r"""
+[when:deeper] with torch\.inference_mode\(\): -> if True:
+    Inference mode records nothing, whatever grad mode says; only its end or `inference_mode(False)` leaves it
+with torch\.no_grad\(\):(?=\n        yield(?:.*\n)*KEY = next) -> if True:
+    The block in the generator is open while it computes its value
+with torch\.no_grad\(\):(?=\n        yield) -> if True:
+    At `yield` the generator waits inside its block, and grad mode is one for the whole thread: it stays off for the
+    caller
+with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)): -> if True:
+    `{0}` switches grad mode off until its block ends
+with torch\.((?:enable_grad|set_grad_enabled|inference_mode)\(\w*\)): -> if True:
+    `{0}` switches grad mode on until its block ends
+torch\.(set_grad_enabled\((\w+)\)) -> torch.set_grad_enabled(not \2)
+    `{0}` as a statement holds from its line on, to the end of the block it stands in
+@torch\.\S+(?=\ndef stream)
+    The decorator switches grad mode off each time the generator runs
+@torch\.\S+(?=\ndef (\w+))
+    The decorator switches grad mode off while `{0}` runs, so nothing in it is recorded
+batches\.close\(\)
+    `close()` ends the generator's block, and the mode from before it comes back
+
+[trap when:after] with torch\.((?:no_grad|inference_mode|set_grad_enabled)\((?:False)?\)):
+    -> torch.set_grad_enabled(False)\nif True:
+    with: Were it off from there on,
+    When the block of `{0}` ends, the mode from before it comes back: grad mode is on again
+[trap] torch\.no_grad\(\)$ -> torch.set_grad_enabled(False)
+    `torch.no_grad()` alone on a line makes a context manager that nobody enters: nothing is switched off
+[trap] @torch\.\S+\n(def stream.*\n)    (yield.*) -> pass\n\1    with torch.no_grad(): \2
+    with: Were it still off there,
+    The decorator switches grad mode back whenever the generator waits at its `yield`
+[trap when:after] @torch\.\S+\n(def (\w+).*\n    )(return) -> pass\n\1torch.set_grad_enabled(False)\n    \3
+    with: Were it off from there on,
+    The decorator switches grad mode off while `{1}` runs, and only then
+[trap own when:from_a_block] (\w+ = (\w+)\(.*) -> with torch.no_grad(): \1
+    What counts is the mode when `{1}` is called, not the mode when it was written
+[trap] (layer = .*)\.eval\(\)\n(?=KEY) -> \1.requires_grad_(False)\n
+    `eval()` changes what dropout and batch norm do, and nothing about recording: the parameters require grad
+[trap] worker = Thread\(target=(.*)\)(?=\n(?:.*\n)*KEY = seen) -> worker = Thread(target=torch.no_grad()(\1))
+    Each thread has a grad mode of its own, and a new one starts with grad mode on
+
+[maker own] (\w+ = torch\.is_grad_enabled\(\)) -> torch.set_grad_enabled(False)\n\1
+    with: With `torch.set_grad_enabled(False)` before it
+    Grad mode is on until something switches it off
+[maker own when:in_block] (\w+) = (?:nn\.Parameter\()?(torch\.ones\(.)(?:\)\)|, requires_grad=True\)) -> \1 = \2)
+    Grad modes decide what is recorded. A new tensor has the flag that it asks for, and a parameter asks
+""",
+        deeper=_deeper,
+        after=_after,
+        from_a_block=_from_a_block,
+        in_block=lambda page, line, key: page.lines[line - 1].startswith(" "),
+    ),
+    *RULES,
+)

@@ -1,40 +1,71 @@
-"""Runs a drill's program and reads the answers off it (``answers``)."""
+"""Runs programs of drills (``execute``), apart from whatever the caller has set (``apart``)."""
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
+from torch.nn import functional as F
 
-from course_utils.drills import read_records, read_work
-from course_utils.drills.programs import Program
-from course_utils.drills.statements import Answers
+T = TypeVar("T")
 
 
-def answers(topic: str, program: Program) -> Answers:
-    """What PyTorch does: the right answer to each question of the program.
+def space() -> dict[str, Any]:
+    """What a program finds imported."""
+    return {"__name__": "drill", "torch": torch, "nn": nn, "F": F, "Thread": threading.Thread}
 
-    The program runs in a thread of its own, where grad mode is on and no other mode is active, with float32 as default
-    dtype and a fixed seed. The caller's modes, default dtype and random state stay as they are.
+
+def execute(lines: Sequence[str], names: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Runs lines where grad mode is on and with a fixed seed; returns their names.
+
+    A last statement that goes backward may fail: a program without a line's effect can have nothing to go through.
+    """
+    names = space() if names is None else names
+    torch.default_generator.manual_seed(0)
+    end = statements(lines)[-1][0] - 1
+    with torch.enable_grad():
+        exec("\n".join(lines[:end]), names)
+        last = "\n".join(lines[end:])
+        try:
+            exec(last, names)
+        except RuntimeError:
+            if "backward()" not in last:
+                raise
+    return names
+
+
+def statements(lines: Sequence[str]) -> list[tuple[int, int, str]]:
+    """The program's statements, each with the numbers of its first and last line and its text."""
+    starts = [number for number, line in enumerate(lines) if line and not line.startswith(" ")]
+    ends = [*starts[1:], len(lines)]
+    return [(start + 1, end, "\n".join(lines[start:end])) for start, end in zip(starts, ends, strict=True)]
+
+
+def apart(function: Callable[[], T]) -> T:
+    """The function's result.
+
+    It runs in a thread of its own, where grad mode is on and no other mode is active, with float32 as default dtype.
+    The caller's modes, default dtype and random state stay as they are.
 
     Raises:
-        Exception: the program raised where it should not; a bug of the course.
+        Exception: what the function raised.
     """
-    found: Answers = {}
+    found: list[T] = []
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            found.update(READERS[topic](program))
+            found.append(function())
         except BaseException as error:
             failed.append(error)
 
     before = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), torch.autograd.set_detect_anomaly(False):
         warnings.simplefilter("ignore")  # reading `.grad` of a tensor that is no leaf warns; here it is the question
-        torch.default_generator.manual_seed(0)
         torch.set_default_dtype(torch.float32)
         try:
             thread = threading.Thread(target=work, name="drill", daemon=True)
@@ -44,17 +75,4 @@ def answers(topic: str, program: Program) -> Answers:
             torch.set_default_dtype(before)
     if failed:
         raise failed[0]
-    return found
-
-
-READERS: dict[str, Callable[[Program], Answers]] = {
-    "flags": read_records.flags,
-    "leaves": read_records.leaves,
-    "modes": read_records.modes,
-    "edits": read_records.edits,
-    "gates": read_work.gates,
-    "hooks": read_work.hooks,
-    "functions": read_work.functions,
-    "scale": read_work.scale,
-    "in_dims": read_work.in_dims,
-}
+    return found[0]

@@ -37,7 +37,7 @@ _HOOKS = {
     "_backward_hooks": "a backward hook",
     "_backward_pre_hooks": "a backward pre-hook",
 }
-"""For each attribute with hooks, what one is; what registers one ends in ``forward_hook`` and so on."""
+"""For each attribute with hooks, what one is; ``register_forward_hook`` and the like put it there."""
 
 
 def link_of(path: Path) -> Link:
