@@ -76,8 +76,8 @@ def add_predictions(
 ) -> Exercise:
     """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns the exercise.
 
-    An answer with one and the same value for all keys is judged by that first: where it is wrong for any of them, nothing
-    has been predicted, and nothing is earned.
+    An answer with one and the same value for all keys is judged by that first: where it is wrong for any of them,
+    nothing has been predicted, and nothing is earned.
 
     Args:
         made: an exercise that asks for ``keys``.
@@ -150,9 +150,7 @@ class _Predictions:
     def _together(self, key: str, answer: dict, truth: Mapping[str, Any]) -> str:
         """What the answer's wrong values show together, if ``key`` is among them; empty where that is nothing known."""
         values = {name: self._value(answer.get(name)) for name in self.keys}
-        wrong = {
-            name for name, value in values.items() if value is not None and not self._is_right(truth[name], value)
-        }
+        wrong = {name for name, value in values.items() if value is not None and not self._is_right(truth[name], value)}
         groups = [(names, ways, shown) for (names, ways), shown in self.readings.items() if type(names) is tuple]
         fits = (
             shown

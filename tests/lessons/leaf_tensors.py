@@ -893,7 +893,6 @@ def fit_broadcast(x, y, steps, lr):
     return tuple(part.clone().requires_grad_() for part in w.detach()[:, 0])
 
 
-
 # ----------------------------------------------------------------------------------------------- holes of older checks
 
 

@@ -1128,7 +1128,6 @@ def gradient_swallowed(model, x):
         return torch.zeros_like(x)
 
 
-
 # ----------------------------------------------------------------------------------------------- holes of older checks
 
 

@@ -159,8 +159,8 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     layers, x = _perceptron(trial)
     for dtype in (torch.bfloat16, torch.float16):
-        got = trial.call([layer.to(dtype) for layer in layers], x.to(dtype), show=f"activation_gradients(5 layers, {dtype})")
-        for item in got:
+        cast, show = [layer.to(dtype) for layer in layers], f"activation_gradients(5 layers in {dtype}, x)"
+        for item in trial.call(cast, x.to(dtype), show=show):
             expect(item.dtype == dtype, "dtype", expected=str(dtype), got=str(item.dtype))
 
 
