@@ -132,11 +132,11 @@ def code(source: str) -> Block:
 
 
 def program(summary: str, source: str, prints: str) -> Block:
-    """A program and what it prints; folded in a notebook."""
-    shown, printed = typed(source, summary), typed(prints, "It prints")
+    """A program, to be copied as in ``code``, and what it prints; folded in a notebook."""
+    copied, printed = code(source), typed(prints, "It prints")
     return Block(
         element("details", element("summary", summary), markup.typed(source), "It prints:", markup.typed(prints)),
-        lambda indent: f"{shown.text(indent)}\n{printed.text(indent)}",
+        lambda indent: f"{indent}{summary}:\n{copied.text(f'{indent}  ')}\n{printed.text(indent)}",
     )
 
 

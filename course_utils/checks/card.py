@@ -44,21 +44,33 @@ def _sign(claim: Claim) -> Sign:
 
 
 def _story(score: Score) -> tuple[list[Claim], str, list[Claim]]:
-    """The claims to tell in full, one quiet sentence on those that fail with them, and the others.
+    """The claims to tell in full, a quiet word on those that fail with them, and the others.
 
     Of what fails, the first claim is told, which the exercise puts first because others follow from it, and one more
-    that has another story. One mistake is not told three times.
+    that has another story. One mistake is not told three times. Of a claim that fails without a name after one that
+    has a name, nobody knows whether it fails by itself: it is not told that it is broken.
     """
     stories: dict[str, Claim] = {}
-    others: list[str] = []
+    same, open_yet, is_named = list[str](), list[str](), False
     for claim in (claim for claim in score.claims if _sign(claim) is _FAILS):
-        story = (claim.misconception.name if claim.misconception else "") or claim.diagnosis or claim.text
-        if len(stories) < _STORIES and story not in stories:
+        name = claim.misconception.name if claim.misconception else ""
+        story = name or claim.diagnosis or claim.text
+        if story in stories:
+            same.append(claim.text)
+        elif len(stories) < _STORIES and (claim.misconception or not is_named or _is_seen(claim)):
             stories[story] = claim
+            is_named |= bool(name)
         else:
-            others.append(claim.text)
-    more = f"Not yet either: {'; '.join(others)}. Mend what stands above, and check again." if others else ""
-    return list(stories.values()), more, [claim for claim in score.claims if _sign(claim) is not _FAILS]
+            open_yet.append(claim.text)
+    more = [f"Fails by the same mistake: {'; '.join(same)}."] * bool(same)
+    more += [f"To be seen again when that is mended: {'; '.join(open_yet)}."] * bool(open_yet)
+    return list(stories.values()), " ".join(more), [claim for claim in score.claims if _sign(claim) is not _FAILS]
+
+
+def _is_seen(claim: Claim) -> bool:
+    """Whether it says what was found, so that it tells something also below another mistake: a wrong prediction, or
+    what the answer changed."""
+    return any(label == "found" for label, _ in claim.details)
 
 
 def _verdict(score: Score) -> str:

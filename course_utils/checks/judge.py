@@ -153,7 +153,11 @@ def _tidy_claim(exercise: Exercise, claims: Sequence[Claim], effects: Sequence[s
     if effects:
         key = next(filter(None, (_match(exercise.effects, effect) for effect in effects)), "")
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
-        return Claim(TIDY, False, details, misconception=_known(exercise, key or "side effect"))
+        known = _known(exercise, key or "side effect")
+        named = [claim.misconception.name for claim in claims if claim.misconception]
+        # What an answer changes may be the effect of a mistake that is named above: then another name would be false.
+        known = known if known and (not named or known.name in named) else None
+        return Claim(TIDY, False, details, misconception=known)
     # Leaving everything alone earns nothing for an answer that does nothing useful.
     judged = any(claim.held and claim.weight > 0 for claim in claims)
     return Claim(TIDY, judged, judged=judged)

@@ -88,7 +88,8 @@ def read(path: Path) -> dict[str, Any]:
     A misconception is ``explained`` under a heading of the lesson, under one of another lesson
     (``["leaf_tensors", "How to change a leaf"]``), or by the exercise's own contract (``"exercise"``: its ``heading``).
     Its ``program`` shows it in at most eight lines, and ``prints`` holds what that prints. One that has its home in
-    another exercise says ``same_as = "lesson/exercise/key"``, and may have a ``next_step`` of its own.
+    another exercise says ``same_as = "lesson/exercise/key"``, and may have a ``next_step`` of its own, and a place
+    that comes before its own lesson's end where the home's comes later (``explained``).
 
     Raises:
         ValueError: it is no TOML, a field is missing or unknown, or ``same_as`` leads nowhere; the message names the
@@ -120,18 +121,21 @@ def heading(path: Path, values: Mapping[str, Any]) -> str:
 
 
 def _made(path: Path, key: str, fields: Mapping[str, Any], values: Mapping[str, Any]) -> Misconception:
-    lesson, exercise = path.parent.name, path.stem
     if "same_as" in fields:
         found = _home(path, key, fields["same_as"])
-        _require(path, key, fields, {"same_as"}, {"next_step"})
-        return replace(found, next_step=_line(fields.get("next_step", found.next_step)))
+        _require(path, key, fields, {"same_as"}, {"next_step", "explained"})
+        place = _place(path, fields["explained"], values) if "explained" in fields else found.explained
+        return replace(found, next_step=_line(fields.get("next_step", found.next_step)), explained=place)
     _require(path, key, fields, {"name", "explanation", "next_step", "explained"}, {"program", "prints"})
-    explained = fields["explained"]
-    explained = heading(path, values) if explained == THE_EXERCISE else explained
-    place = (lesson, explained) if isinstance(explained, str) else tuple(explained)
+    place = _place(path, fields["explained"], values)
     name, explanation, next_step = (_line(fields[field]) for field in ("name", "explanation", "next_step"))
     shown = (fields.get(field, "").strip("\n") for field in ("program", "prints"))
-    return Misconception(name, explanation, next_step, place, f"{lesson}/{exercise}/{key}", *shown)
+    return Misconception(name, explanation, next_step, place, f"{path.parent.name}/{path.stem}/{key}", *shown)
+
+
+def _place(path: Path, explained: Any, values: Mapping[str, Any]) -> tuple[str, ...]:
+    explained = heading(path, values) if explained == THE_EXERCISE else explained
+    return (path.parent.name, explained) if isinstance(explained, str) else tuple(explained)
 
 
 def _home(path: Path, key: str, same_as: str) -> Misconception:

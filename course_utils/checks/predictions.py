@@ -48,7 +48,8 @@ def predict(file: str, truth: Truth, normal: Callable[[Any], Any] = normal_value
 
     In the file, ``keys`` are what is asked, ``choices`` the values that can be chosen from, where the contract lists
     them, and ``readings`` is a list of ``[key, wrong value, misconception]``, or ``[key, misconception]`` for any other
-    wrong value, or ``[[key, other key], misconception]`` where these are all wrong.
+    wrong value, or ``[[key, other key], misconception]`` where these are all wrong; ``[[key, other key], [wrong value,
+    other wrong value], misconception]`` where they are all wrong in this way.
 
     Args:
         file: the module's ``__file__``.
@@ -72,17 +73,20 @@ def add_predictions(
     choices: Mapping[str, Sequence[str]],
     normal: Callable[[Any], Any] = normal_value,
 ) -> Exercise:
-    """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns the exercise.
+    """Gives an exercise a claim for each of its ``keys``, of equal weight, and one before them, which earns nothing:
+    one and the same value for keys that differ has predicted nothing. Returns the exercise.
 
     Args:
         made: an exercise that asks for ``keys``.
         truth: see ``predict``; it runs once a check.
         readings: which misconception a wrong value shows: (key, wrong value) or (key, ...) for any wrong value; with a
-            tuple of keys, what they show where all of them are wrong. The first that fits wins.
+            tuple of keys, what they show where all of them are wrong, or have these wrong values. The first that fits
+            wins.
         choices: for each key the values to choose from; any of the right kind where that is empty.
         normal: see ``predict``.
     """
     predictions = _Predictions(made.keys, truth, readings, normal)
+    made.claim("tells cases apart", weight=0, gate=True)(predictions.judge_constant)
     for key in made.keys:
 
         def judge(trial: Trial, key: str = key) -> None:
@@ -98,6 +102,16 @@ class _Predictions:
     truth: Truth
     readings: Readings
     normal: Callable[[Any], Any]
+
+    def judge_constant(self, trial: Trial) -> None:
+        """Raises ``Missed`` where all keys have one value, and should not."""
+        truth = trial.once(self.truth)
+        given = [self._value(trial.answer.get(key)) for key in self.keys]
+        wrong = [key for key, value in zip(self.keys, given, strict=True) if not self._is_right(truth[key], value)]
+        if len(given) > 1 and wrong and given[0] is not None and all(value == given[0] for value in given):
+            shown = f"{trial.answer[self.keys[0]]!r} for every key"
+            shows = self._shown(wrong[0], given[0], trial.answer, truth)
+            raise Missed(shows, your_prediction=shown, found=f"something else for {len(wrong)} of {len(given)}")
 
     def judge(self, trial: Trial, key: str, choices: Sequence[str]) -> None:
         truth = trial.once(self.truth)
@@ -116,17 +130,30 @@ class _Predictions:
         if type(value) is not kind:
             raise Missed(your_prediction=shown, expected=_KINDS.get(kind, kind.__name__))
         if value not in accepted:
-            shows = self._together(key, trial.answer, truth) or self.readings.get((key, value))
-            shows = shows or self.readings.get((key, ...), "")
+            shows = self._shown(key, value, trial.answer, truth)
             raise Missed(shows, your_prediction=shown, found="something else")
+
+    def _shown(self, key: str, value: Any, answer: dict, truth: Mapping[str, Any]) -> str:
+        """What a wrong value shows."""
+        alone = self.readings.get((key, value)) or self.readings.get((key, ...), "")
+        return self._together(key, answer, truth) or alone
 
     def _together(self, key: str, answer: dict, truth: Mapping[str, Any]) -> str:
         """What the answer's wrong values show together, if ``key`` is among them; empty where that is nothing known."""
         values = {name: self._value(answer.get(name)) for name in self.keys}
-        right = {name: (None, *map(self._value, _each(truth[name]))) for name in self.keys}
-        wrong = {name for name, value in values.items() if value not in right[name]}
-        groups = ((names, shown) for (names, _), shown in self.readings.items() if type(names) is tuple)
-        return next((shown for names, shown in groups if key in names and wrong.issuperset(names)), "")
+        wrong = {
+            name for name, value in values.items() if value is not None and not self._is_right(truth[name], value)
+        }
+        groups = [(names, ways, shown) for (names, ways), shown in self.readings.items() if type(names) is tuple]
+        fits = (
+            shown
+            for names, ways, shown in groups
+            if key in names and wrong.issuperset(names) and ways in (..., tuple(values[name] for name in names))
+        )
+        return next(fits, "")
+
+    def _is_right(self, truth: Any, value: Any) -> bool:
+        return value in map(self._value, _each(truth))
 
     def _value(self, given: Any) -> Any:
         with contextlib.suppress(TypeError, ValueError):

@@ -11,12 +11,13 @@ from course_utils.checks.misconceptions import read
 from course_utils.lesson import SOLUTIONS
 from tests.lessons.loaded import LOADED
 
-HOMES = {
-    misconception.home: misconception
-    for lesson in LOADED.values()
-    for exercise in lesson.exercises.values()
-    for misconception in exercise.misconceptions.values()
-}
+USED = [
+    (lesson, name, key, misconception)
+    for lesson, loaded in LOADED.items()
+    for name, exercise in loaded.exercises.items()
+    for key, misconception in exercise.misconceptions.items()
+]
+HOMES = {misconception.home: misconception for _, _, _, misconception in USED}
 
 
 def headings(lesson):
@@ -31,15 +32,25 @@ def test_no_two_have_the_same_name():
     assert not twice, f"one name in two homes: let one say same_as, or name what differs: {twice}"
 
 
-@pytest.mark.parametrize("lesson", sorted({misconception.explained[0] for misconception in HOMES.values()}))
+@pytest.mark.parametrize("lesson", sorted({misconception.explained[0] for *_, misconception in USED}))
 def test_each_is_explained_under_a_heading_that_exists(lesson):
-    explained = {m.home: m.explained[1] for m in HOMES.values() if m.explained[0] == lesson}
+    explained = {(f"{by}/{name}", m.explained[1]) for by, name, _, m in USED if m.explained[0] == lesson}
     there = headings(lesson)
-    gone = {home: heading for home, heading in explained.items() if heading not in there}
-    near = {heading: difflib.get_close_matches(heading, there, 1, 0) for heading in gone.values()}
-    lines = (f'{home.rpartition("/")[0]}.toml: "{heading}" -> "{near[heading][0]}"' for home, heading in gone.items())
+    gone = {place for place in explained if place[1] not in there}
+    near = {heading: difflib.get_close_matches(heading, there, 1, 0) for _, heading in gone}
+    lines = (f'{name}.toml: "{heading}" -> "{near[heading][0]}"' for name, heading in gone)
     if gone:
         pytest.fail(f"These are no headings of lesson {lesson}:\n" + "\n".join(sorted(set(lines))), pytrace=False)
+
+
+def test_no_explanation_stands_in_a_later_lesson():
+    later = [
+        f"{lesson}/{name}.toml, {key!r}: {misconception.explained}"
+        for lesson, name, key, misconception in USED
+        if find(misconception.explained[0]).number > find(lesson).number
+    ]
+    told = "A learner has not read it yet; give `explained`, with same_as too:\n" + "\n".join(later)
+    assert not later, told
 
 
 @pytest.mark.parametrize("lesson", LOADED)

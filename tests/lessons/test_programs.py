@@ -1,8 +1,15 @@
 """Each misconception is shown by a short program, and the program prints what is stored beside it."""
 
+import ast
+import html
+import re
+import textwrap
+
 import pytest
 
 from course_utils.authoring.programs import printed, store
+from course_utils.base.document import program
+from course_utils.checks.card import PROGRAM
 from course_utils.checks.misconceptions import GENERAL
 from tests.lessons.loaded import LOADED
 from tests.lessons.test_misconceptions import HOMES
@@ -32,6 +39,16 @@ def test_a_program_is_short_and_says_something(home):
     long = [line for line in lines if len(line) > 88]
     assert not long, "a card is 88 characters wide in a terminal; break these lines"
     assert SHOWN[home].prints, "it prints nothing, so it shows nothing"
+
+
+@pytest.mark.parametrize("home", SHOWN)
+def test_a_program_is_the_same_when_it_is_copied_from_a_card(home):
+    one = SHOWN[home]
+    card = program(PROGRAM, one.program, one.prints)
+    (in_html, _) = re.findall(r"<pre[^>]*>(.*?)</pre>", card.html, re.DOTALL)
+    in_text = card.text("    ").split(f"{PROGRAM}:\n")[1].split("\n    It prints:\n")[0]
+    for copied in (html.unescape(in_html), textwrap.dedent(in_text)):
+        assert ast.dump(ast.parse(copied)) == ast.dump(ast.parse(one.program))
 
 
 def test_every_program_is_run_by_itself_and_ends_with_what_it_raised():

@@ -17,12 +17,13 @@ import torch
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
+from course_utils.checks import judge as judging
 from course_utils.checks.exercise import is_blank
 from course_utils.checks.misconceptions import GENERAL
 from course_utils.lesson import SOLUTIONS
 from tests.lessons.loaded import LOADED
 
-pytestmark = pytest.mark.usefixtures("short_clinic")
+pytestmark = pytest.mark.usefixtures("short_clinic", "keys_are_known")
 
 GRADED = [info for info in LESSONS if info.points]
 EXERCISES = [(name, exercise) for name, lesson in LOADED.items() for exercise in lesson.exercises]
@@ -39,6 +40,18 @@ def entered(kind):
         for info in LESSONS
         for entry in getattr(answers(info.name), kind)
     ]
+
+
+@pytest.fixture
+def keys_are_known(monkeypatch):
+    """Whatever key a claim, an error's text or a side effect names while an answer is judged, the text file has it."""
+
+    def known(exercise, key):
+        assert not key or key in GENERAL | exercise.misconceptions, f"{exercise.name}.toml lacks {key!r}"
+        return find(exercise, key)
+
+    find = judging._known
+    monkeypatch.setattr(judging, "_known", known)
 
 
 @pytest.fixture
