@@ -69,8 +69,8 @@ _Kind = Callable[[bool], bool | Tensor]  # makes a gate of a bool
 
 
 def _cases(trial: Trial, first: str = "vectors", second: str = "images") -> Iterator[_Gate]:
-    """Each branch open, by a bool and by a 0-dim tensor, or by what the answer takes of these; the two kinds of branches
-    in turn."""
+    """Each branch open, by a bool and by a 0-dim tensor, or by what the answer takes of these; the two kinds of
+    branches in turn."""
     kinds = trial.once(_kinds)
     for use_a in (True, False):
         for kind, layers in ((kinds[0], first), (kinds[-1], second)):
