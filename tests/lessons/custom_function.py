@@ -496,6 +496,12 @@ class ReverseAsTensor(Function):
         return ctx.saved_tensors[0] * g, None
 
 
+class ReverseOfItem(ReverseAsTensor):
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0].item() * g, None
+
+
 class ReverseSelf(Function):
     def forward(self, x, strength):
         self.factor = -strength
@@ -2167,7 +2173,7 @@ RIGHT = (
     Right("ReverseGradient", "setup_context", ReverseSetup),
     Right("ReverseGradient", "x as it is", ReverseAsItIs),
     Right("ReverseGradient", "once differentiable", ReverseOnce),
-    Right("ReverseGradient", "the strength as a tensor", ReverseAsTensor),
+    Right("ReverseGradient", "the strength as a tensor, and its item", ReverseOfItem),
     Right("ReverseGradient", "without decorators", ReverseSelf),
     Right("LowMemorySwish", "forward(ctx, x)", Swish),
     Right("LowMemorySwish", "setup_context", SwishSetup),
@@ -2243,6 +2249,7 @@ WRONG = (
     Wrong("ReverseGradient", "zero", ReverseOr),
     Wrong("ReverseGradient", "zero", ReverseIf, "if strength"),
     Wrong("ReverseGradient", "float32", ReverseFloat32),
+    Wrong("ReverseGradient", "float32", ReverseAsTensor, "the strength as a tensor of float64"),
     Wrong("ReverseGradient", "float32", ReverseInItsDtype, "a tensor of the gradient's dtype"),
     Wrong("ReverseGradient", "signature", ReverseMixed, "ctx beside setup_context"),
     Wrong("Cube", "signature", CubeMixed, "ctx beside setup_context"),

@@ -78,8 +78,8 @@ def _expect_rounded_once(trial: Trial, dtype: torch.dtype) -> None:
     eps = torch.finfo(dtype).eps
     strength = 1 + (trial.integer(10, 90) + 0.45) * eps  # nearly half-way between two numbers of the dtype
     x, incoming = trial.randn(256).to(dtype).requires_grad_(), (trial.randn(256).abs() + 0.5).to(dtype)
-    (got,) = shared.backward(trial, shared.apply(trial, x, strength), [x], incoming, f" with strength {strength:.6g}")
     right = -strength * incoming.double()
+    (got,) = shared.backward(trial, shared.apply(trial, x, strength), [x], incoming, f" with strength {strength:.6g}")
     step = eps * torch.exp2(right.abs().log2().floor())  # from one number of the dtype to the next
     off = Lazy(lambda: f"up to {((got.double() - right).abs() / step).max().item():.2g} of the dtype's steps off")
     exact = got is not None and bool(((got.double() - right).abs() <= 0.55 * step).all())
