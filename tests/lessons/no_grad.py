@@ -1013,6 +1013,31 @@ def features_train_part_by_part(backbone, x):
             module.train()
 
 
+def train_parents_first(flags):
+    for module, training in flags:
+        module.train(training)  # writes over its parts, which come later, but for one that came before
+
+
+def evaluate_parents_first(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        train_parents_first(flags)
+
+
+def features_parents_first(backbone, x):
+    flags = [(module, module.training) for module in backbone.modules()]
+    backbone.eval()
+    try:
+        with torch.no_grad():
+            return backbone(x).detach()
+    finally:
+        train_parents_first(flags)
+
+
 def evaluate_flags_for_a_while(model, batches):
     flags = [(p, p.requires_grad) for p in model.parameters()]
     model.requires_grad_(False)
@@ -1093,6 +1118,8 @@ WRONG = (
     Wrong("evaluate", "empty", evaluate_divided_by_zero, "divided by zero"),
     Wrong("evaluate", "frozen", evaluate_frozen),
     Wrong("evaluate", "x path", evaluate_flags_for_a_while, "flags for a while"),
+    Wrong("evaluate", "train spreads", evaluate_parents_first, "parents first, a part in common"),
+    Wrong("frozen_features", "train spreads", features_parents_first, "parents first, a part in common"),
     Wrong("evaluate", "x path", evaluate_weights_detached, "weights detached"),
     Wrong("evaluate", "no eval", evaluate_flag_of_the_top_alone, "the flag of the top alone"),
     Wrong("ema_update", "recorded", ema_recorded),

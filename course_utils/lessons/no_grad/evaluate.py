@@ -103,7 +103,11 @@ def _(trial: Trial) -> None:
 
 @evaluate.claim("puts back every submodule's own training flag")
 def _(trial: Trial) -> None:
-    modes.expect_flags_put_back(trial, lambda model: _share(trial, model, _labelled(trial, model, 4, 3)[0]))
+    def run(model: nn.Module) -> None:
+        _share(trial, model, _labelled(trial, model, 4, 3)[0])
+
+    modes.expect_flags_put_back(trial, run)
+    _shared.expect_flags_of_a_shared_part(trial, run)
 
 
 @evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
