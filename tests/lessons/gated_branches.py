@@ -603,6 +603,13 @@ def sqrt_where_inside(x):
     return torch.where(x > 0, x, 0).sqrt()  # its backward chooses, and does not multiply
 
 
+def sqrt_hook_inside(x):
+    inner = x.clamp(min=0)
+    if inner.requires_grad:  # the hook is on a tensor of the answer's own
+        inner.register_hook(lambda gradient: torch.where(inner > 0, gradient, 0))
+    return inner.sqrt()
+
+
 def sqrt_scattered(x):
     flat = x.reshape(-1)
     index = (flat > 0).nonzero()[:, 0]
@@ -944,6 +951,7 @@ RIGHT = (
     Right("route", "masked_scatter", route_masked_scatter),
     Right("masked_sqrt", "where inside", sqrt_where_inside),
     Right("masked_sqrt", "scattered", sqrt_scattered),
+    Right("masked_sqrt", "a hook inside", sqrt_hook_inside),
     Right("masked_sqrt", "where inside where", sqrt_safe_inside),
     Right("masked_sqrt", "safe times mask", sqrt_safe_times_mask),
     Right("masked_sqrt", "the stand-in's root taken off", sqrt_stand_in_taken_off),

@@ -163,7 +163,7 @@ def _(trial: Trial) -> None:
             expect(unchanged, "replaced", expected="the gradients as without hooks", got=got)
 
 
-@capture.claim("holds tensors without history")
+@capture.claim("holds tensors without history", weight=2)
 def _(trial: Trial) -> None:
     for flagged in (False, True):
         model, x = layers(trial), trial.randn(4, 3, requires_grad=flagged)
@@ -184,7 +184,7 @@ def _replaces(trial: Trial) -> bool:
     return not all(given)
 
 
-@capture.claim("is not touched by later in-place operations on the output")
+@capture.claim("is not touched by later in-place operations on the output", weight=2)
 def _(trial: Trial) -> None:
     alias = "replaced" if _replaces(trial) else "alias"
     model, x = layers(trial, inplace=True), trial.randn(6, 3)

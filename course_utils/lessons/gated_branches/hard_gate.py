@@ -98,6 +98,10 @@ def _expect_slope(trial: Trial, values: Tensor, *, handed_on: bool = False) -> N
     if not key and (evenly := gradient(got, logit)) is not None and (evenly == evenly.max()).all():
         raise Missed("no slope", expected="a slope that depends on the logit", got="one gradient at all logits")
     at = (found - right).abs().nan_to_num(torch.inf).flatten().argmax()
+    if key == "upstream":
+        number, coming, wanted, given = (t.flatten()[at].item() for t in (values, upstream, right, found))
+        expected = f"{wanted:.4g} at logit {number:.4g}, where {coming:.4g} comes in"
+        raise Missed(key, expected=expected, got=f"{given:.4g}")
     number, wanted, given = (t.flatten()[at].item() for t in (values, slope, found / upstream))
     raise Missed(key, expected=f"the slope {wanted:.4g} at logit {number:.4g}", got=f"{given:.4g}")
 

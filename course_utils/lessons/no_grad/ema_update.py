@@ -151,7 +151,7 @@ def _(trial: Trial) -> None:
             raise _missed("skipped" if same(got, before[name]) else "", name, got, expected[name], before[name])
 
 
-@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=2)
+@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=4)
 def _(trial: Trial) -> None:
     everything = (0, 1, 2, 3)
     for flagged in ((), everything, (1, 2)) if trial.once(_moves_frozen) else (everything,):

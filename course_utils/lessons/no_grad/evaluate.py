@@ -71,7 +71,7 @@ def _is_recorded(trial: Trial, frozen: bool = False, **show: str) -> bool:
     return any(recorded)
 
 
-@evaluate.claim("records nothing", weight=3)
+@evaluate.claim("records nothing", weight=4)
 def _(trial: Trial) -> None:
     expected, got = "no graph while the model runs", "the model's outputs require grad"
     if _is_recorded(trial):
