@@ -229,7 +229,7 @@ def _kept(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
         return trial.run(measure, called=f"{trial.name}.apply(...), {_flagged(needed)}", within=memory)[0]
 
 
-@LinearFunction.claim("keeps nothing that the needed gradients do not take (bytes, counted)", weight=2)
+@LinearFunction.claim("keeps nothing that the needed gradients do not take (bytes, counted)", weight=4)
 def _(trial: Trial) -> None:
     sizes = trial.integer(5, 7), trial.integer(8, 9), trial.integer(10, 12)
     for with_bias in _biases(trial):
