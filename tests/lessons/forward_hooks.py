@@ -596,6 +596,14 @@ def bytes_globally(model, x):
     return sizes
 
 
+def bytes_by_functional_call(model, x):
+    copies = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    sizes = {}
+    with hooked(model, sizes, keep=contextlib.nullcontext), torch.no_grad():
+        torch.func.functional_call(model, copies, (x,))
+    return sizes
+
+
 def bytes_loaded_back(model, x):
     state = copy.deepcopy(model.state_dict())
     try:
@@ -1588,6 +1596,7 @@ WRONG = (
     Wrong("activation_bytes", "eval", bytes_in_eval_mode, "eval mode put back"),
     Wrong("activation_bytes", "eval", bytes_eval_alone, "eval mode for batch norm"),
     Wrong("activation_bytes", "own buffers", bytes_loaded_back, "a state dict loaded back"),
+    Wrong("activation_bytes", "swapped twice", bytes_by_functional_call, "functional_call"),
     Wrong("activation_bytes", "versions", bytes_written_back, "buffers written back"),
     Wrong("activation_bytes", "by hand", bytes_by_hand),
     Wrong("activation_bytes", "side effect", bytes_untracked),

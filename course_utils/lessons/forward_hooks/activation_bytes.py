@@ -290,6 +290,11 @@ def _(trial: Trial) -> None:
         last = {name.rpartition(".")[2] for name in moved}
         key = "counter" if last - {"calls"} == {"num_batches_tracked"} else "own buffers" if last == {"calls"} else key
         expect(not moved, key, expected="all buffers as before", got=f"{', '.join(moved)} changed")
+    norm = nn.BatchNorm1d(2).double()
+    shared, mean = layers(trial).extend((norm, nn.Tanh(), norm)), norm.running_mean
+    _sizes(trial, shared, trial.randn(4, 3), "model that has one batch norm under two names, x")
+    kept = norm.running_mean is mean and not int(norm.num_batches_tracked)
+    expect(kept, "swapped twice", expected="its buffers as before", got="others in their place, or other values")
 
 
 @activation_bytes.claim("leaves the caller's graphs: a backward of what was recorded before goes on")
