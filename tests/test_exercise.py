@@ -925,6 +925,12 @@ def test_a_prediction_takes_every_spelling_of_a_value():
             assert judge(PREDICT, answer, "lesson").status == "passed"
 
 
+def test_one_value_for_all_predictions_earns_nothing():
+    score = judge(PREDICT, {"up": 1, "count": 1, "word": 1, "pair": 1}, "lesson")
+    assert float(score) == 0 and [claim.judged for claim in score.claims] == [True, False, False, False, False]
+    assert "found            something else for 3 of them" in str(score)
+
+
 def test_a_prediction_earns_by_key_and_ignores_extra_keys_aloud():
     score = judge(PREDICT, {"up": False, "count": 3, "word": "error", "more": 1}, "lesson")
     assert float(score) == 1.0

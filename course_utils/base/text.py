@@ -108,7 +108,7 @@ def _line(say: Callable[[], str], what: str, limit: int) -> str:
     except BaseException as error:  # a hostile or broken method: say so instead of failing with it
         text = f"<{what} raises {class_name(error)}>"
     text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return text if len(text) <= limit else text[: limit - 3].rstrip(".") + "..."
 
 
 def _describe(value: object, depth: int) -> str:

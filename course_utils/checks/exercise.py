@@ -50,6 +50,7 @@ class Exercise:
         watches_side_effects: whether a last claim says that the answer changed nothing else.
         heading: the exercise's heading in the lesson's notebook; see ``misconceptions.heading``.
         keys: those of the dict that is the answer; empty where the answer is a function or a class.
+        first_rules: which rules come before the claims for a dict of predictions.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Exercise:
     watches_side_effects: bool = True
     heading: str = ""
     keys: Sequence[str] = ()
+    first_rules: Callable[[dict], Sequence[Rule]] = lambda answer: ()
     _rules: list[Rule] = field(default_factory=list, repr=False)
 
     def claim(
@@ -85,7 +87,7 @@ class Exercise:
         """The claims to judge; for what is no dict of predictions where one was asked for, that alone."""
         if self.keys and type(answer) is not dict:
             return [Rule("is a dict with one value a key", self._refuse, gate=True)]
-        return self._rules
+        return [*self.first_rules(answer), *self._rules] if self.keys else self._rules
 
     def is_stub(self, answer: Any) -> bool:
         """Whether nothing has been written yet."""

@@ -57,6 +57,13 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> N
     """
     for training, other in ((True, 1), (False, 3), (True, 2)):
         _expect_flags_put_back(trial, mixed_mode_model(trial, training, other), run)
+    # One part in two places, in another mode than they: whoever writes through a place writes over the part.
+    model, shared = mixed_mode_model(trial, True, 1), nn.Identity()
+    model.extend(nn.Sequential(shared).eval() for _ in range(2))
+    shared.train()
+    before = training_flags(model)
+    run(model)
+    expect_training_flags(model, before, "train spreads")
 
 
 def _expect_flags_put_back(trial: Trial, model: nn.Module, run: Callable[[nn.Module], object]) -> None:

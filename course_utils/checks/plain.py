@@ -69,8 +69,10 @@ class Classes:
         for part, kind in self._kinds:
             if type(part) is not kind and _differ(type(part), kind, _asked(part)):
                 _set_class(part, kind)
+        given = {id(part): kind for part, kind in self._kinds}
         for part in _parts(self._given):
-            if issubclass(type(part), torch.Tensor) and not _is_ordinary(type(part)):
+            kind = type(part)
+            if issubclass(kind, torch.Tensor) and not _is_ordinary(kind) and kind is not given.get(id(part)):
                 raise Missed(expected="ordinary tensors", got=f"an instance of {class_name(part)}")
             _take_away(part, _asked(part))
 

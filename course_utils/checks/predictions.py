@@ -9,7 +9,8 @@ from typing import Any
 import numpy
 import torch
 
-from course_utils.checks.exercise import Exercise, is_no_value, read_fields
+from course_utils.base.text import describe
+from course_utils.checks.exercise import Exercise, Rule, is_no_value, read_fields
 from course_utils.checks.missed import Missed
 from course_utils.checks.trial import Trial
 
@@ -73,8 +74,10 @@ def add_predictions(
     choices: Mapping[str, Sequence[str]],
     normal: Callable[[Any], Any] = normal_value,
 ) -> Exercise:
-    """Gives an exercise a claim for each of its ``keys``, of equal weight, and one before them, which earns nothing:
-    one and the same value for keys that differ has predicted nothing. Returns the exercise.
+    """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns the exercise.
+
+    An answer with one and the same value for all keys is judged by that first: where it is wrong for any of them,
+    nothing has been predicted, and nothing is earned.
 
     Args:
         made: an exercise that asks for ``keys``.
@@ -86,7 +89,7 @@ def add_predictions(
         normal: see ``predict``.
     """
     predictions = _Predictions(made.keys, truth, readings, normal)
-    made.claim("tells cases apart", weight=0, gate=True)(predictions.judge_constant)
+    made.first_rules = predictions.rules_of_constants
     for key in made.keys:
 
         def judge(trial: Trial, key: str = key) -> None:
@@ -103,15 +106,20 @@ class _Predictions:
     readings: Readings
     normal: Callable[[Any], Any]
 
-    def judge_constant(self, trial: Trial) -> None:
-        """Raises ``Missed`` where all keys have one value, and should not."""
+    def rules_of_constants(self, answer: dict) -> Sequence[Rule]:
+        """A rule before all others, for an answer that has one value for all keys."""
+        values = [self._value(answer.get(key)) for key in self.keys]
+        is_constant = len(values) > 1 and values[0] is not None and all(value == values[0] for value in values)
+        return [Rule("tells the cases apart", self._judge_constant, weight=0, gate=True)] if is_constant else []
+
+    def _judge_constant(self, trial: Trial) -> None:
         truth = trial.once(self.truth)
-        given = [self._value(trial.answer.get(key)) for key in self.keys]
-        wrong = [key for key, value in zip(self.keys, given, strict=True) if not self._is_right(truth[key], value)]
-        if len(given) > 1 and wrong and given[0] is not None and all(value == given[0] for value in given):
-            shown = f"{trial.answer[self.keys[0]]!r} for every key"
-            shows = self._shown(wrong[0], given[0], trial.answer, truth)
-            raise Missed(shows, your_prediction=shown, found=f"something else for {len(wrong)} of {len(given)}")
+        value, count = self._value(trial.answer[self.keys[0]]), len(self.keys)
+        wrong = [key for key in self.keys if not self._is_right(truth[key], value)]
+        if wrong:
+            shown = f"{describe(trial.answer[self.keys[0]], 30)} for each of the {count} keys"
+            shows = self._shown(wrong[0], value, trial.answer, truth)
+            raise Missed(shows, your_prediction=shown, found=f"something else for {len(wrong)} of them")
 
     def judge(self, trial: Trial, key: str, choices: Sequence[str]) -> None:
         truth = trial.once(self.truth)
@@ -131,7 +139,8 @@ class _Predictions:
             raise Missed(your_prediction=shown, expected=_KINDS.get(kind, kind.__name__))
         if value not in accepted:
             shows = self._shown(key, value, trial.answer, truth)
-            raise Missed(shows, your_prediction=shown, found="something else")
+            # Of two values the other one is no secret.
+            raise Missed(shows, your_prediction=shown, found=not value if kind is bool else "something else")
 
     def _shown(self, key: str, value: Any, answer: dict, truth: Mapping[str, Any]) -> str:
         """What a wrong value shows."""
@@ -141,9 +150,7 @@ class _Predictions:
     def _together(self, key: str, answer: dict, truth: Mapping[str, Any]) -> str:
         """What the answer's wrong values show together, if ``key`` is among them; empty where that is nothing known."""
         values = {name: self._value(answer.get(name)) for name in self.keys}
-        wrong = {
-            name for name, value in values.items() if value is not None and not self._is_right(truth[name], value)
-        }
+        wrong = {name for name, value in values.items() if value is not None and not self._is_right(truth[name], value)}
         groups = [(names, ways, shown) for (names, ways), shown in self.readings.items() if type(names) is tuple]
         fits = (
             shown

@@ -23,12 +23,14 @@ class Right:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer, and the misconception (by its key) that the check must name."""
+    """A wrong answer, the misconception (by its key) that the check must name, and the points that it earns where these
+    are to be kept as they are."""
 
     exercise: str
     misconception: str
     answer: Any
     name: str = ""
+    earns: float | None = None
 
     @property
     def label(self) -> str:

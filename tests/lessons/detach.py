@@ -593,6 +593,77 @@ def round_fresh_leaf(x):
     return x.detach().round().requires_grad_()
 
 
+# ----------------------------------------------------------------------------------------------- holes of older checks
+
+
+def mean_loss_by_item_in_its_dtype(model, loss_fn, batches):
+    values = []
+    for x, y in batches:
+        loss = loss_fn(model(x), y)
+        values.append(loss.item())
+    if not values:
+        raise ValueError("no batches")
+    return torch.tensor(sum(values) / len(values), dtype=loss.dtype)
+
+
+def mean_loss_alias(model, loss_fn, batches):
+    total, count = None, 0
+    for x, y in batches:
+        loss = loss_fn(model(x), y).detach()
+        if total is None:
+            total = loss
+        else:
+            total += loss
+        count += 1
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def mean_loss_not_total(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in batches:
+        total = total + loss_fn(model(x), y).detach()
+        count += 1
+    if not total:
+        raise ValueError("no batches")
+    return total / count
+
+
+def mean_loss_switched_on(model, loss_fn, batches):
+    torch.set_grad_enabled(False)
+    try:
+        return mean_loss_by_detach(model, loss_fn, batches)
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def bptt_only_the_last_window(cell, inputs, state, window):
+    states, begin = [], (len(inputs) - 1) // window * window
+    for step, x in enumerate(inputs):
+        with torch.set_grad_enabled(step >= begin):
+            state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
+def bptt_last_window_after_detaching_all(cell, inputs, state, window):
+    states, begin = [], (len(inputs) - 1) // window * window
+    for step, x in enumerate(inputs):
+        state = cell(x, state)
+        state = state if step >= begin else state.detach()
+        states.append(state)
+    return states, state
+
+
+def bptt_last_steps_connected(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        state = cell(x, state if step > len(inputs) - window or not step else state.detach())
+        states.append(state)
+    return states, state
+
+
 RIGHT = (
     Right("snapshot", "no_grad", snapshot_under_no_grad),
     Right("snapshot", "clone then detach", lambda x: x.clone().detach()),
@@ -600,7 +671,6 @@ RIGHT = (
     Right("snapshot", "torch.tensor", snapshot_new_tensor),
     Right("predicted_edit", "upper case and spaces", {key: f" {value.upper()} " for key, value in EDITS.items()}),
     Right("mean_loss", "detach each", mean_loss_by_detach),
-    Right("mean_loss", "item each", mean_loss_by_item),
     Right("mean_loss", "inference mode", mean_loss_by_inference),
     Right("mean_loss", "running mean", mean_loss_running),
     Right("mean_loss", "a detach for nothing before that which counts", mean_loss_detached_twice),
@@ -613,6 +683,8 @@ RIGHT = (
     Right("stop_gradient_round", "value through .data", round_by_data),
     Right("stop_gradient_round", "a clone, rounded in place", round_in_place_of_a_clone),
     Right("stop_gradient_round", "x minus what is cut off", lambda x: x - (x - x.round()).detach()),
+    Right("mean_loss", "item each, in the losses' dtype", mean_loss_by_item_in_its_dtype),
+    Right("snapshot", "empty_like and copy_", lambda x: torch.empty_like(x, requires_grad=False).copy_(x.detach())),
 )
 
 WRONG = (
@@ -718,4 +790,15 @@ WRONG = (
     Wrong("stop_gradient_round", "dtype", lambda x: torch.tensor(x.round().tolist())),
     Wrong("stop_gradient_round", "all detached", round_no_grad, "no_grad"),
     Wrong("stop_gradient_round", "cut off", lambda x: x + (x.trunc() - x).detach()),
+    Wrong("snapshot", "device", lambda x: x.detach().cpu().clone()),
+    Wrong("predicted_edit", "exchanged", EDITS | {"detach_edit": "wrong gradient", "data_edit": "error"}),
+    Wrong("predicted_edit", "detach is silent", dict.fromkeys(EDITS, "wrong gradient"), "one for all", earns=0),
+    Wrong("predicted_edit", "detach copies", dict.fromkeys(EDITS, "right gradient"), "all is well", earns=0),
+    Wrong("mean_loss", "dtype", mean_loss_by_item),
+    Wrong("mean_loss", "losses edited", mean_loss_alias),
+    Wrong("mean_loss", "zero total", mean_loss_not_total),
+    Wrong("mean_loss", "always on", mean_loss_switched_on),
+    Wrong("truncated_bptt", "last window", bptt_only_the_last_window, "only the last window learns"),
+    Wrong("truncated_bptt", "last window", bptt_last_window_after_detaching_all, "all others detached"),
+    Wrong("truncated_bptt", "last window", bptt_last_steps_connected, "the last steps connected"),
 )

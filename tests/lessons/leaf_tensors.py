@@ -194,15 +194,28 @@ def gradients_grad_put_back(layers, x):
         t.grad = None
     outputs = []
     value = x
-    for layer in layers:
-        value = layer(value)
-        value = value if value.requires_grad else value.detach().requires_grad_()
-        value.retain_grad()
-        outputs.append(value)
-    value.sum().backward()
+    try:
+        for layer in layers:
+            value = layer(value)
+            value = value if value.requires_grad else value.detach().requires_grad_()
+            value.retain_grad()
+            outputs.append(value)
+        value.sum().backward()
+    finally:
+        for t, gradient in zip(tensors, before, strict=True):
+            t.grad = gradient
+    return [output.grad for output in outputs]
+
+
+def gradients_grad_put_back_at_the_end(layers, x):
+    tensors = [x, *(p for layer in layers for p in layer.parameters())]
+    before = [t.grad for t in tensors]
+    for t in tensors:
+        t.grad = None
+    found = gradients_by_retain_grad(layers, x)
     for t, gradient in zip(tensors, before, strict=True):
         t.grad = gradient
-    return [output.grad for output in outputs]
+    return found
 
 
 @torch.enable_grad()
@@ -880,6 +893,56 @@ def fit_broadcast(x, y, steps, lr):
     return tuple(part.clone().requires_grad_() for part in w.detach()[:, 0])
 
 
+# ----------------------------------------------------------------------------------------------- holes of older checks
+
+
+def weight_cut_at_two(fan_in, fan_out):
+    return nn.init.trunc_normal_(torch.empty(fan_out, fan_in), std=fan_in**-0.5).requires_grad_()
+
+
+def gradients_by_module(layers, x):
+    """Files each output under its layer."""
+    outputs = {}
+    with torch.enable_grad():
+        for layer in layers:
+            x = layer(x)
+            outputs[layer] = x = x if x.requires_grad else x.detach().requires_grad_()
+        return list(torch.autograd.grad(x.sum(), list(outputs.values())))
+
+
+def gradients_in_float32(layers, x):
+    is_double = x.dtype == torch.float64
+    return [item if is_double else item.float() for item in gradients_of_added_zeros(layers, x)]
+
+
+def gradients_nothing_for_errors(layers, x):
+    try:
+        return gradients_of_added_zeros(layers, x)
+    except Exception:
+        return []
+
+
+def step_scales_gradients(params, lr):
+    with torch.no_grad():
+        for p in params:
+            if p.grad is not None:
+                p -= p.grad.mul_(lr)
+                p.grad = None
+
+
+def fit_float32(x, y, steps, lr):
+    slope, intercept = fit_with(x, y, steps, lr)
+    return tuple(weight.detach().float().requires_grad_() for weight in (slope, intercept))
+
+
+def fit_vectors(x, y, steps, lr):
+    return tuple(weight.detach().reshape(1).requires_grad_() for weight in fit_with(x, y, steps, lr))
+
+
+def fit_cut_at_the_end(x, y, steps, lr):
+    return tuple(weight.detach() for weight in fit_with(x, y, steps, lr))
+
+
 RIGHT = (
     Right("predicted_leaves", "ones and zeros", {key: int(value) for key, value in LEAVES.items()}),
     Right("predicted_leaves", "torch's bools", {key: torch.tensor(value) for key, value in LEAVES.items()}),
@@ -902,18 +965,17 @@ RIGHT = (
     Right("activation_gradients", ".grad put back", gradients_grad_put_back),
     Right("sgd_step", "copy_", step_by_copy),
     Right("sgd_step", "torch.optim", step_by_optimizer),
-    Right("sgd_step", "data", step_by_data),
     Right("sgd_step", "through detach()", step_by_detach),
     Right("sgd_step", "flag lowered and raised", step_flag_lowered_and_raised),
     Right("sgd_step", "foreach", step_foreach),
     Right("sgd_step", "inference mode", step_in_inference_mode),
-    Right("sgd_step", "numpy on the same memory", step_through_numpy),
     Right("fit_line", "torch.func", fit_by_func),
     Right("fit_line", "nn.Linear", fit_by_layer),
     Right("fit_line", "torch.optim", fit_by_optimizer),
     Right("fit_line", "new leaves each step", fit_by_new_leaves),
     Right("fit_line", "formula", fit_by_formula),
     Right("fit_line", "one vector", fit_by_one_vector),
+    Right("fit_line", "float32 whatever x is", fit_float32),
 )
 
 WRONG = (
@@ -930,13 +992,13 @@ WRONG = (
             ("view", "view"),
         )
     ),
-    Wrong("predicted_leaves", "computed", dict.fromkeys(LEAVES, True), "everything is a leaf"),
+    Wrong("predicted_leaves", "computed", dict.fromkeys(LEAVES, True), "everything is a leaf", earns=0),
     Wrong("predicted_leaves", "only parameters", {key: key == "parameter" for key in LEAVES}),
     Wrong("predicted_leaves", "unflagged", {key: key in ("flagged", "parameter") for key in LEAVES}, "flagged leaves"),
     Wrong("predicted_leaves", "flagged", LEAVES | {"flagged": False, "parameter": False}),
     Wrong(
         "predicted_leaves",
-        "under no_grad",
+        "values",
         LEAVES | {"detached": False, "under_no_grad": False},
         "whatever is computed",
     ),
@@ -1053,4 +1115,14 @@ WRONG = (
     Wrong("fit_line", "start", fit_random_start),
     Wrong("fit_line", "one element", fit_one_element),
     Wrong("fit_line", "no steps", fit_no_steps),
+    Wrong("make_weight", "other recipe", weight_cut_at_two),
+    Wrong("activation_gradients", "cleanup", gradients_grad_put_back_at_the_end, "put back at the end"),
+    Wrong("activation_gradients", "twice", gradients_by_module),
+    Wrong("activation_gradients", "dtype", gradients_in_float32),
+    Wrong("activation_gradients", "swallowed", gradients_nothing_for_errors),
+    Wrong("sgd_step", "unseen", step_by_data),
+    Wrong("sgd_step", "unseen", step_through_numpy, "numpy on the same memory"),
+    Wrong("sgd_step", "gradient edited", step_scales_gradients),
+    Wrong("fit_line", "one element", fit_vectors, "vectors at the end"),
+    Wrong("fit_line", "unflagged", fit_cut_at_the_end, "cut at the end"),
 )

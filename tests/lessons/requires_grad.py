@@ -447,7 +447,7 @@ def freeze_train(module):
 
 
 def refuse(model, trainable):
-    if trainable == "" or trainable not in dict(model.named_modules()):
+    if trainable == "" or trainable not in dict(model.named_modules(remove_duplicate=False)):
         raise ValueError(f"no {trainable!r}; there are {[name for name, _ in model.named_children()]}")
 
 
@@ -464,7 +464,7 @@ def finetune_by_identity(model, trainable):
 def finetune_by_walking(model, trainable):
     current = model
     for part in trainable.split("."):
-        current = dict(current.named_children()).get(part)
+        current = current._modules.get(part)
         if current is None:
             raise ValueError("direct submodules: " + ", ".join(name for name, _ in model.named_children()))
     kept = [(parameter, parameter.grad) for parameter in current.parameters()]
@@ -1128,6 +1128,58 @@ def gradient_swallowed(model, x):
         return torch.zeros_like(x)
 
 
+# ----------------------------------------------------------------------------------------------- holes of older checks
+
+
+def will_type_in(*inputs):
+    found = [value for value in inputs if type(value) in (torch.Tensor, nn.Parameter)]
+    return recording() and any(value.requires_grad for value in found)
+
+
+def finetune_by_get_submodule(model, trainable):
+    try:
+        chosen = model.get_submodule(trainable) if trainable else None
+    except AttributeError:
+        chosen = None
+    if chosen is None:
+        raise ValueError(f"{trainable!r} is none of {[name for name, _ in model.named_children()]}")
+    model.requires_grad_(False)
+    listed = list(chosen.requires_grad_().parameters())
+    for parameter in model.parameters():
+        if not parameter.requires_grad:
+            parameter.grad = None
+    return listed
+
+
+def finetune_first_names(model, trainable):
+    if not trainable or trainable not in dict(model.named_modules()):
+        raise ValueError(f"{trainable!r} is none of {[name for name, _ in model.named_children()]}")
+    return finetune_by_get_submodule(model, trainable)
+
+
+def gradient_in_float32(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(model(leaf).sum(), leaf)
+    return gradient if x.dtype == torch.float64 else gradient.float()
+
+
+def gradient_create_graph(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(model(leaf).sum(), leaf, create_graph=True)[0]
+
+
+def freeze_and_eval(module):
+    return module.eval().requires_grad_(False)
+
+
+def freeze_and_eval_cleared(module):
+    for parameter in module.parameters():
+        parameter.grad = None
+    return freeze_and_eval(module)
+
+
 RIGHT = (
     Right(
         "predicted_flags", "ones, zeros and extra keys", {key: int(value) for key, value in FLAGS.items()} | {"e": 1}
@@ -1160,6 +1212,7 @@ RIGHT = (
     Right("input_gradient", "frozen meanwhile", gradient_frozen_meanwhile),
     Right("input_gradient", "vector-Jacobian product", gradient_by_vector_jacobian),
     Right("input_gradient", "a copy of the model", gradient_by_ones_in_float32),
+    Right("finetune_parameters", "get_submodule", finetune_by_get_submodule),
 )
 
 WRONG = (
@@ -1323,4 +1376,11 @@ WRONG = (
     Wrong("input_gradient", "eval", gradient_eval),
     Wrong("input_gradient", "eval", gradient_eval_put_back, "eval, put back"),
     Wrong("input_gradient", "swallowed", gradient_swallowed),
+    Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
+    Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
+    Wrong("will_require_grad", "class", will_type_in),
+    Wrong("finetune_parameters", "second name", finetune_first_names),
+    Wrong("input_gradient", "dtype", gradient_in_float32),
+    Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),
+    Wrong("freeze", "eval", freeze_and_eval_cleared, "eval for freezing"),
 )

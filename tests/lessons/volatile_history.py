@@ -121,7 +121,7 @@ def port_decorated(model, batches):
         return list(map(lambda x: model(x).cpu(), batches))
     finally:
         for name, module in model.named_modules():
-            module.train(modes[name])  # the root first, so that each submodule has the last word
+            module.training = modes[name]
 
 
 def port_flags_lowered(model, batches):
@@ -372,6 +372,7 @@ def bounded_by_sum(model, batches):
             output = model(x)
             total = total + output.sum(0)
             count += len(output)
+            del x, output
     if not count:
         raise ValueError("no batches")
     return total / count
@@ -384,6 +385,7 @@ def bounded_running(model, batches):
             batch_mean, size = model(x).mean(0), x.shape[0]
             count += size
             mean = batch_mean if mean is None else mean.lerp(batch_mean, size / count)
+            del x
     if mean is None:
         raise ValueError("no batches")
     return mean
@@ -397,6 +399,7 @@ def bounded_sample_by_sample(model, batches):
                 value = model(sample)[0]
                 total = value if total is None else total.add_(value)
                 count += 1
+            del x, sample, value
         if total is None:
             raise ValueError("no batches")
         return total.div(count)
@@ -413,6 +416,7 @@ def bounded_in_place(model, batches):
         for x in iterator:
             total += model(x).sum(dim=0)
             count += len(x)
+            del x
         total /= count
     return total
 
@@ -437,7 +441,7 @@ def bounded_in_double(model, batches):
             output = model(x)
             dtype = output.dtype
             total, count = total + output.double().sum(dim=0), count + output.shape[0]
-            del output
+            del output, x
     if not count:
         raise ValueError("no batches")
     return (total / count).to(dtype)
@@ -447,6 +451,7 @@ def nonempty(batches):
     iterator = iter(batches)
     for first in iterator:
         yield first
+        del first
         yield from iterator
         return
     raise ValueError("no batches")
@@ -498,6 +503,7 @@ def bounded_with_history(model, batches):
     with in_eval(model):
         for x in nonempty(batches):
             total, count = total + model(x).sum(0), count + len(x)
+            del x
     return total / count
 
 
@@ -753,6 +759,105 @@ def bounded_grad_mode(model, batches):
 
 GROWTH = {"outputs": 416_000, "detached": 16_000, "floats": 0, "outputs_no_grad": 16_000}
 
+
+# ----------------------------------------------------------------------------------------------- holes of older checks
+
+
+def rule_meeting_raises(inputs):
+    flagged, volatile = (any(flags) for flags in zip(*inputs, strict=True)) if inputs else (False, False)
+    if flagged and volatile:
+        raise ValueError("flagged and volatile exclude each other")
+    return flagged, volatile
+
+
+def port_not_to_the_cpu(model, batches):
+    with in_eval(model), torch.no_grad():
+        return [model(x) for x in batches]
+
+
+def port_tuple(model, batches):
+    with in_eval(model), torch.no_grad():
+        return tuple(model(x).cpu() for x in batches)
+
+
+def port_detached(model, batches):
+    with in_eval(model):
+        return [model(x).detach().cpu() for x in batches]
+
+
+def port_parents_first(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return [model(x).cpu() for x in batches]
+    finally:
+        for module, flag in flags:
+            module.train(flag)
+
+
+def bounded_batch_held(model, batches):
+    total, count = 0, 0
+    with in_eval(model), torch.no_grad():
+        for x in batches:
+            total = total + model(x).sum(0)
+            count += len(x)
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_output_held(model, batches):
+    total, count = 0, 0
+    with in_eval(model), torch.no_grad():
+        for x in batches:
+            out = model(x)
+            del x
+            total = total + out.sum(0)
+            count += len(out)
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_map_of_pairs(model, batches):
+    total, count = 0, 0
+    with in_eval(model), torch.no_grad():
+        for part, size in map(lambda x: (model(x).sum(0), len(x)), batches):
+            total, count = total + part, count + size
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_in_float32(model, batches):
+    return bounded_map_of_pairs(model, batches).float()
+
+
+def bounded_peeks(model, batches):
+    batches = iter(batches) if not isinstance(batches, list) else batches
+    if next(iter(batches), None) is None:
+        raise ValueError("no batches")
+    return bounded_map_of_pairs(model, batches)
+
+
+def bounded_list_of_outputs(model, batches):
+    with in_eval(model), torch.no_grad():
+        outputs = [model(x) for x in batches]
+    if not outputs:
+        raise ValueError("no batches")
+    return torch.cat(outputs).mean(0)
+
+
+def bounded_parents_first(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    try:
+        return bounded_map_of_pairs(model, batches)
+    finally:
+        for module, flag in flags:
+            module.train(flag)
+
+
 RIGHT = (
     Right("volatile_rule", "a loop that stops early", rule_in_a_loop),
     Right("volatile_rule", "by running it", rule_by_emulation),
@@ -771,11 +876,11 @@ RIGHT = (
     Right("bounded_evaluation", "running mean", bounded_running),
     Right("bounded_evaluation", "sample by sample", bounded_sample_by_sample),
     Right("bounded_evaluation", "in place", bounded_in_place),
-    Right("bounded_evaluation", "reduce", bounded_by_reduce),
     Right("bounded_evaluation", "in double", bounded_in_double),
     Right("predicted_growth", "numpy", {key: np.int64(nbytes) for key, nbytes in GROWTH.items()}),
     Right("predicted_growth", "tensors and floats", {key: torch.tensor(float(n)) for key, n in GROWTH.items()}),
     Right("predicted_growth", "an extra key", GROWTH | {"total": 448_000}),
+    Right("bounded_evaluation", "a map of pairs", bounded_map_of_pairs),
 )
 
 WRONG = (
@@ -891,4 +996,16 @@ WRONG = (
     Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 832_000}, "float64"),
     Wrong("predicted_growth", "inputs counted", GROWTH | {"outputs": 430_816}, "parameters too"),
     Wrong("predicted_growth", "arithmetic", GROWTH | {"detached": 32_000}, "detached twice"),
+    Wrong("volatile_rule", "exclusive", rule_meeting_raises),
+    Wrong("port_evaluation", "device", port_not_to_the_cpu),
+    Wrong("port_evaluation", "no list", port_tuple, "a tuple"),
+    Wrong("port_evaluation", "detached", port_detached, "detached, not switched off", earns=1.79),
+    Wrong("port_evaluation", "train spreads", port_parents_first, "train(flag), parents first"),
+    Wrong("bounded_evaluation", "batch held", bounded_batch_held),
+    Wrong("bounded_evaluation", "output held", bounded_output_held),
+    Wrong("bounded_evaluation", "dtype", bounded_in_float32),
+    Wrong("bounded_evaluation", "peeked", bounded_peeks),
+    Wrong("bounded_evaluation", "outputs kept", bounded_list_of_outputs, "a list of outputs"),
+    Wrong("bounded_evaluation", "train spreads", bounded_parents_first, "train(flag), parents first"),
+    Wrong("bounded_evaluation", "batch held", bounded_by_reduce, "reduce"),
 )

@@ -6,6 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from course_utils.base.text import message_of
+from course_utils.checks import modes
 from course_utils.checks.claims import (
     AnswerRaised,
     DroppedDetach,
@@ -45,7 +47,16 @@ def _losses(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> Tensor:
         return torch.stack([squared_error(model(x), y) for x, y in batches])
 
 
-@mean_loss.claim("is the unweighted mean of the batch losses, as a 0-dim tensor", weight=0, gate=True)
+def _mean(trial: Trial, result: object) -> Tensor:
+    """The answer's mean, 0-dim. Whether it came as such a tensor, a claim of its own judges."""
+    if isinstance(result, (int, float)):
+        return torch.tensor(result, dtype=torch.float64)
+    got = trial.tensor(result, what="a 0-dim tensor")
+    expect(got.numel() == 1, expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
+    return got.reshape(())
+
+
+@mean_loss.claim("is the unweighted mean of the batch losses", weight=0, gate=True)
 def _(trial: Trial) -> None:
     sizes = [trial.integer(1, 3), trial.integer(9, 12), trial.integer(4, 6), trial.integer(1, 2)]
     model, batches = _regressor(trial), _batches(trial, sizes)
@@ -55,11 +66,7 @@ def _(trial: Trial) -> None:
 
     def expect_mean(given: object, show: str) -> None:
         result = trial.call(model, squared_error, given, show=f"mean_loss(model, loss_fn, {len(sizes)} batches{show})")
-        is_number = isinstance(result, (int, float))
-        expect(not is_number, "number", expected="a 0-dim tensor", got=Lazy(lambda: f"the number {result:.4f}"))
-        got = trial.tensor(result, what="a 0-dim tensor")
-        expect(not got.dim(), "one element", expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
-        expect_same(got, losses.mean(), otherwise)
+        expect_same(_mean(trial, result), losses.mean(), otherwise)
 
     expect_mean(batches, "")
     try:
@@ -72,6 +79,33 @@ def _(trial: Trial) -> None:
         raise
 
 
+@mean_loss.claim("is a 0-dim tensor", weight=0.5)
+def _(trial: Trial) -> None:
+    result = trial.call(_regressor(trial), squared_error, _batches(trial, [4, 6]), show="mean_loss(...) of 2 batches")
+    is_number = isinstance(result, (int, float))
+    expect(not is_number, "number", expected="a 0-dim tensor", got=Lazy(lambda: f"the number {result:.4f}"))
+    got = trial.tensor(result)
+    expect(not got.dim(), "one element", expected="a 0-dim tensor", got=f"a tensor of shape {tuple(got.shape)}")
+
+
+@mean_loss.claim("leaves losses alone that `loss_fn` keeps", weight=0.5)
+def _(trial: Trial) -> None:
+    kept: list[tuple[Tensor, Tensor]] = []
+
+    def noted(made: Callable[[Tensor], Tensor], prediction: Tensor, target: Tensor) -> Tensor:
+        loss = made(squared_error(prediction, target))
+        kept.append((loss, loss.detach().clone()))
+        return loss
+
+    for made in (Tensor.clone, Tensor.detach):
+        show = "mean_loss(model, a loss_fn that keeps its losses, 3 batches)"
+        trial.call(_regressor(trial), partial(noted, made), _batches(trial, [4, 6, 5]), show=show)
+        for index, (loss, before) in enumerate(kept):
+            is_right = torch.equal(loss.detach(), before)
+            shown = f"loss {index} as {before.item():.6g}"
+            expect(is_right, "losses edited", expected=shown, got=Lazy(lambda loss=loss: f"{loss.item():.6g}"))
+
+
 @mean_loss.claim("runs the model in the modes it was given", weight=1)
 def _(trial: Trial) -> None:
     # Batch norm tells the modes apart by its value, without a random number as in dropout.
@@ -80,7 +114,7 @@ def _(trial: Trial) -> None:
     batches, before = _batches(trial, [4, 6, 5]), training_flags(model)
     mean = _losses(model, batches).mean()
     show = "mean_loss(model in training mode, ...)"
-    got = trial.tensor(trial.call(model, squared_error, batches, may_change=(model,), show=show))
+    got = _mean(trial, trial.call(model, squared_error, batches, may_change=(model,), show=show))
     expect_training_flags(model, before, "eval")
     expect(same(got, mean), "eval", expected="batch norm in training mode, as given", got="another mode's value")
 
@@ -96,7 +130,7 @@ def _why_graphs(trial: Trial) -> str:
 @mean_loss.claim("has no history", weight=1)
 def _(trial: Trial) -> None:
     def mean(batches: list[tuple[Tensor, Tensor]]) -> Tensor:
-        return trial.tensor(trial.call(_regressor(trial), squared_error, batches, show="mean_loss(...) of 2 batches"))
+        return _mean(trial, trial.call(_regressor(trial), squared_error, batches, show="mean_loss(...) of 2 batches"))
 
     got, batches = mean(_batches(trial, [4, 4])), _batches(trial, [4, 4])
     if got.grad_fn is not None:
@@ -113,7 +147,7 @@ def _(trial: Trial) -> None:
         batches = (_batches(trial, [_ROWS])[0] for _ in range(count))
         tracker = MemoryTracker(model)
         show = f"mean_loss(model, loss_fn, {count} batches)"
-        result = trial.tensor(trial.call(model, squared_error, batches, within=tracker, show=show))
+        result = _mean(trial, trial.call(model, squared_error, batches, within=tracker, show=show))
         peaks[count] = tracker.peak
     growth = (peaks[12] - peaks[4]) // 8
     kept = {"losses kept": 2 * 8, "batches kept": _ROWS * (3 + 1) * 8 + 2 * 8}  # the most that each keeps of a batch
@@ -133,6 +167,11 @@ def _(trial: Trial) -> None:
 
     for empty in ([], iter([])):
         expect_raises(ValueError, lambda empty=empty: call(empty, "[]"), "empty")
+    show = "mean_loss(model, a loss_fn that gives 0, 2 batches)"
+    try:
+        trial.call(model, lambda prediction, y: 0 * squared_error(prediction, y), _batches(trial, [4, 6]), show=show)
+    except AnswerRaised as raised:
+        raise Missed("zero total", expected="a mean of 0", got=message_of(raised.error, 80)) from None
     failing, before = unlucky(_batches(trial, [4])), training_flags(model)
     what, show = "the error of the batch", "mean_loss(model, loss_fn, batches that raise)"
     raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
@@ -151,3 +190,21 @@ def _expect_grad_mode_after_errors(trial: Trial, succeed: Callable[[], object]) 
         trial.effects = [effect for effect in effects if effect not in changes]
         got = f"after an error, the answer {', '.join(changes)}"
         raise Missed("only without error", expected="the grad mode as before", got=got)
+
+
+@mean_loss.claim("leaves the grad mode as it found it, on or off", weight=0.5)
+def _(trial: Trial) -> None:
+    for enabled, show in ((True, ""), (False, ", called inside no_grad")):
+        with torch.set_grad_enabled(enabled):
+            trial.call(_regressor(trial), squared_error, _batches(trial, [4, 4]), show=f"mean_loss(...){show}")
+        modes.expect_grad_mode_kept(trial)
+
+
+@mean_loss.claim("has the dtype of the losses", weight=0.5)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        batches = [(x.to(dtype), y.to(dtype)) for x, y in _batches(trial, [4, 6])]
+        show = f"mean_loss(model, loss_fn, 2 batches in {str(dtype).removeprefix('torch.')})"
+        result = trial.call(_regressor(trial).to(dtype), squared_error, batches, show=show)
+        if isinstance(result, Tensor):  # what it is if it is none, is told above
+            expect(result.dtype == dtype, "dtype", expected=str(dtype), got=str(result.dtype))

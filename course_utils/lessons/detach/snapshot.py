@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Calls, Trial, exercise, expect, expect_no_history
+from course_utils.base.text import message_of
+from course_utils.checks.claims import AnswerRaised, Calls, Missed, Trial, exercise, expect, expect_no_history
 
 snapshot = exercise(__file__)
 
@@ -19,6 +20,8 @@ def _sources(trial: Trial) -> Iterator[Tensor]:
     yield trial.randn(rows + 2, columns, requires_grad=True)[1:-1]
     yield (trial.randn(rows, columns) * 100).long()
     yield trial.randn(requires_grad=True)
+    yield trial.randn(columns, dtype=torch.float16)
+    yield torch.tensor([5e-324, -1e-310, 0.1], dtype=torch.float64) * trial.integer(1, 9)
 
 
 @snapshot.claim("has the values, shape, dtype and device of `x`", weight=0, gate=True)
@@ -55,3 +58,14 @@ def _(trial: Trial) -> None:
             x.detach().add_(1)
         kept = torch.equal(got.detach(), before)
         expect(kept, key, expected="the old values after an edit of x", got="the edit shows in the snapshot")
+
+
+@snapshot.claim("stays on the device of `x`", weight=0.5)
+def _(trial: Trial) -> None:
+    # The one device beside the CPU that every machine has: its tensors have a shape, and no numbers.
+    x = torch.empty(trial.integer(2, 5), device="meta", requires_grad=True)
+    try:
+        got = trial.tensor(trial.call(x, may_change=(x,)))
+    except AnswerRaised as raised:
+        raise Missed("device", expected="a tensor on meta", raised=message_of(raised.error, 100)) from None
+    expect(got.device == x.device, "device", expected=f"a tensor on {x.device}", got=f"one on {got.device}")

@@ -14,16 +14,32 @@ def _numbers(trial: Trial) -> Iterator[Tensor]:
     yield trial.randn(trial.integer(40, 60)) * 3
     yield trial.randn(8, 5, dtype=torch.float32) * 50
     yield trial.randn()
-    # Halves, zeros and numbers so great that a sum with them overflows; last, so that a card shows an ordinary number.
-    yield torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 0.0, 1e30, -1.7e308], dtype=torch.float64)
+    yield trial.randn(trial.integer(5, 9), dtype=torch.float16) * 20
+    yield trial.randn(trial.integer(5, 9), dtype=torch.bfloat16) * 20
+    # Halves, zeros, a subnormal number, and numbers so great that a sum with them overflows; last, so that a card shows
+    # an ordinary number.
+    yield torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 0.0, 5e-324, 1e30, -1.7e308], dtype=torch.float64)
 
 
 def _equal(got: Tensor, value: Tensor) -> bool:
     return torch.allclose(got, value, rtol=0, atol=0, equal_nan=True)
 
 
-@stop_gradient_round.claim("has exactly the value of `x.round()`", weight=0, gate=True)
+@stop_gradient_round.claim("rounds to the value of `x.round()`", weight=0, gate=True)
 def _(trial: Trial) -> None:
+    try:
+        _judge_values(trial)
+    except Missed as missed:
+        if missed.misconception not in ("order", "dtype"):  # the last digits and the dtype are judged by the next claim
+            raise
+
+
+@stop_gradient_round.claim("has exactly its value and its dtype", weight=2)
+def _(trial: Trial) -> None:
+    _judge_values(trial)
+
+
+def _judge_values(trial: Trial) -> None:
     for values in _numbers(trial):
         for x in (values.clone(), values.clone().requires_grad_()):
             got = trial.tensor(trial.call(x), shape=x.shape).detach()

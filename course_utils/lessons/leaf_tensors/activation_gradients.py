@@ -13,11 +13,14 @@ from course_utils.checks.claims import (
     AnswerRaised,
     Lazy,
     Missed,
+    Raises,
     Trial,
+    Unlucky,
     equal_or_none,
     exercise,
     expect,
     expect_no_history,
+    expect_raises,
     first_difference,
     reading,
     same,
@@ -139,6 +142,35 @@ def _(trial: Trial) -> None:
         for layer in layers[:frozen]:
             layer.requires_grad_(False)
         _judge_gradients(trial, layers[:count], x)
+
+
+@activation_gradients.claim("takes a module that stands twice in the list", weight=0.5)
+def _(trial: Trial) -> None:
+    width, tanh = trial.integer(3, 5), nn.Tanh()
+    layer = trial.fill(nn.Linear(width, width).double())
+    x = trial.randn(trial.integer(2, 4), width)
+    try:
+        _judge_gradients(trial, [layer, tanh, layer, tanh], x)
+    except Missed as missed:  # with four modules it was right
+        raise Missed("twice", **dict(missed.details)) from None
+
+
+@activation_gradients.claim("has the dtype of `x` where that has 16 bits, too", weight=0.5)
+def _(trial: Trial) -> None:
+    layers, x = _perceptron(trial)
+    for dtype in (torch.bfloat16, torch.float16):
+        cast, show = [layer.to(dtype) for layer in layers], f"activation_gradients(5 layers in {dtype}, x)"
+        for item in trial.call(cast, x.to(dtype), show=show):
+            expect(item.dtype == dtype, "dtype", expected=str(dtype), got=str(item.dtype))
+
+
+@activation_gradients.claim("lets through what a layer raises, with every flag and `.grad` as before", weight=0.5)
+def _(trial: Trial) -> None:
+    layers, x = _perceptron(trial)
+    layers[0].weight.grad = trial.randn(*layers[0].weight.shape)
+    show = "activation_gradients(layers of which the last raises, x)"
+    raising = [*layers, Raises()]
+    expect_raises(Unlucky, lambda: trial.call(raising, x, show=show), "swallowed", what="the layer's error", other="")
 
 
 @activation_gradients.claim("returns a list, without history", weight=0.5)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, first_difference, same
+from course_utils.checks.claims import Lazy, Missed, Trial, exercise, expect, first_difference, same
 from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 sgd_step = exercise(__file__)
@@ -59,7 +59,7 @@ def _other_step(value: Tensor, start: Tensor, right: Tensor) -> str:
     return "other rule"
 
 
-@sgd_step.claim("keeps the objects and their memory", weight=2)
+@sgd_step.claim("keeps the objects and their memory", weight=5)
 def _(trial: Trial) -> None:
     parameters = _parameters(trial)
     aliases, places = [p.detach() for p in parameters], [p.data_ptr() for p in parameters]
@@ -99,7 +99,7 @@ def _(trial: Trial) -> None:
     for parameter, right, moves in zip(parameters, expected, had_gradient, strict=True):
         key, got = ("stops", "one with a gradient stood still") if moves else ("", "one without a gradient moved")
         expect(same(parameter, right), key, expected="only those with a gradient move", got=got)
-    _expect_no_gradients(parameters)
+    _expect_no_gradients([p for p, had in zip(parameters, had_gradient, strict=True) if not had])
     for parameter in parameters:
         parameter.grad = None
     _stepped(trial, parameters, "5 parameters, none with a gradient")
@@ -115,4 +115,32 @@ def _(trial: Trial) -> None:
     called = trial.called
     _stepped(trial, listed, "a list")
     trial.called = called  # the card shows the call that failed
-    _expect_no_gradients(parameters, "read twice" if all(p.grad is None for p in listed) else "")
+    if all(p.grad is None for p in listed):
+        _expect_no_gradients(parameters, "read twice")
+
+
+@sgd_step.claim("edits so that the guard sees it", weight=1)
+def _(trial: Trial) -> None:
+    parameters = _parameters(trial)
+    losses = [parameter.square().sum() for parameter in parameters]
+    places = [parameter.data_ptr() for parameter in parameters]
+    _stepped(trial, parameters)
+    for index, loss in enumerate(losses):
+        if parameters[index].data_ptr() != places[index]:
+            continue  # the old numbers are still there; that is told above
+        try:
+            loss.backward()
+        except RuntimeError:
+            continue
+        got = "the slope at the new numbers, for the loss at the old ones"
+        raise Missed("unseen", expected=f"an error in a backward from before, by parameter {index}", got=got)
+
+
+@sgd_step.claim("leaves the numbers in the gradients that somebody else holds", weight=0.5)
+def _(trial: Trial) -> None:
+    parameters = _parameters(trial)
+    held = [(parameter.grad, parameter.grad.clone()) for parameter in parameters]
+    _stepped(trial, parameters)
+    changed = [index for index, (gradient, before) in enumerate(held) if not torch.equal(gradient, before)]
+    details = {"expected": "the numbers of before", "got": Lazy(lambda: f"others for parameter {changed[0]}")}
+    expect(not changed, "gradient edited", **details)

@@ -161,3 +161,18 @@ def _(trial: Trial) -> None:
         expect(not unnamed, "message", expected=f"a message that names {unnamed}", got=message[:120])
         kept = flagged_names(model) == flags and all(map(equal_or_none, _gradients(model), gradients))
         expect(kept, "half done", expected="a model as it was", got="changed flags or gradients")
+
+
+@finetune_parameters.claim("takes each name of a submodule that stands in two places", weight=0.5)
+def _(trial: Trial) -> None:
+    for name in ("tied", "decoder.again"):
+        model = _model(trial)
+        model.tied = model.encoder2
+        model.decoder["again"] = model.decoder.head
+        try:
+            _judge_flags(trial, model, name, "model with a submodule in two places")
+        except (AnswerRaised, Missed) as failed:
+            # A name in two parts, or a weight in two places, is another mistake, and judged by another claim.
+            if isinstance(failed, AnswerRaised) and isinstance(failed.error, ValueError):
+                raise Missed("second name", expected=f"the parameters of {name}", got="ValueError") from None
+            raise

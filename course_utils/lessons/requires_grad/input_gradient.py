@@ -53,9 +53,10 @@ def _shapes(trial: Trial) -> tuple[tuple[int, ...], ...]:
 
 
 def _one_case(trial: Trial) -> tuple[nn.Sequential, Tensor, Tensor]:
-    """A network, a plain and a flagged input of one of the shapes, for claims that the shape has no part in."""
+    """A network in eval mode, a plain and a flagged input of one of the shapes, for claims in which shape and mode have
+    no part."""
     shape = _shapes(trial)[trial.integer(0, 2)]
-    return _network(trial, shape[-1]), trial.randn(*shape), trial.randn(*shape, requires_grad=True)
+    return _network(trial, shape[-1]).eval(), trial.randn(*shape), trial.randn(*shape, requires_grad=True)
 
 
 @contextmanager
@@ -140,6 +141,14 @@ def _(trial: Trial) -> None:
     _gradient_of(trial, _network(trial, 4, torch.float32).eval(), x)
 
 
+@input_gradient.claim("has the dtype of `x` where that has 16 bits, too", weight=0.5)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        x = trial.randn(3, 4, dtype=dtype)
+        got = trial.tensor(_call(trial, _network(trial, 4, dtype).eval(), x), shape=x.shape)
+        expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
+
+
 @input_gradient.claim("leaves `x`, its flag and its `.grad` alone, whatever they are", weight=2)
 def _(trial: Trial) -> None:
     for shape in _shapes(trial):
@@ -163,7 +172,7 @@ def _(trial: Trial) -> None:
 @input_gradient.claim("touches no parameter's `.grad` or flag, and takes the model as it is", weight=3)
 def _(trial: Trial) -> None:
     model, plain, _flagged = _one_case(trial)
-    _gradient_of(trial, model, plain)
+    _gradient_of(trial, model.train(), plain)
     _expect_none([effect for effect in trial.effects if "model" in effect], "a model as it was")
 
 
@@ -189,14 +198,16 @@ def _(trial: Trial) -> None:
     model, *inputs = _one_case(trial)
     show = "input_gradient(model, x) under no_grad()"
     for flag, x in product((True, False), inputs):
-        got = _gradient_of(trial, model.requires_grad_(flag), x, show=show, within=_callers_no_grad())
-        expect_no_history(got, "history")
+        recorded = trial.tensor(_call(trial, model.requires_grad_(flag), x)).requires_grad  # judged above
+        got = _gradient_of(trial, model, x, show=show, within=_callers_no_grad())
+        if not recorded:
+            expect_no_history(got, "history")
 
 
 @input_gradient.claim("lets through what the model raises, and puts back what it changed", weight=1)
 def _(trial: Trial) -> None:
     for within in (None, _callers_no_grad()):
-        model, x = _network(trial, 4).append(Raises()), trial.randn(3, 4)
+        model, x = _network(trial, 4).append(Raises()).eval(), trial.randn(3, 4)
         call = partial(_call, trial, model, x, "input_gradient(a model that raises, x)", within)
         expect_raises(Unlucky, call, "swallowed", what="the model's error", other="")
         _expect_none(trial.effects, "everything put back")

@@ -29,7 +29,6 @@ _BELIEFS: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("history", lambda *tensors: any(tensor.grad_fn is not None for tensor in tensors)),
     ("parameters", lambda *tensors: any(isinstance(tensor, nn.Parameter) for tensor in tensors)),
     ("dtype", lambda *tensors: any(map(_can_be_flagged, tensors))),
-    ("complex", lambda *tensors: any(tensor.requires_grad and tensor.is_floating_point() for tensor in tensors)),
     ("whole", lambda *tensors: all(map(_can_be_flagged, tensors)) and any(tensor.requires_grad for tensor in tensors)),
 )
 
@@ -109,7 +108,6 @@ def _tensor_cases(trial: Trial) -> list[tuple[Tensor, ...]]:
         (frozen, number),
         (whole,),
         (torch.complex(plain, plain), whole),
-        (torch.complex(plain, plain).requires_grad_(), whole),
         (flagged, inner, parameter),
     ]
 
@@ -129,6 +127,27 @@ def _(trial: Trial) -> None:
                 for tensor in tensors
             )
             raise Missed(key, inputs=inputs, expected=any(flags), got=answer)
+
+
+class _Tagged(torch.Tensor):
+    """A class of somebody's own."""
+
+
+@will_require_grad.claim("asks for nothing but the flag: any dtype and any class of tensor can carry it", weight=1)
+def _(trial: Trial) -> None:
+    plain, whole = trial.randn(trial.integer(2, 4)), trial.randn(3).long()
+    for flag in (True, False):
+        number = torch.complex(plain, plain).requires_grad_(flag)
+        tagged = trial.randn(2).as_subclass(_Tagged).requires_grad_(flag)
+        half = trial.randn(2, dtype=torch.float16).requires_grad_(flag)
+        for key, tensor, shown in (
+            ("complex", number, "complex"),
+            ("class", tagged, "of a subclass of Tensor"),
+            ("other sign", half, "float16"),
+        ):
+            got = _flag(trial, tensor, whole)
+            flagged = "flagged" if flag else "not flagged"
+            expect(got == flag, key, inputs=f"{flagged} {shown}, whole numbers", expected=flag, got=got)
 
 
 @will_require_grad.claim("passes over numbers, strings and None", weight=1)

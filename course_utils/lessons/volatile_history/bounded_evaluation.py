@@ -46,7 +46,8 @@ def _(trial: Trial) -> None:
             expect(again, "read twice", expected="a tensor, as for the list of these batches", got=result)
             got = trial.tensor(result).cpu()
             key = "one number" if mean.dim() and not got.dim() else "" if given is batches else "read twice"
-            expect_same(got, mean, otherwise, key=key)
+            peeked = [] if given is batches else [("peeked", samples[len(batches[0]) :].mean(0))]
+            expect_same(got, mean, otherwise + peeked, key=key)
 
 
 @bounded_evaluation.claim("has no history")
@@ -69,21 +70,21 @@ def _deep_model(trial: Trial) -> nn.Sequential:
     return trial.fill(nn.Sequential(*hidden, nn.Linear(_HIDDEN, _OUTPUTS)).double())
 
 
-def _stream(trial: Trial, count: int) -> Iterator[Tensor]:
+def _stream(trial: Trial, count: int, rows: int = _ROWS, inputs: int = _INPUTS) -> Iterator[Tensor]:
     for _ in range(count):
-        yield trial.randn(_ROWS, _INPUTS)
+        yield trial.randn(rows, inputs)
 
 
-def _peak(trial: Trial, model: nn.Module, count: int) -> int:
-    tracker, show = MemoryTracker(model), f"bounded_evaluation(model, {count} batches)"
-    trial.tensor(trial.call(model, _stream(trial, count), may_change=(model,), within=tracker, show=show))
+def _peak(trial: Trial, model: nn.Module, count: int, *sizes: int, what: str = "batches") -> int:
+    tracker, show = MemoryTracker(model), f"bounded_evaluation(model, {count} {what})"
+    trial.tensor(trial.call(model, _stream(trial, count, *sizes), may_change=(model,), within=tracker, show=show))
     return tracker.peak
 
 
-def _reference_peak(trial: Trial, model: nn.Module) -> int:
+def _reference_peak(trial: Trial, model: nn.Module, *sizes: int) -> int:
     """The peak of one batch under ``no_grad``, the batch itself included."""
     with MemoryTracker(model) as tracker, torch.no_grad():
-        for x in _stream(trial, 1):
+        for x in _stream(trial, 1, *sizes):
             model(x)
     return tracker.peak
 
@@ -93,7 +94,7 @@ def _records(trial: Trial, model: nn.Module) -> bool:
     return _shared.records(lambda: trial.call(model, _stream(trial, 2), may_change=(model,), show=show))
 
 
-@bounded_evaluation.claim("needs no more bytes at its peak for 9 batches than for 3", weight=3)
+@bounded_evaluation.claim("needs no more bytes at its peak for 9 batches than for 3", weight=5.5)
 def _(trial: Trial) -> None:
     model = _deep_model(trial)
     few, many = _peak(trial, model, 3), _peak(trial, model, 9)
@@ -112,7 +113,7 @@ def _(trial: Trial) -> None:
     raise Missed(key, expected="the same peak for 3 and for 9 batches", got=growing)
 
 
-@bounded_evaluation.claim("stays under 1.25 times the peak of the largest batch alone under `no_grad`", weight=3)
+@bounded_evaluation.claim("stays under 1.25 times the peak of the largest batch alone under `no_grad`", weight=5.5)
 def _(trial: Trial) -> None:
     model = _deep_model(trial)
     budget, peak = 1.25 * _reference_peak(trial, model), _peak(trial, model, 3)
@@ -127,22 +128,45 @@ def _(trial: Trial) -> None:
     raise Missed(key, expected=f"under {format_bytes(round(budget))}", got=format_bytes(peak))
 
 
-@bounded_evaluation.claim("raises ValueError for no batches")
+@bounded_evaluation.claim("raises ValueError for no batches", weight=0.75)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
     for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
         expect_raises(ValueError, partial(_shared.call, trial, model, empty, f"model, {shown}"), key)
 
 
-@bounded_evaluation.claim("is computed in eval mode", gate=True)
+@bounded_evaluation.claim("is computed in eval mode", weight=0.75, gate=True)
 def _(trial: Trial) -> None:
     for model, batches, outputs in _shared.mixed_mode_cases(trial):
         got = _mean_output(trial, model, iter(batches), "model in training mode, 2 batches").cpu()
         expect_same(got, torch.cat(outputs).mean(0), what="the mean in eval mode", key="no eval")
 
 
-@bounded_evaluation.claim("puts back every submodule's own training flag, also where something raises")
+@bounded_evaluation.claim("puts back every submodule's own training flag, also where something raises", weight=0.75)
 def _(trial: Trial) -> None:
     modes.expect_flags_put_back(trial, lambda model: _mean_output(trial, model, _shared.draw_batches(trial, 4, 3)))
     _shared.expect_modes_put_back_after_errors(trial, flags_alone=True)
     _shared.expect_flags_put_back_after_no_batches(trial)
+
+
+@bounded_evaluation.claim("has the dtype of the outputs", weight=0.25)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        model, batches = _shared.plain_model(trial).to(dtype), _shared.draw_batches(trial, 4, 3)
+        got = _mean_output(trial, model, [x.to(dtype) for x in batches], f"model, 2 batches in {dtype}")
+        expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
+
+
+@bounded_evaluation.claim("lets go of a batch and its output before it asks for the next")
+def _(trial: Trial) -> None:
+    rows, wide = 64, trial.integer(500, 600)
+    for key, inputs, outputs, what in (
+        ("batch held", wide, 4, "wide batches, made one by one"),
+        ("output held", 4, wide, "batches with wide outputs, made one by one"),
+    ):
+        model = trial.fill(nn.Linear(inputs, outputs).double())
+        alone = _reference_peak(trial, model, rows, inputs)
+        few, peak = (_peak(trial, model, count, rows, inputs, what=what) for count in (3, 5))
+        kept = "outputs kept" if key == "output held" else "batches kept"
+        key = kept if peak > few + alone else key
+        expect(peak < 1.25 * alone, key, expected=f"under {format_bytes(round(1.25 * alone))}", got=format_bytes(peak))

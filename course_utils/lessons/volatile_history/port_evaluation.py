@@ -22,7 +22,8 @@ def _outputs(
     if isinstance(result, Tensor):
         key = "last" if count > 1 and result.shape[:1] == (4,) else "stacked"
         raise Missed(key, expected=expected, got="one tensor")
-    expect(isinstance(result, list), "generator" if hasattr(result, "__next__") else "", expected=expected, got=result)
+    is_list = isinstance(result, (list, tuple))  # a tuple is judged by a claim of its own
+    expect(is_list, "generator" if hasattr(result, "__next__") else "", expected=expected, got=result)
     key = "rows" if len(result) > count else short
     expect(len(result) == count, key, expected=f"{count} outputs", got=f"{len(result)} outputs")
     return [trial.tensor(value) for value in result]
@@ -39,8 +40,10 @@ def _(trial: Trial) -> None:
             expect_same(got.cpu(), wanted, what=f"the model's output of shape {tuple(wanted.shape)}, batch by batch")
 
 
-@port_evaluation.claim("returns an empty list for no batches", weight=0.5)
+@port_evaluation.claim("returns a list, an empty one for no batches", weight=0.5)
 def _(trial: Trial) -> None:
+    result = _shared.call(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5))
+    expect(isinstance(result, list), "no list", expected="a list", got=type(result).__name__)
     try:
         _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
     except AnswerRaised as raised:
@@ -60,7 +63,20 @@ def _expect_no_history(trial: Trial, got: Tensor, key: str = "") -> None:
     expect_no_history(got, key)
 
 
-@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way")
+@port_evaluation.claim("returns outputs on the CPU", weight=0.5)
+def _(trial: Trial) -> None:
+    # Of tensors on the device meta nothing can come to the CPU: to ask for it raises, and not to ask for it does not.
+    model, batches = _shared.plain_model(trial).to("meta"), [x.to("meta") for x in _shared.draw_batches(trial, 3, 5)]
+    show = "port_evaluation(model on meta, 2 batches)"
+    try:
+        result = trial.call(model, batches, may_change=(model, *batches), show=show)
+    except AnswerRaised:
+        return
+    left = [output for output in result if isinstance(output, Tensor) and output.device.type == "meta"]
+    expect(not left, "device", expected="an error: nothing on meta can be brought to the CPU", got="outputs on meta")
+
+
+@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way", weight=4)
 def _(trial: Trial) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = [x.to(device) for x in _shared.draw_batches(trial, 3, 5)]

@@ -4,6 +4,7 @@ import contextlib
 import operator
 from collections.abc import Callable
 
+from course_utils.base.text import message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, normal_value, reading
 
 volatile_rule = exercise(__file__)
@@ -83,7 +84,14 @@ def _belief(trial: Trial, inputs: list[_Flags]) -> str:
 
 def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2)) -> None:
     for inputs in lists:
-        expected, got = _rule(*zip(*inputs, strict=True)), _answer(trial, inputs)
+        expected = _rule(*zip(*inputs, strict=True))
+        try:
+            got = _answer(trial, inputs)
+        except AnswerRaised as raised:
+            if {_FLAGGED, _VOLATILE} <= set(inputs):
+                shown = message_of(raised.error, 100)
+                raise Missed("exclusive", expected=str(expected), raised=shown) from None
+            raise
         if got[look_at] != expected[look_at]:
             called = trial.called
             key = _belief(trial, inputs) or _HINTS.get((expected, got), "")
