@@ -2,22 +2,13 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import (
-    AnswerRaised,
-    Missed,
-    ModeRoll,
-    Trial,
-    expect,
-    expect_training_flags,
-    same,
-    training_flags,
-)
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, expect, same
 
 
 def plain_model(trial: Trial, outputs: int = 5) -> nn.Sequential:
@@ -75,17 +66,6 @@ def expect_usable(trial: Trial, model: nn.Module, x: Tensor, expected: Tensor) -
         raise Missed("side effect", expected=wanted, got=f"{got.dtype} on {got.device}")
     expect(same(got, expected), "side effect", expected=wanted, got="other values")
     trial.called = called  # what the caller looks at next is the answer's result
-
-
-def expect_flags_of_a_shared_part(trial: Trial, run: Callable[[nn.Module], object]) -> None:
-    """The flags are put back, too, where two parts with different flags have a part in common."""
-    shared = ModeRoll()
-    first, second = nn.Sequential(nn.Linear(3, 5), shared), nn.Sequential(shared)
-    model = trial.fill(nn.Sequential(first, second).double())
-    second.training = False
-    before = training_flags(model)
-    run(model)
-    expect_training_flags(model, before, "train spreads")
 
 
 def call(trial: Trial, model: nn.Module, data: Any, show: str, names: tuple[str, str]) -> Any:

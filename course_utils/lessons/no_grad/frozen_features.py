@@ -80,11 +80,7 @@ def _(trial: Trial) -> None:
 
 @frozen_features.claim("puts back every submodule's own training flag, also where the backbone raises")
 def _(trial: Trial) -> None:
-    def run(backbone: nn.Module) -> None:
-        _features(trial, backbone, trial.randn(4, 3))
-
-    modes.expect_flags_put_back(trial, run)
-    _shared.expect_flags_of_a_shared_part(trial, run)
+    modes.expect_flags_put_back(trial, lambda backbone: _features(trial, backbone, trial.randn(4, 3)))
     show = "backbone, x of a wrong width"
     for other in (1, 3):
         backbone, call = modes.mixed_mode_model(trial, True, other), partial(_call, trial, show=show)
