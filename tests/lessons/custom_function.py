@@ -346,6 +346,12 @@ class CubeClone(Function):
         return 3 * ctx.saved_tensors[0] ** 2 * g
 
 
+class CubeCloneInSetup(CubeSetup):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0].clone())
+
+
 class CubeDetached(Cube):
     @staticmethod
     def backward(ctx, g):
@@ -482,12 +488,18 @@ class ReverseOnce(Reverse):
 class ReverseAsTensor(Function):
     @staticmethod
     def forward(ctx, x, strength):
-        ctx.save_for_backward(torch.as_tensor(-strength, dtype=x.dtype))
+        ctx.save_for_backward(torch.as_tensor(-strength, dtype=torch.float64))
         return x.detach()
 
     @staticmethod
     def backward(ctx, g):
         return ctx.saved_tensors[0] * g, None
+
+
+class ReverseOfItem(ReverseAsTensor):
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0].item() * g, None
 
 
 class ReverseSelf(Function):
@@ -734,6 +746,12 @@ class ReverseFloat32(Function):
     @staticmethod
     def backward(ctx, g):
         return -ctx.saved_tensors[0] * g, None
+
+
+class ReverseInItsDtype(Reverse):
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.tensor(-ctx.strength, dtype=gradient.dtype) * gradient, None
 
 
 class ReverseInputs(ReverseSetup):
@@ -2155,7 +2173,7 @@ RIGHT = (
     Right("ReverseGradient", "setup_context", ReverseSetup),
     Right("ReverseGradient", "x as it is", ReverseAsItIs),
     Right("ReverseGradient", "once differentiable", ReverseOnce),
-    Right("ReverseGradient", "the strength as a tensor", ReverseAsTensor),
+    Right("ReverseGradient", "the strength as a tensor, and its item", ReverseOfItem),
     Right("ReverseGradient", "without decorators", ReverseSelf),
     Right("LowMemorySwish", "forward(ctx, x)", Swish),
     Right("LowMemorySwish", "setup_context", SwishSetup),
@@ -2208,7 +2226,8 @@ WRONG = (
     Wrong("Cube", "cut", CubeIncomingDetached, "the incoming gradient detached"),
     Wrong("Cube", "intermediate", CubeIntermediate),
     Wrong("Cube", "intermediate", CubeSquareSaved, "the square saved"),
-    Wrong("Cube", "intermediate", CubeClone, "a clone saved"),
+    Wrong("Cube", "clone", CubeClone, "a clone saved"),
+    Wrong("Cube", "clone", CubeCloneInSetup, "a clone in setup_context"),
     Wrong("Cube", "cut", CubeDetached),
     Wrong("Cube", "cut", CubeNoGrad, "no_grad"),
     Wrong("Cube", "cut", CubeSavedDetached, "saved detached"),
@@ -2230,6 +2249,8 @@ WRONG = (
     Wrong("ReverseGradient", "zero", ReverseOr),
     Wrong("ReverseGradient", "zero", ReverseIf, "if strength"),
     Wrong("ReverseGradient", "float32", ReverseFloat32),
+    Wrong("ReverseGradient", "float32", ReverseAsTensor, "the strength as a tensor of float64"),
+    Wrong("ReverseGradient", "float32", ReverseInItsDtype, "a tensor of the gradient's dtype"),
     Wrong("ReverseGradient", "signature", ReverseMixed, "ctx beside setup_context"),
     Wrong("Cube", "signature", CubeMixed, "ctx beside setup_context"),
     Wrong("LinearFunction", "signature", LinearMixed, "ctx beside setup_context"),

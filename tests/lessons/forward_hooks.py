@@ -241,6 +241,17 @@ def capture_returning(model, names):
     return capture_with(model, names, make=returning_keeper)
 
 
+def capture_hook_returns_entry(model, names):
+    def make(features, name, _keep):
+        def hook(module, args, output):
+            features[name] = output.detach().clone()
+            return features[name]
+
+        return hook
+
+    return capture_with(model, names, make=make)
+
+
 def capture_whole(model, names):
     return capture_with(model, names, keep=lambda output: output)
 
@@ -494,8 +505,22 @@ def adder(sizes, name, count=nbytes):
 
 
 @contextlib.contextmanager
-def kept_buffers(modules):
-    before = [(buffer, buffer.clone()) for module in modules for buffer in module.buffers()]
+def kept_buffers(model):
+    """The pass writes to copies, which go."""
+    tables = [part._buffers for part in model.modules()]
+    before = [(table, name, buffer) for table in tables for name, buffer in table.items() if buffer is not None]
+    try:
+        for table, name, buffer in before:
+            table[name] = buffer.clone()
+        yield
+    finally:
+        for table, name, buffer in before:
+            table[name] = buffer
+
+
+@contextlib.contextmanager
+def written_back(model):
+    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:
         yield
     finally:
@@ -505,10 +530,11 @@ def kept_buffers(modules):
 
 
 @contextlib.contextmanager
-def hooked(modules, sizes, count=nbytes, make=adder, keep=kept_buffers):
+def hooked(model, sizes, modules=None, count=nbytes, make=adder, keep=kept_buffers):
+    modules = leaves_of(model) if modules is None else modules
     handles = [module.register_forward_hook(make(sizes, name, count)) for name, module in modules]
     try:
-        with keep([module for _, module in modules]):
+        with keep(model):
             yield
     finally:
         for handle in handles:
@@ -518,7 +544,7 @@ def hooked(modules, sizes, count=nbytes, make=adder, keep=kept_buffers):
 @torch.no_grad()
 def bytes_decorated(model, x):
     sizes = {}
-    with hooked(leaves_of(model), sizes):
+    with hooked(model, sizes):
         model(x)
     return sizes
 
@@ -532,7 +558,7 @@ def bytes_by_tree(model, x):
 
         return hook
 
-    with hooked(leaves_of(model), sizes, make=make), torch.inference_mode():
+    with hooked(model, sizes, make=make), torch.inference_mode():
         model(x)
     return dict(sizes)
 
@@ -550,7 +576,7 @@ def bytes_by_stack(model, x):
     sizes = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.no_grad())
-        stack.enter_context(kept_buffers([model]))
+        stack.enter_context(kept_buffers(model))
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
                 stack.enter_context(module.register_forward_hook(adder(sizes, name)))
@@ -565,13 +591,51 @@ def bytes_globally(model, x):
         if module in names:
             adder(sizes, names[module])(module, args, output)
 
+    with register_module_forward_hook(hook), torch.no_grad(), kept_buffers(model):
+        model(x)
+    return sizes
+
+
+def bytes_by_functional_call(model, x):
+    copies = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    sizes = {}
+    with hooked(model, sizes, keep=contextlib.nullcontext), torch.no_grad():
+        torch.func.functional_call(model, copies, (x,))
+    return sizes
+
+
+def bytes_loaded_back(model, x):
     state = copy.deepcopy(model.state_dict())
     try:
-        with register_module_forward_hook(hook), torch.no_grad():
-            model(x)
+        return bytes_batch_norm_counts(model, x)
     finally:
         model.load_state_dict(state)
+
+
+@torch.no_grad()
+def bytes_written_back(model, x):
+    sizes = {}
+    with hooked(model, sizes, keep=written_back):
+        model(x)
     return sizes
+
+
+@torch.no_grad()
+def bytes_switched_on(model, x):
+    sizes = bytes_decorated(model, x)
+    torch.set_grad_enabled(True)
+    return sizes
+
+
+def bytes_eval_alone(model, x):
+    """Nothing of batch norm's is put back, since eval mode protects it."""
+    flags = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        return bytes_batch_norm_counts(model, x)
+    finally:
+        for module, training in flags.items():
+            module.training = training
 
 
 @torch.no_grad()
@@ -604,7 +668,6 @@ def bytes_mean_and_variance(model, x):
 
 
 def bytes_in_eval_mode(model, x):
-    """Eval mode is not asked for; put back flag by flag, it does no harm."""
     flags = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -616,7 +679,7 @@ def bytes_in_eval_mode(model, x):
 
 def bytes_with(model, x, modules=None, count=nbytes, make=adder):
     sizes = {}
-    with hooked(leaves_of(model) if modules is None else modules, sizes, count, make), torch.no_grad():
+    with hooked(model, sizes, modules, count, make), torch.no_grad():
         model(x)
     return sizes
 
@@ -637,7 +700,7 @@ def bytes_by_wrapping(model, x):
         for name, module in leaves_of(model):
             module.forward = wrap(name, module.forward)
             wrapped.append(module)
-        with torch.no_grad(), kept_buffers([model]):
+        with torch.no_grad(), kept_buffers(model):
             model(x)
     finally:
         for module in wrapped:
@@ -772,7 +835,7 @@ def bytes_zero_entries(model, x):
 
 def bytes_recorded(model, x):
     sizes = {}
-    with hooked(leaves_of(model), sizes):
+    with hooked(model, sizes):
         model(x)
     return sizes
 
@@ -836,7 +899,7 @@ def bytes_clearing(model, x):
 
 def bytes_past_the_hooks(model, x):
     sizes = {}
-    with hooked(leaves_of(model), sizes), torch.no_grad():
+    with hooked(model, sizes), torch.no_grad():
         model.forward(x)
     return sizes
 
@@ -859,7 +922,7 @@ def bytes_of_submodules(model, x):
 
 def bytes_batch_norm_counts(model, x):
     sizes = {}
-    with hooked(leaves_of(model), sizes, keep=contextlib.nullcontext), torch.no_grad():
+    with hooked(model, sizes, keep=contextlib.nullcontext), torch.no_grad():
         model(x)
     return sizes
 
@@ -892,6 +955,14 @@ def ablate_filled(module, channels):
     def hook(module, args, output):
         index = torch.tensor(channels, device=output.device)
         return output.index_fill(1, index, 0)
+
+    return module.register_forward_hook(hook)
+
+
+def ablate_where_of_float32(module, channels):
+    def hook(module, args, output):
+        keep = torch.ones(output.shape[1], dtype=torch.bool).index_fill(0, torch.tensor(channels), False)
+        return torch.where(keep.view(-1, *[1] * (output.dim() - 2)), output, torch.zeros(1))
 
     return module.register_forward_hook(hook)
 
@@ -1152,6 +1223,7 @@ def cam_by_tensor_hook(model, layer, x, class_index):
     return cam_of(seen["activation"], seen["gradient"])
 
 
+@torch.enable_grad()
 def cam_from_the_layer_on(model, layer, x, class_index):
     """Records nothing before the layer: a fresh leaf takes the place of its output."""
     kept = []
@@ -1166,6 +1238,7 @@ def cam_from_the_layer_on(model, layer, x, class_index):
     return cam_of(kept[0].detach(), gradient)
 
 
+@torch.enable_grad()
 def cam_of_a_copy(model, layer, x, class_index):
     twin = copy.deepcopy(model)
     for module in twin.modules():
@@ -1179,6 +1252,7 @@ def cam_of_a_copy(model, layer, x, class_index):
     return torch.relu((weights * kept[0]).sum(1)).detach()
 
 
+@torch.enable_grad()
 def cam_by_offset(model, layer, x, class_index):
     """Adds a zero of its own to the output, and asks for the gradient of that zero."""
     kept = {}
@@ -1433,7 +1507,6 @@ RIGHT = (
     Right("activation_bytes", "a copy", bytes_of_a_copy),
     Right("activation_bytes", "an exit stack", bytes_by_stack),
     Right("activation_bytes", "a global hook", bytes_globally),
-    Right("activation_bytes", "eval mode put back", bytes_in_eval_mode),
     Right("ablate", "index_fill", ablate_filled),
     Right("ablate", "where", ablate_where),
     Right("ablate", "unbind", ablate_unbound),
@@ -1463,6 +1536,7 @@ WRONG = (
     Wrong("capture", "first", capture_first),
     Wrong("capture", "first", capture_setdefault, "setdefault"),
     Wrong("capture", "replaced", capture_returning),
+    Wrong("capture", "replaced", capture_hook_returns_entry, "the hook returns its entry"),
     Wrong("capture", "mode", capture_no_grad),
     Wrong("capture", "flags", capture_eval),
     Wrong("capture", "graph", capture_whole),
@@ -1519,6 +1593,11 @@ WRONG = (
     Wrong("activation_bytes", "alone", bytes_of_submodules),
     Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
     Wrong("activation_bytes", "snapshot", bytes_state_dict),
+    Wrong("activation_bytes", "eval", bytes_in_eval_mode, "eval mode put back"),
+    Wrong("activation_bytes", "eval", bytes_eval_alone, "eval mode for batch norm"),
+    Wrong("activation_bytes", "own buffers", bytes_loaded_back, "a state dict loaded back"),
+    Wrong("activation_bytes", "swapped twice", bytes_by_functional_call, "functional_call"),
+    Wrong("activation_bytes", "versions", bytes_written_back, "buffers written back"),
     Wrong("activation_bytes", "by hand", bytes_by_hand),
     Wrong("activation_bytes", "side effect", bytes_untracked),
     Wrong("activation_bytes", "counter", bytes_mean_and_variance),
@@ -1547,6 +1626,7 @@ WRONG = (
     Wrong("ablate", "in place", ablate_hook(in_place_data), "data"),
     Wrong("ablate", "in place", ablate_hook(in_place_detached), "detached, no clone"),
     Wrong("ablate", "dtype", ablate_hook(cast)),
+    Wrong("ablate", "dtype", ablate_where_of_float32, "where, with a zero of float32"),
     Wrong("ablate", "detached", ablate_hook(detached)),
     Wrong("ablate", "detached", ablate_hook(unrecorded), "no_grad"),
     Wrong("ablate", "no return value", ablate_no_handle),
@@ -1584,6 +1664,7 @@ WRONG = (
     Wrong("grad_cam", "fills", cam_backward),
     Wrong("grad_cam", "fills", cam_backward_and_zero, "backward and zero_grad"),
     Wrong("grad_cam", "frozen", cam_not_frozen),
+    Wrong("grad_cam", "frozen", cam_with, "without enable_grad"),
     Wrong("grad_cam", "flags", cam_flags_raised),
     Wrong("grad_cam", "flags", cam_x_flagged, "x flagged"),
     Wrong("grad_cam", "left on", cam_never_removed),

@@ -536,6 +536,16 @@ def route_no_grad_write(branch_a, branch_b, x, gate):
     return result
 
 
+def route_fills_data(branch_a, branch_b, x, gate):
+    result = None
+    for mask, branch in ((gate, branch_a), (~gate, branch_b)):
+        if mask.any():
+            rows = branch(x[mask])
+            result = rows.new_zeros(len(x), *rows.shape[1:]) if result is None else result
+            result.data[mask] = rows
+    return result
+
+
 def route_from_lists(branch_a, branch_b, x, gate):
     rows = [(branch_a if on else branch_b)(row[None])[0].tolist() for row, on in zip(x, gate, strict=True)]
     return torch.tensor(rows, dtype=x.dtype)
@@ -591,6 +601,13 @@ def sqrt_by_log(x):
 
 def sqrt_where_inside(x):
     return torch.where(x > 0, x, 0).sqrt()  # its backward chooses, and does not multiply
+
+
+def sqrt_hook_inside(x):
+    inner = x.clamp(min=0)
+    if inner.requires_grad:  # the hook is on a tensor of the answer's own
+        inner.register_hook(lambda gradient: torch.where(inner > 0, gradient, 0))
+    return inner.sqrt()
 
 
 def sqrt_scattered(x):
@@ -665,6 +682,14 @@ def sqrt_epsilon(x):
 
 def sqrt_clamp_epsilon(x):
     return torch.where(x > 0, x.clamp(min=1e-12).sqrt(), 0.0)
+
+
+def sqrt_clamped_at_the_smallest_normal(x):
+    return torch.where(x > 0, x.clamp(min=torch.finfo(x.dtype).tiny).sqrt(), 0)
+
+
+def sqrt_clamped_at_tiny(x):
+    return x.clamp(min=torch.finfo(x.dtype).tiny).sqrt()
 
 
 def sqrt_shifted_inside(x):
@@ -896,6 +921,16 @@ def gate_by_hand(logit):
     return hard(logit) + (s - s.detach())
 
 
+def gate_clamped(logit):
+    s = torch.sigmoid(logit.clamp(-20, 20))
+    return hard(logit) + (s - s.detach())
+
+
+def gate_left_to_right(logit):
+    soft = torch.sigmoid(logit)
+    return hard(logit) - soft.detach() + soft
+
+
 def gate_leaf_in_place(logit):
     return logit.sigmoid_().round_()
 
@@ -923,6 +958,7 @@ RIGHT = (
     Right("route", "masked_scatter", route_masked_scatter),
     Right("masked_sqrt", "where inside", sqrt_where_inside),
     Right("masked_sqrt", "scattered", sqrt_scattered),
+    Right("masked_sqrt", "a hook inside", sqrt_hook_inside),
     Right("masked_sqrt", "where inside where", sqrt_safe_inside),
     Right("masked_sqrt", "safe times mask", sqrt_safe_times_mask),
     Right("masked_sqrt", "the stand-in's root taken off", sqrt_stand_in_taken_off),
@@ -935,6 +971,7 @@ RIGHT = (
     Right("hard_gate", "(hard - s).detach() + s", gate_detached_pair),  # 1 - s is exact from 0.5 to 1
     Right("hard_gate", "a Function", Gate.apply),
     Right("hard_gate", "a clone, overwritten", gate_copied),
+    Right("hard_gate", "hard - s.detach() + s", gate_left_to_right),  # the same sum
     Right("hard_gate", "heaviside", gate_heaviside),
     Right("hard_gate", "half a tanh", gate_half_tanh),
     Right("hard_gate", "a softmax of two", gate_softmax),
@@ -977,12 +1014,25 @@ WRONG = (
     Wrong("gated_forward", "shape", gated_one_row_for_shape, "one row for the shape"),
     Wrong("gated_forward", "shape", gated_no_rows_for_shape, "no rows for the shape"),
     Wrong("gated_forward", "other dimension", gated_last_dimension, "the last dimension"),
-    Wrong("predicted_cost", "gate stops forward", COSTS | {"multiply": (1, 1, "zeros")}),
+    Wrong("predicted_cost", "gate stops forward", COSTS | {"multiply": (1, 1, "None")}),
+    Wrong("predicted_cost", "closed alone", COSTS | {"multiply": (1, 1, "zeros")}, "zeros after a run of one"),
+    Wrong(
+        "predicted_cost",
+        "closed alone",
+        {"multiply": (1, 1, "zeros"), "no_grad": (1, 0, None), "skip": (0, 0, None)},
+        "the closed branch alone",
+    ),
+    Wrong(
+        "predicted_cost",
+        "unrecorded gives zeros",
+        COSTS | {"no_grad": (2, 1, "zeros"), "skip": (1, 1, "zeros")},
+        "zeros everywhere",
+    ),
     Wrong("predicted_cost", "gate stops backward", COSTS | {"multiply": (2, 1, "zeros")}),
     Wrong("predicted_cost", "zeros are none", COSTS | {"multiply": (2, 2, None)}),
     Wrong("predicted_cost", "no_grad stops forward", COSTS | {"no_grad": (1, 1, "None")}),
     Wrong("predicted_cost", "no_grad goes backward", COSTS | {"no_grad": (2, 2, "None")}),
-    Wrong("predicted_cost", "unrecorded gives zeros", COSTS | {"no_grad": (2, 1, "zeros")}),
+    Wrong("predicted_cost", "no_grad gives zeros", COSTS | {"no_grad": (2, 1, "zeros")}),
     Wrong("predicted_cost", "skip runs", COSTS | {"skip": (2, 1, "None")}),
     Wrong("predicted_cost", "skip goes backward", COSTS | {"skip": (1, 2, "zeros")}),
     Wrong("predicted_cost", "skip gives zeros", COSTS | {"skip": (1, 1, "zeros")}),
@@ -1010,6 +1060,7 @@ WRONG = (
     Wrong("route", "choose afterwards", route_idle_in_numpy, "in NumPy"),
     Wrong("route", "detached", route_no_grad_write),
     Wrong("route", "detached", route_from_lists, "lists"),
+    Wrong("route", "detached", route_fills_data, "written through data"),
     Wrong("route", "left out", route_zeros_for_the_rest),
     Wrong("route", "choose afterwards", route_all_through_a, "all through a"),
     Wrong("route", "twice", route_asks_for_the_shape),
@@ -1039,6 +1090,8 @@ WRONG = (
     Wrong("masked_sqrt", "multiply", sqrt_multiply),
     Wrong("masked_sqrt", "epsilon", sqrt_epsilon),
     Wrong("masked_sqrt", "epsilon", sqrt_clamp_epsilon, "clamped at an epsilon"),
+    Wrong("masked_sqrt", "epsilon", sqrt_clamped_at_the_smallest_normal, "clamped at the smallest normal number"),
+    Wrong("masked_sqrt", "epsilon", sqrt_clamped_at_tiny, "clamped at tiny, and no mask"),
     Wrong("masked_sqrt", "epsilon", sqrt_shifted_inside, "an epsilon where x is positive"),
     Wrong("masked_sqrt", "absolute", sqrt_absolute),
     Wrong("masked_sqrt", "zero itself", sqrt_absolute_masked, "the absolute value's, masked"),
@@ -1067,6 +1120,7 @@ WRONG = (
     Wrong("hard_gate", "identity", GateIdentity.apply, "a Function that hands on"),
     Wrong("hard_gate", "no slope", GateClipped.apply),
     Wrong("hard_gate", "order", gate_sum_order),
+    Wrong("hard_gate", "clamped", gate_clamped),
     Wrong("hard_gate", "sigmoid first", gate_sigmoid_first),
     Wrong("hard_gate", "at zero", gate_at_zero),
     Wrong("hard_gate", "doubled", gate_doubled),

@@ -65,6 +65,10 @@ def evaluate_copy(model, batches):
 
 
 def evaluate_functional(model, batches):
+    return evaluate_weights_detached(model, ((x.detach(), labels) for x, labels in batches))
+
+
+def evaluate_weights_detached(model, batches):
     weights = {name: p.detach() for name, p in model.named_parameters()}
     buffers = dict(model.named_buffers())
     with eval_mode(model):
@@ -335,6 +339,31 @@ def ema_by_data(target, online, decay):
     for old, new in together(target, online):
         average = decay * old.data + (1 - decay) * new.data
         old.data.copy_(average if old.is_floating_point() else new)
+
+
+def ema_by_detach(target, online, decay):
+    for old, new in together(target, online):
+        average = decay * old.detach() + (1 - decay) * new.detach()
+        old.detach().copy_(average if old.is_floating_point() else new)
+
+
+def ema_switched_on_at_the_end(target, online, decay):
+    torch.set_grad_enabled(False)
+    ema_by_lerp(target, online, decay)
+    torch.set_grad_enabled(True)
+
+
+def ema_switched_off(target, online, decay):
+    torch.set_grad_enabled(False)
+    ema_by_lerp(target, online, decay)
+
+
+@torch.no_grad()
+def ema_buffers_through_data(target, online, decay):
+    for old, new in zip(target.parameters(), online.parameters(), strict=True):
+        old.lerp_(new, 1 - decay)
+    for old, new in zip(target.buffers(), online.buffers(), strict=True):
+        old.data.copy_(old.lerp(new, 1 - decay) if old.is_floating_point() else new)
 
 
 @torch.inference_mode()
@@ -760,7 +789,7 @@ def stream_late_map(model, batches):
 
 
 def features_by_numpy(backbone, x):
-    with eval_mode(backbone):
+    with eval_mode(backbone), torch.no_grad():
         return torch.from_numpy(backbone(x).detach().cpu().numpy().copy()).to(x.device)
 
 
@@ -788,7 +817,34 @@ def features_detached(backbone, x):
         return backbone(x).detach()
 
 
+def features_detached_under_no_grad(backbone, x):
+    with eval_mode(backbone), torch.no_grad():
+        return backbone(x).detach()
+
+
+def features_of_detached_x(backbone, x):
+    with eval_mode(backbone), torch.no_grad():
+        return backbone(x.detach())
+
+
+def features_flags_of_leaves_for_a_while(backbone, x):
+    flags = [(p, p.requires_grad) for p in backbone.parameters()]
+    backbone.requires_grad_(False)
+    try:
+        with eval_mode(backbone):
+            return backbone(x).detach()
+    finally:
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
 def features_cloned_outside(backbone, x):
+    with eval_mode(backbone), torch.inference_mode():
+        features = backbone(x.detach())
+    return features.clone().detach()
+
+
+def features_cloned_with_the_flag(backbone, x):
     with eval_mode(backbone), torch.inference_mode():
         features = backbone(x.detach())
     return features.clone()
@@ -957,6 +1013,42 @@ def features_train_part_by_part(backbone, x):
             module.train()
 
 
+def train_parents_first(flags):
+    for module, training in flags:
+        module.train(training)  # writes over its parts, which come later, but for one that came before
+
+
+def evaluate_parents_first(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return share(*count(model, batches))
+    finally:
+        train_parents_first(flags)
+
+
+def features_parents_first(backbone, x):
+    flags = [(module, module.training) for module in backbone.modules()]
+    backbone.eval()
+    try:
+        with torch.no_grad():
+            return backbone(x).detach()
+    finally:
+        train_parents_first(flags)
+
+
+def evaluate_flags_for_a_while(model, batches):
+    flags = [(p, p.requires_grad) for p in model.parameters()]
+    model.requires_grad_(False)
+    try:
+        with eval_mode(model):
+            return share(*count(model, batches))
+    finally:
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
 RIGHT = (
     Right("predicted_modes", "numbers", {key: int(value) for key, value in MODES.items()}),
     Right("predicted_modes", "tensors", {key: torch.tensor(value) for key, value in MODES.items()}),
@@ -967,7 +1059,7 @@ RIGHT = (
     Right("evaluate", "topk, by hand", evaluate_by_topk),
     Right("evaluate", "all at once", evaluate_all_at_once),
     Right("ema_update", "lerp", ema_by_lerp),
-    Right("ema_update", "data", ema_by_data),
+    Right("ema_update", "detached", ema_by_detach),
     Right("ema_update", "foreach", ema_foreach),
     Right("ema_update", "by name", ema_by_name),
     Right("ema_update", "by module", ema_by_module),
@@ -979,7 +1071,7 @@ RIGHT = (
     Right("stream_predictions", "by hand", stream_by_hand),
     Right("stream_predictions", "a decorated call", stream_by_decorated_call),
     Right("stream_predictions", "forward itself", stream_by_forward),
-    Right("frozen_features", "detached", features_detached),
+    Right("frozen_features", "detached, under no_grad", features_detached_under_no_grad),
     Right("frozen_features", "cloned outside", features_cloned_outside),
     Right("frozen_features", "a copy", features_copy),
     Right("frozen_features", "functional call", features_functional),
@@ -1025,11 +1117,19 @@ WRONG = (
     Wrong("evaluate", "empty", evaluate_zero),
     Wrong("evaluate", "empty", evaluate_divided_by_zero, "divided by zero"),
     Wrong("evaluate", "frozen", evaluate_frozen),
+    Wrong("evaluate", "x path", evaluate_flags_for_a_while, "flags for a while"),
+    Wrong("evaluate", "train spreads", evaluate_parents_first, "parents first, a part in common"),
+    Wrong("frozen_features", "train spreads", features_parents_first, "parents first, a part in common"),
+    Wrong("evaluate", "x path", evaluate_weights_detached, "weights detached"),
     Wrong("evaluate", "no eval", evaluate_flag_of_the_top_alone, "the flag of the top alone"),
     Wrong("ema_update", "recorded", ema_recorded),
     Wrong("ema_update", "shared", ema_in_two_steps),
     Wrong("ema_update", "skipped", ema_what_learns),
     Wrong("ema_update", "skipped", ema_flagged_alone, "flagged alone"),
+    Wrong("ema_update", "unnoticed", ema_by_data, "data"),
+    Wrong("ema_update", "unnoticed", ema_buffers_through_data, "buffers through data"),
+    Wrong("ema_update", "always on", ema_switched_on_at_the_end, "switched on at the end"),
+    Wrong("ema_update", "grad mode", ema_switched_off, "switched off"),
     Wrong("ema_update", "new storage", ema_setattr, "setattr"),
     Wrong("ema_update", "side effect", ema_online_stripped, "online stripped"),
     Wrong("ema_update", "new storage", ema_target_moved, "moved to another device"),
@@ -1076,6 +1176,10 @@ WRONG = (
     Wrong("stream_predictions", "history", stream_late_map, "a late map"),
     Wrong("frozen_features", "view", features_no_grad),
     Wrong("frozen_features", "view", features_detached_in_place, "detached in place"),
+    Wrong("frozen_features", "view", features_of_detached_x, "a parameter for features"),
+    Wrong("frozen_features", "view", features_cloned_with_the_flag, "a clone of a parameter"),
+    Wrong("frozen_features", "detached", features_detached, "recorded, then detached"),
+    Wrong("frozen_features", "detached", features_flags_of_leaves_for_a_while, "recorded for a flagged x"),
     Wrong("frozen_features", "side effect", features_stripped, "stripped"),
     Wrong("frozen_features", "side effect", features_cast, "cast"),
     Wrong("frozen_features", "inference", features_inference),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Trial, exercise
+from course_utils.checks.claims import Lazy, Trial, exercise, expect
 from course_utils.lessons.custom_function import _shared as shared
 
 ReverseGradient = exercise(__file__)
@@ -64,11 +64,26 @@ def _wrong_number(incoming: Tensor, strength: float) -> shared.Wrong:
     yield "float32", -torch.tensor(strength, dtype=torch.float32) * incoming
 
 
-@ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=0.5)
+@ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=1)
 def _(trial: Trial) -> None:
     for strength in (0.0, 0.2 + abs(trial.randn().item())):
         with shared.rename_misconception({"no gradient": "none for zero"}):
             _expect_turned(trial, trial.randn(4), strength, _wrong_number, inner=False)
+    for dtype in (torch.bfloat16, torch.float16):
+        _expect_rounded_once(trial, dtype)
+
+
+def _expect_rounded_once(trial: Trial, dtype: torch.dtype) -> None:
+    """A gradient of 16 bits is rounded with the product; where the strength has been rounded before, it shows."""
+    eps = torch.finfo(dtype).eps
+    strength = 1 + (trial.integer(10, 90) + 0.45) * eps  # nearly half-way between two numbers of the dtype
+    x, incoming = trial.randn(256).to(dtype).requires_grad_(), (trial.randn(256).abs() + 0.5).to(dtype)
+    right = -strength * incoming.double()
+    (got,) = shared.backward(trial, shared.apply(trial, x, strength), [x], incoming, f" with strength {strength:.6g}")
+    step = eps * torch.exp2(right.abs().log2().floor())  # from one number of the dtype to the next
+    off = Lazy(lambda: f"up to {((got.double() - right).abs() / step).max().item():.2g} of the dtype's steps off")
+    exact = got is not None and bool(((got.double() - right).abs() <= 0.55 * step).all())
+    expect(exact, "float32", expected=f"a gradient in {dtype} that is rounded once, by half a step", got=off)
 
 
 @ReverseGradient.claim("keeps the strength of each call for that call", weight=0.5)

@@ -92,7 +92,6 @@ def _(trial: Trial) -> None:
             key = "image" if got.dim() > y.dim() else "dropped" if got.shape[1:2] == (len(others),) else ""
             expect(got.shape == y.shape, key, expected=f"shape {tuple(y.shape)}", got=f"shape {tuple(got.shape)}")
             if same(got, _zeroed(y, listed)):
-                expect(got.dtype == y.dtype, "dtype", expected=str(y.dtype), got=str(got.dtype))
                 continue
             readings = [(unchanged if hooks[0] else "gone", y), ("inverted", _zeroed(y, others))]
             if x.shape[1] >= count:
@@ -120,6 +119,16 @@ def _(trial: Trial) -> None:
         expect(zeroed, "times zero", expected=f"0 in the channels {sorted(listed)}", got=left)
         expected = f"channel {others[0]} as it was, inf and NaN too"
         expect(same(got, _zeroed(x, listed)), "cleaned", expected=expected, got="other values")
+
+
+@ablate.claim("keeps the output's dtype, also where that has 16 bits")
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        c = trial.integer(5, 7)
+        module, x = trial.fill(nn.Linear(3, c)).to(dtype), trial.randn(4, 3).to(dtype)
+        result = _ablating(trial, module, _split(trial, c)[0], lambda _: module(x), x, f"module(x) in {dtype}")
+        got = trial.tensor(result)
+        expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
 
 
 @ablate.claim("edits neither the module's input nor its own output tensor")

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.base.text import format_bytes
 from course_utils.checks.claims import (
     AnswerRaised,
     Missed,
@@ -19,8 +18,10 @@ from course_utils.checks.claims import (
     exercise,
     expect,
     expect_hooks,
+    expect_same,
     expect_training_flags,
     reading,
+    same,
     training_flags,
 )
 from course_utils.lessons.forward_hooks._shared import expect_clean_error, layers, words
@@ -41,28 +42,31 @@ def _sizes(trial: Trial, model: nn.Module, x: Tensor, show: str = "model, x") ->
         raise Missed(expected="whole numbers of bytes (int)", got=got) from None
 
 
+def _floats(trial: Trial, *shape: int) -> Tensor:
+    """Of float32: that an element may have another size has a claim of its own."""
+    return trial.randn(*shape, dtype=torch.float32)
+
+
 def _expect_sizes(got: _Sizes, right: _Sizes, key: str) -> None:
     expect(got.keys() == right.keys(), key, expected=f"entries: {words(right)}", got=words(got))
     for name, nbytes in right.items():
-        shown = f"{format_bytes(got[name])} ({got[name]})"
-        expect(got[name] == nbytes, key, expected=f"{name!r}: {format_bytes(nbytes)} ({nbytes})", got=shown)
+        expect(got[name] == nbytes, key, expected=f"{name!r}: {nbytes} bytes", got=f"{got[name]} bytes")
 
 
 @activation_bytes.claim("gives the bytes of every leaf module's output by dotted name", weight=0, gate=True)
 def _(trial: Trial) -> None:
     n, width, out = trial.integer(2, 9), trial.integer(4, 9), trial.integer(2, 3)
     block = nn.Sequential(nn.Linear(3, width), nn.Sequential(nn.Tanh(), nn.Linear(width, 10)))
-    model = trial.fill(nn.Sequential(OrderedDict(body=block, head=nn.Linear(10, out))).double())
+    model = trial.fill(nn.Sequential(OrderedDict(body=block, head=nn.Linear(10, out))))
     elements = {"body.0": n * width, "body.1.0": n * width, "body.1.1": n * 10, "head": n * out}
-    right = {name: 8 * count for name, count in elements.items()}
-    got = _sizes(trial, model, trial.randn(n, 3), "model of nested Sequentials, x")
+    right = {name: 4 * count for name, count in elements.items()}
+    got = _sizes(trial, model, _floats(trial, n, 3), "model of nested Sequentials, x")
     readings = (
         ("weightless", {name: nbytes for name, nbytes in right.items() if name != "body.1.0"}),
-        ("inputs", {"body.0": 24 * n, "body.1.0": 8 * n * width, "body.1.1": 8 * n * width, "head": 80 * n}),
+        ("inputs", {"body.0": 12 * n, "body.1.0": 4 * n * width, "body.1.1": 4 * n * width, "head": 40 * n}),
         ("one name", {"head": right["head"]}),
         ("one name", {"head": sum(right.values())}),
         ("elements", elements),
-        ("four bytes", {name: 4 * count for name, count in elements.items()}),
     )
     key = reading(got, readings, operator.eq)
     more = got.keys() - right.keys()
@@ -107,7 +111,7 @@ class _Branches(nn.Module):
         return [child(x) for child in self.children()][-1]
 
 
-@activation_bytes.claim("sums over nested tuples, by the elements and dtype of each tensor")
+@activation_bytes.claim("sums over nested tuples, by the elements and dtype of each tensor", weight=1.5)
 def _(trial: Trial) -> None:
     n, width, hidden = trial.integer(2, 9), trial.integer(3, 6), trial.integer(2, 5)
     parts = _Leaf(lambda x: (x.half(), x > 0, (x.float(), (x.argmax(1),))))
@@ -117,14 +121,16 @@ def _(trial: Trial) -> None:
     eights = {name: 8 * count for name, count in elements.items()}
     right = eights | {"parts": n * width * (2 + 1 + 4) + 8 * n}
     flat = _Branches(pair=_Leaf(lambda x: (x, 2 * x)))
-    _expect_sizes(_sizes(trial, flat, trial.randn(n, 3), "model with a tuple, x"), {"pair": 48 * n}, "tuples")
+    _expect_sizes(_sizes(trial, flat, _floats(trial, n, 3), "model with a tuple, x"), {"pair": 24 * n}, "tuples")
     try:
         got = _sizes(trial, model, trial.randn(n, width), "model with an LSTM and a nested tuple, x")
     except AnswerRaised as raised:
         told = str(raised.error)
         expect("'tuple' object" not in told, "nested", expected="all tensors in it", got=f"an error: {told}")
         raise
-    key = reading(got, {"elements": elements, "four bytes": eights}, operator.eq)
+    fours = {name: 4 * count for name, count in elements.items()}
+    readings = (("elements", elements), ("four bytes", fours), ("four bytes", eights))
+    key = reading(got, readings, operator.eq)
     # Of a tuple's parts those that are tensors, or those of the tuples in it as well.
     is_flat = got.get("lstm") != right["lstm"] or got.get("parts") in (3 * n * width, 7 * n * width, None)
     is_storage = got.get("column") != right["column"]
@@ -151,12 +157,12 @@ class _Loop(nn.Module):
 @activation_bytes.claim("sums over the calls of a module, and leaves out what did not run")
 def _(trial: Trial) -> None:
     n, rounds = trial.integer(6, 9), trial.integer(2, 3)
-    model = trial.fill(_Loop(rounds).double())
+    model = trial.fill(_Loop(rounds))
     rows = [n - sum(range(number + 1)) for number in range(rounds)]
     right, first, last = (
-        {"start": 32 * n, "inner.0": 32 * count, "inner.1": 32 * count} for count in (sum(rows), rows[0], rows[-1])
+        {"start": 16 * n, "inner.0": 16 * count, "inner.1": 16 * count} for count in (sum(rows), rows[0], rows[-1])
     )
-    got = _sizes(trial, model, trial.randn(n, 3), "model that calls two layers several times, x")
+    got = _sizes(trial, model, _floats(trial, n, 3), "model that calls two layers several times, x")
     zeros = {"spare": 0, "unused.0": 0}
     overwritten = [("overwritten", sizes | more) for sizes in (last, first) for more in ({}, zeros)]
     _expect_sizes(got, right, reading(got, [("not run", right | zeros), *overwritten], operator.eq))
@@ -166,16 +172,16 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     n, act = trial.integer(2, 9), nn.Tanh()
     model = nn.Sequential(OrderedDict(first=nn.Linear(3, 4), act=act, second=nn.Linear(4, 2), again=act))
-    got = _sizes(trial, trial.fill(model.double()), trial.randn(n, 3), "model that has one layer under two names, x")
-    key = "two names" if "again" in got else "overwritten" if got.get("act") in (32 * n, 16 * n) else ""
-    _expect_sizes(got, {"first": 32 * n, "act": 48 * n, "second": 16 * n}, key)
-    alone, calls = trial.fill(nn.Linear(3, 2).double()), []
+    got = _sizes(trial, trial.fill(model), _floats(trial, n, 3), "model that has one layer under two names, x")
+    key = "two names" if "again" in got else "overwritten" if got.get("act") in (16 * n, 8 * n) else ""
+    _expect_sizes(got, {"first": 16 * n, "act": 24 * n, "second": 8 * n}, key)
+    alone, calls = trial.fill(nn.Linear(3, 2)), []
     alone.register_forward_pre_hook(lambda *_: calls.append(1))
-    got = _sizes(trial, alone, trial.randn(n, 3), "nn.Linear(3, 2), x")
-    _expect_sizes(got, {"": 16 * n}, "alone" if calls else "past the hooks")
+    got = _sizes(trial, alone, _floats(trial, n, 3), "nn.Linear(3, 2), x")
+    _expect_sizes(got, {"": 8 * n}, "alone" if calls else "past the hooks")
 
 
-@activation_bytes.claim("records nothing")
+@activation_bytes.claim("records nothing", weight=2)
 def _(trial: Trial) -> None:
     for flagged, frozen in ((False, False), (True, False), (True, True)):
         model, recorded = layers(trial).requires_grad_(not frozen), []
@@ -186,6 +192,8 @@ def _(trial: Trial) -> None:
         expect(not any(recorded), "recorded", expected="no graph while the model runs", got=shown)
         is_frozen = any("requires_grad" in effect for effect in trial.effects)
         expect(not is_frozen, "frozen", expected="the parameters' flags as before", got="other flags")
+    with torch.no_grad():
+        _sizes(trial, layers(trial), trial.randn(4, 3), "model, x, called inside no_grad")
 
 
 @activation_bytes.claim("leaves the training flags and the hooks of others as they were")
@@ -223,23 +231,86 @@ def _(trial: Trial) -> None:
         expect(is_on, "only without error", expected="the grad mode as before", got="switched off")
 
 
-@activation_bytes.claim("leaves batch norm's statistics as they were, also when the forward pass raises", weight=0.5)
+class _Auxiliary(nn.Module):
+    """A model with a head for training alone, which is a leaf."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head, self.auxiliary = nn.Linear(3, 4), nn.Linear(4, 2), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Any:
+        x = self.body(x)
+        return (self.head(x), self.auxiliary(x)) if self.training else self.head(x)
+
+
+@activation_bytes.claim("runs the model in the modes that it is in", weight=0.5)
+def _(trial: Trial) -> None:
+    n = trial.integer(2, 9)
+    for training in (True, False):
+        model, show = trial.fill(_Auxiliary()).train(training), f"model in {'training' if training else 'eval'} mode, x"
+        right = {"body": 16 * n, "head": 8 * n} | ({"auxiliary": 12 * n} if training else {})
+        got = _sizes(trial, model, _floats(trial, n, 3), show)
+        _expect_sizes(got, right, "eval" if right.keys() - got.keys() == {"auxiliary"} else "")
+
+
+class _Counts(nn.Module):
+    """Hands its input on, and counts its calls in a buffer that is in no state dict, whatever mode it is in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.float64), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x + 0 * self.calls
+
+
+@activation_bytes.claim("leaves all buffers as they were, also when the forward pass raises")
 def _(trial: Trial) -> None:
     for raises, key in ((False, "statistics"), (True, "only without error")):
-        model = layers(trial).append(nn.BatchNorm1d(2).double())
-        before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-        norm = model[-1]
+        norm = nn.BatchNorm1d(2).double()
+        model = layers(trial).append(norm)
+        model.append(_Counts())
+        before = {name: (buffer, buffer.clone()) for name, buffer in model.named_buffers()}
         counter = norm.num_batches_tracked
         writes, passes = counter._version, int(counter)
         if raises:
             model.append(Raises())
         with contextlib.suppress(*[AnswerRaised] * raises):
             _sizes(trial, model, trial.randn(4, 3), f"model with batch norm{', x that raises' * raises}")
-        moved = [name for name, buffer in model.named_buffers() if not torch.equal(buffer, before[name])]
+        kept = norm.track_running_stats and norm.momentum == 0.1
+        expect(kept, "side effect", expected="batch norm's settings as before", got="other settings")
+        now = dict(model.named_buffers())
+        moved = [
+            name for name, (buffer, was) in before.items() if not (torch.equal(now[name], was) and same(buffer, was))
+        ]
         # Each forward pass writes once: whatever wrote besides has put back what was no copy.
         if not raises and counter._version - writes > int(counter) - passes > 0:
             key = "snapshot"
-        key = "counter" if [name.rpartition(".")[2] for name in moved] == ["num_batches_tracked"] else key
+        last = {name.rpartition(".")[2] for name in moved}
+        key = "counter" if last - {"calls"} == {"num_batches_tracked"} else "own buffers" if last == {"calls"} else key
         expect(not moved, key, expected="all buffers as before", got=f"{', '.join(moved)} changed")
-        kept = norm.track_running_stats and norm.momentum == 0.1
-        expect(kept, "side effect", expected="batch norm's settings as before", got="other settings")
+    norm = nn.BatchNorm1d(2).double()
+    shared, mean = layers(trial).extend((norm, nn.Tanh(), norm)), norm.running_mean
+    _sizes(trial, shared, trial.randn(4, 3), "model that has one batch norm under two names, x")
+    kept = norm.running_mean is mean and not int(norm.num_batches_tracked)
+    expect(kept, "swapped twice", expected="its buffers as before", got="others in their place, or other values")
+
+
+@activation_bytes.claim("leaves the caller's graphs: a backward of what was recorded before goes on")
+def _(trial: Trial) -> None:
+    for training in (True, False):
+        model, x = layers(trial).append(nn.BatchNorm1d(2).double()).train(training), trial.randn(4, 3)
+        slope, weight = trial.randn(4, 2), model.encoder[0].weight
+        (expected,) = torch.autograd.grad((model(x) * slope).sum(), weight)
+        recorded = (model(x) * slope).sum()
+        _sizes(
+            trial, model, x, f"model in {'training' if training else 'eval'} mode, x, while a loss waits for backward"
+        )
+        try:
+            (got,) = torch.autograd.grad(recorded, weight)
+        except RuntimeError as error:
+            shown = f"RuntimeError: {error}".split(";")[0]
+            key = "versions" if "modified by an inplace" in shown else ""
+            raise Missed(key, expected="the gradients of that loss", got=shown[:160]) from None
+        expect_same(got, expected, what="the gradients of that loss")

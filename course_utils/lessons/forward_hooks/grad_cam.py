@@ -144,7 +144,13 @@ def _(trial: Trial) -> None:
         with_channel = got.shape == cam.map[:, None].shape
         expect(not with_channel, "size one", expected=right, got=f"shape {tuple(got.shape)}")
         expect_same(got, cam.map, cam.other_recipes())
-        expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
+
+
+@grad_cam.claim("has the activation's dtype, also where that has 16 bits", weight=0.5)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        got = _map(trial, _image_model(trial).to(dtype), "features.2", _images(trial).to(dtype), 1, f"model in {dtype}")
+        expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
 
 
 @grad_cam.claim("is detached", weight=0.5)
@@ -187,7 +193,7 @@ def _(trial: Trial) -> None:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name.startswith(trained))
         flags = [parameter.requires_grad for parameter in model.parameters()]
-        got = _map(trial, model, layer, x, index, "frozen model")
+        got = _map(trial, model, layer, x, index, f"frozen model{' with ReLU(inplace=True)' * inplace}")
         kept = [parameter.requires_grad for parameter in model.parameters()] == flags and not x.requires_grad
         expect(kept, "flags", expected="requires_grad of model and x as before", got="other flags")
         expect_same(got, cam.map, key=key)
@@ -210,3 +216,10 @@ def _(trial: Trial) -> None:
             model.head.insert(1, Raises())
         show = "model that raises after the layer"
         expect_clean_error(kind, model, lambda: _map(trial, model, "features.2", x, 1, show))
+
+
+@grad_cam.claim("works inside the caller's `no_grad`", weight=0.5)
+def _(trial: Trial) -> None:
+    model, x, index, cam = _mapped(trial, "features.2", inplace=False)
+    with torch.no_grad():
+        expect_same(_map(trial, model, "features.2", x, index, "model, under no_grad"), cam.map)

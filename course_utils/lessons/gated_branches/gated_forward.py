@@ -1,13 +1,23 @@
 """Asks for two branches joined, one of them closed; the check looks at the places, calls, FLOPs and gradients."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Page, Trial, exercise, expect, first_difference, gradient, same
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Page,
+    Trial,
+    exercise,
+    expect,
+    first_difference,
+    gradient,
+    same,
+)
 from course_utils.lessons.gated_branches._shared import (
     Branch,
     branches,
@@ -55,12 +65,37 @@ class _Gate(NamedTuple):
         return torch.cat((opened, closed) if bool(self.gate) != exchanged else (closed, opened), dim=1)
 
 
+_Kind = Callable[[bool], bool | Tensor]  # makes a gate of a bool
+
+
 def _cases(trial: Trial, first: str = "vectors", second: str = "images") -> Iterator[_Gate]:
-    """Each branch open, by a bool and by a 0-dim tensor; the two kinds of branches in turn."""
+    """Each branch open, by a bool and by a 0-dim tensor, or by what the answer takes of these; the two kinds of
+    branches in turn."""
+    kinds = trial.once(_kinds)
     for use_a in (True, False):
-        yield _Gate(*branches(trial, first), use_a)
-        yield _Gate(*branches(trial, second), torch.tensor(use_a))
+        for kind, layers in ((kinds[0], first), (kinds[-1], second)):
+            yield _Gate(*branches(trial, layers), kind(use_a))
         first, second = second, first
+
+
+def _kinds(trial: Trial) -> list[_Kind]:
+    """The kinds of gates that the answer takes: of bools and tensors one may have a claim to fail. Both where it takes
+    neither."""
+    kinds: list[_Kind] = [bool, torch.tensor]
+    effects = list(trial.effects)
+    taken = [kind for kind in kinds if all(_opens(trial, kind(use_a)) for use_a in (True, False))]
+    trial.effects, trial.called = effects, ""
+    return taken or kinds
+
+
+def _opens(trial: Trial, gate: bool | Tensor) -> bool:
+    """Whether the answer's values are right for a gate."""
+    case = _Gate(*branches(trial, "vectors"), gate)
+    try:
+        got = _gated(trial, case)
+    except (AnswerRaised, Missed):
+        return False
+    return same(got, case.joined(case.opened.layers(case.x)))
 
 
 def _gated(trial: Trial, case: _Gate, within: Page | None = None) -> Tensor:
@@ -94,10 +129,9 @@ def _wrong_shape(got: Tensor, case: _Gate, opened: Tensor, expected: Tensor) -> 
 
 def _wrong_values(got: Tensor, case: _Gate, opened: Tensor, expected: Tensor) -> Missed:
     other, of_zeros = case.closed.layers(case.x), case.closed.layers(torch.zeros_like(case.x))
-    inverted = "tensor gate" if isinstance(case.gate, Tensor) else "inverted"
     readings = (
         ("order", "the two halves exchanged", case.joined(opened, exchanged=True)),
-        (inverted, "the other branch open", case.joined(other, exchanged=True)),
+        ("inverted", "the other branch open", case.joined(other, exchanged=True)),
         ("order", "the other branch's features at this one's place", case.joined(other)),
         ("not zeroed", "both branches open", case.joined(opened, other)),
         ("input masked", "what the closed branch makes of zeros", case.joined(opened, of_zeros)),
@@ -110,6 +144,17 @@ def _wrong_values(got: Tensor, case: _Gate, opened: Tensor, expected: Tensor) ->
         place, _, number = first_difference(got, expected)
         return Missed("unwritten", expected=wanted, got=f"{number:.4g} in the closed half{place}")
     return Missed(expected=wanted, got="other values")
+
+
+@gated_forward.claim("takes a bool and a 0-dim bool tensor alike")
+def _(trial: Trial) -> None:
+    for kind, key in ((torch.tensor, "tensor gate"), (bool, "bool gate")):
+        for use_a in (True, False):
+            case = _Gate(*branches(trial, "vectors"), kind(use_a))
+            got = _gated(trial, case)
+            is_right = same(got, case.joined(case.opened.layers(case.x)))
+            wanted = f"branch_{'a' if use_a else 'b'} open"
+            expect(is_right, key, expected=wanted, got="the other branch open, or other values")
 
 
 @gated_forward.claim("passes gradients on to the open branch and to x", weight=0, gate=True)
@@ -128,7 +173,7 @@ def _why_called(trial: Trial, case: _Gate, got: Tensor) -> str:
     if not any(closed.grad_modes):
         return "no_grad"
     path = any(gradient(got, parameter) is not None for parameter in closed.parameters())
-    return "multiply" if path else "cut off" if _uses_values(trial, bool(case.gate)) else "shape"
+    return "multiply" if path else "cut off" if _uses_values(trial, case.gate) else "shape"
 
 
 def _expect_not_called(trial: Trial, case: _Gate, got: Tensor) -> None:
@@ -144,9 +189,9 @@ def _overflowing(trial: Trial, value: float, gate: bool | Tensor) -> Tensor:
     return got[:, size:] if gate else got[:, :size]
 
 
-def _uses_values(trial: Trial, use_a: bool) -> bool:
+def _uses_values(trial: Trial, gate: bool | Tensor) -> bool:
     """Whether the closed half is made from what the closed branch returns: 0 times inf is NaN."""
-    return bool(_overflowing(trial, torch.inf, use_a).isnan().any())
+    return bool(_overflowing(trial, torch.inf, gate).isnan().any())
 
 
 @gated_forward.claim("does not call the closed branch", weight=2)
@@ -160,8 +205,9 @@ def _(trial: Trial) -> None:
 
 @gated_forward.claim("has exact zeros there, also where a branch returns inf or nan")
 def _(trial: Trial) -> None:
+    kinds = trial.once(_kinds)
     for use_a in (True, False):
-        for value, gate in ((torch.inf, use_a), (torch.nan, torch.tensor(use_a))):
+        for value, gate in ((torch.inf, kinds[0](use_a)), (torch.nan, kinds[-1](use_a))):
             half = _overflowing(trial, value, gate)
             if half.any():
                 key = "nan" if half.isnan().any() else "unwritten"
@@ -193,8 +239,8 @@ def _(trial: Trial) -> None:
 
 @gated_forward.claim("keeps the branches' dtype, without a call of the closed one", weight=0.5)
 def _(trial: Trial) -> None:
-    for case in _cases(trial, "vectors", "vectors"):
-        dtype = torch.float32 if isinstance(case.gate, Tensor) else torch.bfloat16
+    for number, case in enumerate(_cases(trial, "vectors", "vectors")):
+        dtype = torch.float32 if number % 2 else torch.bfloat16
         got = _gated(trial, _Gate(case.a.to(dtype), case.b.to(dtype), case.x.detach().to(dtype), case.gate))
         expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
         _expect_not_called(trial, case, got)

@@ -66,7 +66,9 @@ def _zero_gradient(got: Tensor) -> str:
     return "cancelled" if _STEPS.isdisjoint(node.name() for node in found) else "zero gradient"
 
 
-def _expect_slope(trial: Trial, values: Tensor) -> None:
+def _expect_slope(trial: Trial, values: Tensor, *, handed_on: bool = False) -> None:
+    """The gradient is the sigmoid's slope at each logit, times the gradient that comes in where ``handed_on``: a slope
+    that is handed on alone has a claim of its own."""
     logit = values.clone().requires_grad_()
     source = logit * 1  # an inner tensor, so that a fresh leaf in the answer is told from a path to the logit
     got = trial.tensor(trial.call(source), shape=source.shape)
@@ -83,7 +85,7 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     s, slope = (t.to(values.dtype) for t in (wide.sigmoid(), wide.sigmoid() * (-wide).sigmoid()))
     agree = partial(torch.allclose, rtol=1e-4, atol=1e-9 if values.dtype == torch.float64 else 1e-6)
     right = upstream * slope
-    if agree(found, right):
+    if agree(found, right) or (agree(found, slope) and not handed_on):
         return
     half = right * (values > 0)
     otherwise = {_zero_gradient(got): 0 * right, "identity": upstream, "upstream": slope, "doubled": 2 * right}
@@ -96,26 +98,45 @@ def _expect_slope(trial: Trial, values: Tensor) -> None:
     if not key and (evenly := gradient(got, logit)) is not None and (evenly == evenly.max()).all():
         raise Missed("no slope", expected="a slope that depends on the logit", got="one gradient at all logits")
     at = (found - right).abs().nan_to_num(torch.inf).flatten().argmax()
+    if key == "upstream":
+        number, coming, wanted, given = (t.flatten()[at].item() for t in (values, upstream, right, found))
+        expected = f"{wanted:.4g} at logit {number:.4g}, where {coming:.4g} comes in"
+        raise Missed(key, expected=expected, got=f"{given:.4g}")
     number, wanted, given = (t.flatten()[at].item() for t in (values, slope, found / upstream))
     raise Missed(key, expected=f"the slope {wanted:.4g} at logit {number:.4g}", got=f"{given:.4g}")
 
 
-@hard_gate.claim("has the gradient of sigmoid(logit)", weight=3, gate=True)
+@hard_gate.claim("has the slope of sigmoid(logit)", weight=3, gate=True)
 def _(trial: Trial) -> None:
     for values in _logits(trial):
         _expect_slope(trial, values)
 
 
-@hard_gate.claim("has it also for very large and very small logits", weight=0.5)
+@hard_gate.claim("hands on that slope times the gradient that comes in", weight=3)
+def _(trial: Trial) -> None:
+    for values in _logits(trial):
+        _expect_slope(trial, values, handed_on=True)
+
+
+@hard_gate.claim("has the slope also for very large and very small logits", weight=0.5)
 def _(trial: Trial) -> None:
     _expect_slope(trial, torch.cat((torch.tensor([1000.0, -1000.0, 50.0, -50.0]).double(), trial.randn(3))))
+    # The slope there is 2e-11, which s·(1 - s) still gives to five digits.
+    logit = torch.tensor([24.5, -24.5], dtype=torch.float64, requires_grad=True)
+    got = trial.tensor(trial.call(logit), shape=logit.shape)
+    slope = gradient(got, logit)
+    expected = logit.sigmoid() * (-logit).sigmoid()
+    is_right = slope is not None and torch.allclose(slope, expected, rtol=1e-3, atol=0.0)
+    shown = Lazy(lambda: "none" if slope is None else f"{slope[0].item():.3g}")
+    expect(is_right, "clamped", expected=f"the slope {expected[0].item():.3g} at logit 24.5", got=shown)
 
 
 @hard_gate.claim("is exactly 0 or 1")
 def _(trial: Trial) -> None:
-    for dtype in (torch.float64, torch.float32):
-        values = _off_zero(trial.randn(400, dtype=dtype) * 3)
-        got = _gate(trial, values.clone().requires_grad_()).detach()
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        values = _off_zero(trial.randn(400) * 3).to(dtype)
+        got = trial.tensor(trial.call(values.clone().requires_grad_()), shape=values.shape).detach()
+        got = got.to(dtype)  # in which dtype it comes has a claim of its own
         wrong = got[got != (values > 0).to(dtype)]
         expect(not len(wrong), "order", expected="exactly 0 or 1", got=Lazy(lambda: f"{wrong[0].item():.17g}"))
 
@@ -123,7 +144,8 @@ def _(trial: Trial) -> None:
 @hard_gate.claim("is open for the smallest positive logit, and closed at 0")
 def _(trial: Trial) -> None:
     for dtype in (torch.float64, torch.float32):
-        special = torch.tensor([1e-30, -1e-30, 1e-18, -1e-18, 0.0, -0.0], dtype=dtype)
+        tiniest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+        special = torch.tensor([1e-30, -1e-30, 1e-18, -1e-18, tiniest, -tiniest, 0.0, -0.0], dtype=dtype)
         values = torch.cat((special, trial.randn(2, dtype=dtype)))
         got = _gate(trial, values.clone().requires_grad_()).detach()
         for number, given in zip(values.tolist(), got.tolist(), strict=True):

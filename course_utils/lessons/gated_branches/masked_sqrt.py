@@ -10,15 +10,19 @@ from course_utils.lessons.gated_branches._shared import edited_gradient, expect_
 
 masked_sqrt = exercise(__file__)
 
-_TINY = {torch.float64: 1e-300, torch.float32: 1e-36}
+_TINY = {torch.float64: 1e-300, torch.float32: 1e-36, torch.bfloat16: 1e-36, torch.float16: 1e-4}
+_WIDE = (torch.float64, torch.float32)  # a dtype of 16 bits has a claim of its own
 
 
 def _numbers(trial: Trial) -> Iterator[Tensor]:
-    """Finite numbers of every sign and size; every tensor with a positive element holds others, too."""
-    for dtype, tiny in _TINY.items():
-        special = torch.tensor([-1.0, 0.0, -0.0, 4.0, tiny, -tiny, 1e30, -1e30], dtype=dtype)
-        yield torch.cat((special, trial.randn(trial.integer(5, 9), dtype=dtype)))
-        yield trial.randn(trial.integer(2, 4), 5, dtype=dtype).t()
+    """Finite numbers of every sign; every tensor with a positive element holds others, too. Those that are positive and
+    nearly 0 have a claim of their own."""
+    for dtype in _WIDE:
+        special = torch.tensor([-1.0, 0.0, -0.0, 4.0, -_TINY[dtype], 1e30, -1e30], dtype=dtype)
+        drawn = trial.randn(trial.integer(5, 9), dtype=dtype)
+        yield torch.cat((special, drawn + 0.05 * drawn.sign()))
+        drawn = trial.randn(trial.integer(2, 4), 5, dtype=dtype).t()
+        yield drawn + 0.05 * drawn.sign()
     yield trial.randn(3, 2) - 10
     yield trial.randn(4).abs() + 0.1
     yield trial.randn().abs() + 1
@@ -26,43 +30,43 @@ def _numbers(trial: Trial) -> Iterator[Tensor]:
     yield torch.zeros((), dtype=torch.float64)
 
 
-def _root(trial: Trial, x: Tensor) -> Tensor:
-    return trial.tensor(trial.call(x), shape=x.shape, dtype=x.dtype)
+def _expect_root(trial: Trial, values: Tensor, rtol: float, atol: float, other: str = "") -> None:
+    expected = values.double().clamp(min=0).sqrt().to(values.dtype)
+    for x in (values.clone(), values.clone().requires_grad_()):
+        got = trial.tensor(trial.call(x)).detach()
+        expect_shape(got, x.shape)
+        if values.dtype in _WIDE:
+            expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
+        right = torch.isclose(got.to(x.dtype), expected, rtol=rtol, atol=atol)
+        if right.all():
+            continue
+        apart = (got - expected).abs()
+        off = (apart / expected).masked_fill(right, 0).nan_to_num(torch.inf, torch.inf).flatten()
+        worst = (off == off.max()).nonzero()[0, 0]  # the first of those that are off by most times their root
+        number, given, wanted = (t.flatten()[worst] for t in (values, got, expected))
+        key = "epsilon" if (apart < 0.11).all() else other  # the root of x + 0.01, which is much, is off by 0.1
+        beside = got[values <= 0]
+        if same(beside, values[values <= 0].abs().sqrt()):
+            key = "absolute"
+        elif key != "epsilon" and beside.any() and (beside == beside[0]).all():
+            key = "stand-in"
+        key = "multiply" if number < 0 and given.isnan() else key
+        shown, other = numbers_apart(given, wanted)
+        raise Missed(key, expected=f"{shown} for x = {number:.6g}", got=other)
 
 
 @masked_sqrt.claim("is the root where x is positive, and 0 elsewhere", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for values in _numbers(trial):
-        expected = values.clamp(min=0).sqrt()
-        # A formula like exp(log(x) / 2) is right too, and loses some digits.
-        digits = 1e-9 if values.dtype == torch.float64 else 1e-4
-        for x in (values.clone(), values.clone().requires_grad_()):
-            got = trial.tensor(trial.call(x)).detach()
-            expect_shape(got, x.shape)
-            expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
-            right = torch.isclose(got, expected, rtol=digits, atol=0.0)
-            if right.all():
-                continue
-            apart = (got - expected).abs()
-            off = (apart / expected).masked_fill(right, 0).nan_to_num(torch.inf, torch.inf).flatten()
-            worst = (off == off.max()).nonzero()[0, 0]  # the first of those that are off by most times their root
-            number, given, wanted = (t.flatten()[worst] for t in (values, got, expected))
-            key = "epsilon" if (apart < 0.11).all() else ""  # the root of x + 0.01, which is much, is off by 0.1
-            beside = got[values <= 0]
-            if same(beside, values[values <= 0].abs().sqrt()):
-                key = "absolute"
-            elif key != "epsilon" and beside.any() and (beside == beside[0]).all():
-                key = "stand-in"
-            key = "multiply" if number < 0 and given.isnan() else key
-            shown, other = numbers_apart(given, wanted)
-            raise Missed(key, expected=f"{shown} for x = {number:.6g}", got=other)
+        # Off by an epsilon: the claim for the tiniest numbers tells it.
+        _expect_root(trial, values, 1e-9 if values.dtype == torch.float64 else 1e-4, atol=1e-4)
 
 
 def _slopes(trial: Trial, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient that the answer passes on, the one that it was handed, and x."""
     x = values.clone().requires_grad_()
-    got = _root(trial, x)
-    upstream = trial.randn(*values.shape, dtype=values.dtype).abs() + 0.5
+    got = trial.tensor(trial.call(x), shape=x.shape, dtype=x.dtype if x.dtype in _WIDE else None)
+    upstream = trial.randn(*values.shape, dtype=got.dtype).abs() + 0.5
     found = edited_gradient(got, x, upstream, "result edited")
     if found is None:  # where nothing depends on x, nothing has to be recorded
         expect(not (values > 0).any(), "detached", expected="a gradient where x is positive", got="none")
@@ -70,20 +74,36 @@ def _slopes(trial: Trial, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return found, upstream, x
 
 
+def _expect_slope(trial: Trial, values: Tensor, rtol: float = 1e-4, key: str = "") -> None:
+    positive = values > 0
+    found, upstream, slope = (t[positive] for t in (*_slopes(trial, values)[:2], 0.5 / values.sqrt()))
+    right = torch.isclose(found, upstream.to(found.dtype) * slope, rtol=rtol, atol=0.0)
+    if not key and torch.allclose(found, slope, rtol=1e-4):
+        key = "upstream"
+    if not right.all():
+        wrong = (~right).nonzero()[0]
+        number, wanted, given = (t[wrong].item() for t in (values[positive], upstream * slope, found))
+        expected = f"upstream · 1 / (2·sqrt(x)) = {wanted:.6g} at x = {number:.6g}"
+        raise Missed(key or ("" if found.any() else "detached"), expected=expected, got=f"{given:.6g}")
+
+
 @masked_sqrt.claim("has the gradient of the root where x is positive", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for values in _numbers(trial):
-        positive = values > 0
-        found, upstream, slope = (t[positive] for t in (*_slopes(trial, values)[:2], 0.5 / values.sqrt()))
-        key = "upstream" if torch.allclose(found, slope, rtol=1e-4) else ""
-        key = "detached" if not found.any() else key
-        right = torch.isclose(found, upstream * slope, rtol=1e-4)
-        if not right.all():
-            wrong = (~right).nonzero()[0]
-            number, wanted, given = (t[wrong].item() for t in (values[positive], upstream * slope, found))
-            raise Missed(
-                key, expected=f"upstream · 1 / (2·sqrt(x)) = {wanted:.6g} at x = {number:.6g}", got=f"{given:.6g}"
-            )
+        _expect_slope(trial, values)
+
+
+@masked_sqrt.claim(
+    "is exact: 0 where x is not positive, else the root and its gradient, of the tiniest x too", weight=1.5
+)
+def _(trial: Trial) -> None:
+    for dtype, tiny in _TINY.items():
+        rtol = 1e-4 if dtype in _WIDE else 0.25  # half the logarithm is rounded coarsely there
+        tiniest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+        special = torch.tensor([-1.0, 0.0, -0.0, tiny, -tiny, 3 * tiniest, tiniest, -tiniest], dtype=dtype)
+        values = torch.cat((special, trial.randn(3).abs().add(1e-3).to(dtype)))
+        _expect_root(trial, values, rtol, atol=0.0, other="epsilon")
+        _expect_slope(trial, values, rtol, "epsilon")
 
 
 def _expect_zero(trial: Trial, chosen: Callable[[Tensor], Tensor], key: str) -> None:
@@ -96,12 +116,12 @@ def _expect_zero(trial: Trial, chosen: Callable[[Tensor], Tensor], key: str) -> 
             raise Missed(key, expected=f"0 at x = {number:.6g}", got=f"{slope:.6g}")
 
 
-@masked_sqrt.claim("has the gradient 0 where x is negative")
+@masked_sqrt.claim("has the gradient 0 where x is negative", weight=2)
 def _(trial: Trial) -> None:
     _expect_zero(trial, lambda values: values < 0, "where")
 
 
-@masked_sqrt.claim("has the gradient 0 where x is 0")
+@masked_sqrt.claim("has the gradient 0 where x is 0", weight=3)
 def _(trial: Trial) -> None:
     _expect_zero(trial, lambda values: values == 0, "zero itself")
 
@@ -113,7 +133,7 @@ def _(trial: Trial) -> None:
         expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
 
 
-@masked_sqrt.claim("leaves no hook on x", weight=0)
+@masked_sqrt.claim("leaves no hook on x")
 def _(trial: Trial) -> None:
     for values in _numbers(trial):
         *_, x = _slopes(trial, values)

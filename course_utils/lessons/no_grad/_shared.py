@@ -68,7 +68,15 @@ def expect_usable(trial: Trial, model: nn.Module, x: Tensor, expected: Tensor) -
     trial.called = called  # what the caller looks at next is the answer's result
 
 
-def call(trial: Trial, model: nn.Module, data: Any, show: str) -> Any:
-    """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was."""
+def call(trial: Trial, model: nn.Module, data: Any, show: str, names: tuple[str, str]) -> Any:
+    """Calls the answer. Training flags have claims of their own; all else about the model must stay as it was.
+
+    ``names`` are what the contract calls the two arguments: an answer that is wrapped has no names for them.
+    """
     with watch_parts(trial, {"the model": model}):
-        return trial.call(model, data, watch_training=False, show=f"{trial.name}({show})")
+        return trial.run(
+            lambda: trial.answer(model, data),
+            called=f"{trial.name}({show})",
+            watch=dict(zip(names, (model, data), strict=True)),
+            watch_training=False,
+        )

@@ -1,11 +1,24 @@
 """Asks for a slow average of a network's weights, in place; the check looks at values, history, memory and buffers."""
 
+import contextlib
 import copy
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, first_difference, reading, same, training_flags
+from course_utils.checks import modes
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Trial,
+    exercise,
+    expect,
+    first_difference,
+    gradient,
+    reading,
+    same,
+    training_flags,
+)
 from course_utils.lessons.no_grad import _shared
 
 ema_update = exercise(__file__)
@@ -33,7 +46,13 @@ class _Statistics(_Means):
 
 
 def _pair(trial: Trial, *layers: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """Two models of the same structure with other values; the target is frozen, the online one flagged."""
+    """Two models of the same structure with other values. The online one is flagged; the target is frozen where the
+    answer moves what is frozen, which has a claim of its own."""
+    target, online = _frozen_pair(trial, *layers)
+    return target.requires_grad_(not trial.once(_moves_frozen)), online
+
+
+def _frozen_pair(trial: Trial, *layers: nn.Module) -> tuple[nn.Module, nn.Module]:
     online = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2), *layers).double()
     target = copy.deepcopy(online).requires_grad_(False)
     for model in (online, target):
@@ -103,23 +122,27 @@ def _(trial: Trial) -> None:
         _shared.expect_usable(trial, online, x, online_gives)
         for name, value in expected.items():
             if not same(after[name], value):
-                key = reading(after, readings, _all_same)
-                key = "skipped" if key == "elsewhere" and _moves_if_flagged(trial) else key
-                raise _missed(key, name, after[name], value, before[name])
+                raise _missed(reading(after, readings, _all_same), name, after[name], value, before[name])
 
 
-def _moves_if_flagged(trial: Trial) -> bool:
-    called, (target, online) = trial.called, _pair(trial)
-    target.requires_grad_()
-    before = copy.deepcopy(_tensors(target))
-    after = _updated(trial, target, online, 0.5)
-    trial.called = called
-    return not _all_same(after, before)
+def _moves_frozen(trial: Trial) -> bool:
+    """Whether the answer moves a frozen target, or no target at all."""
+    moved = []
+    for flagged in (False, True):
+        target, online = _frozen_pair(trial)
+        target.requires_grad_(flagged)
+        before, effects = copy.deepcopy(_tensors(target)), list(trial.effects)
+        after = before
+        with contextlib.suppress(AnswerRaised, Missed):  # that is for the claims to tell
+            after = _updated(trial, target, online, 0.5)
+        trial.effects, trial.called = effects, ""
+        moved.append(not _all_same(after, before))
+    return moved != [False, True]
 
 
-@ema_update.claim("moves what is frozen, too", weight=1)
+@ema_update.claim("moves what is frozen, too", weight=2)
 def _(trial: Trial) -> None:
-    target, online = _pair(trial)
+    target, online = _frozen_pair(trial)
     for frozen in online[0].parameters():
         frozen.requires_grad_(False)
     before, expected = copy.deepcopy(_tensors(target)), _averages(target, online, 0.75)
@@ -128,9 +151,10 @@ def _(trial: Trial) -> None:
             raise _missed("skipped" if same(got, before[name]) else "", name, got, expected[name], before[name])
 
 
-@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=2)
+@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=4)
 def _(trial: Trial) -> None:
-    for flagged in ((), (0, 1, 2, 3), (1, 2)):
+    everything = (0, 1, 2, 3)
+    for flagged in ((), everything, (1, 2)) if trial.once(_moves_frozen) else (everything,):
         target, online = _pair(trial)
         for number, parameter in enumerate(target.parameters()):
             parameter.requires_grad_(number in flagged)
@@ -147,6 +171,15 @@ def _(trial: Trial) -> None:
             kept = parameter.grad is not None and torch.equal(parameter.grad, grad)
             expect(kept, expected=f"the old .grad of {name}", got="another one")
             expect(same(parameter, expected[name]), expected=f"the average at {name}", got="other values")
+
+
+@ema_update.claim("leaves the caller's grad mode as it was, on or off", weight=0.5)
+def _(trial: Trial) -> None:
+    for enabled in (True, False):
+        target, online = _pair(trial)
+        with torch.set_grad_enabled(enabled):
+            _updated(trial, target, online, 0.75)
+        modes.expect_grad_mode_kept(trial)
 
 
 @ema_update.claim("works in place, on the same memory", weight=1)
@@ -200,7 +233,7 @@ def _(trial: Trial) -> None:
             means.mean.copy_(trial.randn(3))
         second.mean = first.mean
         model.extend((extra, layer, layer, first, second))
-    target.requires_grad_(False)
+    target.requires_grad_(not trial.once(_moves_frozen))
     decay = _decay(trial)
     expected, twice = _averages(target, online, decay), _averages(target, online, decay**2)
     parameters = dict(target.named_parameters())
@@ -225,3 +258,20 @@ def _(trial: Trial) -> None:
     for name, tensor in _tensors(shared).items():
         if not same(tensor, before[name]):
             raise _missed("shared", f"the shared {name}", tensor, before[name], before[name])
+
+
+@ema_update.claim("is noticed by autograd: a backward that was recorded before raises, and gives no wrong gradient")
+def _(trial: Trial) -> None:
+    target, online = _pair(trial, _Means())
+    factor, decay = trial.randn(requires_grad=True), _decay(trial)
+    memory = {name: tensor.detach() for name, tensor in _tensors(target).items()}
+    before = copy.deepcopy(memory)
+    # What the target is multiplied by saves it for backward.
+    recorded = {name: (factor * tensor).sum() for name, tensor in _tensors(target).items()}
+    _updated(trial, target, online, decay)
+    for name, product in recorded.items():
+        if not torch.equal(memory[name], before[name]):  # what was not edited at all has claims of its own
+            with contextlib.suppress(RuntimeError):
+                gradient(product, factor)
+                wanted = f"an error: {name} was edited after it was saved"
+                raise Missed("unnoticed", expected=wanted, got="another gradient")

@@ -14,6 +14,7 @@ from course_utils.lessons.no_grad import _shared
 evaluate = exercise(__file__)
 
 _Batch = tuple[Tensor, Tensor]  # x, and the labels of its rows
+_call = partial(_shared.call, names=("model", "batches"))
 _near = partial(math.isclose, rel_tol=0.0, abs_tol=1e-6)  # an answer may divide in float32
 
 
@@ -32,7 +33,7 @@ def _labelled(trial: Trial, model: nn.Module, *sizes: int) -> tuple[list[_Batch]
 
 
 def _share(trial: Trial, model: nn.Module, batches: Iterable[_Batch], show: str = "model, 2 batches") -> float:
-    got = _shared.call(trial, model, batches, show)
+    got = _call(trial, model, batches, show)
     expect(got is not None, "no return value", expected="a float", got="None")
     expect(not isinstance(got, Tensor), "tensor", expected="a float", got="a tensor")
     try:
@@ -70,11 +71,14 @@ def _is_recorded(trial: Trial, frozen: bool = False, **show: str) -> bool:
     return any(recorded)
 
 
-@evaluate.claim("records nothing", weight=3)
+@evaluate.claim("records nothing", weight=4)
 def _(trial: Trial) -> None:
+    expected, got = "no graph while the model runs", "the model's outputs require grad"
     if _is_recorded(trial):
         key = modes.why_recorded(trial, lambda frozen: _is_recorded(trial, frozen))
-        raise Missed(key, expected="no graph while the model runs", got="the model's outputs require grad")
+        raise Missed(key, expected=expected, got=got)
+    show = "frozen model, batches that require grad"
+    expect(not _is_recorded(trial, True, show=show), "x path", expected=expected, got=got)
 
 
 @evaluate.claim("leaves the grad mode as it found it, on or off")
@@ -109,7 +113,7 @@ def _(trial: Trial) -> None:
         batches, _right = _labelled(trial, model, 4)
         wrong_width = (trial.randn(4, 2), batches[0][1])
         given = unlucky(batches) if who == "source" else [*batches, wrong_width]
-        call = partial(_shared.call, trial, show=f"model, batches; the {who} raises")
+        call = partial(_call, trial, show=f"model, batches; the {who} raises")
         modes.expect_modes_put_back(trial, call, model, given, good=batches)
 
 
@@ -118,5 +122,5 @@ def _(trial: Trial) -> None:
     model = modes.mixed_mode_model(trial, True, 1)
     batches, _right = _labelled(trial, model, 4)
     for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
-        call = partial(_shared.call, trial, show=f"model, {shown}")
+        call = partial(_call, trial, show=f"model, {shown}")
         modes.expect_modes_put_back(trial, call, model, empty, good=batches, key=key)

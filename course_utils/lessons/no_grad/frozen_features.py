@@ -11,9 +11,11 @@ from course_utils.lessons.no_grad import _shared
 
 frozen_features = exercise(__file__)
 
+_call = partial(_shared.call, names=("backbone", "x"))
+
 
 def _features(trial: Trial, backbone: nn.Module, x: Tensor, show: str = "backbone, x") -> Tensor:
-    return trial.tensor(_shared.call(trial, backbone, x, show))
+    return trial.tensor(_call(trial, backbone, x, show))
 
 
 @frozen_features.claim("gives the backbone's output for `x`", weight=0, gate=True)
@@ -64,7 +66,7 @@ def _(trial: Trial) -> None:
         modes.expect_grad_mode_kept(trial)
 
 
-@frozen_features.claim("is computed in eval mode, and batch norm learns nothing", weight=2, gate=True)
+@frozen_features.claim("is computed in eval mode, and batch norm learns nothing", gate=True)
 def _(trial: Trial) -> None:
     for training, other in ((False, 1), (True, 1), (True, 2)):
         backbone, x = modes.mixed_mode_model(trial, training, other), trial.randn(5, 3)
@@ -81,7 +83,7 @@ def _(trial: Trial) -> None:
     modes.expect_flags_put_back(trial, lambda backbone: _features(trial, backbone, trial.randn(4, 3)))
     show = "backbone, x of a wrong width"
     for other in (1, 3):
-        backbone, call = modes.mixed_mode_model(trial, True, other), partial(_shared.call, trial, show=show)
+        backbone, call = modes.mixed_mode_model(trial, True, other), partial(_call, trial, show=show)
         modes.expect_modes_put_back(trial, call, backbone, trial.randn(4, 2), good=trial.randn(4, 3))
 
 
@@ -93,7 +95,31 @@ def _lowers_flags(trial: Trial) -> bool:
     return not x.requires_grad
 
 
-@frozen_features.claim("does not require grad either where the backbone gives back a view of `x`, or `x` itself")
+@frozen_features.claim("records nothing while the backbone runs", weight=4.5)
+def _(trial: Trial) -> None:
+    for flagged_x, frozen in ((False, False), (True, False), (True, True)):
+        backbone, recorded = _shared.plain_model(trial).requires_grad_(not frozen), list[bool]()
+        backbone[0].register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
+        show = f"{'frozen ' * frozen}backbone, x{' that requires grad' * flagged_x}"
+        _features(trial, backbone, trial.randn(4, 3, requires_grad=flagged_x), show)
+        got = "the backbone's outputs require grad"
+        expect(not any(recorded), "detached", expected="no graph while the backbone runs", got=got)
+
+
+class _Token(nn.Module):
+    """Gives one vector of its own, the same for every row of ``x``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.token.expand(len(x), -1)
+
+
+@frozen_features.claim(
+    "does not require grad either where the backbone gives back `x`, a parameter, or a view of one", weight=3
+)
 def _(trial: Trial) -> None:
     for backbone in (nn.Flatten(), nn.Identity(), nn.Sequential(nn.Dropout(), nn.Flatten(0))):
         leaf = trial.randn(4, 3, 2, requires_grad=True)
@@ -102,3 +128,7 @@ def _(trial: Trial) -> None:
             got = _features(trial, backbone, x, "backbone, x that requires grad")
             key = "flag lowered" if got.requires_grad and _lowers_flags(trial) else "view"
             expect_no_history(got, key, what=what)
+    token = trial.fill(_Token())
+    got = _features(trial, token, trial.randn(4, 3), "backbone that expands a parameter, x")
+    expect_no_history(got, "view", what="an output that does not require grad")
+    expect(bool((got == token.token).all()), expected="the parameter, once for each row", got="other values")

@@ -94,7 +94,7 @@ def _is_recorded(trial: Trial, frozen: bool) -> bool:
     return trial.tensor(item).requires_grad
 
 
-@stream_predictions.claim("is an iterator that reads one batch for each step", weight=1)
+@stream_predictions.claim("is an iterator that reads one batch for each step", weight=3)
 def _(trial: Trial) -> None:
     model, outputs, read = _shared.plain_model(trial), [], []
     model[0].register_forward_hook(lambda *_: outputs.append(1))  # an answer may call model.forward, past its own hooks
@@ -156,7 +156,7 @@ def _drive(trial: Trial, modes: list[bool], keep: bool) -> list[bool]:
     return trial.run(drive, called=called, watch={"model": model})
 
 
-@stream_predictions.claim("leaves the caller's grad mode its own at every step", weight=3)
+@stream_predictions.claim("leaves the caller's grad mode its own at every step", weight=4)
 def _(trial: Trial) -> None:
     cases = ([True] * 4, [False] * 4, [True, False, True, False], [False, True, False, True], [True, True])
     for number, case in enumerate(cases):
