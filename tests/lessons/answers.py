@@ -23,12 +23,13 @@ class Right:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer, and the misconception (by its key) that the check must name."""
+    """A wrong answer, the misconception (by its key) that the check must name, and where it matters what it earns."""
 
     exercise: str
     misconception: str
     answer: Any
     name: str = ""
+    points: float | None = None
 
     @property
     def label(self) -> str:
