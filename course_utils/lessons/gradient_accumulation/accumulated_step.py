@@ -212,9 +212,7 @@ def _(trial: Trial) -> None:
         expect(most <= 4, "full forward", expected=expected, got=f"{most} of {rows} at once")
 
 
-@accumulated_step.claim(
-    "moves nothing where something raises, and leaves every `.grad` as before", weight=1
-)
+@accumulated_step.claim("moves nothing where something raises, and leaves every `.grad` as before", weight=1)
 def _(trial: Trial) -> None:
     for raising, place in (("loss", 1), ("model", 3)):
         case = _Step(trial, 10, 3)
