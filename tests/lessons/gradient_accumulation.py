@@ -1587,6 +1587,10 @@ def histogram_keeps_outputs(model, batches, target, bins):
     return second_pass(model, batches, bins, pushed(h, target))
 
 
+def histogram_in_float32(model, batches, target, bins):
+    return [gradient.float() for gradient in histogram_two_passes(model, batches, target, bins)]
+
+
 def histogram_averages_the_histograms(model, batches, target, bins):
     with torch.no_grad():
         h = torch.stack([soft_histogram(model(x), bins) for x in batches]).mean(0)
@@ -1783,6 +1787,7 @@ WRONG = (
     Wrong("histogram_gradient", "one vector", histogram_vector),
     Wrong("histogram_gradient", "one vector", histogram_dict, "a dict"),
     Wrong("histogram_gradient", "tuple", histogram_tuple, points=2.75),
+    Wrong("histogram_gradient", "cast", histogram_in_float32, points=2.75),
     Wrong("histogram_gradient", "kept", histogram_keeps_outputs, "outputs", 2.0),
     Wrong("histogram_gradient", "averaged", histogram_averages_the_histograms, "the mean of histograms, and / k"),
     Wrong("histogram_gradient", "recorded", histogram_recorded),

@@ -125,13 +125,14 @@ def _(trial: Trial) -> None:
     expect_training_flags(deep, flags, "mode")
 
 
-@histogram_gradient.claim("is a list, and its tensors have no history", weight=1)
+@histogram_gradient.claim("is a list, and its tensors have no history and the parameters' dtype", weight=1)
 def _(trial: Trial) -> None:
     model = shared.small_model(trial)
     result = _call(trial, model, *_measured(trial, model, (4, 3)))
     expect(isinstance(result, list), "tuple", expected="a list", got="a tuple")
     for tensor in _one_a_parameter(trial, result, model):
         expect_no_history(tensor, "recorded")
+        expect(tensor.dtype == torch.float64, "cast", expected="torch.float64", got=str(tensor.dtype))
 
 
 def _expect_gradient(trial: Trial, model: nn.Module, sizes: Sequence[int], what: str) -> None:
