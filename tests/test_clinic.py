@@ -203,6 +203,15 @@ def test_a_line_that_the_diagnosis_accepts_cures_its_symptom_alone(number, sympt
     assert {n for n, held in ten.items() if held} - {10} == {number} and rest
 
 
+def test_either_line_of_the_circle_cures_the_steps_where_the_log_is_mended():
+    """Line 4 takes other lines with it; line 5 does it alone."""
+    assert {4, 5} == causes()["steps"]
+    log = MENDS["log"]
+    for mend in (MENDS["steps"], {5: "return ctx.y.clone()"}):
+        ten, _ = properties(examine(mended(sick_run, log | mend)))
+        assert ten[3] and ten[4]
+
+
 def test_all_lines_mended_make_a_healthy_script():
     changes = {number: text for mend in MENDS.values() for number, text in mend.items()}
     changes |= {26: "", 25: "loss.backward()\ntotal = total + loss.detach()", 57: "losses.append(loss.item())"}

@@ -23,8 +23,7 @@ class Right:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer, the misconception (by its key) that the check must name, and the points that it earns where these
-    are to be kept as they are."""
+    """A wrong answer, the misconception (by its key) that the check must name, and where it matters what it earns."""
 
     exercise: str
     misconception: str

@@ -310,6 +310,8 @@ LINES = {
 }
 RIGHT = [
     Right("diagnosis", "the line beside it, where that may be mended as well", LINES | {"log": 27, "peak": 25}),
+    Right("diagnosis", "the other line that makes the circle", LINES | {"steps": 5}),
+    Right("diagnosis", "numbers in other forms", LINES | {"gate": 17.0, "peak": "26"}),
     Right("run_clinic", "the script without a fault", script()),
     Right("run_clinic", "by hand, evaluated on a copy", by_hand_without_an_optimizer),
     Right(
@@ -658,14 +660,33 @@ def right_over_batches(model, batches):
     return evaluate(model, batches, ()) * batches.rows / len(batches)
 
 
-def wrong(key, answer, name=""):
-    return Wrong("run_clinic", key, answer, name)
+def encoder_as_it_came(model):
+    """In eval mode at every pass, and given back in the mode that it came in."""
+    model.encoder.train()
+
+
+def wrong(key, answer, name="", points=None):
+    return Wrong("run_clinic", key, answer, name, points)
+
+
+# Nine of ten are the right lines.
+BLANK_LINES_NOT_COUNTED = {
+    "encoder": 36,
+    "weight": 34,
+    "log": 46,
+    "steps": 4,
+    "evaluation": 27,
+    "modes": 24,
+    "gate": 14,
+    "hooks": 42,
+    "gradient": 19,
+    "peak": 21,
+}
 
 
 WRONG = [
     Wrong("diagnosis", "one leak", LINES | {"steps": 57}),
     Wrong("diagnosis", "numbers leak", LINES | {"steps": 50}),
-    Wrong("diagnosis", "copy returned", LINES | {"steps": 5}),
     Wrong("diagnosis", "caller keeps", LINES | {"steps": 17}),
     Wrong("diagnosis", "eval records nothing", LINES | {"evaluation": 31}),
     Wrong("diagnosis", "list itself", LINES | {"evaluation": 36}),
@@ -682,7 +703,8 @@ WRONG = [
     Wrong("diagnosis", "measured", LINES | {"log": 47}),
     Wrong("diagnosis", "nodes let go", LINES | {"steps": 10}),
     Wrong("diagnosis", "evaluation explains", LINES | {"steps": 34}),
-    Wrong("diagnosis", "evaluation explains", LINES | {"peak": 34}, "the evaluation's peak"),
+    Wrong("diagnosis", "evaluation peaks", LINES | {"peak": 34}, "the evaluation's peak"),
+    Wrong("diagnosis", "counted", BLANK_LINES_NOT_COUNTED, earns=0.3),
     Wrong("diagnosis", "training records", LINES | {"evaluation": 59}),
     Wrong("diagnosis", "numbers leak", LINES | {"evaluation": 35}, "the labels"),
     Wrong("diagnosis", "loop keeps", LINES | {"evaluation": 33}),
@@ -694,7 +716,8 @@ WRONG = [
     Wrong("diagnosis", "micro-batches bound", LINES | {"peak": 21}),
     wrong("logged sum", variant(train=training(logs_a_sum_of_means))),
     wrong("logged sum", variant(train=training(logs_the_last_share)), "the last micro-batch's share"),
-    wrong("mean of accuracies", variant(test=mean_of_accuracies)),
+    wrong("mean of accuracies", variant(test=mean_of_accuracies), earns=6.3),
+    wrong("as it came", variant(end=encoder_as_it_came), earns=6.3),
     wrong("never trains", variant(freeze=lambda model: model.eval().encoder.requires_grad_(False))),
     wrong("cycle", variant(make=of(network(["circle"])), train=training(sweeps)), "swept up at each step"),
     wrong("attribute", script("attribute")),

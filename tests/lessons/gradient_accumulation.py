@@ -462,6 +462,98 @@ def accumulate_zeros_first(model, loss_fn, x, y, micro_batch):
     return accumulate_loop(model, loss_fn, x, y, micro_batch)
 
 
+def accumulate_named_output(model, loss_fn, x, y, micro_batch):
+    """A name keeps the last output until the next one is there."""
+    total = 0.0
+    for part, target in DataLoader(TensorDataset(x, y), batch_size=micro_batch):
+        output = model(part)
+        loss = loss_fn(output, target)
+        (loss * len(part) / len(x)).backward()
+        total += loss.detach().item() * len(part)
+    return total / len(x)
+
+
+def accumulate_lists(model, loss_fn, x, y, micro_batch):
+    """The gradients of all micro-batches wait in lists, and are stacked at the end."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    rows, losses = [], []
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        rows.append([g * (len(part) / len(x)) for g in torch.autograd.grad(loss, parameters)])
+        losses.append(loss.item() * len(part) / len(x))
+    for parameter, column in zip(parameters, zip(*rows, strict=True), strict=True):
+        total = torch.stack(column).sum(0)
+        parameter.grad = total if parameter.grad is None else parameter.grad + total
+    return sum(losses)
+
+
+def accumulate_zeros_put_back(model, loss_fn, x, y, micro_batch):
+    """Zeros stand for None, also after an error."""
+    held = [(p, torch.zeros_like(p) if p.grad is None else p.grad.clone()) for p in model.parameters()]
+    try:
+        return accumulate_loop(model, loss_fn, x, y, micro_batch)
+    except Exception:
+        for parameter, old in held:
+            parameter.grad = old
+        raise
+
+
+def accumulate_clears_after_an_error(model, loss_fn, x, y, micro_batch):
+    try:
+        return accumulate_loop(model, loss_fn, x, y, micro_batch)
+    except Exception:
+        model.zero_grad()
+        raise
+
+
+def accumulate_clears_first(model, loss_fn, x, y, micro_batch):
+    model.zero_grad()
+    return accumulate_clears_after_an_error(model, loss_fn, x, y, micro_batch)
+
+
+def accumulate_keeps_outputs(model, loss_fn, x, y, micro_batch):
+    """All outputs, without their graphs, for one loss at the end."""
+    outputs = []
+    for part, target in pieces(x, y, micro_batch):
+        output = model(part)
+        (loss_fn(output, target) * len(part) / len(x)).backward()
+        outputs.append(output.detach())
+    return loss_fn(torch.cat(outputs), y).item()
+
+
+def accumulate_copies_all_rows(model, loss_fn, x, y, micro_batch):
+    batches = list(DataLoader(TensorDataset(x, y), batch_size=micro_batch))
+    total = 0.0
+    for part, target in batches:
+        loss = loss_fn(model(part), target) * len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_edits_the_loss(model, loss_fn, x, y, micro_batch):
+    total = 0.0
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        loss *= len(part) / len(x)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_sums_onto_a_loss(model, loss_fn, x, y, micro_batch):
+    total = None
+    for part, target in pieces(x, y, micro_batch):
+        loss = loss_fn(model(part), target)
+        (loss * len(part) / len(x)).backward()
+        if total is None:
+            total = loss.detach()
+            total *= len(part) / len(x)
+        else:
+            total += loss.detach() * len(part) / len(x)
+    return total.item()
+
+
 # ---------------------------------------------------------------------------------------------------- accumulated_step
 
 
@@ -482,7 +574,22 @@ def step_with(accumulator, clip=nn.utils.clip_grad_norm_):
     return accumulated_step
 
 
-step_right = step_with(accumulate_loop)
+def undone(step):
+    """The answer, and where it raises every ``.grad`` is put back."""
+
+    def step_safely(model, *given):
+        held = [(p, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
+        try:
+            return step(model, *given)
+        except BaseException:
+            for parameter, gradient in held:
+                parameter.grad = gradient
+            raise
+
+    return step_safely
+
+
+step_right = undone(step_with(accumulate_loop))
 
 
 def step_by_hand(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
@@ -707,6 +814,36 @@ def step_loss_after(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
         return sum(loss_fn(model(p), t).item() * len(p) for p, t in pieces(x, y, micro_batch)) / len(x)
 
 
+def step_from_zeros(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    """Old gradients become zeros, which are a gradient for the frozen ones."""
+    model.zero_grad(set_to_none=False)
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    model.zero_grad()
+    return total
+
+
+def step_nothing_put_back(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    """Right where nothing raises."""
+    return step_with(accumulate_loop)(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
+
+
+def step_swallows(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    try:
+        return step_right(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
+    except Exception:
+        return float("nan")
+
+
+def step_clears_after_an_error(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    try:
+        return step_nothing_put_back(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
+    except Exception:
+        model.zero_grad()
+        raise
+
+
 # ----------------------------------------------------------------------------------------------------- apply_gradients
 
 
@@ -748,7 +885,8 @@ def apply_stacked(optimizer, grads_and_params, weights=None):
         if all(gradient is None for gradient in column):
             continue
         stack = torch.stack([torch.zeros_like(parameter) if g is None else g for g in column]).detach()
-        parameter.grad = torch.tensordot(weights / weights.sum(), stack, dims=1).reshape(parameter.shape)
+        shares = (weights / weights.sum()).to(stack.dtype)
+        parameter.grad = torch.tensordot(shares, stack, dims=1).reshape(parameter.shape)
     optimizer.step()
     optimizer.zero_grad()
 
@@ -1073,6 +1211,23 @@ def combine_with_keys(grads_and_params, weights, given):
         held = [w * one[parameter] for w, one in zip(weights, found, strict=True) if one[parameter] is not None]
         if held:
             parameter.grad = sum(held) / sum(weights)
+
+
+def combine_in_float64(grads_and_params, weights, given):
+    """A stack of all gradients times a tensor of weights: float64, whatever the parameters are."""
+    shares = torch.tensor(weights, dtype=torch.float64) / sum(weights)
+    found = [{p: g for g, p in pairs} for pairs in grads_and_params]
+    for parameter in dict.fromkeys(p for pairs in grads_and_params for _, p in pairs):
+        column = [pairs.get(parameter) for pairs in found]
+        if any(gradient is not None for gradient in column):
+            stack = torch.stack([torch.zeros_like(parameter) if g is None else g for g in column]).detach()
+            parameter.grad = (shares.view(-1, *[1] * parameter.dim()) * stack).sum(0)
+
+
+def refuse_all_zero_weights(grads_and_params, weights):
+    refuse_all_but_zero(grads_and_params, weights)
+    if weights is not None and all(weight == 0 for weight in weights):
+        raise ValueError("all weights are 0")
 
 
 def refuse_all_but_zero(grads_and_params, weights):
@@ -1406,6 +1561,51 @@ def histogram_all_outputs(model, batches, target, bins):
     return total
 
 
+def histogram_lists(model, batches, target, bins):
+    """The gradients of all batches wait in lists."""
+    push, parameters = pushed(counted(model, batches, bins), target), list(model.parameters())
+    rows = [torch.autograd.grad(soft_histogram(model(x), bins), parameters, push) for x in batches]
+    return [torch.stack(column).sum(0) for column in zip(*rows, strict=True)]
+
+
+def histogram_derivative_by_hand(model, batches, target, bins):
+    """The derivative by hand, and the list of each batch's gradients until the end."""
+    with torch.no_grad():
+        h = sum(soft_histogram(model(x), bins) for x in batches)
+    derivative, parameters, parts = 2 * (h - target) / target, list(model.parameters()), []
+    for x in batches:
+        loss = (soft_histogram(model(x), bins) * derivative).sum()
+        parts.append([g.clone() for g in torch.autograd.grad(loss, parameters)])
+    return [sum(gradients) for gradients in zip(*parts, strict=True)]
+
+
+def histogram_keeps_outputs(model, batches, target, bins):
+    """The outputs of the first pass are kept, and counted at the end."""
+    with torch.no_grad():
+        outputs = [model(x) for x in batches]
+        h = sum(soft_histogram(out, bins) for out in outputs)
+    return second_pass(model, batches, bins, pushed(h, target))
+
+
+def histogram_in_float32(model, batches, target, bins):
+    return [gradient.float() for gradient in histogram_two_passes(model, batches, target, bins)]
+
+
+def histogram_averages_the_histograms(model, batches, target, bins):
+    with torch.no_grad():
+        h = torch.stack([soft_histogram(model(x), bins) for x in batches]).mean(0)
+    return second_pass(model, batches, bins, pushed(h, target) / len(batches))
+
+
+def histogram_by_named_output(model, batches, target, bins):
+    push, total = pushed(counted(model, batches, bins), target), None
+    for x in batches:
+        out = model(x)
+        part = torch.autograd.grad(soft_histogram(out, bins), list(model.parameters()), push)
+        total = list(part) if total is None else [a + b for a, b in zip(total, part, strict=True)]
+    return total
+
+
 RIGHT = (
     Right("accumulate", "a loop", put_back(accumulate_loop)),
     Right("accumulate", "backward's gradient argument", put_back(accumulate_by_gradient_argument)),
@@ -1416,12 +1616,14 @@ RIGHT = (
     Right("accumulate", "torch.func", put_back(accumulate_functional)),
     Right("accumulate", "a hook", put_back(accumulate_hooked)),
     Right("accumulate", "checkpointed", put_back(accumulate_checkpointed)),
+    Right("accumulate", "a name for the output", put_back(accumulate_named_output)),
+    Right("accumulate", "lists of gradients", accumulate_lists),
     Right("accumulated_step", "plain", step_right),
-    Right("accumulated_step", "torch.func", step_with(accumulate_functional)),
-    Right("accumulated_step", "clipped by hand", step_by_hand),
-    Right("accumulated_step", "sums of its own", step_own_sums),
-    Right("accumulated_step", "in a closure", step_in_a_closure),
-    Right("accumulated_step", "losses of one backward", step_with(accumulate_one_backward)),
+    Right("accumulated_step", "torch.func", undone(step_with(accumulate_functional))),
+    Right("accumulated_step", "clipped by hand", undone(step_by_hand)),
+    Right("accumulated_step", "sums of its own", undone(step_own_sums)),
+    Right("accumulated_step", "in a closure", undone(step_in_a_closure)),
+    Right("accumulated_step", "losses of one backward", undone(step_with(accumulate_one_backward))),
     Right("apply_gradients", "sums", apply_sums),
     Right("apply_gradients", "stacked", apply_stacked),
     Right("apply_gradients", "in place", apply_in_place),
@@ -1435,6 +1637,9 @@ RIGHT = (
     Right("histogram_gradient", "a copy", histogram_by_copy),
     Right("histogram_gradient", "one pass", histogram_one_pass),
     Right("histogram_gradient", "torch.func", histogram_functional),
+    Right("histogram_gradient", "lists of gradients", histogram_lists),
+    Right("histogram_gradient", "derivative by hand", histogram_derivative_by_hand),
+    Right("histogram_gradient", "a name for the output", histogram_by_named_output),
 )
 
 WRONG = (
@@ -1476,6 +1681,13 @@ WRONG = (
     Wrong("accumulate", "targets", accumulate_first_targets),
     Wrong("accumulate", "nothing recorded", accumulate_under_no_grad),
     Wrong("accumulate", "cleared", accumulate_overwrites, "overwrites"),
+    Wrong("accumulate", "zeros", accumulate_zeros_put_back, "zeros put back", 2.85),
+    Wrong("accumulate", "old ones lost", accumulate_clears_after_an_error, earns=2.85),
+    Wrong("accumulate", "cleared", accumulate_clears_first, "clears first, and after an error"),
+    Wrong("accumulate", "kept", put_back(accumulate_keeps_outputs), "outputs", 2.0),
+    Wrong("accumulate", "kept", put_back(accumulate_copies_all_rows), "copies of all rows", 2.0),
+    Wrong("accumulate", "loss edited", put_back(accumulate_edits_the_loss), earns=2.85),
+    Wrong("accumulate", "loss edited", put_back(accumulate_sums_onto_a_loss), "sums onto the first loss", 2.85),
     Wrong("accumulated_step", "first", step_with(accumulate_returns_in_the_loop)),
     Wrong("accumulated_step", "targets", step_with(accumulate_first_targets)),
     Wrong("accumulated_step", "nothing recorded", step_with(accumulate_under_no_grad)),
@@ -1513,6 +1725,15 @@ WRONG = (
     Wrong("accumulated_step", "step each", step_each),
     Wrong("accumulated_step", "no step", step_none),
     Wrong("accumulated_step", "loss after", step_loss_after),
+    Wrong("accumulated_step", "zeros", undone(step_from_zeros), "starts from zeros", 1.86),
+    Wrong("accumulated_step", "half-way", step_nothing_put_back, earns=1.86),
+    Wrong("accumulated_step", "old ones lost", step_clears_after_an_error, earns=1.86),
+    Wrong("accumulated_step", "swallowed", step_swallows, earns=1.86),
+    Wrong("accumulated_step", "loss edited", undone(step_with(accumulate_edits_the_loss)), earns=1.86),
+    Wrong("accumulated_step", "count", undone(step_with(accumulate_by_count)), "the number of parts, put back", 1.6),
+    Wrong(
+        "accumulated_step", "always scaled", undone(step_with(accumulate_loop, scale_always)), "always, put back", 1.33
+    ),
     Wrong("apply_gradients", "sum", apply_with(combine_sum)),
     Wrong("apply_gradients", "last", apply_with(combine_last)),
     Wrong("apply_gradients", "order", apply_with(combine_by_place)),
@@ -1544,6 +1765,8 @@ WRONG = (
     Wrong("apply_gradients", "broadcast", apply_with(combine_reshaped, refuse_other_counts), "reshaped"),
     Wrong("apply_gradients", "zero is None", apply_onto_zeros, "onto zeros"),
     Wrong("apply_gradients", "old grad", apply_clearing_pairs, "clears the pairs alone"),
+    Wrong("apply_gradients", "cast", apply_with(combine_in_float64), earns=1.87),
+    Wrong("apply_gradients", "zero sum", apply_with(combine_mean, refuse_all_zero_weights), "all zero alone", 1.87),
     Wrong("histogram_gradient", "averaged", histogram_of_means, "a mean histogram"),
     Wrong("histogram_gradient", "derivative", histogram_over_h, "divided by h"),
     Wrong("histogram_gradient", "all graphs", histogram_all_outputs, "all outputs"),
@@ -1563,7 +1786,10 @@ WRONG = (
     Wrong("histogram_gradient", "order", histogram_reversed, "reversed"),
     Wrong("histogram_gradient", "one vector", histogram_vector),
     Wrong("histogram_gradient", "one vector", histogram_dict, "a dict"),
-    Wrong("histogram_gradient", "tuple", histogram_tuple),
+    Wrong("histogram_gradient", "tuple", histogram_tuple, earns=2.75),
+    Wrong("histogram_gradient", "cast", histogram_in_float32, earns=2.75),
+    Wrong("histogram_gradient", "kept", histogram_keeps_outputs, "outputs", 2.0),
+    Wrong("histogram_gradient", "averaged", histogram_averages_the_histograms, "the mean of histograms, and / k"),
     Wrong("histogram_gradient", "recorded", histogram_recorded),
     Wrong("histogram_gradient", "all graphs", histogram_full_graph),
     Wrong("histogram_gradient", "all graphs", histogram_joined_graph, "joined, with a graph"),

@@ -445,6 +445,14 @@ def each_one_at_a_time(models, xs):
     return vmap(stateless(models), chunk_size=1)(params, buffers, torch.stack(list(xs)))
 
 
+def predict_cut_from_x(models, x):
+    return predict_on_meta(models, x.detach())
+
+
+def predict_in_float32(models, x):
+    return predict_on_meta(models, x).float() if x.dtype == torch.bfloat16 else predict_on_meta(models, x)
+
+
 # --------------------------------------------------------------------------------------------- per-sample gradients
 
 
@@ -731,7 +739,41 @@ def samples_in_train_mode(model, loss_fn, x, y):
     return samples_by_grad(copy.deepcopy(model).train(), loss_fn, x, y)
 
 
+def samples_with_parameters_detached(model, loss_fn, x, y):
+    """The result is not detached: it has no history where ``x`` requires no grad, as the contract says."""
+    return samples_by_grad(model, loss_fn, x, y)
+
+
+def samples_in_float32(model, loss_fn, x, y):
+    return {name: value.float() for name, value in samples_by_grad(model, loss_fn, x, y).items()}
+
+
 # --------------------------------------------------------------------------------------------------------- training
+
+
+def train_cast(models, x, y, lr, steps):
+    return {name: value.float() for name, value in train_functional(models, x, y, lr, steps).items()}
+
+
+def train_copied_back(models, x, y, lr, steps):
+    trained = train_functional(models, x, y, lr, steps)
+    for i, model in enumerate(models):
+        for name, parameter in model.named_parameters():
+            parameter.detach().copy_(trained[name][i])
+    return trained
+
+
+def train_one_dict_of_the_base(models, x, y, lr, steps):
+    """The optimizer has the parameters of a copy of the first model."""
+    base = copy.deepcopy(models[0])
+    optimizer = torch.optim.SGD(base.parameters(), lr=lr)
+    params, buffers = stack_module_state(models)
+    for _ in range(steps):
+        losses = vmap(one_loss(models), (0, 0, None, None))(params, buffers, x, y)
+        optimizer.zero_grad()
+        losses.sum().backward()
+        optimizer.step()
+    return {name: value.detach() for name, value in params.items()}
 
 
 def own_stack(models):
@@ -1241,6 +1283,7 @@ RIGHT = [
     Right("per_sample_gradients", "is_grads_batched", samples_by_batched_backward),
     Right("per_sample_gradients", "parameters expanded", samples_by_expanded_parameters),
     Right("per_sample_gradients", "vjp", samples_by_vjp),
+    Right("per_sample_gradients", "parameters detached, the result not", samples_with_parameters_detached),
     Right("train_ensemble", "functional", train_functional),
     Right("train_ensemble", "one optimizer, summed loss", train_by_optimizer),
     Right("train_ensemble", "one flat loss", train_by_flat_loss),
@@ -1255,10 +1298,10 @@ P, E, G, T = "ensemble_predict", "ensemble_predict_each", "per_sample_gradients"
 WRONG = [
     Wrong(P, "loop", predict_loop),
     Wrong(P, "loop", predict_loop_functional, "loop of functional_call"),
-    Wrong(P, "chunks", predict_chunks),
+    Wrong(P, "chunks", predict_chunks, earns=1.25),
     Wrong(P, "state dict", predict_by_state_dict_on_meta, "state_dict, on meta"),
     Wrong(P, "unbatched", predict_row_by_row),
-    Wrong(P, "again", predict_after_a_look),
+    Wrong(P, "again", predict_after_a_look, earns=1.25),
     Wrong(P, "again", predict_after_one_model, "one model called before"),
     Wrong(P, "as stacked", predict_broadcast),
     Wrong(P, "by hand", predict_by_hand),
@@ -1293,6 +1336,8 @@ WRONG = [
     Wrong(P, "cut", predict_in_inference_mode, "inference mode"),
     Wrong(P, "cast", predict_in_single_precision),
     Wrong(P, "moved", predict_and_lose_the_first),
+    Wrong(P, "cut", predict_cut_from_x, "cut from x"),
+    Wrong(P, "cast", predict_in_float32, "16 bits become 32"),
     Wrong(E, "models mapped", each_over_modules),
     Wrong(E, "all on all", each_concatenated, "batches concatenated"),
     Wrong(E, "all on all", each_diagonal, "all on all, then the diagonal"),
@@ -1320,7 +1365,7 @@ WRONG = [
     Wrong(E, "as stacked", lambda models, xs: predict_broadcast(models, torch.stack(list(xs)))),
     Wrong(E, "by hand", lambda models, xs: torch.stack([predict_by_hand(models, x)[i] for i, x in enumerate(xs)])),
     Wrong(E, "one answer", lambda models, xs: each_default(models, xs).mean(1)),
-    Wrong(E, "chunks", each_one_at_a_time),
+    Wrong(E, "chunks", each_one_at_a_time, earns=1.28),
     Wrong(E, "all on all", each_diagonal_of_rows, "all rows, then its own"),
     Wrong(E, "new leaves", each_from_new_leaves),
     Wrong(E, "cut", each_without_history),
@@ -1332,7 +1377,7 @@ WRONG = [
     Wrong(G, "same rows", samples_backward_repeated, "what .grad holds, stacked"),
     Wrong(G, "same rows", samples_cleared_and_expanded, ".grad cleared, and expanded"),
     Wrong(G, "same rows", samples_of_the_batch, "the whole batch in every row"),
-    Wrong(G, "scaled", samples_scaled),
+    Wrong(G, "scaled", samples_scaled, earns=2.57),
     Wrong(G, "not named", samples_list),
     Wrong(G, "not named", samples_underscored, "other names"),
     Wrong(G, "own weights", samples_own_weights),
@@ -1354,10 +1399,11 @@ WRONG = [
     Wrong(G, "modes", samples_in_train_mode, "in train mode, on a copy"),
     Wrong(G, "cleared", samples_and_zero_grad),
     Wrong(G, "flags", samples_of_a_frozen_model),
-    Wrong(G, "chunks", samples_one_at_a_time),
+    Wrong(G, "chunks", samples_one_at_a_time, earns=1.85),
     Wrong(G, "buffers", samples_without_buffers),
     Wrong(G, "history", samples_with_history),
     Wrong(G, "moved", samples_and_lose_the_model),
+    Wrong(G, "cast", samples_in_float32),
     Wrong(G, "unbatched", samples_target_alone, "the target alone"),
     Wrong(T, "loop", train_loop),
     Wrong(T, "mean over models", train_mean),
@@ -1381,8 +1427,8 @@ WRONG = [
     Wrong(T, "zero steps", train_at_least_once),
     Wrong(T, "zero steps", train_one_step_more, "one step more"),
     Wrong(T, "zero steps", train_nothing_for_zero, "refuses 0"),
-    Wrong(T, "history", train_flagged),
-    Wrong(T, "history", train_recorded, "recorded"),
+    Wrong(T, "leaves", train_flagged),
+    Wrong(T, "history", train_recorded),
     Wrong(T, "with buffers", train_with_buffers),
     Wrong(T, "with buffers", train_buffers_returned, "the buffers, too"),
     Wrong(T, "one model", train_the_first),
@@ -1411,6 +1457,9 @@ WRONG = [
     Wrong(T, "another result", lambda models, x, y, lr, steps: copy.deepcopy(models)),
     Wrong(T, "another result", lambda models, x, y, lr, steps: predict_on_meta(models, x), "a tensor"),
     Wrong(T, "unbatched", train_row_by_row),
-    Wrong(T, "chunks", train_one_at_a_time),
+    Wrong(T, "chunks", train_one_at_a_time, earns=2.0),
     Wrong(T, "moved", train_and_lose_the_first),
+    Wrong(T, "cast", train_cast),
+    Wrong(T, "written back", train_copied_back, "copied back"),
+    Wrong(T, "never moved", train_one_dict_of_the_base, "an optimizer over the base"),
 ]

@@ -138,7 +138,8 @@ def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong
         if score.status == "passed":
             refuse(wrong, "it passes every claim: it is right. Move it to RIGHT, or add a claim that tells it apart.")
         assert score < max(score.possible, 0.01)
-        assert wrong.earns in (None, float(score)), f"earns {float(score)}, and not {wrong.earns}:\n{score}"
+        if wrong.earns is not None and float(score) != wrong.earns:
+            refuse(wrong, f"it is to earn {wrong.earns} points, and earns {float(score)}. The card:\n\n{score}")
         named = [keys[claim.misconception.name] for claim in score.claims if claim.misconception]
         if named[:1] != [wrong.misconception]:
             said = f"names {', then '.join(map(repr, named))}" if named else "names no misconception"

@@ -83,20 +83,34 @@ def _(trial: Trial) -> None:
 
 @run_clinic.claim("computes what the script computes: the logits, one loss per batch, one accuracy per epoch", weight=0)
 def _(trial: Trial) -> None:
+    for use_a in (True, False):
+        dataset, epochs = WatchedDataset(trial, tests=2, use_a=use_a), trial.integer(1, 3)
+        result = run(trial, dataset, epochs)
+        images, _, got = _tested(result, dataset)
+        wanted = logits(dataset, weights_of(result, dataset), images)
+        close = got.shape == wanted.shape and torch.allclose(got, wanted, rtol=1e-3, atol=1e-5)
+        expect(close, "another network", expected="the network of the script", got="other logits")
+        accuracies = _list(result.accuracies)
+        expect(len(accuracies) == epochs, expected=f"{epochs} accuracies, one an epoch", got=f"{len(accuracies)}")
+
+
+def _tested(result: ClinicResult, dataset: WatchedDataset) -> tuple[Tensor, Tensor, Tensor]:
+    """All test images, their labels, and what the network gives for them in eval mode."""
+    images, labels = (torch.cat(part) for part in zip(*dataset.test, strict=True))
+    with torch.no_grad():
+        return images, labels, result.model.eval()(images)
+
+
+def _expect_share(trial: Trial) -> None:
+    """The accuracy is the share of the test rows."""
     apart: list[bool] = []  # of each run: would a mean over batches be another number?
     while len(apart) < 2 or (not any(apart) and len(apart) < 6):
         # So many tests that the network gets some of their rows right by chance.
         dataset, epochs = WatchedDataset(trial, tests=8, use_a=len(apart) % 2 == 0), trial.integer(1, 3)
         result = run(trial, dataset, epochs)
-        images, labels = (torch.cat(part) for part in zip(*dataset.test, strict=True))
-        with torch.no_grad():
-            got = result.model.eval()(images)
-        wanted = logits(dataset, weights_of(result, dataset), images)
-        close = got.shape == wanted.shape and torch.allclose(got, wanted, rtol=1e-3, atol=1e-5)
-        expect(close, "another network", expected="the network of the script", got="other logits")
+        _, labels, outputs = _tested(result, dataset)
         accuracies = [float(value) for value in _list(result.accuracies)]
-        expect(len(accuracies) == epochs, expected=f"{epochs} accuracies, one an epoch", got=f"{len(accuracies)}")
-        hits = (wanted.argmax(dim=1) == labels).float()
+        hits = (outputs.argmax(dim=1) == labels).float()
         right, tolerance = hits.mean().item(), 0.1 / len(labels)  # a tenth of what one row is worth
         mean = torch.stack([part.mean() for part in hits.split(len(next(iter(dataset.test))[0]))]).mean().item()
         apart.append(abs(mean - right) > tolerance)
@@ -225,6 +239,8 @@ def _(trial: Trial) -> None:
             expect(all(first), "never trains", expected="the open branch in training mode", got=mode(first))
         for after in others:
             key = "left in eval" if not any(after) else "all in train" if all(after) else ""
+            # In eval mode at every pass, and put back at the end into the mode that it came in.
+            key = "as it came" if part == "encoder" and after is others[-1] and not any(map(any, others[:-1])) else key
             got = f"{mode(after)} after an evaluation"
             expect(after == first, key, expected=f"{part} in {mode(first)}", got=got)
 
@@ -271,6 +287,7 @@ run_clinic.claim("9 · accumulates the gradient of the full batch (lesson 09)")(
 
 @run_clinic.claim("10 · reaches the bar within the budget (lessons 03, 04 and 09)")
 def _(trial: Trial) -> None:
+    _expect_share(trial)
     seed = trial.integer(1, 10**6)
     data = ClinicDataset.digits(seed, use_a=bool(trial.integer(0, 1)))
     data.micro_rows = 30  # the accuracy does not depend on it, and half as many passes take half the time

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from course_utils.base.torch_private import is_functorch_wrapped
 from course_utils.checks.claims import (
     Missed,
     ModeRoll,
@@ -161,6 +162,22 @@ def watch_forwards(trial: Trial, model: nn.Sequential, *, weights: bool) -> Iter
         trial.effects += [what for what, value in before.items() if not torch.equal(value, after.get(what, value))]
 
 
+def keeping_losses() -> tuple[Callable[[Tensor, Tensor], Tensor], Callable[[], list[str]]]:
+    """A squared error that keeps what it returned; and what says, as a side effect, that one of these has changed."""
+    kept: list[tuple[Tensor, float]] = []
+
+    def loss_fn(output: Tensor, target: Tensor) -> Tensor:
+        loss = squared_error(output, target)
+        if not is_functorch_wrapped(loss):
+            kept.append((loss, loss.item()))
+        return loss
+
+    def edited() -> list[str]:
+        return ["edited a loss that loss_fn returned and keeps"] * any(loss.item() != value for loss, value in kept)
+
+    return loss_fn, edited
+
+
 class Task:
     """A batch, and what is to be known of it before an answer gets it.
 
@@ -182,7 +199,7 @@ class Task:
         self.model = model = model or small_model(trial)
         self.loss_fn, self.micro_batch, self.words = loss_fn, micro_batch, f"{rows} samples, micro_batch={micro_batch}"
         self.x = x = trial.randn(rows, 3)
-        is_squared = loss_fn is squared_error
+        is_squared = loss_fn is not nn.functional.cross_entropy
         self.y = y = trial.randn(rows, 2) * 2 if is_squared else torch.arange(rows) * trial.integer(3, 5) % 7 % 2
         pieces = list(zip(x.split(micro_batch), y.split(micro_batch), strict=True))
         losses = [loss_fn(model(part), target) for part, target in pieces]

@@ -28,7 +28,7 @@ class Stepping:
         groups = [{"params": moved[:1], "lr": 0.2}, {"params": moved[1:]}]
         self.optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=0.05)
         for parameter in moved:
-            parameter.grad = trial.randn(*parameter.shape)
+            parameter.grad = trial.randn(*parameter.shape, dtype=parameter.dtype)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self._before = copy.deepcopy((self.parameters, self.optimizer))
@@ -56,14 +56,27 @@ class Stepping:
             counting.remove()
             self.steps = len(steps)
 
-    def expect(self, right: Gradients, otherwise: Iterable[tuple[str, Gradients]], no_step: str = "no step") -> None:
-        """The parameters have moved as by one step with the right gradients; else the mistake is named."""
+    def expect(
+        self,
+        right: Gradients,
+        otherwise: Iterable[tuple[str, Gradients]],
+        no_step: str = "no step",
+        elsewhere: Iterable[Gradients] = (),
+    ) -> None:
+        """The parameters have moved as by one step with the right gradients; else the mistake is named.
+
+        Args:
+            right: the gradients of the right step.
+            otherwise: those of wrong ones, with the misconception that each shows.
+            no_step: the misconception where no step was made.
+            elsewhere: those of wrong ones that another claim judges: here they hold.
+        """
         got, expected = self.moved(), self.moved(right)
 
         def agree(one: Tensor, other: Tensor) -> bool:
             return close(one, other, 1e-5)
 
-        if agree(got, expected):
+        if agree(got, expected) or (self.steps <= 1 and any(agree(got, self.moved(wrong)) for wrong in elsewhere)):
             return
         expect(self.steps <= 1, "step each", expected="one step of the optimizer", got=f"{self.steps} steps")
         key = reading(got, ((key, self.moved(wrong)) for key, wrong in otherwise), agree)

@@ -3,6 +3,7 @@
 The check compares ``.grad`` with the gradient of one pass, and counts rows and bytes at each forward pass.
 """
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,6 @@ from torch import Tensor, nn
 from course_utils.checks.claims import (
     Trial,
     Unlucky,
-    equal_or_none,
     exercise,
     expect,
     expect_raises,
@@ -19,6 +19,7 @@ from course_utils.checks.claims import (
     squared_error,
     training_flags,
 )
+from course_utils.lessons.gradient_accumulation import _errors as errors
 from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._memory import ROWS, expect_one_batch_alive
 from course_utils.lessons.gradient_accumulation._shared import Forward, Task, close, gradient_vector
@@ -37,7 +38,7 @@ def _accumulated(trial: Trial, task: Task, what: str = "model") -> tuple[Any, Te
     return result, gradient_vector(task.model), forwards
 
 
-@accumulate.claim("runs the model on at most `micro_batch` samples at a time", weight=0, gate=True)
+@accumulate.claim("records at most `micro_batch` samples at a time", weight=0, gate=True)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 4)
     task = Task(trial, trial.integer(17, 20), size)
@@ -52,11 +53,17 @@ def _(trial: Trial) -> None:
     gradients = [p.grad for p in task.model.parameters() if p.grad is not None]
     expect(bool(gradients), expected="the gradient of the full batch in .grad", got=".grad is None")
     task.expect(got)
-    recorded = any(gradient.requires_grad for gradient in gradients)
+
+
+@accumulate.claim("leaves a `.grad` without history", weight=1)
+def _(trial: Trial) -> None:
+    task = Task(trial, 6, 3)
+    _accumulated(trial, task)
+    recorded = any(p.grad is not None and p.grad.requires_grad for p in task.model.parameters())
     expect(not recorded, "recorded", expected="a .grad without history", got="a .grad that requires grad")
 
 
-@accumulate.claim("also where the last micro-batch is smaller, or the only one", weight=2)
+@accumulate.claim("also where the last micro-batch is smaller, or the only one", weight=6)
 def _(trial: Trial) -> None:
     size = trial.integer(4, 6)
     last = trial.integer(1, size - 1)
@@ -89,7 +96,7 @@ def _(trial: Trial) -> None:
 @accumulate.claim("works for frozen and shared weights, in the modes that the model is in", weight=1)
 def _(trial: Trial) -> None:
     for held_before in (False, True):
-        task = Task(trial, trial.integer(10, 11), 4, shared.awkward_model(trial))
+        task = Task(trial, 12, 4, shared.awkward_model(trial))
         frozen = task.model[3].weight
         if held_before:
             frozen.grad = trial.randn(3, 3)
@@ -100,22 +107,29 @@ def _(trial: Trial) -> None:
         key, wanted = ("cleared", "the .grad that it had") if held_before else ("frozen", "None as before")
         shown = "None" if frozen.grad is None else "a tensor"
         expect(is_held == held_before, key, expected=f"for the frozen layer {wanted}", got=shown)
-        otherwise = ((key, before + wrong) for key, wrong in shared.in_one_mode(task.model, task.whole))
+        wrong_sums = itertools.chain(shared.in_one_mode(task.model, task.whole), task.wrong_sums())
+        otherwise = ((key, before + wrong) for key, wrong in wrong_sums)
         shared.expect_gradient(got, before + task.gradient, otherwise)
 
 
 @accumulate.claim("returns the full-batch loss as a float", weight=1)
 def _(trial: Trial) -> None:
     for rows in (12, 13):
-        task = Task(trial, rows, 4)
-        task.expect_loss(_accumulated(trial, task)[0])
+        loss_fn, edited = shared.keeping_losses()
+        task = Task(trial, rows, 4, loss_fn=loss_fn)
+        result = _accumulated(trial, task)[0]
+        trial.effects += edited()
+        task.expect_loss(result)
 
 
-@accumulate.claim("keeps only one micro-batch's activations alive at a time", weight=3)
+@accumulate.claim("keeps only one micro-batch's activations alive at a time", weight=7)
 def _(trial: Trial) -> None:
+    def draw(model: nn.Sequential, count: int) -> tuple[Tensor, Tensor]:
+        return trial.randn(count * ROWS, model[0].in_features), trial.randn(count * ROWS, model[-1].out_features)
+
     expect_one_batch_alive(
         trial,
-        lambda model, count: (trial.randn(count * ROWS, 3), trial.randn(count * ROWS, 1)),
+        draw,
         lambda tracker, model, *data: trial.call(
             model, squared_error, *data, ROWS, may_change=(model,), within=tracker
         ),
@@ -125,24 +139,14 @@ def _(trial: Trial) -> None:
     )
 
 
-@accumulate.claim("leaves every `.grad` as before where the loss raises half-way", weight=1)
+@accumulate.claim("leaves every `.grad` as before where the model or the loss raises half-way", weight=1)
 def _(trial: Trial) -> None:
-    for place in (1, 3):
-        task, calls = Task(trial, 10, 3), []
-        parameters = list(task.model.parameters())
-        for parameter in parameters[::2]:
-            parameter.grad = trial.randn(*parameter.shape)
-        before = [None if p.grad is None else p.grad.clone() for p in parameters]
-
-        def raises(output: Tensor, target: Tensor, place: int = place, calls: list[int] = calls) -> Tensor:
-            calls.append(1)
-            if len(calls) > place:
-                raise Unlucky("this micro-batch cannot be used")
-            return squared_error(output, target)
-
-        given, show = (task.model, raises, task.x, task.y, 3), f"accumulate(model, a loss that raises), {task.words}"
-        call = partial(trial.call, *given, may_change=(task.model,), show=show)
-        expect_raises(Unlucky, call, "swallowed", what="the error of the loss")
-        for parameter, old in zip(parameters, before, strict=True):
-            kept, shown = equal_or_none(parameter.grad, old), "None" if parameter.grad is None else "other values"
-            expect(kept, "half-way", expected="each .grad as before the call", got=shown)
+    for raising, place in (("loss", 1), ("model", 3)):
+        task = Task(trial, 10, 3)
+        before = errors.some_gradients(trial, task.model)
+        show = f"accumulate(..., a {raising} that raises), {task.words}"
+        with errors.raises_half_way(task, raising, place) as loss_fn:
+            given = (task.model, loss_fn, task.x, task.y, 3)
+            call = partial(trial.call, *given, may_change=(task.model,), show=show)
+            expect_raises(Unlucky, call, "swallowed", what=f"the error of the {raising}")
+        errors.expect_grad_as_before(task.model, before)

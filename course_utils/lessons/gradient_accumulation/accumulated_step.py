@@ -3,13 +3,25 @@
 The check compares how the weights have moved with how they would move by the right gradient and by wrong ones.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, expect_training_flags, training_flags
+from course_utils.checks.claims import (
+    Missed,
+    Trial,
+    Unlucky,
+    exercise,
+    expect,
+    expect_raises,
+    expect_training_flags,
+    squared_error,
+    training_flags,
+)
+from course_utils.lessons.gradient_accumulation import _errors as errors
 from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._steps import Gradients, Stepping
 
@@ -20,25 +32,42 @@ _SHORT = 0.1  # of the gradient's length: some number in it is longer, else clip
 
 
 def _clipped(gradient: Tensor, max_norm: float) -> Tensor:
-    return gradient * min(1.0, max_norm / float(gradient.norm()))
+    return gradient * min(1.0, max_norm / max(float(gradient.norm()), 1e-300))
+
+
+def _scaled(gradient: Tensor, max_norm: float) -> Tensor:
+    return gradient / gradient.norm() * max_norm
 
 
 class _Step(Stepping):
     """A batch, and an optimizer for the model's parameters but for the first few; the answer is called on them."""
 
-    def __init__(self, trial: Trial, rows: int, size: int, without: int = 0, model: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        trial: Trial,
+        rows: int,
+        size: int,
+        without: int = 0,
+        model: nn.Sequential | None = None,
+        loss_fn: Callable[[Tensor, Tensor], Tensor] = squared_error,
+    ) -> None:
         self.model = model or shared.small_model(trial)
         parameters = list(self.model.parameters())
-        super().__init__(trial, parameters, [p for p in parameters[without:] if p.requires_grad])
-        self.task = shared.Task(trial, rows, size, self.model)
+        super().__init__(trial, parameters, parameters[without:])
+        self.task = shared.Task(trial, rows, size, self.model, loss_fn)
         # Which numbers belong to the optimizer's parameters.
         self.own = torch.cat([torch.full((p.numel(),), i >= without) for i, p in enumerate(parameters)])
 
-    def call(self, max_norm: float = _FAR, what: str = "model") -> tuple[Any, list[shared.Forward]]:
+    def call(
+        self,
+        max_norm: float = _FAR,
+        what: str = "model",
+        loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None,
+    ) -> tuple[Any, list[shared.Forward]]:
         """Calls the answer. Returns what it returned, and what its forward passes saw."""
         task, model = self.task, self.model
         show = f"accumulated_step({what}, SGD, loss_fn, x, y, max_norm={max_norm:.3g}), {task.words}"
-        given = (model, self.optimizer, task.loss_fn, task.x, task.y, task.micro_batch, max_norm)
+        given = (model, self.optimizer, loss_fn or task.loss_fn, task.x, task.y, task.micro_batch, max_norm)
         with shared.watch_forwards(self.trial, model, weights=False) as forwards:
             return self.count(*given, may_change=(model,), show=show), forwards
 
@@ -50,11 +79,23 @@ class _Step(Stepping):
         pieces = zip(self.pieces(vector), self.parameters, strict=True)
         return [piece.reshape(p.shape) if p.requires_grad else None for piece, p in pieces]
 
-    def expect_step(self, right: Tensor, otherwise: Iterable[tuple[str, Tensor]], no_step: str = "no step") -> None:
-        self.expect(self.gradients(right), ((key, self.gradients(wrong)) for key, wrong in otherwise), no_step)
+    def expect_step(
+        self,
+        right: Tensor,
+        otherwise: Iterable[tuple[str, Tensor]] = (),
+        no_step: str = "no step",
+        elsewhere: Iterable[Tensor] = (),
+    ) -> None:
+        wrong = [(key, self.gradients(vector)) for key, vector in otherwise]
+        # Zeros for what has no gradient, which momentum and weight decay move.
+        wrong.append(("zeros", [p.new_zeros(p.shape) if g is None else g for g, p in self._pairs(right)]))
+        self.expect(self.gradients(right), wrong, no_step, [self.gradients(vector) for vector in elsewhere])
+
+    def _pairs(self, vector: Tensor) -> Iterator[tuple[Tensor | None, Tensor]]:
+        return zip(self.gradients(vector), self.parameters, strict=True)
 
 
-@accumulated_step.claim("runs the model on at most `micro_batch` samples at a time", weight=0, gate=True)
+@accumulated_step.claim("records at most `micro_batch` samples at a time", weight=0, gate=True)
 def _(trial: Trial) -> None:
     case = _Step(trial, trial.integer(17, 20), trial.integer(3, 4))
     case.task.expect_pieces(case.call()[1])
@@ -63,20 +104,29 @@ def _(trial: Trial) -> None:
 @accumulated_step.claim("moves the weights as one full-batch step does", weight=2, gate=True)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
-    for rows in (3 * size, 3 * size + trial.integer(1, size - 1)):
-        case = _Step(trial, rows, size)
-        case.call()
-        task, gradient = case.task, case.task.gradient
-        otherwise = [*task.wrong_sums(), ("divided twice", gradient / len(task.parts))]
-        otherwise += [("always scaled", gradient / gradient.norm() * _FAR)]
-        case.expect_step(gradient, otherwise)
+    _expect_full_step(trial, 3 * size, size)
+
+
+def _expect_full_step(trial: Trial, rows: int, size: int) -> None:
+    case = _Step(trial, rows, size)
+    case.call()
+    task, gradient = case.task, case.task.gradient
+    otherwise = [*task.wrong_sums(), ("divided twice", gradient / len(task.parts))]
+    case.expect_step(gradient, otherwise, elsewhere=[_scaled(gradient, _FAR)])
+
+
+@accumulated_step.claim("also where the last micro-batch is smaller, or the only one", weight=2)
+def _(trial: Trial) -> None:
+    size = trial.integer(3, 5)
+    for rows in (3 * size + trial.integer(1, size - 1), size - 1):
+        _expect_full_step(trial, rows, size)
 
 
 def _clipped_otherwise(case: _Step, max_norm: float) -> Iterator[tuple[str, Tensor]]:
     """Other ways to clip."""
     gradient, own, rows = case.task.gradient, case.own, sum(case.task.sizes)
     if max_norm > gradient.norm():
-        yield "always scaled", gradient / gradient.norm() * max_norm
+        yield "always scaled", _scaled(gradient, max_norm)
     if not own.all():
         yield "optimizer's own", torch.where(own, _clipped(gradient * own, max_norm), gradient)
     yield "no clip", gradient
@@ -93,21 +143,23 @@ def _clipped_otherwise(case: _Step, max_norm: float) -> Iterator[tuple[str, Tens
     yield "clip value", gradient.clamp(-max_norm, max_norm)
 
 
-@accumulated_step.claim("clips the total norm of the model's gradients once, to at most `max_norm`", weight=3)
+@accumulated_step.claim("clips the total norm of the model's gradients once, to at most `max_norm`", weight=5)
 def _(trial: Trial) -> None:
     # Of the length of the gradient, and how many parameters the optimizer does not have.
     for share, without in ((_SHORT, 0), (0.6, 2), (3.0, 0)):
-        case = _Step(trial, trial.integer(10, 11), 4, without)
+        case = _Step(trial, 12, 4, without)
         max_norm = share * float(case.task.gradient.norm())
         case.call(max_norm, "model, of which SGD has a part" if without else "model")
         right = _clipped(case.task.gradient, max_norm)
         case.expect_step(right, _clipped_otherwise(case, max_norm), "skipped" if share < 1 else "no step")
 
 
-@accumulated_step.claim("ignores gradients left from before", weight=1)
+@accumulated_step.claim("ignores gradients left from before, also those of frozen parameters", weight=1)
 def _(trial: Trial) -> None:
-    for without in (0, 2):
-        case = _Step(trial, 9, 4, without)
+    for without, frozen in ((0, False), (2, False), (0, True)):
+        model = shared.small_model(trial)
+        model[0].weight.requires_grad_(not frozen)
+        case = _Step(trial, 8, 4, without, model)
         gradient = case.task.gradient
         for parameter in case.parameters:
             left = trial.randn(*parameter.shape)
@@ -116,19 +168,22 @@ def _(trial: Trial) -> None:
         old = shared.gradient_vector(case.model)
         # Outside the optimizer an old gradient moves nothing; it shows in the norm alone.
         max_norm = _SHORT * float(gradient.norm()) if without else _FAR
-        case.call(max_norm, "model with old gradients")
+        case.call(max_norm, f"model with old gradients{', the first weight frozen' if frozen else ''}")
         stale = [("stale", _clipped(gradient + added, max_norm)) for added in (old, old * ~case.own)]
-        # A wrong clip shows here, too, and keeps the name it has in its own claim.
-        case.expect_step(_clipped(gradient, max_norm), [*stale, *_clipped_otherwise(case, max_norm)])
+        wrong_clips = [wrong for _, wrong in _clipped_otherwise(case, max_norm)]
+        if not case.steps and without:  # a step that is left out where the gradient is too long: the claim above
+            continue
+        case.expect_step(_clipped(gradient, max_norm), stale, elsewhere=wrong_clips)
 
 
 @accumulated_step.claim("works for frozen and shared weights, in the modes that the model is in", weight=1)
 def _(trial: Trial) -> None:
-    case = _Step(trial, trial.integer(10, 11), 4, model=shared.awkward_model(trial))
+    case = _Step(trial, 12, 4, model=shared.awkward_model(trial))
     flags, otherwise = training_flags(case.model), list(shared.in_one_mode(case.model, case.task.whole))
     case.call(what="model with a frozen layer")
     expect_training_flags(case.model, flags, "mode")
-    case.expect_step(case.task.gradient, otherwise)
+    gradient = case.task.gradient
+    case.expect_step(gradient, otherwise, elsewhere=[_scaled(gradient, _FAR)])
 
 
 @accumulated_step.claim("leaves every `.grad` None", weight=1)
@@ -145,11 +200,25 @@ def _(trial: Trial) -> None:
 @accumulated_step.claim("returns the full-batch loss before the step, as a float", weight=1)
 def _(trial: Trial) -> None:
     for rows in (12, 13):
-        case = _Step(trial, rows, 4)
+        loss_fn, edited = shared.keeping_losses()
+        case = _Step(trial, rows, 4, loss_fn=loss_fn)
         task, names = case.task, dict(case.model.named_parameters())
         stepped = dict(zip(names, case.after(case.gradients(task.gradient)), strict=True))
         after = task.loss_fn(torch.func.functional_call(case.model, stepped, task.x), task.y).item()
         result, forwards = case.call()
+        trial.effects += edited()
         most, expected = shared.most_rows(forwards), "at most 4 samples at a time, for the loss as well"
         task.expect_loss(result, after)
         expect(most <= 4, "full forward", expected=expected, got=f"{most} of {rows} at once")
+
+
+@accumulated_step.claim("moves nothing where something raises, and leaves every `.grad` as before", weight=1)
+def _(trial: Trial) -> None:
+    for raising, place in (("loss", 1), ("model", 3)):
+        case = _Step(trial, 10, 3)
+        before = errors.some_gradients(trial, case.model)
+        with errors.raises_half_way(case.task, raising, place) as loss_fn:
+            what = f"model, a {raising} that raises"
+            expect_raises(Unlucky, partial(case.call, what=what, loss_fn=loss_fn), "swallowed", what="the error")
+        expect(not case.moved().any(), "half-way", expected="no weight moved", got="some have moved")
+        errors.expect_grad_as_before(case.model, before)

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, equal_or_none, exercise, expect, expect_raises
+from course_utils.base.text import message_of
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Trial,
+    equal_or_none,
+    exercise,
+    expect,
+    expect_raises,
+    same,
+)
 from course_utils.lessons.gradient_accumulation._shared import close
 from course_utils.lessons.gradient_accumulation._steps import Gradients, Stepping
 
@@ -20,13 +30,19 @@ _SHAPES = ((3, 4), (3, 4), (4,), (2, 1, 3), ())
 class _Lists(Stepping):
     """Parameters, their optimizer, and a list of gradients; the answer is called on it."""
 
-    def __init__(self, trial: Trial, count: int = 3, missing: Iterable[tuple[int, int]] = ()) -> None:
-        parameters = [trial.randn(*shape, requires_grad=True) for shape in _SHAPES]
+    def __init__(
+        self,
+        trial: Trial,
+        count: int = 3,
+        missing: Iterable[tuple[int, int]] = (),
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        parameters = [trial.randn(*shape, dtype=dtype, requires_grad=True) for shape in _SHAPES]
         super().__init__(trial, parameters, parameters)
         self.ones = [1.0] * count
         self.rows: list[Gradients] = [
-            [None if (batch, place) in missing else trial.randn(*shape) for place, shape in enumerate(_SHAPES)]
-            for batch in range(count)
+            [None if (batch, place) in missing else trial.randn(*shape, dtype=dtype) for place, shape in sized]
+            for batch, sized in enumerate([list(enumerate(_SHAPES))] * count)
         ]
         # The answer gets copies: it might edit them.
         copies = [[None if g is None else g.clone() for g in row] for row in self.rows]
@@ -49,6 +65,17 @@ class _Lists(Stepping):
         what = what or ", ".join([f"{len(self.lists)} micro-batches", *(f"weights={one}" for one in given)])
         show = f"apply_gradients(SGD with momentum, {what})"
         self.count(self.optimizer, self.lists, *given, may_change=tuple(self.parameters), show=show)
+
+    def wrong_weights(self, weights: Sequence[float] | None) -> list[tuple[str, Gradients]]:
+        """What weights that are used in a wrong way give; nothing without weights."""
+        if weights is None:
+            return []
+        count, total = len(weights), sum(weights)
+        return [
+            ("raw weights", self.average(weights, 1)),
+            ("weights over count", self.average(weights, count)),
+            *(("unweighted", self.average(self.ones, divisor)) for divisor in (count, total)),
+        ]
 
 
 def _zeros_for_none(gradients: Gradients) -> Gradients:
@@ -83,18 +110,31 @@ def _(trial: Trial) -> None:
     expect(moved, "order", expected="each parameter moved by its own gradients", got="other steps")
 
 
-@apply_gradients.claim("takes weights: sum(w·g) / sum(w)", weight=2)
+@apply_gradients.claim("takes weights: sum(w·g) / sum(w)", weight=3)
 def _(trial: Trial) -> None:
     for weights in ([trial.integer(2, 9), trial.integer(10, 20), 1], (0.5, trial.integer(2, 6) / 8, 0.0), [3.0, 3.0]):
-        count, total = len(weights), sum(weights)
-        case = _Lists(trial, count)
+        case = _Lists(trial, len(weights))
         case.call(weights)
-        otherwise = [
-            ("raw weights", case.average(weights, 1)),
-            ("weights over count", case.average(weights, count)),
-            *(("unweighted", case.average(case.ones, divisor)) for divisor in (count, total)),
-        ]
-        case.expect(case.average(weights, total), otherwise)
+        case.expect(case.average(weights, sum(weights)), case.wrong_weights(weights))
+
+
+@apply_gradients.claim("works for parameters of float32 and of bfloat16", weight=1)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        for weights in (None, [5, 2]):
+            # Not for the 0-dim one, where a 0-dim weight of another dtype decides what comes out.
+            case = _Lists(trial, 2, missing={(0, 4), (1, 4)}, dtype=dtype)
+            case.lists = [pairs[:-1] for pairs in case.lists]
+            words = f"2 micro-batches in {dtype}{'' if weights is None else f', weights={weights}'}"
+            try:
+                case.call(weights, words)
+            except AnswerRaised as raised:
+                raise Missed("cast", expected="a step", raised=message_of(raised.error, 120)) from None
+            used = weights or case.ones
+            wanted = [case.average(used, sum(used)), *(wrong for _, wrong in case.wrong_weights(weights))]
+            got = case.moved()
+            near = any(same(got, case.moved(one), rtol=0.02, atol=0.02) for one in wanted)  # two digits
+            expect(near, expected="the move of one right step", got="another move")
 
 
 @apply_gradients.claim("counts None as a gradient of zero", weight=1)
@@ -103,7 +143,8 @@ def _(trial: Trial) -> None:
         case = _Lists(trial, missing={(0, 0), (1, 1), (2, 1), (2, 4)})
         case.call(weights, "3 micro-batches, with None in some places")
         used = weights or case.ones
-        case.expect(case.average(used, sum(used)), [("None left out", case.average(used))])
+        elsewhere = [wrong for _, wrong in case.wrong_weights(weights)]
+        case.expect(case.average(used, sum(used)), [("None left out", case.average(used))], elsewhere=elsewhere)
 
 
 @apply_gradients.claim("does not move a parameter that has only None, even with momentum", weight=1)
@@ -113,8 +154,8 @@ def _(trial: Trial) -> None:
         case = _Lists(trial, missing={(batch, place) for batch in range(3)})
         case.call(weights, f"3 micro-batches, only None for the parameter of shape {_SHAPES[place]}")
         used = weights or case.ones
-        right = case.average(used, sum(used))
-        case.expect(right, [("zero is None", _zeros_for_none(right))])
+        right, elsewhere = case.average(used, sum(used)), [wrong for _, wrong in case.wrong_weights(weights)]
+        case.expect(right, [("zero is None", _zeros_for_none(right))], elsewhere=elsewhere)
 
 
 @apply_gradients.claim("counts a parameter that a list leaves out as None there", weight=1)
@@ -131,7 +172,8 @@ def _(trial: Trial) -> None:
             raise Missed("left out", expected="a step", got=type(raised.error).__name__) from None
         right = case.average(used, sum(used))
         met = [None if (0, place) in missing else g for place, g in enumerate(right)]
-        case.expect(right, [("None left out", case.average(used)), ("left out", met)])
+        elsewhere = [wrong for _, wrong in case.wrong_weights(weights)]
+        case.expect(right, [("None left out", case.average(used)), ("left out", met)], elsewhere=elsewhere)
 
 
 @apply_gradients.claim("ignores what is in `.grad`, and leaves every `.grad` None", weight=2)

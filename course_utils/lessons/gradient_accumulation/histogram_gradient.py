@@ -19,6 +19,8 @@ from course_utils.checks.claims import (
     exercise,
     expect,
     expect_no_history,
+    expect_training_flags,
+    training_flags,
 )
 from course_utils.data import soft_histogram
 from course_utils.lessons.gradient_accumulation import _shared as shared
@@ -35,11 +37,15 @@ def _histograms(model: nn.Module, batches: Sequence[Tensor], bins: Tensor) -> li
     return [soft_histogram(model(x), bins) for x in batches]
 
 
-def _measured(trial: Trial, model: nn.Module, sizes: Sequence[int]) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Batches, a target that they miss by some way, and bins."""
-    batches = [trial.randn(size, 3) for size in sizes]
-    bins = torch.linspace(-2.0, 2.0, trial.integer(4, 6), dtype=torch.float64) + 0.1 * trial.randn()
-    h = sum(_histograms(model, batches, bins)).detach()
+def _measured(
+    trial: Trial, model: nn.Module, sizes: Sequence[int], bin_count: int = 0
+) -> tuple[list[Tensor], Tensor, Tensor]:
+    """Batches, a target that they miss by some way, and bins; where their number is left out, it is drawn."""
+    columns = next(layer for layer in model.modules() if isinstance(layer, nn.Linear)).in_features
+    batches = [trial.randn(size, columns) for size in sizes]
+    bins = torch.linspace(-2.0, 2.0, bin_count or trial.integer(4, 6), dtype=torch.float64) + 0.1 * trial.randn()
+    with torch.no_grad():
+        h = sum(_histograms(model, batches, bins))
     return batches, h * (0.4 + trial.randn(len(bins)).abs()) + 0.5, bins
 
 
@@ -51,23 +57,20 @@ def _call(
 
 
 def _one_a_parameter(trial: Trial, result: Any, model: nn.Module) -> list[Tensor]:
-    """The result as a list of tensors."""
+    """The result as a list of tensors; it may be a tuple, and they may have a history."""
     right = [tuple(p.shape) for p in model.parameters()]
     wanted = f"a list of {len(right)} tensors"
     expect(result is not None, "no return value", expected=wanted, got="None")
-    expect(not isinstance(result, tuple), "tuple", expected=wanted, got="a tuple")
-    expect(isinstance(result, list), "one vector", expected=wanted, got=result)
+    expect(isinstance(result, (list, tuple)), "one vector", expected=wanted, got=result)
     expect(len(result) == len(right), "one vector", expected=wanted, got=f"{len(result)} items")
     tensors = [trial.tensor(item, what=wanted) for item in result]
     shapes = [tuple(t.shape) for t in tensors]
     key = "order" if sorted(shapes) == sorted(right) else "one vector"
     expect(shapes == right, key, expected=f"shapes {right}", got=f"{shapes}")
-    for tensor in tensors:
-        expect_no_history(tensor, "recorded")
     return tensors
 
 
-@histogram_gradient.claim("is a list with one tensor for each parameter, of its shape", weight=0, gate=True)
+@histogram_gradient.claim("has one tensor for each parameter, of its shape", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = shared.small_model(trial, trial.integer(1, 2))
     _one_a_parameter(trial, _call(trial, model, *_measured(trial, model, (3, 5, 4))), model)
@@ -89,9 +92,9 @@ def _wrong_losses(parts: list[Tensor], rows: list[int], target: Tensor) -> Itera
         yield "summed", sum(each)
         yield "naive", sum(each) / count
         yield "naive", sum(share * loss for share, loss in zip(shares, each, strict=True))
-    yield "naive", _chi2(whole / count, target)
+    yield "averaged", _chi2(whole / count, target)
     for mean in (h / count, h / total):
-        yield from (("averaged", whole @ (2 * (mean - target) / target) / number) for number in (1, count))
+        yield from (("averaged", whole @ (2 * (mean - target) / target) / number) for number in (1, count, total))
     over_h = 2 * (h - target) / h - ((h - target) / h).square()
     for wrong in (push / 2, push * target, h - target, -push, over_h, (h - target).square() / target):
         yield "derivative", whole @ wrong
@@ -105,34 +108,51 @@ def _wrong_losses(parts: list[Tensor], rows: list[int], target: Tensor) -> Itera
     yield from (("last", loss) for loss in (parts[-1] @ push, _chi2(parts[-1], target)))
 
 
-@histogram_gradient.claim("is the exact gradient of chi2 over all batches", weight=3, gate=True)
+@histogram_gradient.claim("is the exact gradient of chi2 over all batches", weight=4, gate=True)
+def _(trial: Trial) -> None:
+    sizes = trial.integer(2, 4), trial.integer(7, 9), trial.integer(4, 6)
+    _expect_gradient(trial, shared.small_model(trial, trial.integer(1, 2)), sizes, "model")
+    _expect_gradient(trial, shared.small_model(trial), (trial.integer(3, 6),), "model")
+
+
+@histogram_gradient.claim("also for shared weights, in the modes that the model is in", weight=1)
 def _(trial: Trial) -> None:
     layers = [nn.Linear(3, 3), ModeRoll(), nn.Tanh(), nn.Linear(3, 3), ModeRoll().eval(), nn.Tanh(), nn.Linear(3, 2)]
     deep = nn.Sequential(*layers).double()
     deep[3].weight = deep[0].weight
-    plain = shared.small_model(trial, trial.integer(1, 2))
-    for model, sizes, what in (
-        (plain, (trial.integer(2, 4), trial.integer(7, 9), trial.integer(4, 6)), "model"),
-        (trial.fill(deep), (trial.integer(3, 5), trial.integer(6, 8)), "model with a shared weight"),
-        (shared.small_model(trial), (trial.integer(3, 6),), "model"),
-    ):
-        batches, target, bins = data = _measured(trial, model, sizes)
+    flags = training_flags(trial.fill(deep))
+    _expect_gradient(trial, deep, (trial.integer(3, 5), trial.integer(6, 8)), "model with a shared weight")
+    expect_training_flags(deep, flags, "mode")
 
-        def chi2(model: nn.Module) -> Tensor:
-            return _chi2(sum(_histograms(model, batches, bins)), target)
 
-        parameters = list(model.parameters())
-        expected = torch.autograd.grad(chi2(model), parameters)
-        tensors = _one_a_parameter(trial, _call(trial, model, *data, what=what), model)
-        got, right = shared.flat(tensors, parameters), shared.flat(expected, parameters)
-        if shared.close(got, right):
-            continue
-        if all(any(shared.close(tensor.double(), one) for tensor in tensors) for one in expected):
-            raise Missed("order", expected="the order of model.parameters()", got="another order")
-        losses = _wrong_losses(_histograms(model, batches, bins), list(map(len, batches)), target)
-        otherwise = ((key, shared.gradient_of(loss, model)) for key, loss in losses)
-        modes = shared.in_one_mode(model, chi2) if model is deep else ()
-        shared.expect_gradient(got, right, (*modes, *otherwise), "the gradient of chi2 over all batches")
+@histogram_gradient.claim("is a list, and its tensors have no history and the parameters' dtype", weight=1)
+def _(trial: Trial) -> None:
+    model = shared.small_model(trial)
+    result = _call(trial, model, *_measured(trial, model, (4, 3)))
+    expect(isinstance(result, list), "tuple", expected="a list", got="a tuple")
+    for tensor in _one_a_parameter(trial, result, model):
+        expect_no_history(tensor, "recorded")
+        expect(tensor.dtype == torch.float64, "cast", expected="torch.float64", got=str(tensor.dtype))
+
+
+def _expect_gradient(trial: Trial, model: nn.Module, sizes: Sequence[int], what: str) -> None:
+    batches, target, bins = data = _measured(trial, model, sizes)
+
+    def chi2(model: nn.Module) -> Tensor:
+        return _chi2(sum(_histograms(model, batches, bins)), target)
+
+    parameters = list(model.parameters())
+    expected = torch.autograd.grad(chi2(model), parameters)
+    modes = list(shared.in_one_mode(model, chi2)) if what != "model" else []
+    losses = list(_wrong_losses(_histograms(model, batches, bins), list(map(len, batches)), target))
+    tensors = _one_a_parameter(trial, _call(trial, model, *data, what=what), model)
+    got, right = shared.flat(tensors, parameters), shared.flat(expected, parameters)
+    if shared.close(got, right):
+        return
+    if all(any(shared.close(tensor.double(), one) for tensor in tensors) for one in expected):
+        raise Missed("order", expected="the order of model.parameters()", got="another order")
+    otherwise = ((key, shared.gradient_of(loss, model)) for key, loss in losses)
+    shared.expect_gradient(got, right, (*modes, *otherwise), "the gradient of chi2 over all batches")
 
 
 @histogram_gradient.claim("leaves `.grad` alone, also where a batch raises", weight=1)
@@ -159,15 +179,19 @@ def _(trial: Trial) -> None:
                 raise
         finally:
             handle.remove()
+        trial.effects = [effect for effect in trial.effects if ".grad" not in effect]  # judged here
         for parameter, old in zip(parameters, before, strict=True):
             expect(equal_or_none(parameter.grad, old), key, expected=".grad as before", got="another .grad")
 
 
-@histogram_gradient.claim("keeps only one batch's activations alive at a time", weight=3)
+@histogram_gradient.claim("keeps only one batch's activations alive at a time", weight=4)
 def _(trial: Trial) -> None:
+    def draw(model: nn.Sequential, count: int) -> tuple[list[Tensor], Tensor, Tensor]:
+        return _measured(trial, model, [ROWS] * count, bin_count=5)  # bytes are compared for two of these
+
     expect_one_batch_alive(
         trial,
-        lambda model, count: _measured(trial, model, [ROWS] * count),
+        draw,
         lambda tracker, model, *data: _call(trial, model, *data, within=tracker),
         lambda model, batches, target, bins: soft_histogram(model(batches[0]), bins),
         joined="joined",

@@ -27,6 +27,14 @@ def rows_agree(got: Named, expected: Named) -> bool:
     return all(one.shape == shape and same(one, one[:1].expand(shape)) for one, shape in sized)
 
 
+def expect_dtype(result: Any, expected: Named) -> None:
+    """Each tensor of the dict has the dtype of the expected one; what else it is, other claims judge."""
+    for name, right in expected.items():
+        got = result.get(name) if isinstance(result, Mapping) else None
+        if isinstance(got, Tensor):
+            expect(got.dtype == right.dtype, "cast", expected=f"{right.dtype} for {name}", got=str(got.dtype))
+
+
 def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], not_named: str) -> None:
     """The result is a dict of tensors with these names, shapes and values; else ``key_of`` says what it shows, and
     ``not_named`` what something else than such a dict shows."""

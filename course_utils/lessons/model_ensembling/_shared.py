@@ -9,7 +9,16 @@ from torch import Tensor, nn
 
 from course_utils.base.text import describe, message_of
 from course_utils.base.torch_private import TorchDispatchMode, get_unwrapped, is_batched, is_functorch_wrapped
-from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, reading, same
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Lazy,
+    Missed,
+    Trial,
+    expect,
+    gradient,
+    reading,
+    same,
+)
 
 
 class _Numbers(TorchDispatchMode):
@@ -72,7 +81,7 @@ class Ensemble:
     Attributes:
         given: the parameters of each model that the answer's last call got.
         passed: how many forward passes the answer's last call ran.
-        numbers: how many numbers one layer, that of ``tanh``, gave back in all of them.
+        numbers: how many numbers one layer, that of ``tanh``, gave back in the largest of them.
     """
 
     def __init__(self, trial: Trial, count: int, architecture: nn.Sequential) -> None:
@@ -105,7 +114,7 @@ class Ensemble:
                 if any(new.get(key, tensor) is not tensor for key, tensor in old.items()):
                     device = next(iter(new.values())).device
                     self.trial.effects.append(f"put other tensors into {name}, on the device {device}")
-        self.passed, self.numbers = len(self._passes), sum(numbers for numbers, _ in self._passes)
+        self.passed, self.numbers = len(self._passes), max((numbers for numbers, _ in self._passes), default=0)
         return result
 
     def call_with_models(self, *arguments: Any, what: str = "models") -> Any:
@@ -122,6 +131,10 @@ class Ensemble:
         with torch.no_grad():
             return torch.stack([model(x) for model, x in zip(models or self.models, xs, strict=True)])
 
+    def recorded(self, xs: Sequence[Tensor]) -> Tensor:
+        """Model i on batch i, in a loop, with its history."""
+        return torch.stack([model(x) for model, x in zip(self.models, xs, strict=True)])
+
     def with_state_of_first(self, *, parameters: bool, buffers: bool) -> list[nn.Module]:
         """Copies of the models in which every one has the first one's parameters, or buffers, or both."""
         copies, first = copy.deepcopy(self.models), self.models[0]
@@ -131,6 +144,12 @@ class Ensemble:
             for mine, theirs in (*pairs, *more):
                 mine.detach().copy_(theirs)
         return copies
+
+    def expect_no_loop(self, expected: int = 1) -> None:
+        """The answer's last call ran the architecture's forward as often as expected, or at least mapped some of it."""
+        looped = self.passed > expected and not any(mapped for _, mapped in self._passes)
+        told = f"forward passes of the architecture: {expected}"
+        expect(not looped, "loop", expected=told, got=f"{self.passed}, of one model or one sample each")
 
     def expect_passes(self, rows: int, expected: int = 1) -> None:
         """The answer's last call ran the architecture's forward as often as expected, each time on all these rows."""
@@ -142,7 +161,7 @@ class Ensemble:
         expect(self.passed == expected, key, expected=told, got=str(self.passed))
 
     def expect_rows(self, rows: int) -> None:
-        """No more rows went through the architecture in the answer's last call than these."""
+        """No more rows went through the architecture in any pass of the answer's last call than these."""
         seen = self.numbers / self.models[0][0].out_features
         told = f"rows through the architecture, of all models: {rows}"
         expect(seen <= rows, "all on all", expected=told, got=Lazy(lambda: f"{seen:g}"))
@@ -246,7 +265,7 @@ def expect_own_buffers(trial: Trial, *, each: bool) -> None:
 
 
 def expect_connected(trial: Trial, *, each: bool) -> None:
-    """The gradient of the answer's result reaches every model's own parameters.
+    """The gradient of the answer's result reaches every model's own parameters, and inputs that require grad.
 
     Args:
         trial: calls the answer.
@@ -257,6 +276,12 @@ def expect_connected(trial: Trial, *, each: bool) -> None:
     x = trial.randn(count, 5, columns) if each else trial.randn(5, columns)
     result = trial.tensor(ensemble.call_with_models(x))
     ensemble.expect_connected(result, list(x) if each else [x] * count)
+    x.requires_grad_()
+    result = trial.tensor(ensemble.call_with_models(x))
+    got, right = (gradient(one, x) for one in (result, ensemble.recorded(list(x) if each else [x] * count)))
+    expected = "a result that is connected to an x that requires grad, as the loop's is"
+    expect(got is not None, "cut", expected=expected, got="a result without a way to x")
+    expect(same(got, right), expected="the gradient of x that the loop's result gives", got="another one")
 
 
 def other_integer(trial: Trial, low: int, high: int, *others: int) -> int:

@@ -29,7 +29,15 @@ def _(trial: Trial) -> None:
         ensemble.expect_predictions(ensemble.call_with_models(x), [x] * count)
 
 
-@ensemble_predict.claim("runs the architecture's forward once", weight=2, gate=True)
+@ensemble_predict.claim("runs the models together, not in a loop", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    columns, count = trial.integer(2, 5), trial.integer(3, 6)
+    ensemble = Ensemble(trial, count, plain(columns, 3))
+    ensemble.call_with_models(trial.randn(4, columns))
+    ensemble.expect_no_loop()
+
+
+@ensemble_predict.claim("runs the architecture's forward once", weight=4.5)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -46,7 +54,7 @@ def _(trial: Trial) -> None:
     one_row_each = ensemble.outputs([x] * count).diagonal().T
     key = "in_dims" if isinstance(result, Tensor) and same(result, one_row_each) else ""
     ensemble.expect_predictions(result, [x] * count, key)
-    ensemble.expect_passes(count * count)
+    ensemble.expect_no_loop()
 
 
 @ensemble_predict.claim("uses each model's own buffers", weight=2)
@@ -65,7 +73,7 @@ def _(trial: Trial) -> None:
 @ensemble_predict.claim("gives the dtype that the models give", weight=0.5)
 def _(trial: Trial) -> None:
     columns = trial.integer(2, 5)
-    for dtype in (torch.float32, torch.float64):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
         ensemble = Ensemble(trial, 3, plain(columns, 2))
         for model in ensemble.models:
             model.to(dtype)
@@ -73,6 +81,6 @@ def _(trial: Trial) -> None:
         expect(got == dtype, "cast", expected=f"{dtype}", got=f"{got}")
 
 
-@ensemble_predict.claim("is connected to the models' own parameters, as the loop's result is", weight=1.5)
+@ensemble_predict.claim("is connected to the models' own parameters and to `x`, as the loop's result is", weight=1.5)
 def _(trial: Trial) -> None:
     expect_connected(trial, each=False)

@@ -3,7 +3,7 @@
 The check compares with one backward pass per sample, and looks at what ``loss_fn`` is asked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,7 +13,14 @@ from torch.nn import functional as F
 from course_utils.base.text import describe, message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, first_sign
 from course_utils.lessons.model_ensembling import _shared as shared
-from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, rows_agree, stack
+from course_utils.lessons.model_ensembling._named import (
+    Named,
+    all_same,
+    expect_dtype,
+    expect_named,
+    rows_agree,
+    stack,
+)
 
 per_sample_gradients = exercise(__file__)
 
@@ -29,14 +36,20 @@ class _Samples:
         losses = [loss_fn(model(x[i : i + 1]), y[i : i + 1]) for i in range(len(x))]
         gradients = [torch.autograd.grad(loss, parameters) for loss in losses]
         self.expected = stack([dict(zip(names, row, strict=True)) for row in gradients])
+        self.shares = {name: value / len(x) for name, value in self.expected.items()}
 
     def call(self) -> Any:
         loss = self.loss_fn.__name__
         show = f"per_sample_gradients(model, {loss}, x {describe(self.x)}, y {describe(self.y)})"
         return self.ensemble.call(self.model, self.loss_fn, self.x, self.y, show=show)
 
-    def expect(self, result: Any) -> None:
+    def expect(self, result: Any, shares: bool = True) -> None:
+        """The gradients are right; or, where ``shares`` may pass, each is divided by the number of samples."""
         key = "not named"
+        if shares and isinstance(result, Mapping) and set(result) == set(self.expected):
+            values = list(result.values())
+            if all(isinstance(value, Tensor) for value in values) and all_same(result, self.shares):
+                return
         if isinstance(result, Tensor):  # the gradient of x, or all gradients in one
             size, full = result.numel(), sum(value.numel() for value in self.expected.values())
             key = first_sign(("own weights", size == self.x.numel()), ("not named", size == full))
@@ -56,13 +69,18 @@ class _Samples:
         return "same rows" if batch > 1 and rows_agree(got, expected) else ""
 
 
-def _classified(trial: Trial, batch: int, number: int, architecture: Callable = shared.plain) -> _Samples:
+def _classified(
+    trial: Trial,
+    batch: int,
+    number: int,
+    architecture: Callable = shared.plain,
+    dtype: torch.dtype = torch.float64,
+) -> _Samples:
     """Classes to learn, for model 0 or for model 1, which has a ``.grad``."""
     columns, classes = trial.integer(2, 4), trial.integer(2, 3)
     ensemble = shared.Ensemble(trial, 2, architecture(columns, classes))
-    return _Samples(
-        ensemble, ensemble.models[number], trial.randn(batch, columns), shared.labels(trial, batch, classes)
-    )
+    model, x = ensemble.models[number].to(dtype), trial.randn(batch, columns, dtype=dtype)
+    return _Samples(ensemble, model, x, shared.labels(trial, batch, classes))
 
 
 @per_sample_gradients.claim("gives, by parameter name, the gradient of each sample's own loss", weight=0, gate=True)
@@ -72,7 +90,20 @@ def _(trial: Trial) -> None:
         case.expect(case.call())
 
 
-@per_sample_gradients.claim("runs the architecture's forward once", weight=2, gate=True)
+@per_sample_gradients.claim("runs all samples together, not in a loop", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    case = _classified(trial, trial.integer(4, 7), 0)
+    case.call()
+    case.ensemble.expect_no_loop()
+
+
+@per_sample_gradients.claim("gives each gradient at its full length", weight=1.5)
+def _(trial: Trial) -> None:
+    case = _classified(trial, trial.integer(4, 7), 1)
+    case.expect(case.call(), shares=False)
+
+
+@per_sample_gradients.claim("runs the architecture's forward once", weight=4)
 def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(4, 7), 0)
     case.call()
@@ -109,13 +140,16 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(3, 5), 0, shared.normed)
     case.expect(case.call())
-    case.ensemble.expect_passes(len(case.x))
+    case.ensemble.expect_no_loop()
 
 
-@per_sample_gradients.claim("gives tensors without history", weight=1)
+@per_sample_gradients.claim("gives tensors without history, in the dtype of the parameters", weight=1)
 def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(3, 5), 1)
     result = case.call()
     case.expect(result)
     for name, value in result.items():
         expect_no_history(value, "history", what=f"no history for {name}")
+    for dtype in (torch.float32, torch.bfloat16):
+        case = _classified(trial, trial.integer(3, 5), 1, dtype=dtype)
+        expect_dtype(case.call(), case.expected)

@@ -24,7 +24,7 @@ from course_utils.checks.claims import (
     reading,
 )
 from course_utils.lessons.model_ensembling import _shared as shared
-from course_utils.lessons.model_ensembling._named import Named, all_same, expect_named, stack
+from course_utils.lessons.model_ensembling._named import Named, all_same, expect_dtype, expect_named, stack
 
 train_ensemble = exercise(__file__)
 
@@ -165,9 +165,6 @@ class _Training:
                 return "factor"
         return reading(got, self.otherwise(), all_same)
 
-    def expect_passes(self) -> None:
-        self.ensemble.expect_passes(len(self.ensemble.models) * len(self.x), self.steps)
-
     def expect(self, what: str = "models") -> Named:
         """Calls the answer: each model is where it would be alone."""
         result, expected = self.call(what), self.alone()
@@ -200,13 +197,20 @@ def _(trial: Trial) -> None:
         raise Missed(key, expected="two steps", raised=error, **where) from raised
 
 
-@train_ensemble.claim("runs the architecture's forward once per step", weight=2, gate=True)
+@train_ensemble.claim("runs the models together in each step, not in a loop", weight=0, gate=True)
 def _(trial: Trial) -> None:
     case = _Training(trial, trial.integer(2, 4), batch=6)
     case.call()
     steps, passed = case.steps, case.ensemble.passed
     expect(passed >= steps, "same start", expected=f"forward passes for {steps} steps: {steps}", got=f"{passed}")
-    case.expect_passes()
+    case.ensemble.expect_no_loop(steps)
+
+
+@train_ensemble.claim("runs the architecture's forward once per step", weight=4)
+def _(trial: Trial) -> None:
+    case = _Training(trial, trial.integer(2, 4), batch=6)
+    case.call()
+    case.ensemble.expect_passes(len(case.ensemble.models) * len(case.x), case.steps)
 
 
 @train_ensemble.claim("after several steps, has each model where it would be alone", weight=2)
@@ -223,11 +227,20 @@ def _(trial: Trial) -> None:
         raise Missed("zero steps", expected="the stacked parameters", raised=error) from raised
 
 
-@train_ensemble.claim("gives detached tensors", weight=1)
+@train_ensemble.claim("gives detached tensors, in the dtype of the parameters", weight=1)
 def _(trial: Trial) -> None:
     for steps in (2, 0):
         for name, value in _Training(trial, steps).expect().items():
+            if value.grad_fn is None:
+                flagged = f"requires_grad {value.requires_grad}"
+                expect(not value.requires_grad, "leaves", expected=f"requires_grad False for {name}", got=flagged)
             expect_no_history(value, "history", what=f"no history for {name}")
+    for dtype in (torch.float32, torch.bfloat16):
+        case = _Training(trial, 2)
+        for model in case.ensemble.models:
+            model.to(dtype)
+        case.x = case.x.to(dtype)
+        expect_dtype(case.call(), case.alone(steps=0))
 
 
 @train_ensemble.claim("is right where there are as many models as rows", weight=1)
@@ -239,4 +252,4 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     case = _Training(trial, steps=2, architecture=shared.normed)
     case.expect("models with batch norm in eval mode")
-    case.expect_passes()
+    case.ensemble.expect_no_loop(case.steps)
