@@ -665,8 +665,8 @@ def encoder_as_it_came(model):
     model.encoder.train()
 
 
-def wrong(key, answer, name="", points=None):
-    return Wrong("run_clinic", key, answer, name, points)
+def wrong(key, answer, name="", earns=None):
+    return Wrong("run_clinic", key, answer, name, earns)
 
 
 # Nine of ten are the right lines.
