@@ -169,7 +169,8 @@ class watch_growth:
         self._births.makes = None
         if self._births.call:
             self._births.begin_anew()
-            self._nodes, self._process = Nodes(), Process()
+            self._nodes = Nodes()
+            self._process.begin_anew()
         self._modules.clear()
         self._links.clear()
 
