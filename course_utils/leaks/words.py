@@ -234,7 +234,8 @@ def _quiet_words(name: str, why: str, several: list[Quiet]) -> str:
     peak = sum(one.grown.peak for one in several if one.grown is not None)
     largest = replace(largest, grown=replace(largest.grown, peak=peak))
     line = f" ({largest.line})" if largest.line is not None else ""
-    return f"Given back: `{name}`{line}. {stretch_words(largest)}"
+    name = name if largest.holder.kind == "building" else f"`{name}`"
+    return f"Given back: {name}{line}. {stretch_words(largest)}"
 
 
 def notes(report: GrowthReport) -> list[str]:

@@ -13,5 +13,5 @@ for step in range(60):
     optimizer.step()
     losses[step] = loss  # line
 # says: `losses\[step\] = loss` \(\S+:LINE\)
-# says: losses\[step\] = loss.item\(\)
+# says: Write `losses\[step\] = loss.(item|detach)\(\)`\.
 # verdict: growing
