@@ -127,14 +127,14 @@ def with_joined(
         return findings
     stretch = now if now is not None and now.goes_on else max(stretches, key=lambda one: one.peak)
     grown = Grown(min(stretch.values), max(stretch.values), stretch.peak, stretch.goes_on, len(joined.ended))
-    if not stretch.goes_on:
+    same = [at for at, one in enumerate(findings) if (one.line, one.holder.name) == (joined.site, joined.holder.name)]
+    if not stretch.goes_on and not same:
         if stretch.peak >= _CONSIDERABLE * (alive + stretch.peak):
             why = "it is given back when its loop ends"
             quiet.append(Quiet(joined.holder, (joined.site,), why, 0, grown, joined.site))
         return findings
     rate = rate_of(list(stretch.values.values()))
     made = (Made(joined.site, rate.nbytes),)
-    same = [at for at, one in enumerate(findings) if (one.line, one.holder.name) == (joined.site, joined.holder.name)]
     if same:
         one = findings[same[0]]
         total = Rate(one.rate.nbytes + rate.nbytes, one.rate.low + rate.low, one.rate.high + rate.high, one.rate.calls)

@@ -74,7 +74,8 @@ class Process:
             bounds = [at * len(levels) // 4 for at in range(5)]
             quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
             steps = [after - before for before, after in itertools.pairwise(quarters)]
-            nbytes, tensors = levels[-1] - levels[0], max(0, points[-1][3] - points[0][3])
+            # What tensors held for a time and gave back, the allocator may keep.
+            nbytes, tensors = levels[-1] - levels[0], max(point[3] for point in points) - points[0][3]
             if nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and min(steps) > 0.15 * max(steps):
                 return ProcessGrowth(nbytes, tensors, points[-1][0] - points[0][0], part == 2)
         return None

@@ -120,9 +120,8 @@ def _part(name: str, places: Places, births: Births, links: Mapping[int, Links],
     together: Counter[int] = Counter()
     for line in growing:
         together.update(line.growth.values)
-    if together:
+    if together and not any(found.joined for found in findings):
         rates = [rate_of([together[call] for call in sorted(together)])]
-        rates += [found.rate for found in findings if found.joined]
     total = Rate(
         sum(one.nbytes for one in rates), sum(one.low for one in rates), sum(one.high for one in rates), rates[0].calls
     )

@@ -106,21 +106,21 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], links: Sequence[Link
         return replace(growth, times=len(by_itself))
     if not by_itself:
         return Growth("steady")
-    largest = max(by_itself, key=lambda stretch: stretch.peak)
-    values = _filled(largest, calls)
+    judged = [(stretch, _filled(stretch, calls)) for stretch in by_itself]  # of the first, many calls are warm-up
+    largest, values = max(judged, key=lambda one: (len(one[1]) >= LEAST_CALLS, one[0].peak))
     if len(values) < LEAST_CALLS:
         return Growth("steady")
     # Given back after the last call, as all is where a script ends, and most of the script was spent in this loop.
     is_being_built = any(link.holder.kind == "building" for link in links)
     gathered = largest.gathered and not is_being_built
     to_the_end = largest is now and 2 * (births.call - min(values)) >= births.call and not gathered
-    graph = any(link.graph or link.history for link in links)
-    grows = to_the_end or (graph and len(values) >= LEAST_ROUND)
     # What is given back at the end is given back by no line of the loop's.
     whole = replace(
         _whole(largest, births, kept.place, statistics.fmean(values.values())),
         given_back_at=NOWHERE if largest is now else largest.given_back_at,
     )
+    graph = any(link.graph or link.history for link in links)
+    grows = to_the_end or (graph and len(whole.values) >= LEAST_ROUND)
     why = "it is given back when its loop ends"
     return Growth("growing" if grows else "bounded", whole, values, len(by_itself), why)
 
@@ -130,9 +130,7 @@ def _whole(stretch: Stretch, births: Births, place: int, mean: float) -> Stretch
     until = stretch.until or births.call + 1
     calls = (call for call in range(min(stretch.values), until) if births.place_of[call] == place)
     missed = [
-        call
-        for call in calls
-        if call not in stretch.values and (call >= until - YOUNG or not births.sampled[call])
+        call for call in calls if call not in stretch.values and (call >= until - YOUNG or not births.sampled[call])
     ]
     values = stretch.values | dict.fromkeys(missed, round(mean))
     return replace(stretch, values=values, peak=stretch.peak + round(mean * len(missed)))

@@ -136,6 +136,36 @@ def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
     assert course.heading in (root / "notebooks" / course.notebook).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("around", [torch.inference_mode, torch.no_grad])
+@pytest.mark.parametrize("before", [0, 60])
+def test_windows_open_and_close_under_guards_that_put_back_what_was_dispatched_to(around, before):
+    def loop(calls):
+        for _ in range(calls):
+            model(torch.ones(4, 8))
+
+    model, kept = torch.nn.Linear(8, 8), []
+    with watch_growth() as growth:
+        loop(before)
+        with around():
+            loop(60)
+        torch.empty(1)  # a mode taken away under the guard made this an internal error
+        with around():
+            loop(20)
+        leak(30, kept)
+        with around():
+            loop(60)
+            growth.stop()
+        torch.empty(1)
+    assert [found.holder.name for found in growth.report().findings] == ["kept"]
+    with around():
+        with watch_growth() as growth:
+            leak(60, [])
+        torch.empty(1)
+    torch.empty(1)
+    assert growth.report().verdict == "growing"
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
 def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
     kept: list = []
     with watch_growth() as growth:
