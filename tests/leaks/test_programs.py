@@ -1,8 +1,8 @@
 """Programs as people write them, with more training and validation after the leak: what a report says of them.
 
 In a program, ``# says: pattern`` and ``# never: pattern`` are regular expressions, in which LINE is the number of the
-line that ends in ``# line``; ``# times: 2 text`` says how often a text stands in it. With ``# alone`` a program runs in a
-process of its own: what others have freed in this one would be taken again before the process grows.
+line that ends in ``# line``; ``# times: 2 text`` says how often a text stands in it. With ``# alone`` a program runs in
+a process of its own: what others have freed in this one would be taken again before the process grows.
 """
 
 import json

@@ -6,8 +6,6 @@ from torch import nn
 
 
 class Module(nn.Module):
-    seen = []
-
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(16, 4)
@@ -21,6 +19,7 @@ class Module(nn.Module):
         return self.layer(x)
 
 
+Module.seen = []
 torch.manual_seed(0)
 Trainer(Module()).fit(epochs=2)
 # says: `Module.seen.append\(logits\)` \(\S+:LINE\) keeps
