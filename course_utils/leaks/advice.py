@@ -202,6 +202,8 @@ def _rewritten(found: Finding) -> str:
         value, target = statement.value, ast.unparse(statement.targets[0])
     elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
         value = statement.value
+    if isinstance(value, (ast.List, ast.Tuple)):  # losses += [loss]
+        value = value.elts[0] if len(value.elts) == 1 else None
     operands = [one for one in _operands(value) if ast.unparse(one) != target]
     cut = f".{'item' if found.scalar else 'detach'}()"
     if len(operands) != 1 and value is not None:
