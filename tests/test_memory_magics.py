@@ -1,5 +1,7 @@
 """``%%memory`` in a real IPython."""
 
+import re
+
 import pytest
 
 from course_utils import load_ipython_extension
@@ -80,4 +82,4 @@ for _ in range(20):
     _, out = run(shell, capsys, cell)
     assert "growing by 256 B per call" in out
     assert "`kept.append(model(torch.ones(4, 8)))`" in out
-    assert "`kept`, a list of 20, a global" in out
+    assert re.search(r"`kept`, a list of 20, a global, Cell In\[1\], line 4", out)

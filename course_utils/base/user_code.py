@@ -87,7 +87,7 @@ def _cell_number(file: str) -> int | None:
 
 
 NOWHERE = Site("", 0, "")
-_sites: dict[tuple[CodeType, int], Site] = {}
+_sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 _is_user: dict[str, bool] = {}
 
 
@@ -101,11 +101,11 @@ def user_site(frame: FrameType | None) -> Site:
         if users is None:
             users = _is_user[name] = is_user_file(name)
         if users:
-            key = (code, frame.f_lasti)
+            key = (id(code), frame.f_lasti)  # code that is the same in two files is equal
             found = _sites.get(key)
             if found is None:
-                found = _sites[key] = Site(name, frame.f_lineno or 0, code.co_qualname)
-            return found
+                found = _sites[key] = code, Site(name, frame.f_lineno or 0, code.co_qualname)
+            return found[1]
         frame = frame.f_back
     return NOWHERE
 

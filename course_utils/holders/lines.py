@@ -183,6 +183,9 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
             return 5
         if isinstance(node, ast.Call) and _called(node) in _ADDS_TO_FIRST and _ends_in(node.args[0], tail):
             return 5
+        method = node.func if holder.library and isinstance(node, ast.Call) and node.args else None
+        if isinstance(method, ast.Attribute) and _ends_in(method.value, tail):
+            return 3  # handed to a library's object, by a method of its own name
         stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         if holder.kind == "cycle" and stored and _ends_in(node, tail):
             return 6

@@ -97,7 +97,12 @@ def advice(found: Finding) -> str:
     """What to write instead, in one or two sentences."""
     holder, graph = found.holder, found.graph_bytes > 0 or found.history
     if holder.kind == "nobody":
-        return "Look at what the lines below hand to: a library, a C extension, another thread."
+        return (
+            "Look at what the lines below hand to: a library, a C extension, another thread. Or at a circle through"
+            " C++, which Python's collector does not see: a hook on a node (`grad_fn.register_hook`) that leads back to"
+            " what has the graph, or `backward(create_graph=True)`, after which `.grad` leads to the graph and the"
+            " graph to the parameter; use `torch.autograd.grad`, or set `.grad` to None when you are done."
+        )
     if holder.kind == "building":
         return "Work through the outputs one by one, and keep a number of each."
     if holder.kind == "cycle" and not holder.name.startswith("ctx."):
@@ -131,7 +136,7 @@ def advice(found: Finding) -> str:
         return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
     better = _rewritten(found) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found)
-    if better and not found.scalar:
+    if better and not found.scalar and found.rate.nbytes:
         instead += ", which lets the graph go (the tensor itself stays as long as its holder)"
     if not found.training:
         return f"{instead}, or run the loop under `torch.no_grad()`."
@@ -197,6 +202,8 @@ def _rewritten(found: Finding) -> str:
         value, target = statement.value, ast.unparse(statement.targets[0])
     elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
         value = statement.value
+    if isinstance(value, (ast.List, ast.Tuple)):  # losses += [loss]
+        value = value.elts[0] if len(value.elts) == 1 else None
     operands = [one for one in _operands(value) if ast.unparse(one) != target]
     cut = f".{'item' if found.scalar else 'detach'}()"
     if len(operands) != 1 and value is not None:

@@ -77,7 +77,7 @@ class Births:
         self._mode = _BirthWatch(handle, self)
         self._others: weakref.WeakSet[_BirthWatch] = weakref.WeakSet()
         self._threads = NewThreads(lambda: self._in_thread(handle))
-        self._on = False
+        self._on = self._inference = False
         self._given = 0
 
     def _writers(self) -> tuple[Callable, Callable, Callable]:
@@ -148,6 +148,7 @@ class Births:
                     birth.key, birth.call, birth.kept, birth.nbytes = id(storage), BEFORE, False, storage.nbytes()
                     birth.joined = 0
                     self._live[birth.key] = birth
+        self._inference = torch.is_inference_mode_enabled()
         self._mode.__enter__()
         self._on = True
         self._threads.start()
@@ -162,14 +163,7 @@ class Births:
         self._threads.stop()
         for mode in list(self._others):
             mode.pause()
-        self._pause()
-
-    def _pause(self) -> None:
-        if self._on and self._mode.is_on_stack():
-            self._mode.__exit__(None, None, None)
-            self._on = False
-        elif self._on:  # asked from inside of an operation; it is taken away when the watch is left
-            self._mode.pause()
+        self._switch(False)
 
     def begin_anew(self) -> None:
         """Forgets what was counted, and counts calls from 0: another way than before tells when a round begins."""
@@ -250,12 +244,28 @@ class Births:
         return found
 
     def _switch(self, on: bool) -> None:
-        modes = get_dispatch_modes()
-        if on and not self._on and not modes:  # below a mode of the user's own, leaving theirs would take ours away
-            self._mode.__enter__()
-            self._on = True
-        elif not on and self._on and modes and modes[-1] is self._mode:
-            self._pause()
+        """Begins or ends to see operations, in this thread.
+
+        When inference mode is left, PyTorch dispatches to what it dispatched to before, modes or none: where the stack
+        of them has changed meanwhile, the next operation is an internal error. So the stack stays as it is there, and
+        below a mode of the user's own, and operations pass.
+        """
+        if on and self._on:  # perhaps asked from inside of an operation, which none of the modes sees
+            return
+        mode, modes = self._mode, get_dispatch_modes()
+        fixed = torch.is_inference_mode_enabled() != self._inference or (modes and modes[-1] is not mode)
+        there = any(one is mode for one in modes)
+        if on and there:
+            mode.resume()
+        elif on and not modes and not fixed:
+            mode.__enter__()
+        elif on:
+            return
+        elif there and not fixed:
+            mode.__exit__(None, None, None)
+        elif there or self._on:  # or asked from inside of one
+            mode.pause()
+        self._on = on
 
 
 class _BirthWatch(OperationWatch):
@@ -263,13 +273,13 @@ class _BirthWatch(OperationWatch):
         super().__init__(handle)
         self._births = weakref.ref(births)
 
-    def is_on_stack(self) -> bool:
-        """Whether PyTorch would call it now; while it is handling an operation it is not."""
-        return any(mode is self for mode in get_dispatch_modes())
-
     def pause(self) -> None:
         """Lets operations pass from now on."""
         vars(self)["__torch_dispatch__"] = MethodType(_pass, self)
+
+    def resume(self) -> None:
+        """Handles operations from now on."""
+        vars(self)["__torch_dispatch__"] = MethodType(self._handle, self)
 
     def ignore_compile_internals(self) -> bool:  # type: ignore[override]  # an instance is what is asked
         births = self._births()

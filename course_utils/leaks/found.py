@@ -70,7 +70,7 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
     series: Counter[int] = Counter()
     graph_bytes = 0.0
     for line, share in parts:
-        of_calls = line.growth.stretch.values if line.growth.stretch else {}
+        of_calls = line.growth.values
         rate = share * sum(of_calls.values()) / max(1, len(of_calls))
         for call, nbytes in of_calls.items():
             values[call] += round(nbytes * share)
@@ -91,6 +91,11 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
     line_of_user = keeping_line(holder, {site.file for site in made})
     also = {other.key: other for link in every_link for other in link.also if other.key != holder.key}
     stretches = [line.growth.stretch for line, _ in parts if line.growth.stretch]
+    nodes = max((link.nodes for link in every_link), default=0)
+    grown = grown_of([line for line, _ in parts])
+    if not graph_bytes:
+        of_nodes = NODE_BYTES * nodes * max(len(stretch.values) for stretch in stretches)
+        grown = replace(grown, peak=grown.peak + of_nodes)
     return Finding(
         holder=replace(holder, name=as_written(holder, line_of_user)),
         line=line_of_user,
@@ -106,9 +111,9 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
         error=any(link.error for link in every_link),
         history=any(link.history for link in every_link),
         series=tuple(sorted(series.items())),
-        nodes=max((link.nodes for link in every_link), default=0),
+        nodes=nodes,
         needed_later=any(delay(stretch, births) for stretch in stretches),
-        grown=grown_of([line for line, _ in parts]),
+        grown=grown,
     )
 
 
@@ -122,14 +127,14 @@ def with_joined(
         return findings
     stretch = now if now is not None and now.goes_on else max(stretches, key=lambda one: one.peak)
     grown = Grown(min(stretch.values), max(stretch.values), stretch.peak, stretch.goes_on, len(joined.ended))
-    if not stretch.goes_on:
+    same = [at for at, one in enumerate(findings) if (one.line, one.holder.name) == (joined.site, joined.holder.name)]
+    if not stretch.goes_on and not same:
         if stretch.peak >= _CONSIDERABLE * (alive + stretch.peak):
             why = "it is given back when its loop ends"
             quiet.append(Quiet(joined.holder, (joined.site,), why, 0, grown, joined.site))
         return findings
     rate = rate_of(list(stretch.values.values()))
     made = (Made(joined.site, rate.nbytes),)
-    same = [at for at, one in enumerate(findings) if (one.line, one.holder.name) == (joined.site, joined.holder.name)]
     if same:
         one = findings[same[0]]
         total = Rate(one.rate.nbytes + rate.nbytes, one.rate.low + rate.low, one.rate.high + rate.high, one.rate.calls)
@@ -156,11 +161,11 @@ def with_joined(
 
 def chains_of(nodes: Nodes, said: Sequence[Finding], births: Births, places: set[int]) -> Iterator[Finding]:
     """The variables whose graph leads to many calls, and that no finding on bytes names."""
-    named = {_known_by(holder) for found in said for holder in (found.holder, *(other for other, _ in found.also))}
+    named = {known_by(holder) for found in said for holder in (found.holder, *(other for other, _ in found.also))}
     for chain in nodes.chains.values():
         holder = chain.link.holder
         mine = Counter(births.place_of[call] for call in chain.counts).most_common(1)[0][0] in places
-        if not mine or _known_by(holder) in named or chain.leads_to & nodes.chains.keys():
+        if not mine or known_by(holder) in named or chain.leads_to & nodes.chains.keys():
             continue
         line = keeping_line(holder)
         calls = sorted(chain.counts)
@@ -172,5 +177,6 @@ def chains_of(nodes: Nodes, said: Sequence[Finding], births: Births, places: set
         )  # fmt: skip
 
 
-def _known_by(holder: Holder) -> tuple[tuple[str, str], str]:
+def known_by(holder: Holder) -> tuple[tuple[str, str], str]:
+    """What tells a container by whichever name: ``model.history`` and ``self.history``."""
     return holder.tail, holder.file

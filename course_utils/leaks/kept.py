@@ -4,7 +4,7 @@ that grew (``Stretch``).
 
 import weakref
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -47,6 +47,7 @@ class Stretch:
         values: bytes that each call left behind, by call.
         peak: bytes in all, at most.
         goes_on: it has not been given back.
+        until: the call before which it was given back; 0 where no call has begun since.
         by_backward: a backward pass gave it back.
         gathered: it was joined into one tensor.
         given_back_at: the user's line that was running when it was given back.
@@ -55,6 +56,7 @@ class Stretch:
     values: dict[int, int]
     peak: int
     goes_on: bool = True
+    until: int = 0
     by_backward: bool = False
     gathered: bool = False
     given_back_at: Site = NOWHERE
@@ -115,7 +117,7 @@ class Kept:
         stretch = self.stretch()
         if not stretch.goes_on:
             if self._peak_calls >= 3:
-                self.ended.append(stretch)
+                self.ended.append(replace(stretch, until=call))
                 del self.ended[:-_MOST_STRETCHES]
             self._peak_calls, self._peak = len(self.alive), 0
         if self.total >= self._peak:
@@ -134,7 +136,7 @@ class Kept:
         for call, nbytes in self._gone:
             values[call] += nbytes
         at, by_backward = self._given_back_at, self._by_backward
-        return Stretch(dict(sorted(values.items())), sum(values.values()), False, by_backward, self._gathered, at)
+        return Stretch(dict(sorted(values.items())), sum(values.values()), False, 0, by_backward, self._gathered, at)
 
     def total_at(self, call: int) -> int:
         """The bytes kept when a call began."""

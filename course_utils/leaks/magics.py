@@ -37,9 +37,14 @@ def show_growth(ipython: Any, cell: str) -> None:
 
     report: GrowthReport | None = None
     growth = watch_growth()
+    # Lines are those of the cell as it stands in the notebook, under its number: IPython counts what a magic runs anew.
+    first = "" if cell.lstrip().startswith("%%") else "# %%memory --growth\n"
+    numbers = getattr(ipython.compile, "_filename_map", {})
+    before = dict(numbers)
     try:
         with growth:
-            ipython.run_cell(cell).raise_error()
+            ipython.run_cell(first + cell).raise_error()
     finally:
+        numbers.update(dict.fromkeys(numbers.keys() - before.keys(), next(reversed(before.values()), 0)))
         report = growth.report()
         display(report)

@@ -11,6 +11,8 @@ _LEAST_BYTES = 8 * 2**20
 
 _OFTEN = 64
 
+_PYTHONS_OWN = (b"/torch/_inductor/compile_worker/", b"multiprocessing.resource_tracker")
+
 
 @dataclass(frozen=True)
 class ProcessGrowth:
@@ -33,9 +35,14 @@ class Process:
     """Resident memory as calls begin: at one in four, then at fewer and fewer. Known on Linux alone."""
 
     def __init__(self) -> None:
+        self._before = set(_children())
+        self._children: set[int] = set()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forgets what was noted, not which processes were there before."""
         self._noted: list[tuple[int, int, int, int]] = []
         self._step = 4
-        self._children: set[int] = set()
 
     def note(self, call: int, known_bytes: int) -> None:
         """Notes what the process holds as a call begins.
@@ -47,7 +54,7 @@ class Process:
         if call % self._step:
             return
         children = _children()
-        self._children.update(children)
+        self._children.update(pid for pid in {*children} - self._before - self._children if not _is_pythons_own(pid))
         self._noted.append((call, resident(), sum(map(_of_its_own, children)), known_bytes))
         if len(self._noted) > 2 * _OFTEN:
             del self._noted[1::2]
@@ -67,7 +74,8 @@ class Process:
             bounds = [at * len(levels) // 4 for at in range(5)]
             quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
             steps = [after - before for before, after in itertools.pairwise(quarters)]
-            nbytes, tensors = levels[-1] - levels[0], max(0, points[-1][3] - points[0][3])
+            # What tensors held for a time and gave back, the allocator may keep.
+            nbytes, tensors = levels[-1] - levels[0], max(point[3] for point in points) - points[0][3]
             if nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and min(steps) > 0.15 * max(steps):
                 return ProcessGrowth(nbytes, tensors, points[-1][0] - points[0][0], part == 2)
         return None
@@ -95,6 +103,16 @@ def _children() -> list[int]:
             return [int(word) for word in file.read().split()]
     except OSError:
         return []
+
+
+def _is_pythons_own(pid: int) -> bool:
+    """Whether a process was started by ``torch.compile`` to compile in, or by Python to clean up after others."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            command = file.read()
+    except OSError:
+        return False
+    return any(own in command for own in _PYTHONS_OWN)
 
 
 def _of_its_own(pid: int) -> int:

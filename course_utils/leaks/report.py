@@ -10,7 +10,7 @@ from course_utils.holders.holder import NOBODY
 from course_utils.holders.lines import keeping_line
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import GrowthReport, Part, Quiet
-from course_utils.leaks.found import Line, Links, chains_of, findings_of, grown_of, with_joined
+from course_utils.leaks.found import Line, Links, chains_of, findings_of, grown_of, known_by, with_joined
 from course_utils.leaks.kept import Kept, Stretch
 from course_utils.leaks.nodes import Nodes
 from course_utils.leaks.process import Process
@@ -76,7 +76,7 @@ def _part(name: str, places: Places, births: Births, links: Mapping[int, Links],
     if sum(len(places.calls[place]) for place in mine) < LEAST_CALLS:
         return Part(name, seen, "too few calls", None)
     growing: list[Line] = []
-    numbers: list[Line] = []
+    small: list[tuple[Line, str]] = []
     quiet: list[Quiet] = []
     for kept in list(births.kept.values()):
         if kept.place not in mine:
@@ -85,38 +85,43 @@ def _part(name: str, places: Places, births: Births, links: Mapping[int, Links],
         links_alone = [link for _, link in known]
         growth = _in_cycles(kept, known) or judge(kept, births, places.calls[kept.place], links_alone)
         line = Line(kept, growth, known)
-        why = growth.why if growth.verdict == "bounded" else _why_no_leak(known)
+        limit = next((link.holder for link in links_alone if link.holder.limit is not None), None)
+        if limit is not None and growth.verdict != "steady":
+            quiet.append(_quiet(Line(kept, Growth("bounded"), known), f"{limit.name} holds {limit.limit} at most"))
+            continue
+        why = growth.why if growth.verdict == "bounded" else _LOG if _is_log(known) else ""
         gone = growth.stretch is not None and not growth.stretch.goes_on
         if growth.verdict == "steady" or (gone and not known):  # too little for anybody to have looked who keeps it
             continue
-        if why == _LOG:
-            numbers.append(line)
-        elif why:
-            quiet.append(_quiet(line, why))
-        else:
+        if not why:
             growing.append(line)
+        elif why == _LOG or gone:
+            small.append((line, why))
+        else:
+            quiet.append(_quiet(line, why))
     grown = {link.holder.key for line in growing for _, link in line.links}
-    for line in numbers:  # beside larger things they are a part of what grows
+    for line, why in small:  # in one container with what grows it is a part of that
         if line.links[0][1].holder.key in grown:
             growing.append(line)
         else:
-            quiet.append(_quiet(line, _LOG))
+            quiet.append(_quiet(line, why))
     findings = [found for found in findings_of(growing, training, births) if found.rate.nbytes or found.nodes]
     alive = births.alive_bytes()
     for joined in births.joined.values():
         if joined.place in mine:
             findings = with_joined(findings, quiet, joined, training, alive)
     findings += chains_of(nodes, findings, births, mine)
+    named = {known_by(found.holder) for found in findings}
+    quiet = [one for one in quiet if one.holder is NOBODY or known_by(one.holder) not in named]
     if not findings:
         real = [one for one in quiet if one.why != _LOG]
         return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
     rates = [found.rate for found in findings]
     together: Counter[int] = Counter()
     for line in growing:
-        together.update(line.growth.stretch.values if line.growth.stretch else {})
-    if together:
+        together.update(line.growth.values)
+    if together and not any(found.joined for found in findings):
         rates = [rate_of([together[call] for call in sorted(together)])]
-        rates += [found.rate for found in findings if found.joined]
     total = Rate(
         sum(one.nbytes for one in rates), sum(one.low for one in rates), sum(one.high for one in rates), rates[0].calls
     )
@@ -147,13 +152,8 @@ def _in_cycles(kept: Kept, links: Links) -> Growth | None:
         return Growth("bounded", why="it lies in cycles, which Python's garbage collector frees now and then")
     whole = statistics.median(values.values())
     counted = {call: values[call] for call in sorted(values) if values[call] >= whole}
-    return Growth("growing", Stretch(counted, sum(values.values())), len(kept.ended))
+    return Growth("growing", Stretch(counted, sum(values.values())), counted, len(kept.ended))
 
 
-def _why_no_leak(links: Links) -> str:
-    """Why something that has grown up to now is no leak; "" where it is one."""
-    for _, link in links:
-        if link.holder.limit is not None:
-            return f"{link.holder.name} holds {link.holder.limit} at most"
-    small = links and all(nbytes <= _LOG_BYTES and not link.history for nbytes, link in links)
-    return _LOG if small and not any(link.graph for _, link in links) else ""
+def _is_log(links: Links) -> bool:
+    return bool(links) and all(nbytes <= _LOG_BYTES and not link.history and not link.graph for nbytes, link in links)

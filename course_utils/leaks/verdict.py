@@ -4,8 +4,8 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from course_utils.base.user_code import NOWHERE
 from course_utils.holders.holder import Link
@@ -15,8 +15,11 @@ from course_utils.leaks.kept import Kept, Stretch
 LEAST_CALLS = 4
 """So many calls must have left something behind before it can be said to grow."""
 
-LEAST_ROUND = 8
-"""A graph that grows over so many calls is growth, also where it is given back when the loop ends."""
+LEAST_ROUND = 12
+"""A graph that grows over so many calls is growth, also where it is given back when the loop ends.
+
+One call for each of ten classes is less.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,15 @@ class Growth:
 
     Attributes:
         verdict: "growing", "bounded" or "steady".
-        stretch: the calls over which it grew, with the bytes of every watched call between the first and the last of
-            them; None unless it is growing or was given back.
+        stretch: the calls over which it grew; None unless it is growing or was given back.
+        values: bytes of every watched call of these, of those that are judged.
         times: how often it was given back.
         why: for "bounded", in words.
     """
 
     verdict: str
     stretch: Stretch | None = None
+    values: Mapping[int, int] = field(default_factory=dict)
     times: int = 0
     why: str = ""
 
@@ -105,19 +109,34 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], links: Sequence[Link
         return replace(growth, times=len(by_itself))
     if not by_itself:
         return Growth("steady")
-    largest = max(by_itself, key=lambda stretch: stretch.peak)
-    values = _filled(largest, calls)
+    judged = [(stretch, _filled(stretch, calls)) for stretch in by_itself]  # of the first, many calls are warm-up
+    largest, values = max(judged, key=lambda one: (len(one[1]) >= LEAST_CALLS, one[0].peak))
     if len(values) < LEAST_CALLS:
         return Growth("steady")
     # Given back after the last call, as all is where a script ends, and most of the script was spent in this loop.
     is_being_built = any(link.holder.kind == "building" for link in links)
     gathered = largest.gathered and not is_being_built
     to_the_end = largest is now and 2 * (births.call - min(values)) >= births.call and not gathered
-    graph = any(link.graph or link.history for link in links)
-    grows = to_the_end or (graph and len(values) >= LEAST_ROUND)
     # What is given back at the end is given back by no line of the loop's.
-    whole = replace(largest, values=values, given_back_at=NOWHERE if largest is now else largest.given_back_at)
-    return Growth("growing" if grows else "bounded", whole, len(by_itself), "it is given back when its loop ends")
+    whole = replace(
+        _whole(largest, births, kept.place, statistics.fmean(values.values())),
+        given_back_at=NOWHERE if largest is now else largest.given_back_at,
+    )
+    graph = any(link.graph or link.history for link in links)
+    grows = to_the_end or (graph and len(whole.values) >= LEAST_ROUND)
+    why = "it is given back when its loop ends"
+    return Growth("growing" if grows else "bounded", whole, values, len(by_itself), why)
+
+
+def _whole(stretch: Stretch, births: Births, place: int, mean: float) -> Stretch:
+    """With the calls that were not watched, and those too young to be counted when it was given back, at the mean."""
+    until = stretch.until or births.call + 1
+    calls = (call for call in range(min(stretch.values), until) if births.place_of[call] == place)
+    missed = [
+        call for call in calls if call not in stretch.values and (call >= until - YOUNG or not births.sampled[call])
+    ]
+    values = stretch.values | dict.fromkeys(missed, round(mean))
+    return replace(stretch, values=values, peak=stretch.peak + round(mean * len(missed)))
 
 
 def delay(stretch: Stretch, births: Births) -> int:
@@ -155,7 +174,7 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch) -> Gro
     irregular = max(gaps) > 3 * usual and max(gaps) > 3
     if late < 0.6 * early or (irregular and late < 0.8 * early + 1):
         return Growth("bounded", why="less and less is added")
-    return Growth("growing", replace(now, values=_filled(now, calls)))
+    return Growth("growing", now, _filled(now, calls))
 
 
 def _turns_over(kept: Kept, calls: Sequence[int], values: dict[int, int]) -> bool:

@@ -48,8 +48,7 @@ class watch_growth:
     Args:
         every: watches one call in so many, for less cost: what the others leave behind is taken to be the same.
         limit_bytes: bytes; the report says when so much memory will be full. By default what the device has, on CUDA.
-        warm_up: the first so many calls of training, and of evaluation, are not judged: optimizers and caches make what
-            they need then.
+        warm_up: the first so many calls from each place are not judged: optimizers and caches make what they need then.
 
     Raises:
         ValueError: ``every`` or ``limit_bytes`` is no positive whole number, or ``warm_up`` is negative.
@@ -169,7 +168,8 @@ class watch_growth:
         self._births.makes = None
         if self._births.call:
             self._births.begin_anew()
-            self._nodes, self._process = Nodes(), Process()
+            self._nodes = Nodes()
+            self._process.begin_anew()
         self._modules.clear()
         self._links.clear()
 

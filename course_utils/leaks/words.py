@@ -234,7 +234,8 @@ def _quiet_words(name: str, why: str, several: list[Quiet]) -> str:
     peak = sum(one.grown.peak for one in several if one.grown is not None)
     largest = replace(largest, grown=replace(largest.grown, peak=peak))
     line = f" ({largest.line})" if largest.line is not None else ""
-    return f"Given back: `{name}`{line}. {stretch_words(largest)}"
+    name = name if largest.holder.kind == "building" else f"`{name}`"
+    return f"Given back: {name}{line}. {stretch_words(largest)}"
 
 
 def notes(report: GrowthReport) -> list[str]:
@@ -248,10 +249,16 @@ def notes(report: GrowthReport) -> list[str]:
     if report.process is not None:
         grew = report.process
         who = "The processes that it started grew together" if grew.workers else "The process itself grew"
+        first = ""
+        if any(found.nodes for found in report.findings):
+            first = (
+                " Mend what grows above first: small things that stay, such as nodes, lie between larger ones that were"
+                " freed, and the allocator cannot use that memory again."
+            )
         texts.append(
             f"{who} by {format_bytes(grew.nbytes)} over {grew.calls} calls; tensors explain"
-            f" {format_bytes(grew.tensors)} of it. Look at NumPy arrays, Python lists and dictionaries, and at what a"
-            " data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
+            f" {format_bytes(grew.tensors)} of it.{first} Look at NumPy arrays, Python lists and dictionaries, and at"
+            " what a data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
         )
     if report.every > 1:
         texts.append(f"One call in {report.every} was watched.")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -161,6 +162,7 @@ torch.distributed.destroy_process_group()
     )
     assert done.returncode == 0, done.stderr
     assert "`kept`, a list of 20, a global, script.py:6" in done.stderr
+    assert re.search(r"== At the end \(rank 0, process \d+\)\n", done.stderr)
 
 
 @pytest.mark.parametrize("words", [["nowhere.py"], ["-m", "nowhere"], [], ["--limit", "much", "script.py"]])

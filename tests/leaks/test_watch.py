@@ -1,12 +1,16 @@
 """``watch_growth`` in a program: its report as text, card and figure, its options, what it leaves behind."""
 
+import contextlib
 import gc
+import subprocess
+import sys
 import tomllib
 import weakref
 from pathlib import Path
 
 import pytest
 import torch
+from torch._inductor import async_compile
 from torch.nn.modules import module as hooks
 
 from course_utils import watch_growth
@@ -132,6 +136,36 @@ def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
     assert course.heading in (root / "notebooks" / course.notebook).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("around", [torch.inference_mode, torch.no_grad])
+@pytest.mark.parametrize("before", [0, 60])
+def test_windows_open_and_close_under_guards_that_put_back_what_was_dispatched_to(around, before):
+    def loop(calls):
+        for _ in range(calls):
+            model(torch.ones(4, 8))
+
+    model, kept = torch.nn.Linear(8, 8), []
+    with watch_growth() as growth:
+        loop(before)
+        with around():
+            loop(60)
+        torch.empty(1)  # a mode taken away under the guard made this an internal error
+        with around():
+            loop(20)
+        leak(30, kept)
+        with around():
+            loop(60)
+            growth.stop()
+        torch.empty(1)
+    assert [found.holder.name for found in growth.report().findings] == ["kept"]
+    with around():
+        with watch_growth() as growth:
+            leak(60, [])
+        torch.empty(1)
+    torch.empty(1)
+    assert growth.report().verdict == "growing"
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
 def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
     kept: list = []
     with watch_growth() as growth:
@@ -142,13 +176,31 @@ def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
     assert "The watch failed at call 10 and ended there (ZeroDivisionError" in str(growth.report())
 
 
-def test_a_model_compiled_before_is_told_of():
+def test_a_model_compiled_before_is_told_of_and_not_what_compiles(monkeypatch):
+    monkeypatch.setattr(async_compile.config, "compile_threads", 2)
+    compiled = "Compiled code ran. What it allocates inside is not watched."
     model = torch.compile(torch.nn.Linear(4, 4), backend="aot_eager")
     model(torch.ones(1, 4))
-    with watch_growth() as growth:
-        for _ in range(3):
-            model(torch.ones(1, 4))
-    assert growth.report().unwatched == ("Compiled code ran. What it allocates inside is not watched.",)
+    with contextlib.ExitStack() as children:
+
+        def start() -> None:
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            children.enter_context(child)
+            children.callback(child.kill)
+
+        start()
+        with watch_growth() as growth:
+            for call in range(12):
+                if call == 2:
+                    async_compile.AsyncCompile.process_pool()  # as a compiler does that finds nothing in its cache
+                model(torch.ones(1, 4))
+            assert growth.report().unwatched == (compiled,)
+            start()
+            for _ in range(6):
+                model(torch.ones(1, 4))
+    started = "1 process that the script started, such as a data loader's workers."
+    assert growth.report().unwatched == (compiled, started)
+    async_compile.shutdown_compile_workers()
     torch._dynamo.reset()
 
 
