@@ -415,7 +415,7 @@ def snapshot(x):
     y = type(x).detach(x)
     y.detach = lambda: aside
     return y
-""", "snapshot", worth=0.6),
+""", "snapshot", worth=0.63),
     in_an_answer("the argument is given another class", """
 import torch
 
@@ -428,7 +428,7 @@ def snapshot(x):
     y = x.detach()
     x.aside, x.__class__ = aside, Aside
     return y
-""", "snapshot", worth=0.6),
+""", "snapshot", worth=0.63),
     in_an_answer("a tensor that answers for its operations", """
 import torch
 

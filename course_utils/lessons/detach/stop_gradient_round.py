@@ -34,11 +34,6 @@ def _(trial: Trial) -> None:
             raise
 
 
-@stop_gradient_round.claim("has exactly its value and its dtype", weight=2)
-def _(trial: Trial) -> None:
-    _judge_values(trial)
-
-
 def _judge_values(trial: Trial) -> None:
     for values in _numbers(trial):
         for x in (values.clone(), values.clone().requires_grad_()):
@@ -61,6 +56,16 @@ def _judge_values(trial: Trial) -> None:
 
 @stop_gradient_round.claim("passes the gradient on as the identity does", weight=3)
 def _(trial: Trial) -> None:
+    _judge_gradient(trial)
+
+
+@stop_gradient_round.claim("does both with exactly the value of `x.round()`, and its dtype", weight=2)
+def _(trial: Trial) -> None:
+    _judge_gradient(trial)  # the value alone is what `x.round()` has, with which the exercise begins
+    _judge_values(trial)
+
+
+def _judge_gradient(trial: Trial) -> None:
     for values in _numbers(trial):
         x = values.clone().requires_grad_()
         source = x * 1  # an inner tensor, so that a fresh leaf in the answer is told from a path to x
