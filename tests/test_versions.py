@@ -19,6 +19,7 @@ MESSAGES = [
     ("Output 0 of MulBackward0 is a view and is being modified", "Output 0 of Mul is a view and is being modified"),
     ("addmm: mat1 and mat2 shapes cannot be multiplied", "mat1 and mat2 shapes cannot be multiplied"),
     ("One of the differentiated Tensors appears unused", "The differentiated Tensor at index 0 appears unused"),
+    ("max() iterable argument is empty", "max() arg is an empty sequence"),
 ]
 
 

@@ -19,6 +19,8 @@ _WORDINGS = (
     (re.compile(r"\b(?:addmm|mm|linear): (?=mat1 and mat2 shapes)"), ""),
     # Before 2.13 the tensor has no number.
     (re.compile(r"One of the differentiated Tensors appears"), "The differentiated Tensor at index 0 appears"),
+    # Python's own words, since 3.13.
+    (re.compile(r"(max|min)\(\) iterable argument is empty"), r"\1() arg is an empty sequence"),
 )
 
 

@@ -176,6 +176,7 @@ def test_a_fault_of_the_watch_does_not_end_the_program(monkeypatch):
     assert "The watch failed at call 10 and ended there (ZeroDivisionError" in str(growth.report())
 
 
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")  # torch says so of that Python alone
 def test_a_model_compiled_before_is_told_of_and_not_what_compiles(monkeypatch):
     monkeypatch.setattr(async_compile.config, "compile_threads", 2)
     compiled = "Compiled code ran. What it allocates inside is not watched."
