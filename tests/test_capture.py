@@ -31,7 +31,7 @@ ANSWERS = {
     "descriptors": 'os.write(1, b"one\\n"); os.write(2, b"two\\n")',
     "child process": 'subprocess.run([sys.executable, "-c", "import sys; print(3, file=sys.stderr)"])',
     "Python warning": 'warnings.warn("mind this")',
-    "torch warning": "(x.double().requires_grad_() * 1).grad",
+    "torch warning": "(x.clone().double().requires_grad_() * 1).grad",
     "thread": 'thread = threading.Thread(target=print, args=("from a thread",)); thread.start(); thread.join()',
     "own stream": 'sys.stderr = sys.__stderr__; print("kept", file=sys.stderr)',
     "first stream": 'print("to the first", file=sys.__stdout__)',

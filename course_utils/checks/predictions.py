@@ -64,7 +64,9 @@ def predict(file: str, truth: Truth, normal: Callable[[Any], Any] = normal_value
     rows, choices = fields.pop("readings"), fields.pop("choices", ())
     readings = {(_plain(key), _plain(value[0]) if value else ...): shown for key, *value, shown in rows}
     made = Exercise(Path(file).stem, watches_side_effects=False, **fields)
-    return add_predictions(made, truth, readings, dict.fromkeys(made.keys, choices), normal)
+    predictions = add_predictions(made, truth, readings, dict.fromkeys(made.keys, choices), normal)
+    made.first_rules = predictions.rules_of_constants
+    return made
 
 
 def add_predictions(
@@ -73,11 +75,8 @@ def add_predictions(
     readings: Readings,
     choices: Mapping[str, Sequence[str]],
     normal: Callable[[Any], Any] = normal_value,
-) -> Exercise:
-    """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns the exercise.
-
-    An answer with one and the same value for all keys is judged by that first: where it is wrong for any of them,
-    nothing has been predicted, and nothing is earned.
+) -> "_Predictions":
+    """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns what judges them.
 
     Args:
         made: an exercise that asks for ``keys``.
@@ -89,14 +88,13 @@ def add_predictions(
         normal: see ``predict``.
     """
     predictions = _Predictions(made.keys, truth, readings, normal)
-    made.first_rules = predictions.rules_of_constants
     for key in made.keys:
 
         def judge(trial: Trial, key: str = key) -> None:
             predictions.judge(trial, key, choices.get(key, ()))
 
         made.claim(f"`{key}`")(judge)
-    return made
+    return predictions
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,8 @@ class _Predictions:
     normal: Callable[[Any], Any]
 
     def rules_of_constants(self, answer: dict) -> Sequence[Rule]:
-        """A rule before all others, for an answer that has one value for all keys."""
+        """A rule before all others, for an answer that has one value for all keys: where that is wrong for any of them,
+        nothing has been predicted, and nothing is earned."""
         values = [self._value(answer.get(key)) for key in self.keys]
         is_constant = len(values) > 1 and values[0] is not None and all(value == values[0] for value in values)
         return [Rule("tells the cases apart", self._judge_constant, weight=0, gate=True)] if is_constant else []

@@ -2837,10 +2837,10 @@ def mean_loss(model, loss_fn, batches):
     meter = AverageMeter()
     with torch.set_grad_enabled(False):
         for x, y in batches:
-            meter.update(loss_fn(model(x), y).item())
+            meter.update(loss_fn(model(x), y).detach())
     if meter.count == 0:
         raise ValueError('no batches')
-    return torch.tensor(meter.average)
+    return meter.average
 
 #: adds-up-with-math-fsum
 import itertools

@@ -68,4 +68,5 @@ def _(trial: Trial) -> None:
         got = trial.tensor(trial.call(x, may_change=(x,)))
     except AnswerRaised as raised:
         raise Missed("device", expected="a tensor on meta", raised=message_of(raised.error, 100)) from None
+    expect(got is not x, "x itself", expected="a new tensor", got="x itself")
     expect(got.device == x.device, "device", expected=f"a tensor on {x.device}", got=f"one on {got.device}")
