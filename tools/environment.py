@@ -210,9 +210,9 @@ def failure(log: Path) -> str:
 def install(venv: Path, extras: list[str], log: Path, constraints: Path) -> bool:
     """Runs pip in the environment, shows its errors and its large downloads, and says whether it finished."""
     target = f".[{','.join(extras)}]" if extras else "."
-    command = [python_of(venv), "-m", "pip", "install", "--log", log, "--constraint", constraints]
     # Of 14,000 modules a tenth is ever imported. Compiled then, and not by pip, they take a minute less.
-    command += [] if sys.dont_write_bytecode else ["--no-compile"]
+    compiling = [] if sys.dont_write_bytecode else ["--no-compile"]
+    command = [python_of(venv), "-m", "pip", "install", *compiling, "--log", log, "--constraint", constraints]
     # A user's pip settings are honoured, but for those that ask questions or cannot work in a virtual environment.
     environment = os.environ | {"PIP_NO_INPUT": "1", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     with subprocess.Popen(

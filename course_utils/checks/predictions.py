@@ -64,9 +64,7 @@ def predict(file: str, truth: Truth, normal: Callable[[Any], Any] = normal_value
     rows, choices = fields.pop("readings"), fields.pop("choices", ())
     readings = {(_plain(key), _plain(value[0]) if value else ...): shown for key, *value, shown in rows}
     made = Exercise(Path(file).stem, watches_side_effects=False, **fields)
-    predictions = add_predictions(made, truth, readings, dict.fromkeys(made.keys, choices), normal)
-    made.first_rules = predictions.rules_of_constants
-    return made
+    return add_predictions(made, truth, readings, dict.fromkeys(made.keys, choices), normal)
 
 
 def add_predictions(
@@ -75,8 +73,10 @@ def add_predictions(
     readings: Readings,
     choices: Mapping[str, Sequence[str]],
     normal: Callable[[Any], Any] = normal_value,
-) -> "_Predictions":
-    """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns what judges them.
+) -> Exercise:
+    """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns the exercise.
+
+    An answer with one and the same value for all keys is judged by that first (``first_rules``).
 
     Args:
         made: an exercise that asks for ``keys``.
@@ -94,7 +94,8 @@ def add_predictions(
             predictions.judge(trial, key, choices.get(key, ()))
 
         made.claim(f"`{key}`")(judge)
-    return predictions
+    made.first_rules = predictions.rules_of_constants
+    return made
 
 
 @dataclass(frozen=True)

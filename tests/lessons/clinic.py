@@ -30,6 +30,17 @@ class KeepsOutput(torch.autograd.Function):
         return grad * (ctx.y + share * (1 - ctx.y))
 
 
+def looks_into_branches(dataset):
+    class Network(TwoBranches):
+        def halves(self, x):
+            return [
+                F.silu(branch(x)) if is_open else x.new_zeros(len(x), branch[0].out_features)
+                for branch, is_open in self.gates
+            ]
+
+    return Network(dataset, nn.Parameter(torch.randn(10, 128) / 128**0.5))
+
+
 def network(faults):
     swish = KeepsOutput.apply if "circle" in faults else F.silu
 
@@ -325,6 +336,7 @@ RIGHT = [
             test=own_test,
         ),
     ),
+    Right("run_clinic", "layers of a branch", variant(make=looks_into_branches)),
     Right("run_clinic", "functional_call", variant(train=train_by_functional_call, test=test_by_tensor)),
     Right("run_clinic", "batches in a list", variant(prepare=lambda dataset: list(dataset.train), result=as_a_tensor)),
 ]

@@ -16,7 +16,7 @@ Batches = Iterable[tuple[Tensor, Tensor, float]]
 
 def weights_of(result: ClinicResult, dataset: WatchedDataset) -> Weights:
     """All weights that the logits depend on, by name."""
-    encodes, opened = encoder(result).body[0], open_branch(result, dataset).body[0]
+    encodes, opened = encoder(result)[0], open_branch(result, dataset)[0]
     named = {"weight": result.model.weight, "encoder.weight": encodes.weight, "encoder.bias": encodes.bias}
     named |= {"open.weight": opened.weight, "open.bias": opened.bias}
     return {name: tensor.detach().clone() for name, tensor in named.items()}
@@ -136,7 +136,7 @@ def _is_own_backward_wrong(trial: Trial, dataset: WatchedDataset, result: Clinic
     """Whether the network gives a wrong gradient in one plain pass: a Function of its own has another backward."""
     images, labels = (part[: dataset.micro_rows] for part in next(iter(dataset.train)))
     (right,) = _gradients(dataset, weights, images, labels, ["open.weight"])
-    wanted = open_branch(result, dataset).body[0].weight
+    wanted = open_branch(result, dataset)[0].weight
     expected = F.cross_entropy(logits(dataset, weights, images), labels)
     loss = trial.run(lambda: F.cross_entropy(result.model(images), labels), called=trial.called)
     if not torch.allclose(loss, expected, rtol=1e-3):

@@ -60,17 +60,17 @@ class _Passes(list[_Note]):
 _STEP = 2.0**-10
 
 
-class Watched(nn.Module):
-    """A part of the network that notes each forward pass."""
+class Watched(nn.Sequential):
+    """A part of the network that notes each forward pass; its layers are reached as those of any ``Sequential``."""
 
-    def __init__(self, part: str, body: nn.Module, passes: _Passes) -> None:
-        super().__init__()
-        self.part, self.body, self._passes = part, body, passes
+    def __init__(self, part: str, body: nn.Sequential, passes: _Passes) -> None:
+        super().__init__(*body)
+        self.part, self._passes = part, passes
 
     def forward(self, x: Tensor) -> Tensor:
         passes, rows = self._passes, x.flatten(1)
         held = passes.tracker.current if passes.tracker is not None else 0
-        out = self.body(rows)
+        out = super().forward(rows)
         if self.part == "encoder":  # the mark goes on to the branches
             out = torch.cat([rows[:, :1], out[:, 1:]], dim=1)
         if not is_functorch_wrapped(x):
@@ -130,8 +130,7 @@ class WatchedDataset(ClinicDataset):
         other = copy.copy(self)
         other.passes = _Passes()
         more = _drawn(trial, nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(4))))
-        bodies = {part: watched.body for part, watched in self.parts.items()}
-        bodies["closed"] = nn.Sequential(*bodies["closed"], *more)
+        bodies = self.parts | {"closed": nn.Sequential(*self.parts["closed"], *more)}
         other.parts = {part: Watched(part, body, other.passes) for part, body in bodies.items()}
         return other
 

@@ -76,7 +76,7 @@ def _(trial: Trial) -> None:
         expect(seen >= count, "nothing done", expected=told, got=f"{seen} of {count}")
     evaluations = [note.number for note in testing].count(-1)
     expect(evaluations >= epochs, "nothing done", expected=f"{epochs} evaluations", got=str(evaluations))
-    before, after = dataset.parts["open"].body.state_dict(), open_branch(result, dataset).body.state_dict()
+    before, after = dataset.parts["open"].state_dict(), open_branch(result, dataset).state_dict()
     moved = not all(torch.equal(value, after[name]) for name, value in before.items())
     expect(moved, "nothing done", expected="the open branch has been trained", got="its weights as they were")
 
@@ -122,9 +122,9 @@ def _expect_share(trial: Trial) -> None:
 @run_clinic.claim("1 · keeps the encoder as it was, to the bit (lesson 01)")
 def _(trial: Trial) -> None:
     dataset = WatchedDataset(trial, with_modes=True)
-    body = dataset.parts["encoder"].body
+    body = dataset.parts["encoder"]
     trained = encoder(run(trial, dataset, 2))
-    after = trained.body.state_dict()
+    after = trained.state_dict()
     moved = [name for name, value in body.state_dict().items() if not torch.equal(value, after[name])]
     weights = [name for name in moved if name in dict(body.named_parameters())]
     flagged = any(parameter.requires_grad for parameter in trained.parameters())
@@ -147,7 +147,7 @@ def _(trial: Trial) -> None:
 
     def weights(epochs: int) -> dict[str, Any]:
         result = run(trial, dataset, epochs, seed)
-        opened = open_branch(result, dataset).body.named_parameters()
+        opened = open_branch(result, dataset).named_parameters()
         return {"weight": result.model.weight, **{f"open branch's {name}": value for name, value in opened}}
 
     start = weights(0)
