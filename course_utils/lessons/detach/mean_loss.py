@@ -145,12 +145,12 @@ def _(trial: Trial) -> None:
 @mean_loss.claim("keeps no more bytes alive for 12 batches than for 4", weight=3)
 def _(trial: Trial) -> None:
     model, peaks = _regressor(trial), {}
-    for count in (4, 12):
-        batches = (_batches(trial, [_ROWS])[0] for _ in range(count))
+    for number in (4, 12):
+        batches = (_batches(trial, [_ROWS])[0] for _ in range(number))
         tracker = MemoryTracker(model)
-        show = f"mean_loss(model, loss_fn, {count} batches)"
+        show = f"mean_loss(model, loss_fn, {number} batches)"
         result = _mean(trial, trial.call(model, squared_error, batches, within=tracker, show=show))
-        peaks[count] = tracker.peak
+        peaks[number] = tracker.peak
     growth = (peaks[12] - peaks[4]) // 8
     kept = {"losses kept": 2 * 8, "batches kept": _ROWS * (3 + 1) * 8 + 2 * 8}  # the most that each keeps of a batch
     if growth > 0:
