@@ -1158,6 +1158,10 @@ def gradient_swallowed(model, x):
 # ----------------------------------------------------------------------------------------------- holes of older checks
 
 
+def will_type_is_tensor(*inputs):
+    return recording() and any(value.requires_grad for value in inputs if type(value) is torch.Tensor)
+
+
 def will_type_in(*inputs):
     found = [value for value in inputs if type(value) in (torch.Tensor, nn.Parameter)]
     return recording() and any(value.requires_grad for value in found)
@@ -1410,6 +1414,7 @@ WRONG = (
     Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
     Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
     Wrong("will_require_grad", "class", will_type_in),
+    Wrong("will_require_grad", "class", will_type_is_tensor, "torch.Tensor alone", earns=1.71),
     Wrong("finetune_parameters", "second name", finetune_first_names),
     Wrong("input_gradient", "dtype", gradient_in_float32),
     Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),
