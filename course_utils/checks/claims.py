@@ -274,10 +274,14 @@ class Unlucky(Exception):
 
 
 class Raises(nn.Module):
-    """A layer whose forward raises ``Unlucky``."""
+    """A layer whose forward raises: ``Unlucky``, or the class of error that it is given."""
+
+    def __init__(self, kind: type[Exception] = Unlucky) -> None:
+        super().__init__()
+        self.kind = kind
 
     def forward(self, x: Tensor) -> Tensor:
-        raise Unlucky("this layer cannot go on")
+        raise self.kind("this layer cannot go on")
 
 
 class ModeRoll(nn.Module):

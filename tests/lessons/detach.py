@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from functools import partial
 
 import torch
 
@@ -318,6 +319,31 @@ def mean_loss_switched_back(model, loss_fn, batches):
     mean = mean_loss_by_detach(model, loss_fn, batches)
     torch.set_grad_enabled(True)
     return mean
+
+
+def mean_loss_skipping(kind, model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in batches:
+        try:
+            total = total + loss_fn(model(x), y).detach()
+        except kind:
+            continue
+        count += 1
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def mean_loss_renaming(kind, model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in batches:
+        try:
+            total, count = total + loss_fn(model(x), y).detach(), count + 1
+        except kind as error:
+            raise ValueError("a bad batch") from error
+    if not count:
+        raise ValueError("no batches")
+    return total / count
 
 
 def mean_loss_swallowed(model, loss_fn, batches):
@@ -705,6 +731,7 @@ WRONG = (
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point()), "Parameter"),
     Wrong("snapshot", "dtype", snapshot_from_list),
     Wrong("snapshot", "dtype", snapshot_into_zeros, "into zeros"),
+    Wrong("snapshot", "dtype", lambda x: x.detach() + 0, "plus 0, detached", earns=0.95),
     Wrong("snapshot", "dtype", lambda x: torch.tensor(x.tolist()).to(x), "from a list, and back to its dtype"),
     Wrong("snapshot", "in place", snapshot_in_place),
     Wrong("snapshot", "lower the flag", lambda x: x.clone().requires_grad_(False)),
@@ -724,7 +751,7 @@ WRONG = (
     Wrong("mean_loss", "graphs", mean_loss_prints, "detached to be shown, and added with its graph"),
     Wrong("mean_loss", "unassigned", mean_loss_unassigned),
     Wrong("mean_loss", "unassigned", mean_loss_unassigned_at_the_end, "the mean at the end"),
-    Wrong("mean_loss", "cut too late", mean_loss_cut_too_late),
+    Wrong("mean_loss", "cut too late", mean_loss_cut_too_late, earns=1.33),
     Wrong("mean_loss", "cut too late", mean_loss_outputs_kept, "outputs kept"),
     Wrong("mean_loss", "cut too late", mean_loss_buffer, "written into a buffer"),
     Wrong("mean_loss", "losses kept", mean_loss_losses_kept),
@@ -751,6 +778,10 @@ WRONG = (
     Wrong("mean_loss", "grad mode", mean_loss_grad_mode),
     Wrong("mean_loss", "only without error", mean_loss_switched_back),
     Wrong("mean_loss", "swallowed", mean_loss_swallowed),
+    Wrong("mean_loss", "swallowed", partial(mean_loss_skipping, Exception), "a batch that raises is passed over"),
+    Wrong("mean_loss", "swallowed", partial(mean_loss_skipping, RuntimeError), "torch's errors are passed over"),
+    Wrong("mean_loss", "other error", partial(mean_loss_renaming, Exception), "an error of a batch is a ValueError"),
+    Wrong("mean_loss", "other error", partial(mean_loss_renaming, RuntimeError), "torch's errors are ValueErrors"),
     Wrong("truncated_bptt", "never cut", bptt_never_cut),
     Wrong("truncated_bptt", "no cut", bptt_clone_at_border, "clone at the border"),
     Wrong("truncated_bptt", "fresh state", bptt_fresh),

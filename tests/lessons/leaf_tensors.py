@@ -271,6 +271,15 @@ def gradients_backward(layers, x):
     return [output.grad for output in outputs]
 
 
+@torch.enable_grad()
+def gradients_backward_when_recorded(layers, x):
+    outputs = recorded(layers, x.detach().requires_grad_())
+    for output in outputs:
+        output.retain_grad()
+    outputs[-1].sum().backward()
+    return [output.grad for output in outputs]
+
+
 def gradients_cleanup(layers, x):
     gradients = gradients_backward(layers, x)
     nn.Sequential(*layers).zero_grad()
@@ -402,6 +411,56 @@ def gradients_tuple(layers, x):
 def gradients_history(layers, x):
     outputs = recorded(layers, x.detach().requires_grad_())
     return list(torch.autograd.grad(outputs[-1].sum(), outputs, create_graph=True))
+
+
+def gradients_thawed_meanwhile(layers, x):
+    frozen = [p for layer in layers for p in layer.parameters() if not p.requires_grad]
+    for p in frozen:
+        p.requires_grad_(True)
+    found = torch.enable_grad()(gradients_flagged_output)(layers, x)
+    for p in frozen:
+        p.requires_grad_(False)
+    return found
+
+
+def gradients_flags_saved_and_raised(layers, x):
+    before = {p: p.requires_grad for layer in layers for p in layer.parameters()}
+    for p in before:
+        p.requires_grad_(True)
+    found = torch.enable_grad()(gradients_flagged_output)(layers, x)
+    for p, flag in before.items():
+        p.requires_grad_(flag)
+    return found
+
+
+def gradients_frozen_meanwhile(layers, x):
+    before = {p: p.requires_grad for layer in layers for p in layer.parameters()}
+    for p in before:
+        p.requires_grad_(False)
+    found = gradients_flagged_output(layers, x)
+    for p, flag in before.items():
+        p.requires_grad_(flag)
+    return found
+
+
+def gradients_eval_left(layers, x):
+    return gradients_flagged_output([layer.eval() for layer in layers], x)
+
+
+def gradients_eval_put_back(layers, x):
+    modes = {module: module.training for layer in layers for module in layer.modules()}
+    try:
+        return gradients_eval_left(layers, x)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def gradients_nothing_for_runtime_errors(layers, x):
+    try:
+        return gradients_flagged_output(layers, x)
+    except RuntimeError:
+        return []
 
 
 def gradients_no_grad(layers, x):
@@ -1120,6 +1179,13 @@ WRONG = (
     Wrong("activation_gradients", "twice", gradients_by_module),
     Wrong("activation_gradients", "dtype", gradients_in_float32),
     Wrong("activation_gradients", "swallowed", gradients_nothing_for_errors),
+    Wrong("activation_gradients", "swallowed", gradients_nothing_for_runtime_errors, "nothing for torch's errors"),
+    Wrong("activation_gradients", "unfrozen", gradients_thawed_meanwhile, "put back unless a layer raises"),
+    Wrong("activation_gradients", "unfrozen", gradients_flags_saved_and_raised, "all put back unless a layer raises"),
+    Wrong("activation_gradients", "side effect", gradients_frozen_meanwhile, "frozen until a layer raises"),
+    Wrong("activation_gradients", "eval", gradients_eval_left),
+    Wrong("activation_gradients", "eval", gradients_eval_put_back, "eval, put back"),
+    Wrong("activation_gradients", "backward fills", gradients_backward_when_recorded, "frozen or not", earns=1.3),
     Wrong("sgd_step", "unseen", step_by_data),
     Wrong("sgd_step", "unseen", step_through_numpy, "numpy on the same memory"),
     Wrong("sgd_step", "gradient edited", step_scales_gradients),

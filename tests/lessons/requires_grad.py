@@ -1121,6 +1121,33 @@ def gradient_eval_put_back(model, x):
             module.training = training
 
 
+def gradient_all_modes_as_the_first(model, x):
+    return gradient_by_vector_jacobian(model.train(model.training), x)
+
+
+def gradient_eval_until_it_raises(model, x):
+    before = model.training
+    found = gradient_eval(model, x)
+    model.train(before)
+    return found
+
+
+def gradient_train_put_back(model, x):
+    flags = {module: module.training for module in model.modules()}
+    try:
+        return gradient_by_vector_jacobian(model.train(), x)
+    finally:
+        for module, training in flags.items():
+            module.training = training
+
+
+def gradient_swallowed_of_torch(model, x):
+    try:
+        return gradient_by_vector_jacobian(model, x)
+    except RuntimeError:
+        return torch.zeros_like(x)
+
+
 def gradient_swallowed(model, x):
     try:
         return gradient_by_vector_jacobian(model, x)
@@ -1129,6 +1156,10 @@ def gradient_swallowed(model, x):
 
 
 # ----------------------------------------------------------------------------------------------- holes of older checks
+
+
+def will_type_is_tensor(*inputs):
+    return recording() and any(value.requires_grad for value in inputs if type(value) is torch.Tensor)
 
 
 def will_type_in(*inputs):
@@ -1376,9 +1407,14 @@ WRONG = (
     Wrong("input_gradient", "eval", gradient_eval),
     Wrong("input_gradient", "eval", gradient_eval_put_back, "eval, put back"),
     Wrong("input_gradient", "swallowed", gradient_swallowed),
+    Wrong("input_gradient", "swallowed", gradient_swallowed_of_torch, "zeros for torch's errors"),
+    Wrong("input_gradient", "train", gradient_all_modes_as_the_first, "every part in the model's mode"),
+    Wrong("input_gradient", "train", gradient_train_put_back),
+    Wrong("input_gradient", "eval", gradient_eval_until_it_raises, "eval, put back unless the model raises"),
     Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
     Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
     Wrong("will_require_grad", "class", will_type_in),
+    Wrong("will_require_grad", "class", will_type_is_tensor, "torch.Tensor alone", earns=1.71),
     Wrong("finetune_parameters", "second name", finetune_first_names),
     Wrong("input_gradient", "dtype", gradient_in_float32),
     Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count, product
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from course_utils.checks.claims import (
     DroppedDetach,
     Lazy,
     Missed,
+    Raises,
     Trial,
     Unlucky,
     exercise,
@@ -140,15 +142,15 @@ def _(trial: Trial) -> None:
     expect_no_history(got, "flagged")
 
 
-@mean_loss.claim("keeps no more bytes alive for 12 batches than for 4", weight=2)
+@mean_loss.claim("keeps no more bytes alive for 12 batches than for 4", weight=3)
 def _(trial: Trial) -> None:
     model, peaks = _regressor(trial), {}
-    for count in (4, 12):
-        batches = (_batches(trial, [_ROWS])[0] for _ in range(count))
+    for number in (4, 12):
+        batches = (_batches(trial, [_ROWS])[0] for _ in range(number))
         tracker = MemoryTracker(model)
-        show = f"mean_loss(model, loss_fn, {count} batches)"
+        show = f"mean_loss(model, loss_fn, {number} batches)"
         result = _mean(trial, trial.call(model, squared_error, batches, within=tracker, show=show))
-        peaks[count] = tracker.peak
+        peaks[number] = tracker.peak
     growth = (peaks[12] - peaks[4]) // 8
     kept = {"losses kept": 2 * 8, "batches kept": _ROWS * (3 + 1) * 8 + 2 * 8}  # the most that each keeps of a batch
     if growth > 0:
@@ -177,7 +179,24 @@ def _(trial: Trial) -> None:
     raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
     expect_raises(Unlucky, raising, "swallowed", what=what, other="other error")
     expect_training_flags(model, before, "eval")
+    for kind, who in product((Unlucky, RuntimeError), ("model", "loss_fn")):  # torch's own errors are RuntimeErrors
+        _expect_error_let_through(trial, kind, who)
     _expect_grad_mode_after_errors(trial, lambda: call(_batches(trial, [4]), "one batch"))
+
+
+def _expect_error_let_through(trial: Trial, kind: type[Exception], who: str) -> None:
+    """What the model or the loss raises for the second batch goes to the caller."""
+    model, raising, calls = _regressor(trial), Raises(kind), count()
+
+    def second_raises(function: Callable[..., Tensor], *args: Tensor) -> Tensor:
+        return raising(args[0]) if next(calls) else function(*args)
+
+    if who == "model":
+        model.register_forward_pre_hook(lambda _, args: second_raises(lambda x: x, *args))
+    loss_fn = partial(second_raises, squared_error) if who == "loss_fn" else squared_error
+    show = f"mean_loss(model, loss_fn, 3 batches), where {who} raises for the second"
+    call = partial(trial.call, model, loss_fn, _batches(trial, [4, 6, 5]), watch_training=False, show=show)
+    expect_raises(kind, call, "swallowed", what=f"the error of {who}", other="other error")
 
 
 def _expect_grad_mode_after_errors(trial: Trial, succeed: Callable[[], object]) -> None:

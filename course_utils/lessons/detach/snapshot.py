@@ -60,7 +60,14 @@ def _(trial: Trial) -> None:
         expect(kept, key, expected="the old values after an edit of x", got="the edit shows in the snapshot")
 
 
-@snapshot.claim("stays on the device of `x`", weight=0.5)
+@snapshot.claim("has the dtype of `x` where that is bool, too", weight=0.25)
+def _(trial: Trial) -> None:
+    x = trial.randn(trial.integer(2, 5)) > 0
+    got = trial.tensor(trial.call(x), shape=x.shape)
+    expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
+
+
+@snapshot.claim("stays on the device of `x`", weight=0.25)
 def _(trial: Trial) -> None:
     # The one device beside the CPU that every machine has: its tensors have a shape, and no numbers.
     x = torch.empty(trial.integer(2, 5), device="meta", requires_grad=True)

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -13,6 +14,7 @@ from course_utils.checks.claims import (
     AnswerRaised,
     Lazy,
     Missed,
+    ModeRoll,
     Raises,
     Trial,
     Unlucky,
@@ -117,7 +119,7 @@ def _(trial: Trial) -> None:
         _judge_gradients(trial, layers, x)
 
 
-@activation_gradients.claim("leaves every `.grad` as it was", weight=1)
+@activation_gradients.claim("leaves every `.grad` as it was", weight=2.5)
 def _(trial: Trial) -> None:
     for flagged in (False, True):
         layers, x = _perceptron(trial)
@@ -144,6 +146,16 @@ def _(trial: Trial) -> None:
         _judge_gradients(trial, layers[:count], x)
 
 
+@activation_gradients.claim("runs each layer in the mode it is in", weight=0.5)
+def _(trial: Trial) -> None:
+    layers, x = _perceptron(trial)
+    layers[1:3] = ModeRoll(), ModeRoll().eval()
+    try:
+        _judge_gradients(trial, layers, x)
+    except Missed as missed:  # without a mode that matters, it was right
+        raise Missed("eval", **dict(missed.details)) from None
+
+
 @activation_gradients.claim("takes a module that stands twice in the list", weight=0.5)
 def _(trial: Trial) -> None:
     width, tanh = trial.integer(3, 5), nn.Tanh()
@@ -166,11 +178,15 @@ def _(trial: Trial) -> None:
 
 @activation_gradients.claim("lets through what a layer raises, with every flag and `.grad` as before", weight=0.5)
 def _(trial: Trial) -> None:
-    layers, x = _perceptron(trial)
-    layers[0].weight.grad = trial.randn(*layers[0].weight.shape)
+    # torch's own errors are RuntimeErrors. A flag that was down before shows who raises flags and puts none back.
     show = "activation_gradients(layers of which the last raises, x)"
-    raising = [*layers, Raises()]
-    expect_raises(Unlucky, lambda: trial.call(raising, x, show=show), "swallowed", what="the layer's error", other="")
+    for kind, frozen in ((Unlucky, 0), (RuntimeError, 0), (Unlucky, 1)):
+        layers, x = _perceptron(trial)
+        layers[0].weight.grad = trial.randn(*layers[0].weight.shape)
+        for layer in layers[:frozen]:
+            layer.requires_grad_(False)
+        call = partial(trial.call, [*layers, Raises(kind)], x, show=show)
+        expect_raises(kind, call, "swallowed", what="the layer's error", other="")
 
 
 @activation_gradients.claim("returns a list, without history", weight=0.5)

@@ -122,7 +122,9 @@ def _mistakes(model: nn.Module, x: Tensor, expected: Tensor, start: Tensor) -> I
     yield from (("map", expected.abs() / size) for size in (expected.norm(), expected.abs().max()))
     yield from (("output", output), ("output", output.sum()))
     yield "jacobian", torch.autograd.functional.jacobian(model, x)
-    yield "eval", _true_gradient(model.eval(), x)  # the last one: nobody looks at the model any more
+    # The last ones: nobody looks at the model any more.
+    yield "train", _true_gradient(model.train(), x)
+    yield "eval", _true_gradient(model.eval(), x)
 
 
 def _gives_tensor(trial: Trial, model: nn.Module, x: Tensor) -> bool:
@@ -172,8 +174,13 @@ def _(trial: Trial) -> None:
 @input_gradient.claim("touches no parameter's `.grad` or flag, and takes the model as it is", weight=3)
 def _(trial: Trial) -> None:
     model, plain, _flagged = _one_case(trial)
-    _gradient_of(trial, model.train(), plain)
-    _expect_none([effect for effect in trial.effects if "model" in effect], "a model as it was")
+    for part in (
+        model,
+        model[2],
+    ):  # first all of it in training mode, then the part that a mode matters to in eval mode
+        part.train(part is model)
+        _gradient_of(trial, model, plain)
+        _expect_none([effect for effect in trial.effects if "model" in effect], "a model as it was")
 
 
 @input_gradient.claim("works for a frozen model", weight=1)
@@ -206,8 +213,9 @@ def _(trial: Trial) -> None:
 
 @input_gradient.claim("lets through what the model raises, and puts back what it changed", weight=1)
 def _(trial: Trial) -> None:
-    for within in (None, _callers_no_grad()):
-        model, x = _network(trial, 4).append(Raises()).eval(), trial.randn(3, 4)
+    # torch's own errors are RuntimeErrors.
+    for kind, within, training in ((Unlucky, None, False), (RuntimeError, _callers_no_grad(), True)):
+        model, x = _network(trial, 4).append(Raises(kind)).train(training), trial.randn(3, 4)
         call = partial(_call, trial, model, x, "input_gradient(a model that raises, x)", within)
-        expect_raises(Unlucky, call, "swallowed", what="the model's error", other="")
+        expect_raises(kind, call, "swallowed", what="the model's error", other="")
         _expect_none(trial.effects, "everything put back")

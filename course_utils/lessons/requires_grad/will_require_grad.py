@@ -103,7 +103,6 @@ def _tensor_cases(trial: Trial) -> list[tuple[Tensor, ...]]:
         (inner,),
         (plain, inner),
         (inner.detach(), plain),
-        (parameter, plain),
         (frozen, plain),
         (frozen, number),
         (whole,),
@@ -142,6 +141,7 @@ def _(trial: Trial) -> None:
         half = trial.randn(2, dtype=torch.float16).requires_grad_(flag)
         for key, tensor, shown in (
             ("complex", number, "complex"),
+            ("class", nn.Parameter(plain.clone(), flag), "Parameter"),
             ("class", tagged, "of a subclass of Tensor"),
             ("other sign", half, "float16"),
         ):
