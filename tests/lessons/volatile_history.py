@@ -830,6 +830,30 @@ def bounded_map_of_pairs(model, batches):
     return total / count
 
 
+def bounded_by_the_sum_of(model, batches, sum_of):
+    total, count = 0, 0
+    with in_eval(model), torch.no_grad():
+        for x in batches:
+            count += len(x)
+            total = total + sum_of(model(x))
+            del x
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_left_in_double(model, batches):
+    return bounded_by_the_sum_of(model, batches, lambda output: output.sum(0).double())
+
+
+def bounded_outputs_in_float32(model, batches):
+    return bounded_by_the_sum_of(model, batches, lambda output: output.float().sum(0))
+
+
+def bounded_output_copied(model, batches):
+    return bounded_by_the_sum_of(model, batches, lambda output: output.mul(1).sum(0))
+
+
 def bounded_in_float32(model, batches):
     return bounded_map_of_pairs(model, batches).float()
 
@@ -1004,6 +1028,9 @@ WRONG = (
     Wrong("bounded_evaluation", "batch held", bounded_batch_held),
     Wrong("bounded_evaluation", "output held", bounded_output_held),
     Wrong("bounded_evaluation", "dtype", bounded_in_float32),
+    Wrong("bounded_evaluation", "dtype", bounded_left_in_double, "the sum in double, and so the mean", earns=2.95),
+    Wrong("bounded_evaluation", "dtype", bounded_outputs_in_float32, "outputs cast to float32", earns=2.77),
+    Wrong("bounded_evaluation", "output copied", bounded_output_copied),
     Wrong("bounded_evaluation", "peeked", bounded_peeks),
     Wrong("bounded_evaluation", "outputs kept", bounded_list_of_outputs, "a list of outputs"),
     Wrong("bounded_evaluation", "train spreads", bounded_parents_first, "train(flag), parents first"),
