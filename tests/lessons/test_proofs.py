@@ -156,6 +156,16 @@ def test_hooks_left_behind_have_the_name_of_the_mistake_that_left_them(key):
     assert named[judging.TIDY] and set(named.values()) == {exercise.misconceptions[key].name}, named
 
 
+def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
+    exercise = LOADED["forward_hooks"].exercises["capture"]
+    for wrong in answers("forward_hooks").WRONG:
+        if (wrong.exercise, wrong.misconception) == ("capture", "first"):
+            claims = judge(exercise, wrong.answer, "forward_hooks").claims
+            named = {claim.misconception.name for claim in claims if claim.misconception}
+            assert exercise.misconceptions["first"].name in named
+            assert exercise.misconceptions["cleared others"].name not in named
+
+
 @pytest.mark.parametrize("lesson", LOADED)
 def test_no_label_and_no_answer_is_entered_twice(lesson):
     module = answers(lesson)
