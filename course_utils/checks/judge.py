@@ -136,12 +136,15 @@ def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
+    return next(_matches(phrases, text), "")
+
+
+def _matches(phrases: Sequence[tuple[str, str]], text: str) -> Iterator[str]:
     for phrase, key in phrases:
         there = phrase.lower() in text.lower()
         note(f"text of {key!r}: {phrase!r} is {'' if there else 'not '}in {text!r}")
         if there:
-            return key
-    return ""
+            yield key
 
 
 def _known(exercise: Exercise, key: str) -> Misconception | None:
@@ -151,12 +154,13 @@ def _known(exercise: Exercise, key: str) -> Misconception | None:
 
 def _tidy_claim(exercise: Exercise, claims: Sequence[Claim], effects: Sequence[str]) -> Claim:
     if effects:
-        key = next(filter(None, (_match(exercise.effects, effect) for effect in effects)), "")
+        keys = [key for effect in effects for key in _matches(exercise.effects, effect)] or ["side effect"]
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
-        known = _known(exercise, key or "side effect")
+        fitting = [_known(exercise, key) for key in keys]
         named = [claim.misconception.name for claim in claims if claim.misconception]
         # What an answer changes may be the effect of a mistake that is named above: then another name would be false.
-        known = known if known and (not named or known.name in named) else None
+        same = (known for known in fitting if known and known.name in named)
+        known = next(same, None) if named else fitting[0]
         return Claim(TIDY, False, details, misconception=known)
     # Leaving everything alone earns nothing for an answer that does nothing useful.
     judged = any(claim.held and claim.weight > 0 for claim in claims)

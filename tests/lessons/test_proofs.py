@@ -147,6 +147,25 @@ def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong
         assert_tells_one_story(score)
 
 
+@pytest.mark.parametrize("key", ["left on", "only without error", "half registered"])
+def test_hooks_left_behind_have_the_name_of_the_mistake_that_left_them(key):
+    exercise = LOADED["forward_hooks"].exercises["capture"]
+    wrong = next(row for row in answers("forward_hooks").WRONG if (row.exercise, row.misconception) == ("capture", key))
+    claims = judge(exercise, wrong.answer, "forward_hooks").claims
+    named = {claim.text: claim.misconception and claim.misconception.name for claim in claims if not claim.held}
+    assert named[judging.TIDY] and set(named.values()) == {exercise.misconceptions[key].name}, named
+
+
+def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
+    exercise = LOADED["forward_hooks"].exercises["capture"]
+    for wrong in answers("forward_hooks").WRONG:
+        if (wrong.exercise, wrong.misconception) == ("capture", "first"):
+            claims = judge(exercise, wrong.answer, "forward_hooks").claims
+            named = {claim.misconception.name for claim in claims if claim.misconception}
+            assert exercise.misconceptions["first"].name in named
+            assert exercise.misconceptions["cleared others"].name not in named
+
+
 @pytest.mark.parametrize("lesson", LOADED)
 def test_no_label_and_no_answer_is_entered_twice(lesson):
     module = answers(lesson)

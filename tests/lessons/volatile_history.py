@@ -830,6 +830,30 @@ def bounded_map_of_pairs(model, batches):
     return total / count
 
 
+def bounded_by_the_sum_of(model, batches, sum_of):
+    total, count = 0, 0
+    with in_eval(model), torch.no_grad():
+        for x in batches:
+            count += len(x)
+            total = total + sum_of(model(x))
+            del x
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_left_in_double(model, batches):
+    return bounded_by_the_sum_of(model, batches, lambda output: output.sum(0).double())
+
+
+def bounded_outputs_in_float32(model, batches):
+    return bounded_by_the_sum_of(model, batches, lambda output: output.float().sum(0))
+
+
+def bounded_output_copied(model, batches):
+    return bounded_by_the_sum_of(model, batches, lambda output: output.mul(1).sum(0))
+
+
 def bounded_in_float32(model, batches):
     return bounded_map_of_pairs(model, batches).float()
 
@@ -931,13 +955,13 @@ WRONG = (
     Wrong("port_evaluation", "lower the flag", port_flag_lowered),
     Wrong("port_evaluation", "no eval", port_without_eval),
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
-    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end"),
+    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end", earns=1.79),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
     Wrong("port_evaluation", "children", port_children_only, "children only"),
     Wrong("port_evaluation", "train spreads", port_by_apply, "train() by apply()"),
     Wrong("port_evaluation", "len", port_by_index),
     Wrong("port_evaluation", "left in eval", port_left_in_eval),
-    Wrong("port_evaluation", "only without error", port_no_finally, "no finally"),
+    Wrong("port_evaluation", "only without error", port_no_finally, "no finally", earns=2.4),
     Wrong("port_evaluation", "only without error", port_mode_put_back_without_finally, "grad mode without finally"),
     Wrong("port_evaluation", "swallowed", port_swallowed),
     Wrong("port_evaluation", "frozen", port_frozen),
@@ -999,11 +1023,14 @@ WRONG = (
     Wrong("volatile_rule", "exclusive", rule_meeting_raises),
     Wrong("port_evaluation", "device", port_not_to_the_cpu),
     Wrong("port_evaluation", "no list", port_tuple, "a tuple"),
-    Wrong("port_evaluation", "detached", port_detached, "detached, not switched off", earns=1.79),
+    Wrong("port_evaluation", "detached", port_detached, "detached, not switched off", earns=2.0),
     Wrong("port_evaluation", "train spreads", port_parents_first, "train(flag), parents first"),
     Wrong("bounded_evaluation", "batch held", bounded_batch_held),
     Wrong("bounded_evaluation", "output held", bounded_output_held),
     Wrong("bounded_evaluation", "dtype", bounded_in_float32),
+    Wrong("bounded_evaluation", "dtype", bounded_left_in_double, "the sum in double, and so the mean", earns=2.95),
+    Wrong("bounded_evaluation", "dtype", bounded_outputs_in_float32, "outputs cast to float32", earns=2.77),
+    Wrong("bounded_evaluation", "output copied", bounded_output_copied),
     Wrong("bounded_evaluation", "peeked", bounded_peeks),
     Wrong("bounded_evaluation", "outputs kept", bounded_list_of_outputs, "a list of outputs"),
     Wrong("bounded_evaluation", "train spreads", bounded_parents_first, "train(flag), parents first"),

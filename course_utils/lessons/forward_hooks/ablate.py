@@ -104,7 +104,7 @@ def _(trial: Trial) -> None:
             raise Missed(reading(got, readings), expected=f"zeros in the channels {sorted(listed)} alone", got=shown)
 
 
-@ablate.claim("zeroes them exactly, also where they were inf or NaN, and leaves the others' inf and NaN")
+@ablate.claim("zeroes them exactly, also where they were inf or NaN, and leaves the others' inf and NaN", weight=3)
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     listed, others = _split(trial, c)
@@ -131,7 +131,7 @@ def _(trial: Trial) -> None:
         expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
 
 
-@ablate.claim("edits neither the module's input nor its own output tensor")
+@ablate.claim("edits neither the module's input nor its own output tensor", weight=3)
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     listed, _ = _split(trial, c)
@@ -149,7 +149,7 @@ def _(trial: Trial) -> None:
         expect(zeroed, expected="zeros in the listed channels", got="other values")
 
 
-@ablate.claim("keeps the gradients of the other channels")
+@ablate.claim("keeps the gradients of the other channels", weight=3)
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     for shape, flagged in (((4, c), True), ((3, c, 4, 2), False)):

@@ -35,9 +35,10 @@ def _expect_root(trial: Trial, values: Tensor, rtol: float, atol: float, other: 
     for x in (values.clone(), values.clone().requires_grad_()):
         got = trial.tensor(trial.call(x)).detach()
         expect_shape(got, x.shape)
-        if values.dtype in _WIDE:
-            expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
-        right = torch.isclose(got.to(x.dtype), expected, rtol=rtol, atol=atol)
+        cast = values.dtype in _WIDE and got.dtype != x.dtype
+        # What is exact has all digits. Elsewhere a cast costs digits alone: the dtype has a claim of its own.
+        expect(atol or not cast, "dtype", expected=str(x.dtype), got=str(got.dtype))
+        right = torch.isclose(got.to(x.dtype), expected, rtol=max(rtol, 1e-4 * cast), atol=atol)
         if right.all():
             continue
         apart = (got - expected).abs()
@@ -50,12 +51,12 @@ def _expect_root(trial: Trial, values: Tensor, rtol: float, atol: float, other: 
             key = "absolute"
         elif key != "epsilon" and beside.any() and (beside == beside[0]).all():
             key = "stand-in"
-        key = "multiply" if number < 0 and given.isnan() else key
+        key = "multiply" if number < 0 and given.isnan() else "dtype" if cast else key
         shown, other = numbers_apart(given, wanted)
         raise Missed(key, expected=f"{shown} for x = {number:.6g}", got=other)
 
 
-@masked_sqrt.claim("is the root where x is positive, and 0 elsewhere", weight=0, gate=True)
+@masked_sqrt.claim("is near the root where x is positive, and near 0 elsewhere", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for values in _numbers(trial):
         # Off by an epsilon: the claim for the tiniest numbers tells it.
@@ -65,7 +66,7 @@ def _(trial: Trial) -> None:
 def _slopes(trial: Trial, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient that the answer passes on, the one that it was handed, and x."""
     x = values.clone().requires_grad_()
-    got = trial.tensor(trial.call(x), shape=x.shape, dtype=x.dtype if x.dtype in _WIDE else None)
+    got = trial.tensor(trial.call(x), shape=x.shape)
     upstream = trial.randn(*values.shape, dtype=got.dtype).abs() + 0.5
     found = edited_gradient(got, x, upstream, "result edited")
     if found is None:  # where nothing depends on x, nothing has to be recorded
@@ -128,7 +129,7 @@ def _(trial: Trial) -> None:
 
 @masked_sqrt.claim("keeps the dtype of x, also where that has 16 bits", weight=0.5)
 def _(trial: Trial) -> None:
-    for dtype in (torch.bfloat16, torch.float16):
+    for dtype in (*_WIDE, torch.bfloat16, torch.float16):
         got = trial.tensor(trial.call(trial.randn(6).to(dtype)))
         expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
 

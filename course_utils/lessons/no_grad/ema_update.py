@@ -260,7 +260,9 @@ def _(trial: Trial) -> None:
             raise _missed("shared", f"the shared {name}", tensor, before[name], before[name])
 
 
-@ema_update.claim("is noticed by autograd: a backward that was recorded before raises, and gives no wrong gradient")
+@ema_update.claim(
+    "is noticed by autograd: a backward that was recorded before raises, and gives no wrong gradient", weight=4
+)
 def _(trial: Trial) -> None:
     target, online = _pair(trial, _Means())
     factor, decay = trial.randn(requires_grad=True), _decay(trial)

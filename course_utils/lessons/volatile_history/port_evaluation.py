@@ -76,7 +76,7 @@ def _(trial: Trial) -> None:
     expect(not left, "device", expected="an error: nothing on meta can be brought to the CPU", got="outputs on meta")
 
 
-@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way", weight=4)
+@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way", weight=5)
 def _(trial: Trial) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = [x.to(device) for x in _shared.draw_batches(trial, 3, 5)]
@@ -109,11 +109,11 @@ def _(trial: Trial) -> None:
             expect_same(got.cpu(), wanted, what="the values of eval mode", key="no eval")
 
 
-@port_evaluation.claim("puts back every submodule's own training flag")
+@port_evaluation.claim("puts back every submodule's own training flag", weight=3)
 def _(trial: Trial) -> None:
     modes.expect_flags_put_back(trial, lambda model: _outputs(trial, model, _shared.draw_batches(trial, 4, 3), 2))
 
 
-@port_evaluation.claim("puts back flags and grad mode where a batch raises, and lets the error through")
+@port_evaluation.claim("puts back flags and grad mode where a batch raises, and lets the error through", weight=3)
 def _(trial: Trial) -> None:
     _shared.expect_modes_put_back_after_errors(trial)
