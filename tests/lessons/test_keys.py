@@ -25,13 +25,13 @@ EVERY_KEY = {key for lesson, name in EXERCISES for key in LOADED[lesson].exercis
 OTHER_TEXTS = {
     "will_require_grad": {"flagged", "not flagged", "mean", "sum"},
     "freeze": {"first"},
-    "port_evaluation": {"eval", "detach"},
+    "port_evaluation": {"eval", "train", "detach"},
     # "always on" takes a grad mode that is off before the call; the others it takes for "history".
-    "bounded_evaluation": {"eval", "detach", "always on", "detached", "eval alone"},
-    "evaluate": {"eval", "detach"},
+    "bounded_evaluation": {"eval", "train", "detach", "always on", "detached", "eval alone"},
+    "evaluate": {"eval", "train", "detach"},
     "ema_update": {"mean", "mask"},
     "stream_predictions": {"eval", "detach", "detached", "elsewhere"},  # the last two are told as other ones
-    "frozen_features": {"eval", "detach", "detached"},
+    "frozen_features": {"eval", "train", "detach", "detached"},
     "route": {"zeros"},
     "capture": {"none"},
     "activation_bytes": {"first", "none", "start"},

@@ -64,6 +64,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     x = trial.randn(trial.integer(2, 5)) > 0
     got = trial.tensor(trial.call(x), shape=x.shape)
+    expect(got is not x, "x itself", expected="a new tensor", got="x itself")
     expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
 
 
