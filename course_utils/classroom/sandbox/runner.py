@@ -43,6 +43,7 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or i
 
 _set_profile, _set_trace, _sleep = sys.setprofile, sys.settrace, time.sleep
 _FORK_TRIES, _FORK_SECONDS = 200, 0.05
+_END_TRIES, _END_SECONDS = 100, 0.01
 _TEXT = 20_000  # characters of any one text in a result
 
 
@@ -164,12 +165,21 @@ def _check(
             result = _lesson_check(request, shell, exercises)
         else:
             result = _in_a_thread(partial(_own_check, request, shell))
-        result["threads"] = threading.active_count() > 1
+        result["threads"] = _is_thread_left()
         result["replaced"] = sorted(replaced.union(restore()))
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         result = {"unjudged": f"{type(error).__name__}: {_short(error)}"}
     if os.getpid() == me:  # else the answer has forked, and this is the child
         channel.send(signed({"result": result}, secret, request))
+
+
+def _is_thread_left() -> bool:
+    """Whether a thread still runs, after a while in which one that was told to end comes to its end."""
+    for _ in range(_END_TRIES):
+        if threading.active_count() == 1:
+            return False
+        _sleep(_END_SECONDS)
+    return True
 
 
 def _forked() -> int:
