@@ -103,7 +103,24 @@ def _release(options: argparse.Namespace) -> int:
         released = release(course, assignment)
         whose = "the course's own learner notebook" if released.as_the_course else "made from your source"
         print(f"released {assignment}: {released.points:g} points, {whose}", flush=True)
+        print("".join(f"  {change}\n" for change in released.changes), end="", flush=True)
     return 0
+
+
+def _lost(course: ClassFolder, asked: Sequence[str]) -> bool:
+    """Says which assignments are passed over for want of a release; True where there is one."""
+    lost = [] if asked else course.lost_releases()
+    for name in lost:
+        print(
+            explain(
+                f"{name} is passed over: students have handed it in, and {course.notebook('release', name)} is missing.",
+                "a release of every assignment that is graded.",
+                "without it, its marks are in no table and no sum.",
+                f"python -m course_utils.classroom release {name}",
+            ),
+            file=sys.stderr,
+        )
+    return bool(lost)
 
 
 def _grade(options: argparse.Namespace) -> int:
@@ -112,6 +129,7 @@ def _grade(options: argparse.Namespace) -> int:
     from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
+    lost = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
     outcomes = grade(course, assignments, _workers(options), students=options.student, again=options.again)
     tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
@@ -120,7 +138,7 @@ def _grade(options: argparse.Namespace) -> int:
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     _say_what_to_mark(course, assignments)
     if all(outcome.complete for outcome in outcomes):
-        return 0
+        return int(lost)
     print(
         "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
     )
@@ -179,10 +197,11 @@ def _feedback(options: argparse.Namespace) -> int:
 
     course = ClassFolder(options.course)
     refuse_unknown(course, options.student)
+    lost = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
     if not options.assignments:  # those of which something is graded
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
-    failed = not _settle(course, assignments)
+    failed = not _settle(course, assignments) or lost
     for assignment in assignments:
         files = feedback(course, assignment, options.student)
         written = sum(not file.withheld for file in files)
@@ -204,13 +223,14 @@ def _export(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.export import export
 
     course = ClassFolder(options.course)
+    lost = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
     settled = _settle(course, assignments)
     target = options.to or course.root / ("export_anonymous" if options.anonymous else "export")
     for path in export(course, assignments, target, anonymous=options.anonymous):
         print(f"wrote {path}")
     _say_what_to_mark(course, assignments)
-    return int(not settled)
+    return int(lost or not settled)
 
 
 if __name__ == "__main__":

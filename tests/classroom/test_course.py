@@ -225,7 +225,8 @@ def test_a_source_that_would_grade_wrongly_is_not_released(id, change, rule, cou
     assert target.read_bytes() == before
 
 
-def test_a_release_that_would_show_a_solution_is_taken_back(course):
+def test_a_release_that_would_show_a_solution_leaves_the_old_one_alone(course):
+    before = course.notebook("release", "03_detach").read_bytes()
     # A header that nbgrader puts before every notebook: no source shows it.
     secret = max(secret_lines(read(course.notebook("source", "03_detach"))), key=len)
     write_whole(course.root / "source" / "header.ipynb", dumps(cells.notebook([cells.code(secret, "header")])))
@@ -233,22 +234,65 @@ def test_a_release_that_would_show_a_solution_is_taken_back(course):
         settings.write('c.IncludeHeaderFooter.header = "source/header.ipynb"\n')
     with pytest.raises(ValueError, match=r"shows a line of the solution"):
         release(ClassFolder(course.root), "03_detach")
-    assert not course.notebook("release", "03_detach").exists()
+    assert course.notebook("release", "03_detach").read_bytes() == before
 
 
-def test_graded_cells_cannot_change_once_there_are_submissions(course):
+def test_a_refused_release_changes_nothing(course):
+    release(course, "03_detach")
+    target = course.notebook("release", "03_detach")
+    before, gradebook = target.read_bytes(), (course.root / "gradebook.db").read_bytes()
+    source = course.notebook("source", "03_detach")
+    source.write_text(source.read_text(encoding="utf-8").replace("### END SOLUTION", "### end"), encoding="utf-8")
+    with pytest.raises(ValueError, match="not released"):
+        release(course, "03_detach")
+    assert target.read_bytes() == before and (course.root / "gradebook.db").read_bytes() == gradebook
+    assert {path.name for path in course.root.glob("release*")} == {"release"}
+
+
+def test_an_exercise_left_out_in_mid_term_takes_its_marks_along_and_brings_them_back(course, capsys):
+    release(course, "03_detach")
     with course.gradebook() as gradebook:
         gradebook.add_student("ada")
         with gradebook.db.no_autoflush:
             gradebook.add_submission("03_detach", "ada")
+        grade = gradebook.find_grade("detach-written", "03_detach", "03_detach", "ada")
+        grade.manual_score, grade.extra_credit = 1.5, 0.5
+        gradebook.find_comment("detach-written", "03_detach", "03_detach", "ada").manual_comment = "Well put."
+        gradebook.db.commit()
     source = course.notebook("source", "03_detach")
-    notebook = read(source)
-    extra = cells.code("x = 1", "extra")
-    extra.metadata["nbgrader"] = dict(by_id(notebook, "setup").metadata.nbgrader, grade_id="detach-extra")
-    notebook.cells.append(extra)
+    whole, notebook = source.read_text(encoding="utf-8"), read(source)
+    left_out = ("detach-written", "detach-snapshot", "detach-snapshot-check")
+    notebook.cells = [
+        cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") not in left_out
+    ]
     write_whole(source, dumps(notebook))
-    with pytest.raises(ValueError, match=r"Cannot add or remove cells .* because there are submissions"):
-        release(course, "03_detach")
+    said = release(course, "03_detach").changes
+    assert [line.partition(": ")[2].partition(";")[0] for line in said] == ["detach-snapshot-check", "detach-written"]
+    with course.gradebook() as gradebook:
+        names = {grade.name for grade in gradebook.find_submission_notebook("03_detach", "03_detach", "ada").grades}
+        assert names and not names & set(left_out)
+
+    source.write_text(whole, encoding="utf-8")
+    assert all("run grade" in line for line in release(course, "03_detach").changes)
+    with course.gradebook() as gradebook:
+        grade = gradebook.find_grade("detach-written", "03_detach", "03_detach", "ada")
+        comment = gradebook.find_comment("detach-written", "03_detach", "03_detach", "ada")
+        assert (grade.manual_score, grade.extra_credit, comment.manual_comment) == (1.5, 0.5, "Well put.")
+        names = {grade.name for grade in gradebook.find_submission_notebook("03_detach", "03_detach", "ada").grades}
+        assert {"detach-written", "detach-snapshot-check"} <= names
+
+
+def test_a_release_that_is_missing_is_said_and_ends_with_1(course, capsys):
+    release(course, "03_detach")
+    release(course, "01_requires_grad")
+    with course.gradebook() as gradebook:
+        gradebook.add_student("ada")
+        with gradebook.db.no_autoflush:
+            gradebook.add_submission("03_detach", "ada")
+    course.notebook("release", "03_detach").unlink()
+    for command in ("grade", "export"):
+        assert main([command, "--course", str(course.root)]) == 1
+        assert "03_detach is passed over" in capsys.readouterr().err
 
 
 def test_an_assignment_that_is_not_there_is_refused_by_name(course, capsys):

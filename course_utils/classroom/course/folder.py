@@ -111,6 +111,12 @@ class ClassFolder:
         """The assignments that were released, in order."""
         return [name for name in self.sources() if self.notebook("release", name).is_file()]
 
+    def lost_releases(self) -> list[str]:
+        """The assignments of which the gradebook holds submissions, and ``release`` holds nothing."""
+        with self.gradebook() as gradebook:
+            entered = sorted(item.name for item in gradebook.assignments if item.submissions)
+        return [name for name in entered if not self.notebook("release", name).is_file()]
+
     def choose(self, names: Iterable[str], what: str = "released") -> list[str]:
         """The assignments that are named; all where nothing is named.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from course_utils.authoring.build import learner_text
 from course_utils.authoring.files import read, topic_of
@@ -13,6 +15,7 @@ from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import CONFIG, ClassFolder
+from course_utils.classroom.course.graded_cells import align
 from course_utils.classroom.course.rules import RULES
 
 
@@ -23,49 +26,82 @@ class ReleaseSummary:
     Attributes:
         points: what all its graded cells can earn.
         as_the_course: whether it is, byte for byte, the course's own learner notebook.
+        changes: what became of the gradebook's cells, where students had handed in already; a line each.
     """
 
     points: float
     as_the_course: bool
+    changes: tuple[str, ...] = ()
 
 
 def release(course: ClassFolder, assignment: str) -> ReleaseSummary:
     """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
 
-    Releasing again after a change is safe: marks stay, what was released before is kept, so that those who have it are
-    graded as the others are, and nbgrader refuses a change of the graded cells once there are submissions.
+    Releasing again after a change is safe: marks stay, and what was released before is kept, so that those who have it
+    are graded as the others are. Exercises may be left out and added once there are submissions, too.
 
     Raises:
         ValueError: the source breaks a rule that grading stands on, a released cell shows a solution, or nbgrader
-            refuses; the message lists what to mend. Then no new release is written.
+            refuses; the message lists what to mend. Then the release that was there, and the gradebook, are as before.
     """
     source, target = course.notebook("source", assignment), course.notebook("release", assignment)
     page = Notebook(f"source/{assignment}/{source.name}", topic_of(source), read(source))
     _refuse(assignment, [problem for rule in RULES for problem in rule(page)])
-    before = target.read_bytes() if target.is_file() else b""
-    result = course.api.generate_assignment(assignment)
+    with TemporaryDirectory(
+        prefix="release-", dir=course.root
+    ) as folder:  # beside the old one, which stays till the end
+        made = _generate(course, assignment, Path(folder).name, enter=False)
+        _refuse(assignment, lint_learner(made, source, name=f"release/{assignment}/{target.name}"))
+        changes = align(course, assignment, read(made).cells)
+        made = _generate(course, assignment, Path(folder).name, enter=True)
+        _exchange(course, assignment, made.parent)
+    points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
+    original = CHECKOUT / "notebooks" / "solutions" / target.name
+    own = original.is_file() and target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
+    return ReleaseSummary(points, own, tuple(changes))
+
+
+def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool) -> Path:
+    """Has nbgrader make the students' notebook in a folder of the course, and enter it in the gradebook where asked.
+
+    Raises:
+        ValueError: nbgrader refuses.
+    """
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.utils import capture_log, temp_attrs
+
+    with temp_attrs(course.api.coursedir, assignment_id=assignment, release_directory=folder):
+        app = GenerateAssignment(coursedir=course.api.coursedir, parent=course.api)
+        app.force, app.create_assignment, app.no_database = True, True, not enter
+        app.config.SaveCells.enabled = enter
+        result = capture_log(app)
+        made = course.notebook("release", assignment)
     if not result["success"]:
         raise ValueError(
             explain(
                 f"nbgrader could not release {assignment}: {last_words(result)}",
-                "that nbgrader can open its gradebook, and, once there are submissions, that the graded cells of the "
-                "source are the same as before.",
-                try_this=f"mend what it names; or put {source} back as it was, or make an assignment of another name "
-                "from the new one.",
+                "that nbgrader can read the source and open its gradebook.",
+                "the release that is there is as it was.",
+                "mend what it names, and release again.",
             )
         )
-    if before and before != target.read_bytes():
+    return made
+
+
+def _exchange(course: ClassFolder, assignment: str, made: Path) -> None:
+    """Puts the new release in the place of the old one, file by file; the old notebook goes to the earlier ones."""
+    target = course.notebook("release", assignment)
+    if target.is_file() and (before := target.read_bytes()) != (made / target.name).read_bytes():
         course.earlier(assignment).mkdir(parents=True, exist_ok=True)
         write_whole(course.earlier(assignment) / f"{hashlib.sha256(before).hexdigest()[:16]}.ipynb", before)
-    try:
-        _refuse(assignment, lint_learner(target, source, name=f"release/{assignment}/{target.name}"))
-    except ValueError:
-        target.unlink()  # a file that shows solutions must not lie where one might hand it out
-        raise
-    points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
-    original = CHECKOUT / "notebooks" / "solutions" / target.name
-    own = original.is_file() and target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
-    return ReleaseSummary(points, own)
+    files = {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
+    for file in sorted(files):
+        place = target.parent / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (made / file).replace(place)
+    for path in target.parent.rglob("*"):
+        if path.is_file() and path.relative_to(target.parent) not in files:
+            path.unlink()
 
 
 def _refuse(assignment: str, problems: list[Problem]) -> None:
