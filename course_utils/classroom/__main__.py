@@ -113,8 +113,8 @@ def _lost(course: ClassFolder, asked: Sequence[str]) -> bool:
     for name in lost:
         print(
             explain(
-                f"{name} is passed over: students have handed it in, and {course.notebook('release', name)} is missing.",
-                "a release of every assignment that is graded.",
+                f"{name} is passed over: students have handed it in, and its release is missing.",
+                f"{course.notebook('release', name)}.",
                 "without it, its marks are in no table and no sum.",
                 f"python -m course_utils.classroom release {name}",
             ),

@@ -192,6 +192,25 @@ def test_a_mark_is_kept_while_the_answer_is_the_same_and_said_where_it_is_not(co
     assert line.endswith("1 by hand") and line.split()[1] == "2"
 
 
+def test_a_mark_for_a_file_that_could_not_be_read_is_not_one_for_the_file_that_comes_later(course, here):
+    folder = course.path("submitted", "eve", DETACH)
+    folder.mkdir(parents=True)
+    (folder / f"{DETACH}.ipynb").write_text("{ cut off")
+    grade(course, [DETACH], here)
+    give(course, "eve", "snapshot-check", 0.0)
+    give(course, "eve", "mean_loss-check", 0.5)
+    hand_in(
+        course, "eve", DETACH, {"snapshot": "# right"}
+    )  # mean_loss is as the stub, which the broken file showed too
+    outcomes = grade(course, [DETACH], here)
+    assert marks(course, "eve")["snapshot"] == (1.0, None, False)
+    (said,) = row(outcomes, "eve").remarks
+    assert said.startswith(
+        "The answer to snapshot is another than the one that got 0 of 1 points by hand; that one's file"
+    )
+    assert marks(course, "eve")["mean_loss"][1] == 0.5, "what she did not touch is what was marked"
+
+
 def test_every_command_says_what_is_still_to_mark(course, here, capsys, monkeypatch):
     for student in ("ada", "bob"):
         hand_in(course, student, DETACH, {"written": "Because.", "snapshot": "# outcome: review by hand"})

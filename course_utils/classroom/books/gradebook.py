@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from nbformat import NotebookNode, from_dict
 
-from course_utils.classroom.books.gradebook_writer import GradebookWriter, Marks, Unusable, notebook_of
+from course_utils.classroom.books.gradebook_writer import UNREAD, GradebookWriter, Marks, Unusable, notebook_of
 from course_utils.classroom.books.marks import answers, marks_in
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
@@ -69,6 +69,7 @@ class Records:
         found = marks_in(self._ledger.gradebook.db, report.assignment, report.student)
         marked = {name: mark.given for name, mark in found.get(report.student, {}).items() if mark.given is not None}
         stale = self._answered_anew(notebook, report) & marked.keys()
+        unread = bool(stale) and self._ledger.was_unread(report.assignment, report.student)
         self._ledger.enter(replace(marks, changed=stale))
         if stale:
             self._ledger.commit()  # before what was marked is written over
@@ -76,7 +77,12 @@ class Records:
         self._write(notebook, report.notebook)
         said = [
             f"The answer to {result.exercise} is another than the one that got {marked[result.grade_id]:g} of "
-            f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
+            f"{result.possible:g} points by hand; "
+            + (
+                "that one's file could not be read, so its mark was taken back."
+                if unread
+                else "mark it again in the Formgrader, or press Resolve."
+            )
             for result in report.exercises
             if result.grade_id in stale
         ]
@@ -177,7 +183,7 @@ def _marks(report: Report, timestamp: str) -> Marks:
             cell = from_dict({**kept, "source": "".join(values["source"])})
             grading = cell.metadata.nbgrader
             if unreadable:
-                why = f"Your file could not be read. {unreadable.partition(': ')[2]} Ask your teacher to look at it."
+                why = f"{UNREAD} {unreadable.partition(': ')[2]} Ask your teacher to look at it."
                 comments[grading.grade_id] = None if comments else why
                 continue
             waits = scores.get(grading.grade_id, 0.0) is None  # a written answer, which may stand in another cell

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60.0  # for a gradebook that somebody else is writing to: a formgrader, a colleague
 ATTEMPTS = 3  # where others enter the same rows
 MOST_PENDING = 100  # marks of so many submissions wait for one transaction,
+UNREAD = "Your file could not be read."  # how the comment begins that such a submission gets
 LONGEST_PENDING_SECONDS = 2.0  # but none longer than this
 
 
@@ -35,7 +36,8 @@ class Marks:
         timestamp: when it was handed in, in UTC; None where that is not known.
         scores: graded cell -> automatic score; None where a person has to give one.
         comments: solution cell -> automatic comment, None for none.
-        changed: the graded cells whose answer is another than the one that lay there to be marked.
+        changed: the graded cells whose answer is another than the one that lay there to be marked. Where the file of
+            that one could not be read, the mark is taken back.
     """
 
     student: str
@@ -80,6 +82,10 @@ class GradebookWriter:
         self._pending[marks.assignment, marks.student] = marks
         if len(self._pending) >= MOST_PENDING or time.monotonic() - self._since >= LONGEST_PENDING_SECONDS:
             self.commit()
+
+    def was_unread(self, assignment: str, student: str) -> bool:
+        """Whether what is entered of this student is a file that could not be read."""
+        return _unread(notebook_of(self.gradebook.find_submission(assignment, student)))
 
     def _graded_cells(self, name: str) -> set[str]:
         from nbgrader.api import MissingEntry
@@ -164,9 +170,12 @@ class GradebookWriter:
         if marks.timestamp is not None:
             submission.timestamp = marks.timestamp
         notebook = notebook_of(submission)
+        unread = _unread(notebook)
         for grade in notebook.grades:
             if grade.name in marks.scores:
                 grade.auto_score = marks.scores[grade.name]
+                if unread and grade.name in marks.changed:
+                    grade.manual_score = None  # it was for a file that nobody could read, and this is another one
                 if grade.manual_score is None:
                     grade.needs_manual_grade = grade.auto_score is None
                 elif grade.name in marks.changed:  # the mark stays, and asks to be looked at again
@@ -194,6 +203,10 @@ class GradebookWriter:
                 Comment(cell=cell, notebook=row)
         self.gradebook.db.add(submission)
         return submission
+
+
+def _unread(notebook: SubmittedNotebook) -> bool:
+    return any((comment.auto_comment or "").startswith(UNREAD) for comment in notebook.comments)
 
 
 def _not_released(what: str, assignment: str) -> str:

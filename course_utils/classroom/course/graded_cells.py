@@ -1,8 +1,8 @@
 """Brings the gradebook's cells in line with a new release, where students have handed in already (``align``).
 
 nbgrader refuses to add or remove a cell then. Leaving out an exercise and adding one are what teachers do in
-mid-term, and no mark has to be lost by it: results are kept on disk, and what a person gave for an exercise that is left
-out is kept beside the earlier releases, and comes back with the exercise.
+mid-term, and no mark has to be lost by it: results are kept on disk, and what a person gave for an exercise that is
+left out is kept beside the earlier releases, and comes back with the exercise.
 """
 
 from __future__ import annotations
