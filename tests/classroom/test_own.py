@@ -1,9 +1,11 @@
 """A teacher's own exercises, points, hidden tests and assignments: released, and graded for what they are."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
+from course_utils.authoring import cells
 from course_utils.authoring.files import dumps, read
 from course_utils.base.files import write_whole
 from course_utils.classroom.__main__ import main
@@ -11,7 +13,7 @@ from course_utils.classroom.course.release import release
 from course_utils.classroom.judging.limits import Limits
 from tests.classroom.hand_in import answered, hand_in, put, released
 from tests.classroom.handed_in import NEEDS_SANDBOX
-from tests.classroom.own import HIDDEN, HW1, check, put_source
+from tests.classroom.own import HIDDEN, HW1, answer, check, put_source
 
 pytestmark = [*NEEDS_SANDBOX]
 LIMITS = Limits(check_seconds=10.0)
@@ -53,6 +55,8 @@ def test_points_of_a_lesson_may_be_changed_and_exercises_added_or_left_out(cours
     notebook = read(source)
     cells = {cell.id: cell for cell in notebook.cells}
     cells["snapshot-check"].metadata.nbgrader.points = 5
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("snapshot · 1 point", "snapshot · 5 points")
     gone = {"truncated_bptt", "truncated_bptt-check"}
     notebook.cells = [cell for cell in notebook.cells if cell.id not in gone]
     notebook.cells.append(check("mine", "assert snapshot(torch.ones(2)).shape == (2,)", 3))
@@ -183,3 +187,42 @@ def test_the_command_grades_it_and_marks_reach_the_gradebook(own, capsys):
     assert "0 wrong" in capsys.readouterr().out
     with own.gradebook() as gradebook:
         assert gradebook.find_submission(HW1, "ada").score == 6
+
+
+@pytest.fixture(autouse=True)
+def warm(grader, monkeypatch):
+    """Tests that are tried at a release run in the grader that is warm already."""
+    monkeypatch.setattr("course_utils.classroom.run.tried.Grader", lambda: nullcontext(grader))
+
+
+def _refused(course, capsys, name, answer_cell, source, points=2, heading=""):
+    above = [cells.markdown(heading, "heading")] if heading else []
+    book = cells.notebook([*above, answer_cell, check(f"{name}-check", source, points)])
+    put_source(course, book, "hw2")
+    assert main(["release", "--course", str(course.root), "hw2"]) == 1
+    assert not course.notebook("release", "hw2").exists()
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("assert (double(2) == 4, 'no')", "cannot fail"),
+        ("assert double", "An answer whose functions only raise earns 2 of 2 points."),
+        ("import torch\ndouble(torch.ones(2)) == 2", "the line gives a Tensor"),
+        ("assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(3) == 7\n### END HIDDEN TESTS", "earns 0 of 2"),
+        ("assert double(2) == 5", "The source's own answer earns 0 of 2 points"),
+        ("assert double(2) == 4  # weigth: 2", "A weight that is not read as one"),
+        ("assert double(2) == 4  # weight one", "A weight that is not read as one"),
+        ("assert double(2) == 4  # weight: 0", "Every weight of the check is 0"),
+    ],
+)
+def test_tests_that_would_grade_everybody_wrongly_are_not_released(source, why, course, capsys):
+    assert why in _refused(course, capsys, "double", answer("double", "2 * x"), source)
+
+
+def test_points_that_the_heading_says_otherwise_are_not_released(course, capsys):
+    said = _refused(
+        course, capsys, "double", answer("double", "2 * x"), "assert double(2) == 4", 5, "### double (2 points)"
+    )
+    assert "The heading says 2 points, and the check earns 5" in said

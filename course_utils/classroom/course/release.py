@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,9 @@ from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import CONFIG, ClassFolder
 from course_utils.classroom.course.graded_cells import align
 from course_utils.classroom.course.rules import RULES
+
+
+TryOut = Callable[[Notebook, Notebook], list[Problem]]
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,14 @@ class ReleaseSummary:
     changes: tuple[str, ...] = ()
 
 
-def release(course: ClassFolder, assignment: str) -> ReleaseSummary:
+def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None) -> ReleaseSummary:
     """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
 
     Releasing again after a change is safe: marks stay, and what was released before is kept, so that those who have it
     are graded as the others are. Exercises may be left out and added once there are submissions, too.
+
+    Args:
+        try_out: finds what is wrong with tests of the teacher's own, from the source and the release made of it.
 
     Raises:
         ValueError: the source breaks a rule that grading stands on, a released cell shows a solution, or nbgrader
@@ -52,6 +59,8 @@ def release(course: ClassFolder, assignment: str) -> ReleaseSummary:
     ) as folder:  # beside the old one, which stays till the end
         made = _generate(course, assignment, Path(folder).name, enter=False)
         _refuse(assignment, lint_learner(made, source, name=f"release/{assignment}/{target.name}"))
+        if try_out:
+            _refuse(assignment, try_out(page, Notebook(page.name, page.topic, read(made))))
         changes = align(course, assignment, read(made).cells)
         made = _generate(course, assignment, Path(folder).name, enter=True)
         _exchange(course, assignment, made.parent)

@@ -8,6 +8,7 @@ asked.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 from course_utils.authoring.cells import SCHEMA_VERSION
@@ -18,6 +19,9 @@ from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.source import lessons_made
 
 HIDDEN = "BEGIN HIDDEN TESTS"
+WEIGHT = re.compile(r"#\s*weight:\s*(\d+(?:\.\d+)?)")  # of a test, behind it
+_MEANT = re.compile(r"#\s*w(ei|ie)g\w*t\w*", re.IGNORECASE)
+_HEADED_POINTS = re.compile(r"#+ .*?(\d+(?:\.\d+)?) points?\b")
 
 
 def metadata(page: Notebook) -> Iterator[Problem]:
@@ -63,6 +67,9 @@ def checks(page: Notebook) -> Iterator[Problem]:
                 what = "A lesson's check stands together with something else, so that it would not be judged as one."
                 mend = "let the cell hold it alone; put tests of your own, hidden ones too, into a check cell after it."
                 yield page.problem("check-call", what, mend, cell)
+            case _ if never := _never_fails(tree):
+                what = f"`assert {ast.unparse(never)[:60]}` cannot fail: a tuple is always true."
+                yield page.problem("check-call", what, "take the brackets away: assert test, message.", cell)
             case _ if not _can_fail(tree):
                 what = "Nothing in the check cell can fail, so that everybody would get its points."
                 yield page.problem("check-call", what, "write an assert, or end in an expression: the points.", cell)
@@ -83,6 +90,47 @@ def _is_lesson_check(node: ast.AST, lessons: Mapping[str, str]) -> bool:
     return False
 
 
+def weights(page: Notebook) -> Iterator[Problem]:
+    """Weights of tests are written as they are read, and one of them counts."""
+    for cell in page.code:
+        if not cell.is_check:
+            continue
+        lines = [line for line in cell.source.splitlines() if _MEANT.search(line)]
+        if wrong := [line for line in lines if not WEIGHT.search(line)]:
+            what = f"A weight that is not read as one: {wrong[0].strip()[:80]}"
+            yield page.problem("weight", what, "write # weight: and a number, behind the test.", cell)
+        elif lines and not any(float(found[1]) for line in lines if (found := WEIGHT.search(line))):
+            what = "Every weight of the check is 0, so its tests would earn nothing."
+            yield page.problem("weight", what, "give one of them a weight above 0.", cell)
+
+
+def points(page: Notebook) -> Iterator[Problem]:
+    """A heading that names points names those of the check below it."""
+    said: tuple[str, float] | None = None
+    for cell in page.cells:
+        if cell.is_written:
+            said = None
+        elif cell.kind == "markdown":
+            found = [(line, match) for line in cell.source.splitlines() if (match := _HEADED_POINTS.match(line))]
+            said = (found[-1][0], float(found[-1][1][1])) if found else said
+        elif cell.is_check:
+            if said and cell.points != said[1]:
+                what = f"The heading says {said[1]:g} points, and the check earns {cell.points:g}: {said[0][:60]}"
+                yield page.problem("points", what, "let both say the same.", cell)
+            said = None
+
+
+def _never_fails(tree: ast.Module) -> ast.expr | None:
+    """What an assert tests where that is always true: a tuple, or a text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and (
+            (isinstance(node.test, ast.Tuple) and node.test.elts)
+            or (isinstance(node.test, ast.Constant) and node.test.value)
+        ):
+            return node.test
+    return None
+
+
 def _can_fail(tree: ast.Module) -> bool:
     for node in ast.walk(tree):
         name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
@@ -96,4 +144,4 @@ def _can_fail(tree: ast.Module) -> bool:
     return False
 
 
-RULES = (unique_ids, solution_regions, metadata, checks)
+RULES = (unique_ids, solution_regions, metadata, checks, weights, points)

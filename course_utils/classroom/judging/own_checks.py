@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from course_utils.checks.score import Claim, Score, Status
+from course_utils.classroom.course.rules import WEIGHT
 from course_utils.classroom.judging.outcomes import Verdict, name_in
 from course_utils.classroom.judging.results import Outcome
 from course_utils.classroom.rebuild.released import ReleasedCell
 
-_WEIGHT = re.compile(r"#\s*weight:\s*(\d+(?:\.\d+)?)")
 _ALL_OR_NONE = "These tests earn their points together: all of them, or none."
 _MOST_TEXT = 120  # characters of a test that a card shows
 
@@ -97,8 +96,8 @@ def _tests(cell: ReleasedCell) -> list[_Test]:
             continue
         own = lines[statement.lineno - 1 : last]
         hidden = any(line.strip() not in shown for line in own)
-        weight = _WEIGHT.search(" ".join(own))
-        text = "a hidden test" if hidden else _WEIGHT.sub("", " ".join(line.strip() for line in own)).strip()
+        weight = WEIGHT.search(" ".join(own))
+        text = "a hidden test" if hidden else WEIGHT.sub("", " ".join(line.strip() for line in own)).strip()
         text = text if hidden else f"`{text.replace('`', ' ')[:_MOST_TEXT]}`"
         told = not hidden or (isinstance(statement, ast.Assert) and statement.msg is not None)
         tests.append(_Test(statement.lineno, last, text, told, float(weight[1]) if weight else None))

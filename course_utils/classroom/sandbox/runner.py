@@ -220,6 +220,8 @@ def _own_check(request: dict[str, Any], shell: Shell) -> dict[str, Any]:
                 value = _run(statement, space)
                 if value is False:
                     raise AssertionError("it is False")
+                if hasattr(value, "__array__"):  # as `f(x) == y` of tensors, which nbgrader takes for full marks
+                    raise TypeError(f"the line gives a {type(value).__name__}; write assert and .all(), or a number")
             except BaseException as error:
                 failed.append([statement.lineno, type(error).__name__, _short(error)])
                 if statement.lineno not in request["separate"]:
