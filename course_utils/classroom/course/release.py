@@ -19,7 +19,6 @@ from course_utils.classroom.course.folder import CONFIG, ClassFolder
 from course_utils.classroom.course.graded_cells import align
 from course_utils.classroom.course.rules import RULES
 
-
 TryOut = Callable[[Notebook, Notebook], list[Problem]]
 
 
