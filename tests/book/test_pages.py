@@ -34,14 +34,14 @@ def notebook(sources, lesson):
 
 
 def test_no_page_shows_a_solution_or_a_model_answer(sources):
-    pages = {path.name: squeezed(path.read_text(encoding="utf-8")) for path in sources.rglob("*.md")}
+    pages = {path: squeezed(path.read_text(encoding="utf-8")) for path in sources.rglob("*.md")}
     for path in sources.rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         outputs = json.dumps([cell.get("outputs") for cell in notebook.cells], ensure_ascii=False)
-        pages[path.name] = squeezed("".join(cell.source for cell in notebook.cells) + outputs.replace("\\n", ""))
+        pages[path] = squeezed("".join(cell.source for cell in notebook.cells) + outputs.replace("\\n", ""))
     hidden = list(secrets())
     assert len(hidden) > 200
-    assert [(page, *secret) for page, text in pages.items() for secret in hidden if secret[1] in text] == []
+    assert [(page.name, *secret) for page, text in pages.items() for secret in hidden if secret[1] in text] == []
 
 
 def test_outputs_are_the_solved_notebook_s_and_those_of_checks_stay_out(notebook):
@@ -110,6 +110,21 @@ def test_every_hint_is_folded(notebook, lesson):
     ]
     folds = re.findall(r"<details><summary>Hint \d of \d</summary>", "".join(cell.source for cell in notebook.cells))
     assert len(folds) == sum(map(len, texts)) > 1
+
+
+def test_what_goes_on_from_a_lesson_is_a_page_below_it(sources):
+    for path in COURSE.further_paths():
+        lesson = nbformat.read(sources / "notebooks" / path.name, as_version=4)
+        assert f"<further/{path.stem}>" in lesson.cells[-1].source and "{toctree}" in lesson.cells[-1].source
+        page = nbformat.read(sources / "notebooks" / "further" / path.name, as_version=4)
+        stored = nbformat.read(path, as_version=4)
+        assert [(cell.source, cell.get("outputs")) for cell in page.cells] == [
+            (cell.source, cell.get("outputs")) for cell in stored.cells
+        ]
+        figures = [
+            cell for cell in page.cells if any("image/png" in o.get("data", {}) for o in cell.get("outputs", []))
+        ]
+        assert all(cell.metadata.mystnb.image.alt for cell in figures)
 
 
 def test_each_lesson_says_how_to_open_it(notebook, lesson):

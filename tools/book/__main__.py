@@ -59,6 +59,9 @@ def write_sources(course: Course, folder: Path) -> None:
         page = lessons.page(course, lesson, said[lesson.name])
         nbformat.write(page, folder / "notebooks" / f"{lesson.notebook}.ipynb")
         _write(folder / "misconceptions" / f"{lesson.notebook}.md", mistakes.page(lesson))
+    (folder / "notebooks" / "further").mkdir()
+    for path in course.further_paths():
+        nbformat.write(lessons.further(path), folder / "notebooks" / "further" / path.name)
     _write(folder / "misconceptions" / "index.md", mistakes.overview())
     _write(folder / "notebooks" / "index.md", front.lessons())
     _write(folder / "api" / "index.rst", front.names())

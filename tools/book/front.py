@@ -15,7 +15,7 @@ RETURNED = (
     "checks.asides.Hint",
     "checks.asides.Prediction",
     "checks.asides.Solution",
-    "draw.style.Drawing",
+    "draw.drawing.Drawing",
     "drills.drill.Drill",
     "graph.report.GraphNode",
     "graph.report.SavedTensor",
