@@ -6,8 +6,9 @@ import re
 import nbformat
 import pytest
 
+from course_utils import control_panel
 from course_utils.base.markup import visible
-from course_utils.catalogue import LESSONS
+from course_utils.catalogue import LESSONS, find
 from course_utils.checks.misconceptions import LESSONS as TEXT_FILES
 from course_utils.checks.misconceptions import Misconception, read
 from course_utils.checks.thoughts import thoughts
@@ -112,10 +113,10 @@ def test_every_hint_is_folded(notebook, lesson):
     assert len(folds) == sum(map(len, texts)) > 1
 
 
-def test_what_goes_on_from_a_lesson_is_a_page_below_it(sources):
+def test_what_goes_on_from_a_lesson_is_the_page_after_it(sources):
+    index = (sources / "notebooks" / "index.md").read_text(encoding="utf-8")
     for path in COURSE.further_paths():
-        lesson = nbformat.read(sources / "notebooks" / path.name, as_version=4)
-        assert f"<further/{path.stem}>" in lesson.cells[-1].source and "{toctree}" in lesson.cells[-1].source
+        assert f"\n{path.stem}\nfurther/{path.stem}\n" in index
         page = nbformat.read(sources / "notebooks" / "further" / path.name, as_version=4)
         stored = nbformat.read(path, as_version=4)
         assert [(cell.source, cell.get("outputs")) for cell in page.cells] == [
@@ -157,6 +158,13 @@ def test_the_front_page_is_the_readme_without_the_way_to_itself():
     page = front.front_page(readme, ["Lessons <notebooks/index>"])
     assert "make book" in readme and "make book" not in page
     assert "## Lessons" in page and "Lessons <notebooks/index>" in page
+
+
+def test_the_control_panel_leads_to_the_lessons_pages(sources):
+    page = (sources / "control_panel.md").read_text(encoding="utf-8")
+    links = re.findall(r'href="([^"]+)"', page)
+    wanted = {f"notebooks/{find(control.lesson).notebook}.html" for control in control_panel().controls}
+    assert set(links) == wanted and page.count("<tr>") == len(control_panel().controls) + 1
 
 
 def test_what_is_shown_of_an_answer_is_visible_text():

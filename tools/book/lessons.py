@@ -1,5 +1,5 @@
 """A lesson's page: the learner's notebook with the outputs of the solved one, guesses and hints folded (``page``), and
-below it what goes on from it (``further``).
+the page of what goes on from it (``further``).
 
 What the learner has to find out stays out: the solved cells, what checks say to them, and the model answers.
 """
@@ -31,12 +31,6 @@ OPEN_IT = """\
 :class: tip
 Here you can read the lesson. To work through it, with predictions that are compared and answers that are checked, run
 `make lab` in a checkout of the course and open `my_notebooks/{notebook}.ipynb`.
-```"""
-BELOW = """\
-```{{toctree}}
-:hidden:
-
-Going further <further/{notebook}>
 ```"""
 
 
@@ -79,8 +73,6 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
             if question:
                 cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
     cells.insert(1, new_markdown_cell(OPEN_IT.format(notebook=lesson.notebook)))
-    if (course.further / f"{lesson.notebook}.ipynb").exists():
-        cells.append(new_markdown_cell(BELOW.format(notebook=lesson.notebook)))
     notebook.cells = cells
     return notebook
 
