@@ -6,6 +6,7 @@ from course_utils.base.text import format_bytes as format_bytes
 from course_utils.checks.score import Claim as Claim
 from course_utils.checks.score import Score as Score
 from course_utils.clinic import ClinicResult as ClinicResult
+from course_utils.controls import control_panel as control_panel
 from course_utils.data import handwritten_digits as handwritten_digits
 from course_utils.data import soft_histogram as soft_histogram
 from course_utils.draw import plot_bars as plot_bars

@@ -99,7 +99,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (40, 50),
+        (50, 60),
         10,
     ),
 )

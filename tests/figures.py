@@ -27,6 +27,12 @@ def three_nodes(ax=None):
     return plot_graph((x * 2).sum(), x=x, ax=ax)
 
 
+def with_numbers(ax=None):
+    x, w = leaf(2, 2), torch.tensor([[0.12345678, -2e-9], [3.0, 1e6 / 7]], requires_grad=True)
+    product = x * w
+    return plot_graph((product.tanh() * product).sum(), x=x, product=product, values=True, ax=ax)
+
+
 def twenty_steps(ax=None):
     loss, model = GRAPHS["recurrent_cell_of_twenty_steps"]()
     return plot_graph(loss, model, ax=ax)
@@ -269,7 +275,7 @@ def maps_with_long_names():
     return plot_maps(images, MAPS[:1], title="Two")
 
 
-GRAPH_FIGURES = [gated, three_nodes, twenty_steps, two_hundred_nodes, encoder, long_names, sparse_names]
+GRAPH_FIGURES = [gated, three_nodes, with_numbers, twenty_steps, two_hundred_nodes, encoder, long_names, sparse_names]
 TIMELINES = [
     step,
     four_batches,

@@ -21,7 +21,8 @@ def test_every_lesson_of_the_catalogue_has_its_notebooks():
 def test_what_is_made_of_a_lesson_is_what_its_sources_give(name):
     texts = made(COURSE, [name])
     solution, learner = (folder / f"{name}.ipynb" for folder in (COURSE.solutions, COURSE.learners))
-    assert list(texts) == [solution, learner, COURSE.catalogue, COURSE.readme]
+    further = [path for path in [COURSE.further / f"{name}.ipynb"] if path.exists()]
+    assert list(texts) == [solution, learner, *further, COURSE.catalogue, COURSE.readme]
     for path, text in texts.items():
         assert path.exists(), f"{path} does not exist; run: make lessons"
         if path.read_text(encoding="utf-8") != text:  # line ends apart, which git may have changed on Windows

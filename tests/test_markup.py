@@ -2,7 +2,19 @@ import re
 
 import pytest
 
-from course_utils.base.markup import Html, bar, clean, element, prose, text_bar, text_lines, text_typed, visible, wrap
+from course_utils.base.markup import (
+    Html,
+    bar,
+    clean,
+    element,
+    explained_link,
+    prose,
+    text_bar,
+    text_lines,
+    text_typed,
+    visible,
+    wrap,
+)
 from course_utils.progress.tables import points
 
 
@@ -107,3 +119,12 @@ def test_prose_wraps_with_its_indent():
     assert lines[0].startswith("  Note: word") and all(line.startswith("    word") for line in lines[1:])
     assert max(map(len, lines)) <= 88
     assert wrap("", "  Note: ") == "  Note:"
+
+
+def test_a_link_to_a_lesson_leads_there_from_where_the_notebook_lies(tmp_path, monkeypatch):
+    (tmp_path / "further").mkdir()
+    for folder, way in ((tmp_path, ""), (tmp_path / "further", "../")):
+        monkeypatch.chdir(folder)
+        assert f'href="{way}03_detach.ipynb#Read-on"' in explained_link("03_detach", "Read on")
+    (tmp_path / "further").rmdir()  # while the notebook is open
+    assert 'href="03_detach.ipynb#Read-on"' in explained_link("03_detach", "Read on")

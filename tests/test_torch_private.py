@@ -29,7 +29,7 @@ def test_a_name_is_what_its_path_leads_to(name):
 
 def test_somebody_needs_what_is_listed():
     def pattern(name: str) -> str:  # as some are asked for: all names that begin so
-        return "_raw_saved_" if name.startswith("_raw_saved_") else "_global_" if name.startswith("_global_") else name
+        return next((start for start in ("_raw_saved_", "_saved_", "_global_") if name.startswith(start)), name)
 
     names = {*LISTED, *torch_private.MODULES, *torch_private.NODES}
     assert [name for name in names if not torch_private.users(pattern(name))] == []

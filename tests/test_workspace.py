@@ -51,7 +51,7 @@ def release_newer(course: Path) -> bytes:
 
 
 def test_copies_are_the_lessons_byte_for_byte(course: Path) -> None:
-    for lesson in (course / "notebooks").iterdir():
+    for lesson in (course / "notebooks").glob("*.ipynb"):
         assert copy_of(course, lesson.stem).read_bytes() == lesson.read_bytes()
 
 
@@ -303,3 +303,42 @@ def test_command_line_errors_are_messages_with_status_1(course: Path, capsys) ->
     assert main(["fresh", "no such lesson", "--folder", str(course)]) == 1
     printed = capsys.readouterr()
     assert "There is no lesson called 'no such lesson'." in printed.err and not printed.out
+
+
+@pytest.fixture
+def further(course: Path) -> Path:
+    """The course's notebook that goes on from lesson 03, new since the course was copied."""
+    write_notebook(course / "notebooks/further/03_detach.ipynb", "print('further')")
+    return course / "notebooks/further/03_detach.ipynb"
+
+
+def test_what_goes_on_from_a_lesson_is_copied_below_the_lessons_and_followed(course: Path, further: Path) -> None:
+    assert update(course, course) == [f"Copied to {FOLDER}/: further/03_detach."]
+    copy = course / FOLDER / "further/03_detach.ipynb"
+    assert copy.read_bytes() == further.read_bytes()
+    assert update(course, course) == []
+    write_notebook(further, "print('further still')")
+    assert update(course, course) == [f"Updated in {FOLDER}/, as you had not begun them: further/03_detach."]
+    assert copy.read_bytes() == further.read_bytes() != copy_of(course).read_bytes()
+
+
+def test_what_goes_on_from_a_lesson_is_the_learner_s_once_begun(course: Path, further: Path) -> None:
+    update(course, course)
+    copy, lesson = course / FOLDER / "further/03_detach.ipynb", begin(course)
+    mine = write_notebook(copy, "my own try")
+    write_notebook(further, "print('further still')")
+    (line,) = update(course, course)
+    assert line.startswith("further/03_detach has a newer version; yours is kept as it is.")
+    assert copy.read_bytes() == mine
+    lines = fresh("further/03_detach", course, course)
+    (kept,) = copy.parent.glob("03_detach.kept-*.ipynb")
+    assert f"{FOLDER}/further/{kept.name}" in lines[1] and kept.read_bytes() == mine
+    assert copy.read_bytes() == further.read_bytes()
+    assert update(course, course) == [] and copy_of(course).read_bytes() == lesson
+
+
+def test_a_file_in_the_place_of_the_folder_further_is_told_and_left(course: Path, further: Path) -> None:
+    (course / FOLDER / "further").write_text("a note of mine", encoding="utf-8")
+    (line,) = update(course, course)
+    assert "is not up to date (further/03_detach)" in line
+    assert (course / FOLDER / "further").read_text(encoding="utf-8") == "a note of mine"

@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "versions"
 # What is run, by the words of a line at the end; a pattern that finds nothing may be a test file that was renamed.
 GROUPS = {
-    "notebook cells": ("notebooks/solutions",),
+    "notebook cells": ("notebooks/solutions", "notebooks/further"),
     "proofs": ("tests/lessons",),
     "instrument tests": (
         *("tests/test_memory*.py", "tests/test_graph*.py", "tests/test_caching_allocator.py", "tests/test_steps.py"),

@@ -29,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
         ("build", _build, "write what is made: headings, check cells, learner notebooks, the map of the course"),
         ("check", _check, "fail when something is not what build makes of its sources"),
         ("lint", _lint, "fail when a notebook breaks a rule; runs no kernel"),
-        ("run", _run, "build, run solution notebooks and keep their outputs"),
+        ("run", _run, "build, run solution notebooks and those in further/, keep their outputs"),
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
@@ -88,7 +88,7 @@ def _run(course: Course, names: list[str]) -> int:
     from course_utils.authoring.execute import run
 
     failed = False
-    for path in course.solution_paths(names):
+    for path in [*course.solution_paths(names), *course.further_paths(names)]:
         try:
             building.build(course, [path.stem])
             print(f"{course.name(path)}: {'outputs changed' if run(path) else 'outputs as before'}")

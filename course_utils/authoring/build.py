@@ -116,7 +116,7 @@ def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path,
 
 
 def made(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, str]:
-    """The text of every file of which something is made: solutions and learner notebooks, the catalogue, README."""
+    """The text of every file of which something is made: notebooks of all kinds, the catalogue, README."""
     texts: dict[Path, str] = {}
     lessons = {lesson.notebook: (lesson, len(entries(course.exercises(lesson.name)))) for lesson in LESSONS}
     for path in course.solution_paths(names):
@@ -131,6 +131,8 @@ def made(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, 
             texts[course.learners / path.name] = learner_text(notebook, course.config)
         except ValueError as error:
             raise ValueError(f"{course.name(path)}: {error}") from error
+    for path in course.further_paths(names):
+        texts[path] = dumps(normalised(read(path)))
     if (text := _current(course.catalogue)) is not None:
         texts[course.catalogue] = catalogue(text, {lesson.name: lesson for lesson, _ in lessons.values()})
     if (text := _current(course.readme)) is not None:

@@ -73,6 +73,11 @@ class Course:
         return self.root / "notebooks"
 
     @property
+    def further(self) -> Path:
+        """Where the notebooks lie that go on from lessons, ungraded: the same files for authors and learners."""
+        return self.learners / "further"
+
+    @property
     def config(self) -> Path:
         return self.root / "nbgrader_config.py"
 
@@ -112,6 +117,15 @@ class Course:
                 )
             )
         return [path for path in found if path.stem in wanted]
+
+    def further_paths(self, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
+        """The notebooks that go on from lessons, in order; with ``names``, only theirs.
+
+        Raises:
+            ValueError: as ``solution_paths``.
+        """
+        wanted = {path.name for path in self.solution_paths(names)}
+        return [path for path in sorted(self.further.glob("*.ipynb")) if not names or path.name in wanted]
 
     def learner_paths(self) -> list[Path]:
         return sorted(self.learners.glob("*.ipynb"))

@@ -1,5 +1,5 @@
-"""Lint notebooks without a kernel: ``lint_solution``, ``lint_learner``, all of a course with ``lint_course``;
-``report`` prints what was found.
+"""Lint notebooks without a kernel: ``lint_solution``, ``lint_learner``, ``lint_further``, all of a course with
+``lint_course``; ``report`` prints what was found.
 
 It finds what the tools that run notebooks let pass in silence: nbval compares nothing where an execution count is
 missing, an unknown magic fails no test, one copied cell stops the grading of a whole class, one line on stderr costs
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Set
 from pathlib import Path
 
-from course_utils.authoring import rules_code, rules_outputs, rules_prose, rules_structure, rules_time
+from course_utils.authoring import rules_code, rules_further, rules_outputs, rules_prose, rules_structure, rules_time
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.problems import Notebook, Problem
 from course_utils.base.words import count_of
@@ -23,7 +23,12 @@ MIN_TELLTALE = 8  # shorter lines of a solution, such as "else:", give nothing a
 
 
 def lint_solution(
-    path: Path, *, name: str | None = None, questions: Set[str] | None = None, minutes: tuple[int, ...] = ()
+    path: Path,
+    *,
+    name: str | None = None,
+    questions: Set[str] | None = None,
+    minutes: tuple[int, ...] = (),
+    further: Set[str] = frozenset(),
 ) -> list[Problem]:
     """Everything that is wrong with a solution notebook in which all is as ``build`` writes it.
 
@@ -33,14 +38,16 @@ def lint_solution(
         questions: the predictions that have a word for who guesses wrong; where it is None, what learners read is not
             looked at, only what grading needs.
         minutes: how long each sitting takes a learner; where it is empty, that is not looked at.
+        further: the file names of the notebooks in ``further/``; this lesson links to its own where there is one.
     """
     name = name or str(path)
     try:
         node = read(path)
     except ValueError as error:
         return [_unreadable(name, error)]
-    notebook = Notebook(name, topic_of(path), node, path.stat().st_size, questions or frozenset(), minutes)
-    prose = () if questions is None else (*rules_prose.RULES, *rules_time.RULES)
+    beside = {f"{lesson.notebook}.ipynb" for lesson in LESSONS} | {f"further/{file}" for file in further}
+    notebook = Notebook(name, topic_of(path), node, path.stat().st_size, questions or frozenset(), minutes, beside)
+    prose = () if questions is None else (*rules_prose.RULES, *rules_time.RULES, rules_further.is_linked)
     rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES, *prose)
     return _in_order(problem for rule in rules for problem in rule(notebook))
 
@@ -78,8 +85,26 @@ def lint_learner(path: Path, solution: Path | None = None, *, name: str | None =
     return _in_order(problems)
 
 
+def lint_further(path: Path, *, name: str | None = None, further: Set[str] = frozenset()) -> list[Problem]:
+    """Everything that is wrong with a notebook that goes on from a lesson.
+
+    Args:
+        path: the notebook; its file is called as the lesson's.
+        name: what messages call it; the path where it is not given.
+        further: the file names of all notebooks beside it.
+    """
+    name = name or str(path)
+    try:
+        node = read(path)
+    except ValueError as error:
+        return [_unreadable(name, error)]
+    beside = {f"../{lesson.notebook}.ipynb" for lesson in LESSONS} | further
+    notebook = Notebook(name, topic_of(path), node, path.stat().st_size, beside=beside)
+    return _in_order(problem for rule in rules_further.RULES for problem in rule(notebook))
+
+
 def lint_course(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Problem]:
-    """Everything that is wrong with a course's notebooks, solutions first.
+    """Everything that is wrong with a course's notebooks: solutions, then learners' and those that go further.
 
     Args:
         course: the course.
@@ -90,18 +115,22 @@ def lint_course(course: Course, names: list[str] | tuple[str, ...] = ()) -> list
     """
     minutes = {lesson.notebook: lesson.minutes for lesson in LESSONS}
     problems = []
-    paths = course.solution_paths(names)
+    paths, further = course.solution_paths(names), {path.name for path in course.further_paths()}
     for path in paths:
         name = course.name(path)
         if path.stem not in minutes:
             mend = f"enter it in course_utils/catalogue.py: {', '.join(minutes)}."
             problems.append(Problem(name, "catalogue", "The course's catalogue has no such lesson.", mend))
         questions = thoughts(course.exercises(topic_of(path))).keys()
-        problems += lint_solution(path, name=name, questions=questions, minutes=minutes.get(path.stem, ()))
+        problems += lint_solution(
+            path, name=name, questions=questions, minutes=minutes.get(path.stem, ()), further=further
+        )
     for path in paths:
         learner = course.learners / path.name
         if learner.exists():
             problems += lint_learner(learner, path, name=course.name(learner))
+    for path in course.further_paths(names):
+        problems += lint_further(path, name=course.name(path), further=further)
     return problems
 
 

@@ -52,6 +52,7 @@ class Notebook:
         size_bytes: the file's size.
         questions: the predictions for which the lesson has a word to who guesses wrong.
         minutes: how long each sitting takes a learner; empty where that is not looked at.
+        beside: the notebooks of the course that a link may lead to, as it is written here.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Notebook:
     size_bytes: int = 0
     questions: Set[str] = frozenset()
     minutes: tuple[int, ...] = ()
+    beside: Set[str] = frozenset()
 
     @cached_property
     def cells(self) -> "list[Cell]":

@@ -23,14 +23,18 @@ def setup_cell(notebook: Notebook) -> Iterator[Problem]:
     if first is None or call not in [ast.unparse(line).replace("'", '"') for line in _statements(first)]:
         yield notebook.problem("setup", "The first code cell does not make the lesson.", mend, first)
     else:
-        for statement in _statements(first):
-            text = ast.unparse(statement)
-            is_import = isinstance(statement, (ast.Import, ast.ImportFrom))
-            if not is_import and text.replace("'", '"') != call and not text.startswith("torch.manual_seed("):
-                yield notebook.problem("setup", f"The set-up cell does more than set up: {text}", mend, first)
+        for text in besides_setting_up(first, notebook.topic):
+            yield notebook.problem("setup", f"The set-up cell does more than set up: {text}", mend, first)
     for cell in notebook.code[1:]:
         if re.search(r"(?<![\w.])Lesson\(", cell.source):
             yield notebook.problem("setup", "A second cell makes a lesson.", mend, cell)
+
+
+def besides_setting_up(cell: Cell, topic: str) -> list[str]:
+    """What a cell does besides importing, making the lesson and setting a seed: its statements, as text."""
+    texts = [ast.unparse(line) for line in _statements(cell) if not isinstance(line, (ast.Import, ast.ImportFrom))]
+    sets_up = (f'lesson = Lesson("{topic}")', "torch.manual_seed(")
+    return [text for text in texts if not text.replace("'", '"').startswith(sets_up)]
 
 
 def _statements(cell: Cell) -> list[ast.stmt]:

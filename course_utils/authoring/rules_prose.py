@@ -15,20 +15,18 @@ _ISSUE = re.compile(r"(?<![\w/#\[])#\d{2,}\b")
 
 
 def links(notebook: Notebook) -> Iterator[Problem]:
-    """A link leads to a notebook on the web or to a lesson of the course; an issue's number is one."""
-    notebooks = {f"{lesson.notebook}.ipynb" for lesson in LESSONS}
+    """A link leads to a page on the web or to a notebook of the course; an issue's number is one."""
     for cell in notebook.cells:
         if cell.kind != "markdown":
             continue
         text = _CODE.sub("", cell.source)
         for target in _LINK.findall(text):
-            if not _URL.fullmatch(target) and target.partition("#")[0] not in notebooks:
-                what = f"The link to {target!r} leads to no lesson, and is no https:// address."
-                yield notebook.problem(
-                    "link", what, "link to NN_topic.ipynb beside this notebook, or to the web.", cell
-                )
+            if not _URL.fullmatch(target) and target.partition("#")[0] not in notebook.beside:
+                what = f"The link to {target!r} leads to no notebook of the course, and is not an https:// address."
+                lesson = next((name for name in sorted(notebook.beside) if "further" not in name), "NN_topic.ipynb")
+                yield notebook.problem("link", what, f"write it like {lesson}, or link to the web.", cell)
         for number in _ISSUE.findall(_LINK.sub("", text)):
-            yield notebook.problem("link", f"{number} is no link.", f"write [{number}](https://...).", cell)
+            yield notebook.problem("link", f"{number} is not a link.", f"write [{number}](https://...).", cell)
 
 
 def last_words(notebook: Notebook) -> Iterator[Problem]:

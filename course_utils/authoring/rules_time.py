@@ -1,11 +1,21 @@
-"""Rules about a learner's time: a lesson says how long its sittings are, and none is above an hour (``RULES``)."""
+"""Rules about a learner's time: how long a sitting may be, that the lesson says so, and that nobody reads for long
+without writing something (``RULES``).
+"""
 
+import re
 from collections.abc import Iterator
 
-from course_utils.authoring.problems import Notebook, Problem
+from course_utils.authoring.problems import Cell, Notebook, Problem
+from course_utils.authoring.sittings import estimate, parts
 
 MAX_CELLS = 65
-MAX_MINUTES = 60
+MAX_MINUTES = 45
+# Lessons whose sittings may be longer, and why.
+LONGER_MINUTES = {
+    "clinic": 75,  # the capstone: one script is taken apart and repaired, and both of its exercises are long
+}
+FIRST_OWN_CELL = 12  # the learner writes something in it or before it
+_NOW_CHANGE = re.compile(r"\W*Now change this\b")
 
 
 def length(notebook: Notebook) -> Iterator[Problem]:
@@ -16,17 +26,46 @@ def length(notebook: Notebook) -> Iterator[Problem]:
 
 
 def sittings(notebook: Notebook) -> Iterator[Problem]:
-    """The opening says how long each sitting takes, and none takes too long."""
+    """No sitting takes too long, and the opening says how long each takes."""
     if not notebook.minutes:
         return
-    if max(notebook.minutes) > MAX_MINUTES:
-        what = f"A sitting of {max(notebook.minutes)} minutes; {MAX_MINUTES} are the most."
-        yield notebook.problem("time", what, "begin the second sitting elsewhere, or take out what is not needed.")
-    first, *second = notebook.minutes
-    said = f"two sittings, of {first} and {second[0]} minutes" if second else f"{first} minutes"
+    most = LONGER_MINUTES.get(notebook.topic, MAX_MINUTES)
+    for first, cells in _sittings(notebook):
+        taken = estimate(cell.node for cell in cells)
+        if taken.minutes > most:
+            what = (
+                f"The sitting that begins here takes {taken.minutes:.0f} minutes; {most} are the most. It has "
+                f"{taken.words} words, {taken.lines} lines of code, {taken.predictions} predictions, and headings "
+                f"that say {taken.headed} minutes."
+            )
+            mend = f"move what no exercise needs to notebooks/further/{notebook.name.rpartition('/')[2]}."
+            yield notebook.problem("time", what, mend, first)
+    first_minutes, *second = notebook.minutes
+    said = f"two sittings, of {first_minutes} and {second[0]} minutes" if second else f"{first_minutes} minutes"
     if said not in " ".join(notebook.cells[0].source.split()):
         what = "The opening does not say how long it takes."
         yield notebook.problem("time", what, f"write: {said}", notebook.cells[0])
 
 
-RULES = (length, sittings)
+def something_to_write(notebook: Notebook) -> Iterator[Problem]:
+    """In each sitting the learner writes something before long."""
+    for first, cells in _sittings(notebook):
+        if not any(map(_is_own, cells[:FIRST_OWN_CELL])):
+            what = f"The learner writes nothing in the first {FIRST_OWN_CELL} cells of the sitting that begins here."
+            mend = 'bring an exercise forward, or head a cell with "Now change this" and say what to change below it.'
+            yield notebook.problem("passive", what, mend, first)
+
+
+def _sittings(notebook: Notebook) -> Iterator[tuple[Cell, list[Cell]]]:
+    cells = iter(notebook.cells)
+    for part in parts(notebook.node):
+        sitting = [next(cells) for _ in part]
+        if sitting:
+            yield sitting[0], sitting
+
+
+def _is_own(cell: Cell) -> bool:
+    return cell.is_answer or (cell.kind == "markdown" and _NOW_CHANGE.match(cell.source) is not None)
+
+
+RULES = (length, sittings, something_to_write)

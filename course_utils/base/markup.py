@@ -7,6 +7,7 @@ shown (``clean``), escaped elements (``element``), prose (``prose``, ``paragraph
 import re
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import quote
 
 # NOTE [Styles that survive]
@@ -109,10 +110,18 @@ def paragraph(text: str, label: str = "", style: str = PLAIN) -> Html:
 
 
 def explained_link(notebook: str, heading: str) -> Html:
-    """A link as JupyterLab follows it: to the notebook beside this one, and there to the heading."""
+    """A link as JupyterLab follows it: to the lesson's notebook, and there to the heading."""
     # The characters that JavaScript's encodeURIComponent leaves alone, too: JupyterLab compares with what that gives.
     fragment = quote(heading.replace("`", "").replace(" ", "-"), safe="!~*'()")
-    return element("a", prose(f"{notebook}, “{heading}”"), href=f"{notebook}.ipynb#{fragment}")
+    return element("a", prose(f"{notebook}, “{heading}”"), href=f"{_way_up()}{notebook}.ipynb#{fragment}")
+
+
+def _way_up() -> str:
+    """From the notebook that is running to the lessons: they lie beside it, or above one of ``further/``."""
+    try:
+        return "../" if Path.cwd().name == "further" else ""
+    except FileNotFoundError:  # the folder was deleted while the notebook is open
+        return ""
 
 
 def typed(text: str) -> Html:

@@ -160,6 +160,7 @@ ATTRIBUTES = {
     "_parameters": Private("module._parameters", "a module's parts, past what an answer may have overridden"),
     "_buffers": Private("module._buffers", "a module's parts, past what an answer may have overridden"),
     "_raw_saved_self": Private("result.grad_fn._raw_saved_self", "reading what a node saved, in all its `_raw_saved_`"),
+    "_saved_self": Private("result.grad_fn._saved_self", "the values that a node saved, all its `_saved_`"),
     "_raw_saved_tensors": Private("of_function.grad_fn._raw_saved_tensors", "reading what a custom Function saved"),
     "unpack_hook": Private("result.grad_fn._raw_saved_self.unpack_hook", "finding hooks without running them"),
     "register_hooks": Private(

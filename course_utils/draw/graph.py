@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from course_utils.base.errors import explain
 from course_utils.draw.canvas import Canvas, canvas
 from course_utils.draw.drawing import Drawing
 from course_utils.draw.fold import MOST_NODES, Folding, folded, unfolded
-from course_utils.draw.graph_card import LEADING, STACK, Card, Role, Shape, card_of, in_words, summary
+from course_utils.draw.graph_card import LEADING, STACK, Card, Role, Shape, card_of, in_words, numbers_in_words, summary
 from course_utils.draw.labels import Width, shortened
 from course_utils.draw.layout import Box, Layout, Line, layered
 from course_utils.draw.style import RULE
 from course_utils.graph import GraphMemory, graph_memory
 from course_utils.graph.names import tensor_names
+from course_utils.graph.numbers import Numbers, numbers_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +39,13 @@ _WORDS: dict[Role, str] = {
     "plain": "operation that keeps nothing",
     "leaf": "leaf: the gradient ends here",
 }
+_WORDS_OF_NUMBERS: dict[Role, str] = {
+    "plain": "operation: its result's value, and the gradient of the top by it",
+    "leaf": "leaf: the gradient ends here",
+}
 # Drawn smaller than this, a graph in given axes is folded.
 _SMALLEST = 0.6
+_MOST_WITH_NUMBERS = 40
 # A figure wider than this, in points, is shrunk by the page, and its texts with it.
 _WIDEST = 870.0
 
@@ -57,9 +64,10 @@ def plot_graph(
     ax: Axes | None = None,
     title: str = "",
     fold: bool | None = None,
+    values: bool = False,
     **named: torch.Tensor | torch.nn.Module,
 ) -> Drawing:
-    """Draws the recorded graph behind a loss, with the bytes that each node keeps.
+    """Draws the recorded graph behind a loss, with the bytes that each node keeps, or with the numbers in it.
 
     Nodes stand where backward meets them: the loss on top, the leaves below. Above 80 nodes those that belong to one
     module are folded into one box.
@@ -70,6 +78,11 @@ def plot_graph(
         ax: axes to draw into; the picture is shrunk to fit. By default a figure of its own, as large as it needs.
         title: the first line above the drawing.
         fold: True or False to fold or not to, whatever the number of nodes.
+        values: write into each box the value that was computed there and, below it, the gradient of the result by that
+            value; for small graphs of small tensors. A graph does not list its intermediate values: those of tensors
+            that you name are shown, those that some node has saved, and of the others that they are "not kept". The
+            gradients come from one backward pass more, which fills no ``.grad`` and keeps the graph; hooks on tensors
+            and the backward of custom Functions run once more.
         **named: more names by keyword: ``plot_graph(loss, w=w, x=x)``.
 
     Returns:
@@ -78,7 +91,8 @@ def plot_graph(
     Raises:
         TypeError: something given is neither tensor, module nor mapping, or a name stands for something that is neither
             a tensor nor a module.
-        ValueError: no tensor was given, or one has no history.
+        ValueError: no tensor was given, or one has no history; with ``values``: the result has several numbers, a
+            tensor on the way has more than six, or backward has freed what the graph had saved.
     """
     tensors = [thing for thing in of if isinstance(thing, torch.Tensor)]
     memories = [thing for thing in of if isinstance(thing, GraphMemory)]
@@ -88,33 +102,52 @@ def plot_graph(
     modules = [source for source in sources if isinstance(source, torch.nn.Module)]
     kinds = {name: type(module).__name__ for model in modules for name, module in model.named_modules() if name}
     title = title or (f"Recorded graph of {type(modules[0]).__name__}" if modules else "Recorded graph")
-    plan = graph_plan(memory, kinds, fold)
+    numbers = _numbers(memory, tensors, names) if values else []
+    plan = graph_plan(memory, kinds, False if values else fold, numbers)
     with canvas(ax, plan.layout.width, plan.layout.height, shrink=True) as page:
         page.ax.set_axis_off()
-        if ax is not None and fold is None and _scale(page, plan.layout) < _SMALLEST:
+        if ax is not None and fold is None and not values and _scale(page, plan.layout) < _SMALLEST:
             plan = max(plan, graph_plan(memory, kinds, True), key=lambda one: _scale(page, one.layout))
-        _write_around(page, plan, title, summary(memory, plan.folding))
+        said, words = ("", _WORDS_OF_NUMBERS) if values else (summary(memory, plan.folding), _WORDS)
+        _write_around(page, plan, title, said, words)
         _draw(page, plan)
-    return page.drawing(in_words(memory, plan.folding, title))
+    return page.drawing(numbers_in_words(memory, numbers, title) if values else in_words(memory, plan.folding, title))
 
 
-def graph_plan(memory: GraphMemory, kinds: Mapping[str, str], fold: bool | None) -> Plan:
+def _numbers(memory: GraphMemory, tensors: list[torch.Tensor], names: Mapping[str, torch.Tensor]) -> list[Numbers]:
+    if len(tensors) != 1 or len(memory.nodes) > _MOST_WITH_NUMBERS:
+        given = f"{len(tensors)} tensors" if len(tensors) != 1 else f"a graph of {len(memory.nodes)} nodes"
+        raise ValueError(
+            explain(
+                f"plot_graph(..., values=True) was called with {given}.",
+                f"one tensor with a graph of at most {_MOST_WITH_NUMBERS} nodes, with a few numbers in each.",
+                try_this="leave values=True out, or draw a smaller part of the computation.",
+            )
+        )
+    return numbers_of(tensors[0], names)
+
+
+def graph_plan(
+    memory: GraphMemory, kinds: Mapping[str, str], fold: bool | None, numbers: Sequence[Numbers] = ()
+) -> Plan:
     """Lays a graph out.
 
     Args:
         memory: the graph.
         kinds: the class of each module, by its qualified name.
         fold: whether to fold nodes by module; None: above 80 nodes, or above 40 where it is too wide for a page.
+        numbers: of each node, to be written into its box.
     """
     count = len(memory.nodes)
-    plan = _planned(folded(memory) if fold or (fold is None and count > MOST_NODES) else unfolded(memory), kinds)
+    folding = folded(memory) if fold or (fold is None and count > MOST_NODES) else unfolded(memory)
+    plan = _planned(folding, kinds, numbers)
     if fold is None and MOST_NODES // 2 < count <= MOST_NODES and plan.layout.width > _WIDEST:
         return _planned(folded(memory), kinds)
     return plan
 
 
-def _planned(folding: Folding, kinds: Mapping[str, str]) -> Plan:
-    cards = tuple(card_of(group, kinds) for group in folding.groups)
+def _planned(folding: Folding, kinds: Mapping[str, str], numbers: Sequence[Numbers] = ()) -> Plan:
+    cards = tuple(card_of(group, kinds, numbers) for group in folding.groups)
     sizes = [(card.width + card.behind, card.height + card.behind) for card in cards]
     return Plan(folding, cards, layered(sizes, folding.edges))
 
@@ -124,13 +157,13 @@ def _scale(page: Canvas, layout: Layout) -> float:
     return min(wide / layout.width, high / layout.height, 1.0)
 
 
-def _write_around(page: Canvas, plan: Plan, title: str, said: str) -> None:
+def _write_around(page: Canvas, plan: Plan, title: str, said: str, meanings: Mapping[Role, str]) -> None:
     from matplotlib.legend_handler import HandlerBase
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     signs: dict[Any, tuple[Role, Shape]] = {}
-    for role, words in _WORDS.items():
+    for role, words in meanings.items():
         if any(card.role == role for card in plan.cards):
             signs[Patch(label=words)] = role, "square" if role == "leaf" else "round"
     if any(card.behind for card in plan.cards):

@@ -1,9 +1,9 @@
 """What a drawn graph says: in one box (``Card``), with its size, shape and role; above the boxes (``summary``); and the
-whole in words (``in_words``).
+whole in words (``in_words``, ``numbers_in_words``).
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,7 @@ from course_utils.draw.fold import Folding, Group
 from course_utils.draw.labels import shortened, wrapped
 from course_utils.draw.style import text_width
 from course_utils.graph import GraphMemory
+from course_utils.graph.numbers import Numbers
 
 Role = Literal["keeps", "again", "shares", "plain", "leaf"]
 Shape = Literal["round", "square", "stack"]
@@ -24,6 +25,8 @@ STACK = 4.0
 
 _PADDING = 6.0
 _NARROWEST, _WIDEST = 66.0, 128.0
+# Drawn, letters are as wide as whole pixels allow: a long line of numbers grows by more than the padding.
+_SPARE = 1.03
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,27 @@ class Card:
         return STACK if self.shape == "stack" else 0.0
 
 
-def card_of(group: Group, kinds: Mapping[str, str]) -> Card:
-    """The card of one node, or of several folded into one; ``kinds`` are classes of modules by their names."""
+def card_of(group: Group, kinds: Mapping[str, str], numbers: Sequence[Numbers] = ()) -> Card:
+    """The card of one node, or of several folded into one.
+
+    Args:
+        group: the node or nodes.
+        kinds: classes of modules by their names.
+        numbers: of each node by its index; where there are any, they stand in the place of bytes, unshortened.
+    """
     limit = _WIDEST - 2 * _PADDING
     name, details = words_of(group, kinds)
     names = wrapped(name, limit, lambda text: text_width(text, NAME_SIZE, True))
     lines = [(line, NAME_SIZE, True) for line in names]
+    if numbers:
+        of_node = numbers[group.nodes[0].index]
+        lines += [(f"value {of_node.value}", DETAIL_SIZE, False), (f"gradient {of_node.gradient}", DETAIL_SIZE, False)]
+        details = []
     for detail in details:
         lines.append((shortened(detail, limit, lambda text: text_width(text, DETAIL_SIZE, False)), DETAIL_SIZE, False))
-    width = max(text_width(text, size, bold) for text, size, bold in lines) + 2 * _PADDING
+    width = max(text_width(text, size, bold) for text, size, bold in lines) * (_SPARE if numbers else 1) + 2 * _PADDING
     height = sum(size for _, size, _ in lines) * LEADING + _PADDING
-    return Card(tuple(lines), max(_NARROWEST, width), max(24.0, height), _role(group), _shape(group))
+    return Card(tuple(lines), max(_NARROWEST, width), max(24.0, height), _role(group, bool(numbers)), _shape(group))
 
 
 def words_of(group: Group, kinds: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -84,11 +97,13 @@ def _bytes(group: Group) -> list[str]:
     return ["freed"] if any(node.freed for node in group.nodes) else []
 
 
-def _role(group: Group) -> Role:
-    if group.kept:
+def _role(group: Group, without_bytes: bool) -> Role:
+    if group.kept and not without_bytes:
         return "keeps"
     if len(group.nodes) == 1 and group.nodes[0].leaf_shape is not None:
         return "leaf"
+    if without_bytes:
+        return "plain"
     if group.repeated:
         return "again"
     return "shares" if group.shared else "plain"
@@ -137,6 +152,15 @@ def in_words(memory: GraphMemory, folding: Folding, title: str) -> str:
     if memory.hidden:
         parts.append(f"What {_listed(list(memory.hidden), 5)} saved is not visible.")
     return " ".join(parts)
+
+
+def numbers_in_words(memory: GraphMemory, numbers: Sequence[Numbers], title: str) -> str:
+    """The same of a figure with numbers: every box, from the result down."""
+    boxes = [
+        f"{words_of(Group((node,)), {})[0]}: value {of_node.value}, gradient {of_node.gradient}."
+        for node, of_node in zip(memory.nodes, numbers, strict=True)
+    ]
+    return " ".join([f"{title}: {count_of(len(boxes), 'node')}, from the result down.", *boxes])
 
 
 def _listed(names: list[str], most: int) -> str:

@@ -1,4 +1,5 @@
 """A learner's own copies of the lessons, in ``my_notebooks/``: fill it (``update``), take a lesson back (``fresh``).
+What goes on from a lesson is treated as one, by the name of its folder and its own: ``further/03_detach``.
 
 A copy that its learner has begun is never written over, whatever happens to the course. What a copy was made from is
 remembered as a hash (``fingerprint``): a copy that nobody has touched follows the course, one that was begun is only
@@ -22,6 +23,7 @@ from course_utils.catalogue import COURSE
 
 FOLDER = "my_notebooks"
 RECORD = ".versions.json"
+FURTHER = "further"
 START_PAGE = "00_start_here.ipynb"
 
 
@@ -74,12 +76,12 @@ def update(home: Path, course: Path = COURSE) -> list[str]:
     followed: list[str] = []
     failed: dict[str, list[str]] = {}
     for name, lesson in lessons.items():
-        copy = folder / lesson.name
+        copy = folder / f"{name}.ipynb"
         try:
             content = lesson.read_bytes()
             version = fingerprint(content)
             if not os.path.lexists(copy):
-                folder.mkdir(parents=True, exist_ok=True)
+                copy.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(copy, content)
                 copied.append(name)
             elif record.get(name) == version:
@@ -118,7 +120,7 @@ def fresh(name: str, home: Path, course: Path = COURSE) -> list[str]:
     At every moment, a full disk and Ctrl-C included, the learner's work is in the folder under at least one name.
 
     Args:
-        name: ``"03_detach"``, ``"detach"`` or ``"3"``.
+        name: ``"03_detach"``, ``"detach"`` or ``"3"``; ``"further/03_detach"`` for what goes on from it.
         home: the folder in which ``my_notebooks/`` lies, or is made.
         course: the folder that holds ``notebooks/``.
 
@@ -129,31 +131,40 @@ def fresh(name: str, home: Path, course: Path = COURSE) -> list[str]:
         ValueError: there is no such lesson; the message names those there are.
         OSError: the folder cannot be written; the learner's file is then where it was.
     """
-    lesson = _find(name, home, course)
+    found, lesson = _find(name, home, course)
     content, folder = lesson.read_bytes(), home / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    copy, kept = folder / lesson.name, None
+    copy, kept = folder / f"{found}.ipynb", None
+    copy.parent.mkdir(parents=True, exist_ok=True)
     record, lines = _read_record(folder)
     if os.path.lexists(copy):
         mine = fingerprint(copy.read_bytes())
         if mine == fingerprint(content):
-            return [f"{FOLDER}/{copy.name} is as the course has it already; nothing was changed."]
+            return [f"{FOLDER}/{found}.ipynb is as the course has it already; nothing was changed."]
         with staged(copy, content) as new:  # where the disk is full it fails here, before anything has moved
-            if mine != record.get(lesson.stem):
+            if mine != record.get(found):
                 kept = _keep(copy)
             os.replace(new, copy)
     else:
         write_whole(copy, content)
-    lines.append(f"{FOLDER}/{copy.name} is the course's version again. If it is open, close its tab and open it again.")
+    lines.append(
+        f"{FOLDER}/{found}.ipynb is the course's version again. If it is open, close its tab and open it again."
+    )
     if kept:
-        lines.append(f"Your file is kept as {FOLDER}/{kept.name}. Points that you earned are kept too.")
+        where = kept.relative_to(folder).as_posix()
+        lines.append(f"Your file is kept as {FOLDER}/{where}. Points that you earned are kept too.")
     with contextlib.suppress(OSError):  # without it, the next update finds the copy equal to the lesson, and records it
-        _write_record(folder, {**record, lesson.stem: fingerprint(content)})
+        _write_record(folder, {**record, found: fingerprint(content)})
     return lines
 
 
 def _lessons(course: Path) -> dict[str, Path]:
-    lessons = {path.stem: path for path in sorted((course / "notebooks").glob("*.ipynb"))}
+    """The notebooks that are copied, by what they are called: a lesson, and then what goes on from it."""
+    folder = course / "notebooks"
+    lessons: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.ipynb")):
+        lessons[path.stem] = path
+        if (further := folder / FURTHER / path.name).is_file():
+            lessons[f"{FURTHER}/{path.stem}"] = further
     if not lessons:
         raise ValueError(
             explain(
@@ -165,17 +176,17 @@ def _lessons(course: Path) -> dict[str, Path]:
     return lessons
 
 
-def _find(name: str, home: Path, course: Path) -> Path:
+def _find(name: str, home: Path, course: Path) -> tuple[str, Path]:
     lessons = _lessons(course)
-    wanted = Path(name.strip()).name.removesuffix(".ipynb")
-    for stem, path in lessons.items():
-        number, _, topic = stem.partition("_")
-        if wanted in (stem, topic) or (wanted.isdecimal() and number.isdecimal() and int(wanted) == int(number)):
-            return path
-    asked = f"There is no lesson called {name!r}." if name else "No lesson was named."
-    raise ValueError(
-        explain(asked, f"one of {', '.join(lessons)}.", try_this=_fresh_command(next(iter(lessons)), home))
-    )
+    asked = Path(name.strip())
+    wanted, is_further = asked.name.removesuffix(".ipynb"), asked.parent.name == FURTHER
+    for called, path in lessons.items():
+        number, _, topic = path.stem.partition("_")
+        is_it = wanted in (path.stem, topic) or (wanted.isdecimal() and wanted.zfill(2) == number)
+        if is_it and (path.parent.name == FURTHER) == is_further:
+            return called, path
+    what = f"There is no lesson called {name!r}." if name else "No lesson was named."
+    raise ValueError(explain(what, f"one of {', '.join(lessons)}.", try_this=_fresh_command(next(iter(lessons)), home)))
 
 
 def _fresh_command(name: str, home: Path) -> str:

@@ -7,7 +7,7 @@ from course_utils.authoring import cells
 from course_utils.authoring.build import build
 from course_utils.authoring.derive import Entry, catalogue, derived, readme
 from course_utils.authoring.files import dumps, read
-from course_utils.authoring.sittings import minutes, sittings, with_minutes
+from course_utils.authoring.sittings import estimate, sittings, with_minutes
 from course_utils.catalogue import LESSONS, LessonInfo
 from course_utils.lessons import text_files
 
@@ -128,10 +128,10 @@ def lesson(*sources):
 @pytest.mark.parametrize(
     ("stated", "words", "taken"),
     [
-        ((20,), 160 * 15, (20,)),  # near enough: what is stated stays
-        ((20,), 160 * 14, (15,)),
-        ((20,), 160 * 26, (25,)),
-        ((20, 20), 160 * 20, (20,)),
+        ((20,), 130 * 15, (20,)),  # near enough: what is stated stays
+        ((20,), 130 * 14, (15,)),
+        ((20,), 130 * 26, (25,)),
+        ((20, 20), 130 * 20, (20,)),
         ((20,), 0, (5,)),  # nothing takes no time
     ],
 )
@@ -140,17 +140,22 @@ def test_the_minutes_that_are_stated_stay_while_they_are_near_the_estimate(state
 
 
 def test_the_second_sitting_begins_where_the_notebook_says_so():
-    words = "word " * 160 * 20
+    words = "word " * 130 * 20
     assert sittings(lesson(words, BREAK, words, words), (1,)) == (20, 40)
     assert sittings(lesson(words, words), (20, 20)) == (40,)
 
 
 def test_headings_lines_of_code_and_predictions_take_their_time():
-    code = nbformat.v4.new_code_cell("x = 1\n\n" * 23 + 'lesson.predict("?", ..., 1)')
-    assert minutes(code) == 2
+    def minutes(cell):
+        return estimate([cell]).minutes
+
+    code = nbformat.v4.new_code_cell("x = 1\n\n" * 9 + 'lesson.predict("?", ..., 1)')
+    assert minutes(code) == 10 / 10 + 1.5
     assert minutes(cells.answer("### BEGIN SOLUTION\nx\n### END SOLUTION", "detach", "x")) == 0
-    assert minutes(cells.markdown("### Exercise 0.1 · x · 4 minutes, no points", "x")) == 4 + 10 / 160
-    assert minutes(cells.markdown("[a b](https://c.d) <br> e", "x")) == 3 / 160
+    heading = cells.markdown("### Exercise 0.1 · x · 4 minutes, no points", "x")
+    assert minutes(heading) == 4 + 10 / 130
+    assert minutes(cells.markdown("[a b](https://c.d) <br> e", "x")) == 3 / 130
+    assert estimate([code, heading]).minutes == minutes(code) + minutes(heading)
 
 
 def test_opening_and_break_say_the_minutes():

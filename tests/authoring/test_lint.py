@@ -195,7 +195,6 @@ def test_a_cell_without_id_is_named(solution, tmp_path):
         ((10, 5), "Plan two sittings, of 10 and\n5 minutes.", 0),
         ((15,), "An hour", 1),
         ((10, 5), "15 minutes", 1),
-        ((65,), "65 minutes", 1),
     ],
 )
 def test_a_lesson_says_how_long_its_sittings_are(minutes, opening, problems, solution, tmp_path):
@@ -203,6 +202,19 @@ def test_a_lesson_says_how_long_its_sittings_are(minutes, opening, problems, sol
     path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
     found = lint_solution(path, questions=frozenset(), minutes=minutes)
     assert [problem.rule for problem in found] == ["time"] * problems, report(found)
+
+
+@pytest.mark.parametrize(("minutes", "refused"), [(45, False), (46, True)])
+def test_a_sitting_is_not_longer_than_it_may_be(minutes, refused, solution, tmp_path):
+    by_id(solution, "title").source = "# 03 detach\n\nPlan two sittings, of 5 and 5 minutes."
+    text = "*Your second sitting begins here; it takes 5 minutes.*"
+    solution.cells.append(cells.markdown(f"{text}{' word' * (130 * minutes - len(text.split()) - 6)}", "break"))
+    solution.cells.append(cells.markdown("Now change this: the number below.", "own"))
+    path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
+    found = [p for p in lint_solution(path, questions=frozenset(), minutes=(5, 5)) if p.rule == "time"]
+    assert [(problem.cell_id, problem.what[:49]) for problem in found] == [
+        ("break", "The sitting that begins here takes 46 minutes; 45")
+    ] * refused
 
 
 def test_what_nbval_does_not_compare_may_vary(solution, tmp_path):
@@ -333,3 +345,25 @@ def test_a_lesson_has_at_most_65_cells(tmp_path, solution):
     solution.cells[1:1] = [cells.markdown("More.", f"more-{number}") for number in range(60)]
     path = cells.write(solution, tmp_path / "03_detach.ipynb")
     assert "The lesson has 74 cells" in report(lint_solution(path, questions=frozenset()))
+
+
+@pytest.mark.parametrize(("before", "refused"), [(5, False), (6, True)])
+def test_the_learner_writes_something_before_long(before, refused, tmp_path, solution):
+    solution.cells[1:1] = [cells.markdown("More.", f"more-{number}") for number in range(before)]  # the answer was 7th
+    path = cells.write(solution, tmp_path / "03_detach.ipynb")
+    assert [p.cell_id for p in lint_solution(path, questions=frozenset())] == ["title"] * refused
+
+
+@pytest.mark.parametrize(
+    ("source", "is_own"),
+    [
+        ("#### Now change this\n\nThe seed.", True),
+        ("**Now change this.** The seed.", True),
+        ("You may now change this.", False),
+    ],
+)
+def test_now_change_this_is_something_to_write(source, is_own, tmp_path, solution):
+    more = [cells.markdown("More.", f"more-{number}") for number in range(11)]
+    solution.cells[1:1] = [*more[:10], cells.markdown(source, "own"), *more[10:]]
+    path = cells.write(solution, tmp_path / "03_detach.ipynb")
+    assert [p.rule for p in lint_solution(path, questions=frozenset())] == ["passive"] * (not is_own)

@@ -6,8 +6,9 @@ import re
 import nbformat
 import pytest
 
+from course_utils import control_panel
 from course_utils.base.markup import visible
-from course_utils.catalogue import LESSONS
+from course_utils.catalogue import LESSONS, find
 from course_utils.checks.misconceptions import LESSONS as TEXT_FILES
 from course_utils.checks.misconceptions import Misconception, read
 from course_utils.checks.thoughts import thoughts
@@ -34,14 +35,14 @@ def notebook(sources, lesson):
 
 
 def test_no_page_shows_a_solution_or_a_model_answer(sources):
-    pages = {path.name: squeezed(path.read_text(encoding="utf-8")) for path in sources.rglob("*.md")}
+    pages = {path: squeezed(path.read_text(encoding="utf-8")) for path in sources.rglob("*.md")}
     for path in sources.rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         outputs = json.dumps([cell.get("outputs") for cell in notebook.cells], ensure_ascii=False)
-        pages[path.name] = squeezed("".join(cell.source for cell in notebook.cells) + outputs.replace("\\n", ""))
+        pages[path] = squeezed("".join(cell.source for cell in notebook.cells) + outputs.replace("\\n", ""))
     hidden = list(secrets())
     assert len(hidden) > 200
-    assert [(page, *secret) for page, text in pages.items() for secret in hidden if secret[1] in text] == []
+    assert [(page.name, *secret) for page, text in pages.items() for secret in hidden if secret[1] in text] == []
 
 
 def test_outputs_are_the_solved_notebook_s_and_those_of_checks_stay_out(notebook):
@@ -112,6 +113,21 @@ def test_every_hint_is_folded(notebook, lesson):
     assert len(folds) == sum(map(len, texts)) > 1
 
 
+def test_what_goes_on_from_a_lesson_is_the_page_after_it(sources):
+    index = (sources / "notebooks" / "index.md").read_text(encoding="utf-8")
+    for path in COURSE.further_paths():
+        assert f"\n{path.stem}\nfurther/{path.stem}\n" in index
+        page = nbformat.read(sources / "notebooks" / "further" / path.name, as_version=4)
+        stored = nbformat.read(path, as_version=4)
+        assert [(cell.source, cell.get("outputs")) for cell in page.cells] == [
+            (cell.source, cell.get("outputs")) for cell in stored.cells
+        ]
+        figures = [
+            cell for cell in page.cells if any("image/png" in o.get("data", {}) for o in cell.get("outputs", []))
+        ]
+        assert all(cell.metadata.mystnb.image.alt for cell in figures)
+
+
 def test_each_lesson_says_how_to_open_it(notebook, lesson):
     assert f"my_notebooks/{lesson.notebook}.ipynb" in notebook.cells[1].source
 
@@ -142,6 +158,13 @@ def test_the_front_page_is_the_readme_without_the_way_to_itself():
     page = front.front_page(readme, ["Lessons <notebooks/index>"])
     assert "make book" in readme and "make book" not in page
     assert "## Lessons" in page and "Lessons <notebooks/index>" in page
+
+
+def test_the_control_panel_leads_to_the_lessons_pages(sources):
+    page = (sources / "control_panel.md").read_text(encoding="utf-8")
+    links = re.findall(r'href="([^"]+)"', page)
+    wanted = {f"notebooks/{find(control.lesson).notebook}.html" for control in control_panel().controls}
+    assert set(links) == wanted and page.count("<tr>") == len(control_panel().controls) + 1
 
 
 def test_what_is_shown_of_an_answer_is_visible_text():

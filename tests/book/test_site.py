@@ -176,6 +176,12 @@ def test_on_paper_folds_are_open_and_lines_of_code_whole(site, reader):
     assert [lines for lines, taken in blocks if max(map(len, lines)) <= 100 and taken != len(lines)] == []
 
 
+def test_the_control_panel_is_one_sheet(site, reader):
+    window = reader()
+    window.goto((site / "control_panel.html").as_uri())
+    assert len(re.findall(rb"/Type\s*/Page\b", window.pdf(prefer_css_page_size=True))) == 1
+
+
 def test_on_a_phone_the_names_of_the_api_need_no_scrolling(site, reader):
     window = reader(width=390)
     window.goto((site / "api" / "index.html").as_uri())

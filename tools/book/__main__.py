@@ -14,7 +14,7 @@ from sphinx.cmd.build import build_main
 
 from course_utils.authoring.files import Course
 from course_utils.catalogue import LESSONS
-from tools.book import answers, front, lessons, mistakes
+from tools.book import answers, front, lessons, mistakes, panel
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the head of each page links to: title, and the page, in a text of its own or made here. The first ones are seen,
@@ -23,6 +23,7 @@ PAGES = {
     "notebooks/index": "Lessons",
     "misconceptions/index": "Misconceptions",
     "docs/instruments": "Instruments",
+    "control_panel": "Control panel",
     "api/index": "API",
     "docs/classroom": "For teachers",
     "docs/architecture": "Architecture",
@@ -59,9 +60,13 @@ def write_sources(course: Course, folder: Path) -> None:
         page = lessons.page(course, lesson, said[lesson.name])
         nbformat.write(page, folder / "notebooks" / f"{lesson.notebook}.ipynb")
         _write(folder / "misconceptions" / f"{lesson.notebook}.md", mistakes.page(lesson))
+    (folder / "notebooks" / "further").mkdir()
+    for path in course.further_paths():
+        nbformat.write(lessons.further(path), folder / "notebooks" / "further" / path.name)
     _write(folder / "misconceptions" / "index.md", mistakes.overview())
-    _write(folder / "notebooks" / "index.md", front.lessons())
+    _write(folder / "notebooks" / "index.md", front.lessons({path.stem for path in course.further_paths()}))
     _write(folder / "api" / "index.rst", front.names())
+    _write(folder / "control_panel.md", panel.page())
     shutil.copytree(course.root / "docs", folder / "docs", ignore=shutil.ignore_patterns("*.py"))
     shutil.copy(course.root / "LICENSE", folder)
     for name in PAGES:

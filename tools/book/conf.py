@@ -46,6 +46,7 @@ html_static_path = ["static"]
 html_css_files = ["style.css"]
 html_js_files = ["print.js"]
 html_copy_source = False
+html_sidebars = {"control_panel": []}  # a wide table, and no pages beside it
 html_use_index = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_show_sourcelink = False

@@ -1,5 +1,8 @@
 """The pages above the others, as text: the front page, made of README.md, the list of lessons and that of names."""
 
+from collections.abc import Collection
+from itertools import chain
+
 import course_utils
 from course_utils.catalogue import LESSONS
 
@@ -15,7 +18,9 @@ RETURNED = (
     "checks.asides.Hint",
     "checks.asides.Prediction",
     "checks.asides.Solution",
-    "draw.style.Drawing",
+    "controls.Control",
+    "controls.ControlPanel",
+    "draw.drawing.Drawing",
     "drills.drill.Drill",
     "graph.report.GraphNode",
     "graph.report.SavedTensor",
@@ -76,10 +81,15 @@ def front_page(readme: str, pages: list[str]) -> str:
     return before + rest.partition("<!-- end -->\n")[2] + PAGES.format(pages="\n".join(pages))
 
 
-def lessons() -> str:
-    """The list of lessons, in Markdown."""
+def lessons(further: Collection[str] = ()) -> str:
+    """The list of lessons, in Markdown.
+
+    Args:
+        further: the lessons, by their notebooks, that another notebook goes on from: its page follows the lesson's.
+    """
     rows = [f"{row.number}. [{row.title}]({row.notebook}.ipynb)\\\n   {row.question}\n" for row in LESSONS]
-    return LESSONS_HEAD + "".join(rows) + PAGES.format(pages="\n".join(row.notebook for row in LESSONS))
+    pages = [[row.notebook, *[f"further/{row.notebook}"] * (row.notebook in further)] for row in LESSONS]
+    return LESSONS_HEAD + "".join(rows) + PAGES.format(pages="\n".join(chain.from_iterable(pages)))
 
 
 def names() -> str:

@@ -1,4 +1,5 @@
-"""A lesson's page: the learner's notebook with the outputs of the solved one, guesses and hints folded (``page``).
+"""A lesson's page: the learner's notebook with the outputs of the solved one, guesses and hints folded (``page``), and
+the page of what goes on from it (``further``).
 
 What the learner has to find out stays out: the solved cells, what checks say to them, and the model answers.
 """
@@ -22,7 +23,7 @@ from course_utils.catalogue import LessonInfo
 from course_utils.checks import misconceptions
 from course_utils.checks.thoughts import OTHER, thoughts
 
-LINK = re.compile(r'href="(\w+)\.ipynb#([^"]+)"')
+LINK = re.compile(r'href="((?:\.\./)?\w+)\.ipynb#([^"]+)"')
 PERSONAL = ("lesson.scorecard()", "progress()")
 YOURS = "*What this cell shows is your own. Run it in JupyterLab.*"
 OPEN_IT = """\
@@ -73,6 +74,15 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
                 cells.append(new_markdown_cell(guess_first(question, answers[question], said[question])))
     cells.insert(1, new_markdown_cell(OPEN_IT.format(notebook=lesson.notebook)))
     notebook.cells = cells
+    return notebook
+
+
+def further(path: Path) -> NotebookNode:
+    """The page of a notebook that goes on from a lesson: all of it, as it is stored."""
+    notebook = read(path)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            _show(cell, cell.outputs)
     return notebook
 
 
