@@ -39,18 +39,18 @@ class LessonInfo:
 
 
 LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", (15,), 0),
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", (25,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (30, 55), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 75), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 40), 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (35, 45), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (60, 50), 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (45, 60), 10),
     LessonInfo(
         4,
         "volatile_history",
         "The history of volatile",
         "Training fits. Why does testing run out of memory?",
-        (40, 35),
+        (50, 45),
         10,
     ),
     LessonInfo(
@@ -58,16 +58,16 @@ LESSONS: tuple[LessonInfo, ...] = (
         "no_grad",
         "no_grad and its relatives",
         "My model is in eval(). Why does validation need as much memory as training?",
-        (40, 45),
+        (60, 55),
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (35, 45), 10),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (50, 60), 10),
     LessonInfo(
         7,
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (45, 45),
+        (60, 65),
         10,
     ),
     LessonInfo(
@@ -75,7 +75,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (40, 40),
+        (60, 55),
         10,
     ),
     LessonInfo(
@@ -83,7 +83,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (50, 40),
+        (70, 55),
         10,
     ),
     LessonInfo(
@@ -91,7 +91,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (40, 55),
+        (50, 70),
         10,
     ),
     LessonInfo(
