@@ -1,9 +1,10 @@
-"""The teacher's command: ``python -m course_utils.classroom init|release|seeds|grade|feedback|export``."""
+"""The teacher's command: ``python -m course_utils.classroom init|release|seeds|grade|close|reopen|feedback|export``."""
 
 from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,11 @@ from course_utils.classroom.course.folder import ClassFolder
 
 if TYPE_CHECKING:
     from course_utils.classroom.run.graders import Graders
+
+AS_ROOT = (
+    "You grade as root. Students' code runs in the sandbox all the same, but one wall less stands around it: use an "
+    "ordinary account where you have one."
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
     grade.add_argument("--verbose", action="store_true", help="list what was put right in files before grading")
 
+    close = commands.add_parser("close", help="grade an assignment no more; what was handed back stays as it is")
+    close.set_defaults(command=_close)
+
+    reopen = commands.add_parser("reopen", help="grade a closed assignment again")
+    reopen.set_defaults(command=_reopen)
+
     feedback = commands.add_parser("feedback", help="write each student's feedback, and look through it")
     feedback.set_defaults(command=_feedback)
     feedback.add_argument("--to", type=Path, help="also into this folder, a folder an assignment, a file a student")
@@ -66,9 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--to", type=Path, help="a folder (default: export in the course folder)")
     export.add_argument("--anonymous", action="store_true", help="numbers in place of ids, and no names")
 
+    for command in (close, reopen):
+        command.add_argument("assignments", nargs="+", metavar="ASSIGNMENT", help="such as 03_detach")
     for command in (release, grade, feedback, export):
         command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
-    for command in (release, seeds, grade, feedback, export):
+    for command in (release, seeds, grade, close, reopen, feedback, export):
         command.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
     for command in (grade, feedback):
         command.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
@@ -128,16 +142,21 @@ def _lost(course: ClassFolder, asked: Sequence[str]) -> bool:
 
 
 def _grade(options: argparse.Namespace) -> int:
+    from course_utils.classroom.course.closed import closed, open_ones
     from course_utils.classroom.course.passed_over import passed_over
     from course_utils.classroom.run.command import grade
     from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
     lost = _lost(course, options.assignments)
-    assignments = course.choose(options.assignments)
+    assignments = open_ones(course, course.choose(options.assignments), options.assignments)
+    if os.geteuid() == 0:
+        print(AS_ROOT, file=sys.stderr)
     outcomes = grade(course, assignments, _workers(options), students=options.student, again=options.again)
     tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
     print("\n\n\n".join(tables))
+    if not options.assignments and (days := closed(course)):
+        print("\nClosed, and passed over:", ", ".join(f"{name} ({day})" for name, day in sorted(days.items())))
     if not options.student and (passed := passed_over(course)):
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     _say_what_to_mark(course, assignments)
@@ -147,6 +166,24 @@ def _grade(options: argparse.Namespace) -> int:
         "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
     )
     return 1
+
+
+def _close(options: argparse.Namespace) -> int:
+    from course_utils.classroom.course.closed import close
+
+    course = ClassFolder(options.course)
+    close(course, course.choose(options.assignments))
+    print(f"closed: {', '.join(options.assignments)}")
+    return 0
+
+
+def _reopen(options: argparse.Namespace) -> int:
+    from course_utils.classroom.course.closed import reopen
+
+    course = ClassFolder(options.course)
+    reopen(course, course.choose(options.assignments))
+    print(f"open: {', '.join(options.assignments)}")
+    return 0
 
 
 def _workers(options: argparse.Namespace) -> Graders:

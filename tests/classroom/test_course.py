@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from traitlets.config import PyFileConfigLoader
 from course_utils.authoring import cells
 from course_utils.authoring.files import dumps, read
 from course_utils.base.files import write_whole
+from course_utils.catalogue import LESSONS
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.books.feedback import solution_lines
-from course_utils.classroom.books.stored import StoredResult, key_of, load, save
+from course_utils.classroom.books.stored import StoredResult, editions, key_of, load, save
 from course_utils.classroom.course.create import CONFIG_TEXT, create
 from course_utils.classroom.course.folder import FILTERS, PREPROCESSORS, ClassFolder
 from course_utils.classroom.course.lock import only_one
@@ -464,7 +466,7 @@ def test_a_file_beyond_all_measure_is_not_read_whole(tmp_path):
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def test_a_result_is_good_for_this_content_release_and_version_alone(monkeypatch):
+def test_a_result_is_good_for_this_content_release_and_edition_alone(monkeypatch):
     one = Submission("ada", "03_detach", b"1")
     key = key_of(one, "release")
     assert key == key_of(Submission("bob", "03_detach", b"1", timestamp="later"), "release")
@@ -472,8 +474,11 @@ def test_a_result_is_good_for_this_content_release_and_version_alone(monkeypatch
     renamed = Submission("ada", "03_detach", b"1", ("There is no ...",))
     keys = {key, key_of(one, "another"), *(key_of(other, "release") for other in (*others, renamed))}
     assert len(keys) == 6
-    monkeypatch.setattr("course_utils.classroom.books.stored.package_version", lambda: "9.9.9")
-    assert key_of(one, "release") not in keys
+    lesson = 'Lesson("detach")'
+    assert editions(lesson) == "detach 3"
+    key, newer = key_of(one, lesson), [replace(info, edition=4) for info in LESSONS]
+    monkeypatch.setattr("course_utils.classroom.books.stored.LESSONS", newer)
+    assert key_of(one, lesson) != key and editions(lesson) == "detach 4"
 
 
 def test_a_kept_result_comes_back_and_a_broken_file_does_not(course, tmp_path):

@@ -16,7 +16,9 @@ from course_utils.classroom.__main__ import main
 from course_utils.classroom.books import stored
 from course_utils.classroom.books.feedback import feedback
 from course_utils.classroom.books.gradebook import Records
+from course_utils.classroom.books.stored import key_of, load, save
 from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.judging.results import OUTCOMES, Report
 from course_utils.classroom.run import command as grading
 from course_utils.classroom.run.command import grade
@@ -209,6 +211,57 @@ def test_a_mark_for_a_file_that_could_not_be_read_is_not_one_for_the_file_that_c
         "The answer to snapshot is another than the one that got 0 of 1 points by hand; that one's file"
     )
     assert marks(course, "eve")["mean_loss"][1] == 0.5, "what she did not touch is what was marked"
+
+
+def test_a_newer_edition_changes_no_mark_before_it_is_asked_to(course, here, monkeypatch):
+    hand_in(course, "ada", DETACH, {"snapshot": "# right"})
+    grade(course, [DETACH], here)
+    path = course.report(DETACH, "ada")
+    result = load(path)
+    exercises = [
+        replace(found, earned=0.5) if found.exercise == "snapshot" else found for found in result.report.exercises
+    ]
+    judged = replace(result.report, exercises=tuple(exercises))
+    old = key_of(course.submission(DETACH, "ada"), course.to_grade(DETACH), "detach 2")
+    save(path, replace(result, report=judged, judged_by="detach 2", key=old))
+    before = path.read_bytes()
+
+    (said,) = row(grade(course, [DETACH], here), "ada").remarks
+    assert (
+        said.startswith("Judged anew, snapshot 0.5 -> 1; the marks are as they were.") and path.read_bytes() == before
+    )
+    outcomes = grade(course, [DETACH], here, again=True)
+    assert row(outcomes, "ada").remarks == () and load(path).judged_by == "detach 3"
+    assert path.with_name("report.1.json").read_bytes() == before, "what was judged before is kept"
+
+
+def test_a_closed_assignment_is_not_graded(course, here, capsys, monkeypatch):
+    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: here)
+    hand_in(course, "ada", DETACH, {"snapshot": "# right"})
+    at = ["--course", str(course.root)]
+    assert main(["close", *at, DETACH]) == main(["grade", *at]) == 0
+    said = capsys.readouterr().out
+    assert f"Closed, and passed over: {DETACH} (" in said and not here.graded
+    assert main(["grade", *at, DETACH]) == 1 and "was closed on" in capsys.readouterr().err
+    assert main(["reopen", *at, DETACH]) == main(["grade", *at, DETACH]) == 0 and here.graded
+
+
+def test_an_exercise_that_the_course_lacks_is_said_once_and_before_anything(course, here, monkeypatch):
+    hand_in(course, "ada", DETACH, {"snapshot": "# right"})
+    known = {name: points for name, points in grading.exercises_of("detach").items() if name != "snapshot"}
+    monkeypatch.setattr(grading, "exercises_of", lambda lesson: known)
+    with pytest.raises(ValueError, match="its release checks snapshot, which this course lacks"):
+        grade(course, [DETACH], here)
+    assert not here.graded
+
+
+def test_a_folder_of_somebody_elses_is_a_sentence(course, monkeypatch):
+    def refused(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("course_utils.classroom.course.lock.os.open", refused)
+    with pytest.raises(ValueError, match="belongs to somebody else"), only_one(course.root):
+        pass
 
 
 def test_every_command_says_what_is_still_to_mark(course, here, capsys, monkeypatch):

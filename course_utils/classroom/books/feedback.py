@@ -121,7 +121,9 @@ def _sheets(course: ClassFolder, assignment: str, students: Sequence[str]) -> It
             yield student, "it was not graded by this command, which keeps what a page is made of; grade it here."
             continue
         report = replace(result.report, notebook=notebook)
-        yield student, Sheet(report, marks.get(student, {}), comments.get(student, {}), *late.get(student, (0.0, 0.0)))
+        judged_by = "" if result.judged_by.startswith("course_utils") else result.judged_by
+        found = marks.get(student, {}), comments.get(student, {})
+        yield student, Sheet(report, *found, *late.get(student, (0.0, 0.0)), judged_by)
 
 
 def _write(job: _Job) -> Feedback:

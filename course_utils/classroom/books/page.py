@@ -48,6 +48,7 @@ class Sheet:
         comments: by the cell that they stand at.
         penalty: points that lateness costs.
         hours_late: of the submission.
+        judged_by: the lesson and the edition of its checks, as "detach 3"; empty where there is none.
     """
 
     report: Report
@@ -55,6 +56,7 @@ class Sheet:
     comments: Mapping[str, str]
     penalty: float = 0.0
     hours_late: float = 0.0
+    judged_by: str = ""
 
 
 def page(sheet: Sheet) -> str:
@@ -70,10 +72,14 @@ def page(sheet: Sheet) -> str:
 def _summary(sheet: Sheet) -> Iterator[str]:
     results = sheet.report.exercises
     scores = [_score(sheet, result) for result in results]
-    earned, waiting = max(sum(score or 0.0 for score in scores) - sheet.penalty, 0.0), scores.count(None)
+    earned = max(sum(score or 0.0 for score in scores) - sheet.penalty, 0.0)
+    marks = [sheet.marks.get(result.grade_id) for result in results]  # one may wait because the answer is another now
+    waiting = sum(score is None or bool(mark and mark.waits) for score, mark in zip(scores, marks, strict=True))
     said = points(earned, sheet.report.possible)
     said += f"; {waiting} {'answer is' if waiting == 1 else 'answers are'} still to be marked." if waiting else "."
     yield paragraph(said, "Together")
+    if sheet.judged_by:
+        yield paragraph(f"{sheet.judged_by}.", "Edition of the checks")
     if sheet.penalty:
         lost = points(sheet.penalty, sheet.penalty).partition(" of ")[2]
         yield paragraph(f"{sheet.hours_late:.1f} hours late: {lost} less, in the sum already.", "Late")

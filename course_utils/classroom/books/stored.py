@@ -13,9 +13,11 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
+from itertools import count
 from pathlib import Path
 
 from course_utils.base.files import write_whole
+from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
 
@@ -33,11 +35,11 @@ _NO_MARKS: tuple[str, ...] = (
     "base/document",
 )
 _NO_MARKS += ("classroom/books", "classroom/course", "classroom/run", "checks/asides", "checks/thoughts", "leaks")
+_LESSON = re.compile(r"Lesson\(\\*[\"'](\w+)")
 _POINTS = re.compile(rb"^points = .*$", re.MULTILINE)
-# The first edition's. Its verdicts are today's, so they stand; but an answer that it stopped, for example after a
-# timeout on a busy machine, or had set aside for the teacher, may come out better now and is graded again.
+# The first edition's, which wrote no digest that is the report's.
 _EARLIER = ("course_utils 145de8434a14 with torch 2.13.0",)
-_MAY_CHANGE = {"killed", "timed out", "unreadable"}
+MAY_CHANGE = {"killed", "timed out", "unreadable"}
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,18 @@ class StoredResult:
     """A result on disk.
 
     Attributes:
-        key: what was graded, against what, by which version of the package.
+        key: what was graded, against what, by which edition of its lessons.
         timestamp: when it was handed in, as the student's ``timestamp.txt`` said.
         report: the result.
+        judged_by: the editions, as ``editions`` writes them; of results from before there were any, the version.
+        digest: of what was handed in; empty where an earlier version did not note it.
     """
 
     key: str
     timestamp: str
     report: Report
+    judged_by: str = ""
+    digest: str = ""
 
 
 @cache
@@ -69,18 +75,49 @@ def package_version() -> str:
     return f"course_utils {digest.hexdigest()[:12]} with torch {release}"
 
 
-def key_of(submission: Submission, released: str, version: str = "") -> str:
-    """A text that stays the same as long as grading again would give the same result."""
-    return _digest("\n".join((submission.digest, _digest(released), version or package_version())))
+def editions(released: str) -> str:
+    """The lessons that a released notebook's checks belong to, each with the edition that judges now: "detach 3"."""
+    names = set(_LESSON.findall(released))
+    return ", ".join(f"{lesson.name} {lesson.edition}" for lesson in LESSONS if lesson.name in names)
+
+
+def key_of(submission: Submission, released: str, judged_by: str | None = None) -> str:
+    """A text that stays the same as long as the same is graded against the same, by the same editions."""
+    judged_by = editions(released) if judged_by is None else judged_by
+    return _digest("\n".join((submission.digest, _digest(released), judged_by)))
 
 
 def stands(result: StoredResult, submission: Submission, released: str) -> bool:
-    """Whether grading the submission again would give the result that is kept."""
-    if result.key == key_of(submission, released):
-        return True
-    if result.report.reviews or _MAY_CHANGE & {exercise.outcome for exercise in result.report.exercises}:
+    """Whether the result that is kept is one of this submission, this release and these editions.
+
+    A result from before there were editions stands, too; but what was stopped then, or set aside for the teacher, may
+    come out better now and is graded again.
+    """
+    if result.key != key_of(submission, released, result.judged_by):
         return False
-    return any(result.key == key_of(submission, released, version) for version in _EARLIER)
+    if not result.judged_by.startswith("course_utils "):
+        return result.judged_by == editions(released)
+    return not (result.report.reviews or MAY_CHANGE & {exercise.outcome for exercise in result.report.exercises})
+
+
+def differences(before: StoredResult, submission: Submission, after: Report) -> list[str]:
+    """What judging the same submission anew would change, as "snapshot 1 -> 0.6"; nothing where the student handed in
+    anew, or where the result was one that may change (``MAY_CHANGE``)."""
+    same = before.digest == submission.digest if before.digest else before.timestamp == submission.timestamp
+    was = {result.exercise: result for result in before.report.exercises if same}
+    return [
+        f"{result.exercise} {was[result.exercise].earned:g} -> {result.earned:g}"
+        for result in after.exercises
+        if result.exercise in was
+        and was[result.exercise].outcome not in {*MAY_CHANGE, "review by hand"}
+        and abs(was[result.exercise].earned - result.earned) > 1e-9
+    ]
+
+
+def keep(path: Path) -> None:
+    """Keeps an older result beside the one that takes its place: ``report.1.json``, ``report.2.json``, ..."""
+    number = next(n for n in count(1) if not path.with_name(f"report.{n}.json").exists())
+    write_whole(path.with_name(f"report.{number}.json"), path.read_bytes())
 
 
 def save(path: Path, result: StoredResult) -> None:
@@ -88,6 +125,7 @@ def save(path: Path, result: StoredResult) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     report = result.report.to_json()
     values = {"format": FORMAT, "key": result.key, "graded_with": package_version(), "timestamp": result.timestamp}
+    values |= {"judged_by": result.judged_by, "submission": result.digest}
     values |= {"digest": _digest(report), "report": json.loads(report)}
     write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n")
 
@@ -101,7 +139,9 @@ def load(path: Path) -> StoredResult | None:
             return None
         if values["graded_with"] not in _EARLIER and values["digest"] != _digest(report):
             return None
-        return StoredResult(values["key"], values["timestamp"], Report.from_json(report))
+        judged_by = values.get("judged_by", values["graded_with"])
+        read = Report.from_json(report)
+        return StoredResult(values["key"], values["timestamp"], read, judged_by, values.get("submission", ""))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -7,15 +7,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from course_utils.authoring.lint import exercises_of
+from course_utils.base.errors import explain
 from course_utils.classroom.books.gradebook import Records
 from course_utils.classroom.books.gradebook_writer import Unusable
 from course_utils.classroom.books.marks import marks_of
-from course_utils.classroom.books.stored import StoredResult, key_of, load, save, stands, without_texts
+from course_utils.classroom.books.stored import (
+    StoredResult,
+    differences,
+    editions,
+    keep,
+    key_of,
+    load,
+    save,
+    stands,
+    without_texts,
+)
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.course.passed_over import refuse_unknown
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
+from course_utils.classroom.rebuild.released import read_released
 from course_utils.classroom.run.graders import Graders, NotGraded, one_line
 from course_utils.classroom.run.table import NO_SUBMISSION, Row
 from course_utils.classroom.run.tally import Tally
@@ -42,9 +55,10 @@ class GradedAssignment:
 class _AssignmentRun:
     """One assignment while it is graded."""
 
-    def __init__(self, course: ClassFolder, books: Records, assignment: str) -> None:
-        self.course, self.books, self.assignment = course, books, assignment
+    def __init__(self, course: ClassFolder, books: Records, assignment: str, again: bool) -> None:
+        self.course, self.books, self.assignment, self.again = course, books, assignment, again
         self.released = course.to_grade(assignment)
+        _refuse_unknown_exercises(assignment, self.released)
         self.rows: dict[str, Row] = {}
 
     def change(self, student: str, **changes: Any) -> None:
@@ -73,14 +87,27 @@ class _AssignmentRun:
         return True
 
     def take(self, submission: Submission, result: Report) -> None:
-        """Keeps a result and enters it; one that no file could hold is entered all the same, and made again later."""
+        """Keeps a result and enters it; one that no file could hold is entered all the same, and made again later.
+
+        Where it would change points and the student handed in nothing new, nothing is changed, and it is said.
+        """
         student = submission.student
         report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
         report = replace(report, repairs=(*submission.remarks, *report.repairs))
+        path = self.course.report(self.assignment, student)
+        before = load(path)
+        changes = differences(before, submission, report) if before else []
+        if before and changes and not self.again:
+            kept = f"Judged anew, {', '.join(changes)}; the marks are as they were. grade --again enters the new ones."
+            self.change(student, report=without_texts(before.report), reason="", remarks=(*submission.left, kept))
+            return
         self.change(student, report=without_texts(report), news=True, reason="", remarks=submission.left)
         try:
+            if before and before.report != report:
+                keep(path)
+            judged_by = editions(self.released)
             key = key_of(submission, self.released)
-            save(self.course.report(self.assignment, student), StoredResult(key, submission.timestamp, report))
+            save(path, StoredResult(key, submission.timestamp, report, judged_by, submission.digest))
         except OSError as error:
             self.change(student, reason=f"the result was not kept, and is made again: {one_line(error)}")
         self._enter(report, submission)
@@ -128,7 +155,7 @@ def grade(
     refuse_unknown(course, list(students))
     strangers = course.strangers()
     with only_one(course.root), Records(course) as books:
-        runs = [_AssignmentRun(course, books, name) for name in assignments]
+        runs = [_AssignmentRun(course, books, name, again) for name in assignments]
         waiting: list[tuple[_AssignmentRun, str]] = []
         for run in runs:
             for student, trouble in course.handed_in(run.assignment).items():
@@ -150,6 +177,22 @@ def grade(
         return [
             GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())]) for run in runs
         ]
+
+
+def _refuse_unknown_exercises(assignment: str, released: str) -> None:
+    """Before the first student is told so: a check that no edition of the course that is installed can make."""
+    checks = {(cell.lesson, cell.exercise) for cell in read_released(released).graded if cell.lesson}
+    unknown = sorted(name for lesson, name in checks if name not in (exercises_of(lesson) or {}))
+    if unknown:
+        raise ValueError(
+            explain(
+                f"{assignment} is not graded: its release checks {', '.join(unknown)}, which this course lacks.",
+                "a release of this edition of the course.",
+                "every student's answer would end in an error.",
+                f"install the edition that it was released with, or leave the exercise out of source/{assignment} and "
+                f"run: python -m course_utils.classroom release {assignment}",
+            )
+        )
 
 
 def _grade_all(waiting: list[tuple[_AssignmentRun, str]], workers: Graders) -> None:

@@ -22,6 +22,9 @@ from course_utils.classroom.judging.results import Report
 WORTH_A_GRADER = 8  # submissions that take as long as starting one more warm Python
 
 
+BYTES_A_GRADER = 3 * 2**30  # the warm Python, and an answer that takes the 2 GiB that it may
+
+
 class NotGraded(Exception):
     """Why a submission has no report: the machine failed, not the student."""
 
@@ -30,7 +33,7 @@ class Graders:
     """Graders that are warm for the length of a ``with`` block.
 
     Args:
-        number: how many; None: one for every core that this process may use.
+        number: how many; None: one for every core that this process may use, and no more than the memory holds.
         make: makes one; for tests.
 
     Attributes:
@@ -41,7 +44,7 @@ class Graders:
     """
 
     def __init__(self, number: int | None = None, make: Callable[[], Any] = Grader) -> None:
-        self.number, self.make = number or len(os.sched_getaffinity(0)), make
+        self.number, self.make = number or _fitting(), make
         self.remarks: tuple[str, ...] = ()
         self._idle: SimpleQueue[Any] = SimpleQueue()
 
@@ -99,3 +102,8 @@ class Graders:
 def one_line(error: BaseException) -> str:
     """What went wrong, as a reason that a table can hold."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def _fitting() -> int:
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(len(os.sched_getaffinity(0)), memory_bytes // BYTES_A_GRADER))
