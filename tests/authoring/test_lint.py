@@ -204,6 +204,14 @@ def test_a_lesson_says_how_long_its_sittings_are(minutes, opening, problems, sol
     assert [problem.rule for problem in found] == ["time"] * problems, report(found)
 
 
+@pytest.fixture
+def no_exceptions(monkeypatch):
+    """The rules of time as they are for a lesson that is on neither list of exceptions."""
+    monkeypatch.setattr("course_utils.authoring.rules_time.LONGER_MINUTES", {})
+    monkeypatch.setattr("course_utils.authoring.rules_time.LATE_TO_WRITE", set())
+
+
+@pytest.mark.usefixtures("no_exceptions")
 @pytest.mark.parametrize(("minutes", "refused"), [(45, False), (46, True)])
 def test_a_sitting_is_not_longer_than_it_may_be(minutes, refused, solution, tmp_path):
     by_id(solution, "title").source = "# 03 detach\n\nPlan two sittings, of 5 and 5 minutes."
@@ -347,6 +355,7 @@ def test_a_lesson_has_at_most_65_cells(tmp_path, solution):
     assert "The lesson has 74 cells" in report(lint_solution(path, questions=frozenset()))
 
 
+@pytest.mark.usefixtures("no_exceptions")
 @pytest.mark.parametrize(("before", "refused"), [(5, False), (6, True)])
 def test_the_learner_writes_something_before_long(before, refused, tmp_path, solution):
     solution.cells[1:1] = [cells.markdown("More.", f"more-{number}") for number in range(before)]  # the answer was 7th
@@ -354,6 +363,7 @@ def test_the_learner_writes_something_before_long(before, refused, tmp_path, sol
     assert [p.cell_id for p in lint_solution(path, questions=frozenset())] == ["title"] * refused
 
 
+@pytest.mark.usefixtures("no_exceptions")
 @pytest.mark.parametrize(
     ("source", "is_own"),
     [
