@@ -19,6 +19,7 @@ from course_utils.classroom.books.gradebook import Records
 from course_utils.classroom.books.stored import key_of, load, save
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
+from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.results import OUTCOMES, Report
 from course_utils.classroom.run import command as grading
 from course_utils.classroom.run.command import grade
@@ -262,6 +263,18 @@ def test_a_folder_of_somebody_elses_is_a_sentence(course, monkeypatch):
     monkeypatch.setattr("course_utils.classroom.course.lock.os.open", refused)
     with pytest.raises(ValueError, match="belongs to somebody else"), only_one(course.root):
         pass
+
+
+def test_the_table_says_why_a_check_is_to_be_reviewed_and_of_many_reasons_ten(course, here):
+    hand_in(course, "ada", DETACH, {"snapshot": "# outcome: review by hand"})
+    hand_in(course, "bob", DETACH, {"snapshot": "\n".join(f"# look: reason {number}" for number in range(500))})
+    ada, *others = grade(course, [DETACH], here)[0].rows
+    unjudged = outcomes.unjudged("KeyError: 'detached'")  # as a check that could not be run
+    snapshot, *rest = ada.report.exercises
+    snapshot = replace(snapshot, said=None, text=f"snapshot: {unjudged.text}")
+    said = class_table(DETACH, [replace(ada, report=replace(ada.report, exercises=(snapshot, *rest))), *others])
+    assert "ada: snapshot: This answer could not be judged: KeyError: 'detached'" in said
+    assert "reason 9" in said and "reason 10" not in said and "... and 490 more" in said
 
 
 def test_every_command_says_what_is_still_to_mark(course, here, capsys, monkeypatch):

@@ -15,6 +15,7 @@ from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Rep
 
 NO_SUBMISSION = "no submission"
 _MARKED = "marked by hand"
+_MOST_REVIEWS = 10  # of one student: code can do hundreds of things that are reported
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
@@ -78,7 +79,7 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     if counts:
         named = (f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
         text += ["", "Outcomes: " + ", ".join(named)]
-    text += _paragraph("Look at these by hand", ((row, said) for row, report in graded for said in report.reviews))
+    text += _paragraph("Look at these by hand", ((row, said) for row, report in graded for said in _reviews(report)))
     unread = [row.student for row, report in graded if any(r.outcome == "unreadable" for r in report.exercises)]
     title = "Could not be read; put it right, ask for the file again, or mark it by hand"
     text += _paragraph(title, ((row, " ".join(report.repairs)) for row, report in graded if row.student in unread))
@@ -93,6 +94,14 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))
     text += _paragraph("Graded, but not written down everywhere", ((row, row.reason) for row in troubled if row.report))
     return "\n".join(text)
+
+
+def _reviews(report: Report) -> list[str]:
+    """What a person has to look at, and why: what was suspicious, and checks that could not be run."""
+    said = list(report.reviews)
+    said = said[:_MOST_REVIEWS] + [f"... and {len(said) - _MOST_REVIEWS} more"] * (len(said) > _MOST_REVIEWS)
+    unjudged = [result for result in report.exercises if result.outcome == "review by hand" and not result.by_hand]
+    return said + [result.text for result in unjudged if result.said is None and not report.reviews]
 
 
 def _outcome(result: ExerciseResult, marks: Mapping[str, Mark]) -> str:

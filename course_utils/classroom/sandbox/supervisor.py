@@ -143,7 +143,11 @@ class Supervisor:
             if "result" in begun:  # it could not begin, and says why
                 return begun["result"]
             self._tell(request)
-            return opened(self._expect("proof", limit, watch, exited), self._secret, request)["result"]
+            result = opened(self._expect("proof", limit, watch, exited), self._secret, request)["result"]
+            self._read(to_the_end=False)
+            if self._take("proof") is not None:  # the judge sends one
+                self._grader.send({"sign": (request["name"], "sent more results than the judge's own")})
+            return result
         except Broken as error:
             raise _CheckEnded("killed", f"its result did not come from the check ({error})") from None
         finally:
@@ -235,7 +239,9 @@ class Supervisor:
             for line in lines:
                 where, what, *_ = (*line.decode("utf-8", "replace").split(audit.SEPARATOR), "", "")
                 sign = where[:200], what[:200]
-                if sign not in self._signs and len(self._signs) < _SIGNS:
+                if sign not in self._signs and len(self._signs) <= _SIGNS:
+                    if len(self._signs) == _SIGNS:  # so many that a true one may be among those that are left out
+                        sign = where[:200], f"did more than {_SIGNS} different things that are reported"
                     self._signs.add(sign)
                     self._grader.send({"sign": sign})
                 with contextlib.suppress(OSError):
