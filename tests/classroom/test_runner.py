@@ -179,6 +179,28 @@ def test_an_answer_that_waits_for_a_thread_of_an_earlier_cell_is_for_a_person_to
     assert "cells had left 1 threads running" in report.exercises[0].text
 
 
+@pytest.mark.nightly
+def test_a_loader_whose_workers_persist_is_for_a_person_to_judge(grader):
+    loader = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=4, num_workers=1, persistent_workers=True)
+total = sum(batch.sum() for (batch,) in loader)
+"""
+    answer = "def snapshot(x):\n    for (batch,) in loader:\n        pass\n    return x.detach().clone()"
+    with impatient(grader):
+        report = grade(grader, Notebook().write(snapshot=answer).add(loader, after="setup"))
+    assert outcomes(report)["snapshot"] == "review by hand", "never 0 beside a card that says the answer is wrong"
+
+
+def test_a_helper_that_begins_by_deleting_a_name_costs_nothing(grader):
+    helper = "del scratch\nscratch = 1\ndef copy_of(x):\n    return x.detach().clone()"
+    report = grade(
+        grader, Notebook().write(snapshot="def snapshot(x):\n    return copy_of(x)").add(helper, after="setup")
+    )
+    assert outcomes(report)["snapshot"] == "passed" and report.notes == ()
+
+
 # Added cells, experiments, magics.
 
 

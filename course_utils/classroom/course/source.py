@@ -94,6 +94,18 @@ def parse(source: str) -> ast.Module | None:
     return _tried(ast.parse, source)
 
 
+def deleted_first(source: str) -> set[str]:
+    """The names that a cell deletes before it has bound them: in the student's kernel they were there."""
+    tree, bound, deleted = parse(source), set[str](), set[str]()
+    for statement in tree.body if tree else ():
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del) and node.id not in bound:
+                deleted.add(node.id)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+    return deleted
+
+
 def _tried(parser: Callable[[str], Any], source: str) -> Any:
     for text in _as_python(source):
         try:

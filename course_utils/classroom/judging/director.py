@@ -12,7 +12,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from course_utils.classroom.course.source import parse
+from course_utils.classroom.course.source import deleted_first, parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
@@ -27,6 +27,9 @@ from course_utils.classroom.sandbox.warm_python import Session, WarmPython
 _MOST_VERSIONS = 3  # of an answer, beside the first, that are judged: with one for each guess, the best would be right
 _MOST_RUNS = 8  # how often cells are run again after one of them ended its process
 _EXPERIMENTS_RUN = "The lesson's experiments were run, because {} uses `{}`."
+_ENDED_BEFORE = (
+    "In {}: the answer raised, and {} processes that cells had started, which it may need, had ended before."
+)
 _OUT_OF_TIME = "the submission as a whole had used up its time"
 _AROUND_BYTES = 1000  # of what a submission may print: for what outputs have around them, and the line on what is cut
 
@@ -192,6 +195,7 @@ class Director:
                 "name": step.label,
                 "source": step.source,
                 # A stub that nobody touched must not take the place of an answer that was made elsewhere.
+                "deletes": sorted(deleted_first(step.source)),
                 "unless": sorted(step.released.names) if step.released and step.is_stub else [],
                 "seconds": self._limits.check_seconds,
                 "output_bytes": max(self._room - _AROUND_BYTES, 0),
@@ -250,6 +254,8 @@ class Director:
             verdict = self._verdict(cell, result)
             verdict.suspicious = tuple(outcomes.suspicious(step.label, result, session.signs))
             verdict.refused = tuple(outcomes.refused(step.label, session.signs))
+            if message["left"] and verdict.raised:
+                verdict.refused += (_ENDED_BEFORE.format(step.label, message["left"]),)
         verdict.seconds = float(message["seconds"])
         self._spent += verdict.seconds
         return verdict

@@ -108,6 +108,7 @@ def _server(channel: Channel, shell: Shell, place: list[str], asked: list[bool])
             if message["do"] == "cell":
                 outputs, error = Outputs(message["output_bytes"]), None
                 if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
+                    shell.user_ns |= {name: None for name in message["deletes"] if name not in shell.user_ns}
                     error = _error_of(shell, message["source"], outputs, store_history=True)
                 if os.getpid() != me:  # a cell has forked, and this is the child
                     return

@@ -97,8 +97,18 @@ class Supervisor:
                 limit, interrupted = limit + GRACE_SECONDS, True
 
     def _check(self, request: dict[str, Any]) -> dict[str, Any]:
-        # What cells have started ends here, so that nothing but the check can ask for its number.
+        """Has an answer judged. What cells have started ends before that, so that nothing but the check can ask for its
+        number; an answer that needed it, as a loader's persistent workers, may end then, and that is not its doing."""
         self._process.stop()
+        left = sum(pid != self._process.pid for pid in self._process.members())
+        try:
+            return self._check_alone(request) | {"left": left}
+        except Ended as ended:
+            if left and ended.outcome:
+                raise Ended("", f"{ended}, and {left} processes that cells had started had ended before") from None
+            raise
+
+    def _check_alone(self, request: dict[str, Any]) -> dict[str, Any]:
         self._process.kill_all_but(self._process.pid)
         send(self._process.pid, signal.SIGCONT)
         self._tell({"do": "check", "name": request["name"]})
