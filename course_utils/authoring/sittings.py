@@ -46,6 +46,8 @@ def estimate(cells: Iterable[NotebookNode]) -> Estimate:
     words = lines = predictions = headed = 0
     for cell in cells:
         if cell.cell_type == "markdown":
+            if cell.metadata.get("nbgrader", {}).get("solution"):  # the model answer, which the learner's copy lacks
+                continue
             headed += sum(int(found) for found in _HEADED.findall(cell.source))
             words += len(_NO_WORDS.sub("", cell.source).split())
         elif "BEGIN SOLUTION" not in cell.source:
