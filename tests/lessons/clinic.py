@@ -573,6 +573,10 @@ def without_a_seed(dataset, epochs, seed):
     return variant(test=evaluate_healthy)(dataset, epochs, torch.randint(10**9, ()).item())
 
 
+def whatever_the_seed(dataset, epochs, seed):
+    return variant(test=evaluate_healthy)(dataset, epochs, torch.randint(10**9, ()).item())
+
+
 def evaluate_healthy(model, batches):
     return evaluate(model, batches, ())
 
@@ -801,6 +805,7 @@ WRONG = [
     wrong("another network", variant(make=of(OpenFirst)), "the open half always first"),
     wrong("another network", variant(make=of(OpenAlone)), "the closed half left out"),
     wrong("another seed", without_a_seed),
+    wrong("another seed", whatever_the_seed, "whatever the generator gives"),
     wrong("nothing done", nothing_trained),
     wrong("no return value", lambda dataset, epochs, seed: print(dataset)),
     wrong("side effect", variant(result=grad_off)),

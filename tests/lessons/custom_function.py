@@ -819,6 +819,19 @@ class Swish(Function):
         return g * slope(x)
 
 
+class SwishOfASlip(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return swish(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return g * (s + x * s * (1 + s))
+
+
 class SwishSetup(Function):
     @staticmethod
     def forward(x):
@@ -2311,6 +2324,7 @@ WRONG = (
     Wrong("LowMemorySwish", "shared state", SwishOnClass),
     Wrong("LowMemorySwish", "in place", SwishInPlace),
     Wrong("LowMemorySwish", "value", SwishSigmoidAlone),
+    Wrong("LowMemorySwish", "formula", SwishOfASlip),
     Wrong("LowMemorySwish", "product rule", SwishOneTerm),
     Wrong("LowMemorySwish", "product rule", SwishFirstTerm, "the first term"),
     Wrong("LowMemorySwish", "sigmoid", SwishSavesSigmoid),

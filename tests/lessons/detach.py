@@ -85,6 +85,14 @@ def mean_loss_by_item(model, loss_fn, batches):
     return torch.tensor(sum(values) / len(values))
 
 
+def mean_loss_into_zeros(model, loss_fn, batches):
+    total, count = torch.zeros(()), 0
+    for x, y in nonempty(batches):
+        total += loss_fn(model(x), y).detach()
+        count += 1
+    return total / count
+
+
 def mean_loss_by_inference(model, loss_fn, batches):
     total, count = 0, 0
     with torch.inference_mode():
@@ -369,6 +377,14 @@ def bptt_nested(cell, inputs, state, window):
         for x in inputs[begin : begin + window]:
             state = cell(x, state)
             states.append(state)
+    return states, state
+
+
+def bptt_first_border_alone(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        state = cell(x, state.detach() if step == window else state)
+        states.append(state)
     return states, state
 
 
@@ -791,6 +807,7 @@ WRONG = (
     Wrong("truncated_bptt", "no list", bptt_ends, "the last state of each window"),
     Wrong("truncated_bptt", "border stored", bptt_cut_before_storing, "cut before storing"),
     Wrong("truncated_bptt", "every step", bptt_every_step),
+    Wrong("truncated_bptt", "some borders", bptt_first_border_alone),
     Wrong("truncated_bptt", "given state cut", bptt_given_state_cut),
     Wrong("truncated_bptt", "off by one", bptt_off_by_one),
     Wrong("truncated_bptt", "stored detached", bptt_stored_detached),
@@ -827,6 +844,7 @@ WRONG = (
     Wrong("predicted_edit", "detach is silent", dict.fromkeys(EDITS, "wrong gradient"), "one for all", earns=0),
     Wrong("predicted_edit", "detach copies", dict.fromkeys(EDITS, "right gradient"), "all is well", earns=0),
     Wrong("mean_loss", "dtype", mean_loss_by_item),
+    Wrong("mean_loss", "dtype", mean_loss_into_zeros, "into zeros"),
     Wrong("mean_loss", "losses edited", mean_loss_alias),
     Wrong("mean_loss", "zero total", mean_loss_not_total),
     Wrong("mean_loss", "always on", mean_loss_switched_on),

@@ -566,6 +566,10 @@ def samples_scaled(model, loss_fn, x, y):
     return {name: value / len(x) for name, value in samples_by_grad(model, loss_fn, x, y).items()}
 
 
+def samples_with_losses(model, loss_fn, x, y):
+    return samples_by_grad(model, loss_fn, x, y), torch.zeros(len(x))
+
+
 def samples_list(model, loss_fn, x, y):
     return list(samples_by_grad(model, loss_fn, x, y).values())
 
@@ -1298,10 +1302,10 @@ P, E, G, T = "ensemble_predict", "ensemble_predict_each", "per_sample_gradients"
 WRONG = [
     Wrong(P, "loop", predict_loop),
     Wrong(P, "loop", predict_loop_functional, "loop of functional_call"),
-    Wrong(P, "chunks", predict_chunks, earns=1.25),
+    Wrong(P, "chunks", predict_chunks, earns=1.33),
     Wrong(P, "state dict", predict_by_state_dict_on_meta, "state_dict, on meta"),
     Wrong(P, "unbatched", predict_row_by_row),
-    Wrong(P, "again", predict_after_a_look, earns=1.25),
+    Wrong(P, "again", predict_after_a_look, earns=1.33),
     Wrong(P, "again", predict_after_one_model, "one model called before"),
     Wrong(P, "as stacked", predict_broadcast),
     Wrong(P, "by hand", predict_by_hand),
@@ -1379,6 +1383,7 @@ WRONG = [
     Wrong(G, "same rows", samples_of_the_batch, "the whole batch in every row"),
     Wrong(G, "scaled", samples_scaled, earns=2.57),
     Wrong(G, "not named", samples_list),
+    Wrong(G, "with values", samples_with_losses),
     Wrong(G, "not named", samples_underscored, "other names"),
     Wrong(G, "own weights", samples_own_weights),
     Wrong(G, "own weights", samples_of_the_input, "gradient of the input"),

@@ -17,6 +17,7 @@ from course_utils.checks.claims import (
     expect_hooks,
     expect_no_history,
     expect_same,
+    same,
 )
 from course_utils.lessons.forward_hooks._shared import expect_clean_error
 
@@ -69,6 +70,16 @@ class _Cam:
         """The map of something else than the class's logit."""
         return self.weighted(_gradient(result, self.leaf)).relu()
 
+    def other_sizes(self) -> Iterator[tuple[str, Tensor]]:
+        """The map too large or too small by one factor, with the misconceptions."""
+        yield "mean of batch", self.map / len(self.activation)
+        yield "summed weights", self.map * self.activation[0, 0].numel()
+        yield "channel mean", self.map / self.activation.shape[1]
+
+    def of_size(self, got: Tensor) -> Tensor:
+        """The map with the answer's own factor, where that is a known one: one claim alone judges the factor."""
+        return next((sized for _, sized in self.other_sizes() if same(got, sized)), self.map)
+
     def other_recipes(self) -> Iterator[tuple[str, Tensor]]:
         """What other recipes give, with their misconceptions."""
         a, g = self.activation, self.gradient
@@ -84,13 +95,10 @@ class _Cam:
         yield "relu first", (w * a).relu().sum(1)
         yield "relu first", (w * a.relu()).sum(1).relu()
         yield "relu first", self.weighted(g.relu()).relu()
-        yield "mean of batch", self.map / len(a)
         yield "batch weights", (w.mean(0) * a).sum(1).relu()
         yield "batch weights", (w.sum(0) * a).sum(1).relu()
         yield "pixel weights", (g * a).sum(1).relu()
         yield "pixel weights", (g * a).mean(1).relu()
-        yield "summed weights", self.map * a[0, 0].numel()
-        yield "channel mean", self.map / a.shape[1]
         for over_channels in (a.sum(1), a.mean(1)):
             yield "unweighted", over_channels.relu()
             yield "unweighted", over_channels
@@ -143,7 +151,13 @@ def _(trial: Trial) -> None:
         expect(not is_large, "image size", expected=right, got=f"shape {tuple(got.shape)}")
         with_channel = got.shape == cam.map[:, None].shape
         expect(not with_channel, "size one", expected=right, got=f"shape {tuple(got.shape)}")
-        expect_same(got, cam.map, cam.other_recipes())
+        expect_same(got, cam.of_size(got), cam.other_recipes())
+
+
+@grad_cam.claim("weighs each channel by the mean of its gradient", weight=1)
+def _(trial: Trial) -> None:
+    model, x, _index, cam = _telling(trial, "features.2")
+    expect_same(_map(trial, model, "features.2", x, cam.index), cam.map, cam.other_sizes())
 
 
 @grad_cam.claim("has the activation's dtype, also where that has 16 bits", weight=0.5)
@@ -164,7 +178,8 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for layer, key in (("features.2", "in place"), ("features.0", "in place"), ("features.3", "")):
         model, x, index, cam = _mapped(trial, layer, inplace=True)
-        expect_same(_map(trial, model, layer, x, index, "model with ReLU(inplace=True)"), cam.map, key=key)
+        got = _map(trial, model, layer, x, index, "model with ReLU(inplace=True)")
+        expect_same(got, cam.of_size(got), key=key)
 
 
 @grad_cam.claim("fills no `.grad` and leaves those that are there")
@@ -196,7 +211,7 @@ def _(trial: Trial) -> None:
         got = _map(trial, model, layer, x, index, f"frozen model{' with ReLU(inplace=True)' * inplace}")
         kept = [parameter.requires_grad for parameter in model.parameters()] == flags and not x.requires_grad
         expect(kept, "flags", expected="requires_grad of model and x as before", got="other flags")
-        expect_same(got, cam.map, key=key)
+        expect_same(got, cam.of_size(got), key=key)
 
 
 @grad_cam.claim("leaves no hooks, also where the forward pass raises, and the hooks of others in place")
@@ -222,4 +237,5 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     model, x, index, cam = _mapped(trial, "features.2", inplace=False)
     with torch.no_grad():
-        expect_same(_map(trial, model, "features.2", x, index, "model, under no_grad"), cam.map)
+        got = _map(trial, model, "features.2", x, index, "model, under no_grad")
+        expect_same(got, cam.of_size(got))

@@ -37,7 +37,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_no_loop()
 
 
-@ensemble_predict.claim("runs the architecture's forward once", weight=4.5)
+@ensemble_predict.claim("runs the architecture's forward once", weight=6)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -81,6 +81,6 @@ def _(trial: Trial) -> None:
         expect(got == dtype, "cast", expected=f"{dtype}", got=f"{got}")
 
 
-@ensemble_predict.claim("is connected to the models' own parameters and to `x`, as the loop's result is", weight=1.5)
+@ensemble_predict.claim("is connected to the models' own parameters and to `x`, as the loop's result is", weight=6)
 def _(trial: Trial) -> None:
     expect_connected(trial, each=False)

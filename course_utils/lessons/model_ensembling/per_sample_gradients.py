@@ -53,6 +53,8 @@ class _Samples:
         if isinstance(result, Tensor):  # the gradient of x, or all gradients in one
             size, full = result.numel(), sum(value.numel() for value in self.expected.values())
             key = first_sign(("own weights", size == self.x.numel()), ("not named", size == full))
+        elif isinstance(result, tuple) and any(isinstance(part, Mapping) for part in result):
+            key = "with values"
         expect_named(result, self.expected, self._key, key)
 
     def _key(self, got: Named) -> str:

@@ -151,7 +151,7 @@ def _(trial: Trial) -> None:
             raise _missed("skipped" if same(got, before[name]) else "", name, got, expected[name], before[name])
 
 
-@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=4)
+@ema_update.claim("records nothing and leaves `requires_grad` and `.grad` alone", weight=9)
 def _(trial: Trial) -> None:
     everything = (0, 1, 2, 3)
     for flagged in ((), everything, (1, 2)) if trial.once(_moves_frozen) else (everything,):
@@ -261,7 +261,7 @@ def _(trial: Trial) -> None:
 
 
 @ema_update.claim(
-    "is noticed by autograd: a backward that was recorded before raises, and gives no wrong gradient", weight=4
+    "is noticed by autograd: a backward that was recorded before raises, and gives no wrong gradient", weight=9
 )
 def _(trial: Trial) -> None:
     target, online = _pair(trial, _Means())

@@ -41,4 +41,5 @@ def _(trial: Trial) -> None:
     x = trial.randn(3, requires_grad=True)
     found = gradient(trial.tensor(trial.call(x)), x)
     holds = found is not None and torch.equal(found, torch.full_like(x, 2))
-    expect(holds, "cut", expected="the gradient 2 for x", got=found)
+    key = "half cut" if found is not None and torch.equal(found, torch.ones_like(x)) else "cut"
+    expect(holds, key, expected="the gradient 2 for x", got=found)
