@@ -456,6 +456,34 @@ def test_statistics_say_how_hard_each_exercise_was(marked, tmp_path):
     assert rows["predicted_edit"] == ["2", "0", "0", "0", "", "", "2", ""]
 
 
+def test_nobody_counts_who_attempted_nothing_and_lateness_takes_no_pass(marked, tmp_path):
+    everything = solved(marked, "05_no_grad")
+    hand_in(marked, "bob", "05_no_grad", everything, timestamp="2027-03-02 13:00:00 UTC")
+    grade(marked, ["05_no_grad"], Here())
+    with marked.gradebook() as gradebook:
+        found = gradebook.find_grade("no_grad-written", "05_no_grad", "05_no_grad", "bob")
+        found.manual_score, found.needs_manual_grade = found.max_score, False
+        gradebook.db.commit()
+    grade(marked, ["05_no_grad"], Here())  # lateness costs what has been marked since
+    export(marked, ["05_no_grad"], tmp_path)
+    rows = {row.pop("exercise"): list(row.values())[1:] for row in table(tmp_path / "statistics.csv")}
+    assert rows[""][:6] == ["2", "1", "1", "1", "0", "0"], "ada handed in stubs; bob has all points, but late"
+
+
+def test_the_page_of_a_file_that_could_not_be_read_shows_comments_and_no_stubs(course):
+    hand_in(course, "ada", DETACH)
+    course.notebook("submitted", DETACH, "ada").write_bytes(b"{")
+    grade(course, [DETACH], Here())
+    with course.gradebook() as gradebook:
+        comment = gradebook.find_comment("detach-snapshot", DETACH, DETACH, "ada")
+        comment.manual_comment = "Please send it again."
+        gradebook.db.commit()
+    feedback(course, DETACH)
+    shown = page(course, "ada")
+    assert "Please send it again." in shown and "What could not be read" in shown
+    assert "Your answers" not in shown and 'class="highlight"' not in shown
+
+
 def test_an_anonymous_export_names_nobody(marked, tmp_path, capsys):
     assert main(["export", "--course", str(marked.root), "--anonymous"]) == 0
     folder = marked.root / "export_anonymous"

@@ -685,6 +685,10 @@ def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(course, 
         "fay/project/x.txt",
         "gus.zip",
         "hal/.DS_Store",
+        "ada/03_detach/utils.py",
+        "ira/03_detach/answers.py",
+        "handed_in/joe/03_detach/03_detach.ipynb",
+        "03_detach/kay/03_detach.ipynb",
     ):
         path = course.root / "submitted" / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -696,15 +700,20 @@ def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(course, 
     assert unread.splitlines() == [
         "  dee: The folder answers holds a notebook; it must lie in 03_detach/ itself, as 03_detach.ipynb.",
         "  eve: 03_detach.zip is an archive, which is not opened; 03_detach.ipynb itself must lie in 03_detach/.",
+        "  ira: answers.py is a Python file; only a notebook is graded, 03_detach.ipynb.",
     ]
+    assert f"Beside {DETACH}.ipynb lies utils.py, which was left aside; only the notebook is graded." in also
     assert f"  ada: Beside {DETACH}.ipynb lies {DETACH} (1).ipynb, which was not graded; if one" in also
     assert "  ann: Not on your list of students" in also and "finn" not in also
+    assert "nbgrader db student remove ann --force" in also
     assert passed.splitlines() == [
+        "  03_detach/kay: the folders are the wrong way round; move it to kay/03_detach/.",
         "  bob/03_Detach: no assignment is called so; rename the folder to 03_detach.",
         "  cy/03_detach.ipynb: a file beside the assignments' folders; move it to 03_detach/.",
         "  fay/project: no assignment is called so; nothing in it is graded.",
         "  gus.zip: a file where students' folders lie; an archive is not opened; unpack it to STUDENT/ASSIGNMENT/, "
         "or use nbgrader zip_collect.",
+        "  handed_in/joe: one folder too deep; move what is in handed_in/ one folder up.",
     ]
     assert main(["grade", "--course", str(course.root), DETACH]) == 0
     assert "Not on your list" not in capsys.readouterr().out, "nobody on this list has a name, to tell them apart"

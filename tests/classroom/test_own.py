@@ -120,6 +120,19 @@ def test_an_answer_that_raises_is_told_apart_from_a_wrong_one_and_the_student_wh
     assert why in found.exercises[0].text and found.exercises[0].lost[0][0].endswith(f": {why}")
 
 
+def test_an_error_of_the_test_itself_is_a_test_that_fails(course, grader):
+    """As where `.item()` is asked of a result of three numbers: the answer raised nothing."""
+    notebook = read(put_source(course))
+    {cell.id: cell for cell in notebook.cells}["halve-check"].source = "assert halve(torch.ones(1)).item() == 0.5"
+    put_source(course, notebook)
+    release(course, HW1)
+    found = report(grader, course, {"halve": "def halve(x):\n    return torch.ones(3)"})
+    assert said(found)["halve-check"] == ("wrong", 0)
+    assert "a Tensor with 3 elements cannot be converted to Scalar" in found.exercises[1].text
+    found = report(grader, course, {"halve": "def halve(x):\n    return torch.ones(3).item()"})
+    assert said(found)["halve-check"] == ("raised", 0)
+
+
 def test_who_has_an_earlier_release_is_graded_as_the_others_are(own, grader):
     answers = RIGHT | {"why": "*Your answer here.*"}
     before = {name: released(own, HW1) for name in ("right", "untouched")}

@@ -123,7 +123,9 @@ def _exercises(sheet: Sheet) -> Iterator[str]:
     results = {result.grade_id: result for result in sheet.report.exercises}
     waiting: list[NotebookNode] = []
     room = Room()
-    yield element("h2", "Your answers")
+    is_unreadable = all(result.outcome == "unreadable" for result in results.values())
+    # The notebook is then the release's: its stubs are nothing that the student wrote.
+    yield element("h2", "What could not be read" if is_unreadable else "Your answers")
     for cell in nbformat.v4.to_notebook(json.loads(sheet.report.notebook)).cells:
         grading = cell.metadata.get("nbgrader", {})
         if grading.get("solution") or cell.get("id", "").startswith("added-"):
@@ -133,7 +135,8 @@ def _exercises(sheet: Sheet) -> Iterator[str]:
         result = results[grading["grade_id"]]
         yield element("h3", element("code", clean(result.exercise, 80)), id=result.grade_id)
         for written in waiting:
-            yield from _cell(written, room)
+            if not is_unreadable:
+                yield from _cell(written, room)
             comment = sheet.comments.get(written.metadata.get("nbgrader", {}).get("grade_id", ""))
             if comment:
                 text = Html(_marked_up(comment, NotebookNode(metadata=NotebookNode())))

@@ -59,6 +59,10 @@ class Totals:
             return "to mark"
         return max(0.0, sum(scores) - self._penalties[assignment].get(student, 0.0))
 
+    def _earned(self, assignment: str, student: str) -> float:
+        """The points of what is marked, before lateness costs any."""
+        return sum(mark.score or 0.0 for mark in self.marks[assignment].get(student, {}).values())
+
     def students(self, called: Callable[[str], str]) -> Iterator[Line]:
         """A row for each student: points or what is in their way for each assignment, and the sum of the points."""
         names = list(self.possible)
@@ -92,7 +96,8 @@ class Totals:
     def statistics(self, reports: Iterable[Report]) -> Iterator[Line]:
         """A row for each assignment and, below it, for each exercise; the share says how hard it was: 1 is easy.
 
-        Who did not attempt an exercise is not in its mean; what is still to be marked is in none.
+        Who did not attempt an exercise is not in its mean; what is still to be marked is in none. Who has all points
+        has passed, also where lateness then cost some.
         """
         counted = ("handed_in", "attempted", "marked", "passed")
         yield ("assignment", "exercise", *counted, "mean", "median", "possible", "share")
@@ -100,13 +105,15 @@ class Totals:
         for report in reports:
             by_assignment.setdefault(report.assignment, []).append(report)
         for name, found in by_assignment.items():
-            scores = [score for report in found if isinstance(score := self.score(name, report.student), float)]
-            full = sum(score >= self.possible[name] for score in scores)
-            yield (name, "", len(found), len(found), len(scores), full, *_middle(scores, self.possible[name]))
+            tried = [report.student for report in found if any(e.attempted for e in report.exercises)]
+            marked = [student for student in tried if isinstance(self.score(name, student), float)]
+            scores = [score for student in marked if isinstance(score := self.score(name, student), float)]
+            full = sum(self._earned(name, student) >= self.possible[name] for student in marked)
+            yield (name, "", len(found), len(tried), len(scores), full, *_middle(scores, self.possible[name]))
             for first in found[0].exercises:
                 tried = [r.student for r in found for e in r.exercises if e.grade_id == first.grade_id and e.attempted]
                 given = [self.marks[name].get(student, {}).get(first.grade_id) for student in tried]
-                scores = [mark.score for mark in given if mark is not None and mark.score is not None]
+                scores = [mark.score for mark in given if mark and mark.score is not None and not mark.waits]
                 full, middle = sum(score >= first.possible for score in scores), _middle(scores, first.possible)
                 yield (name, first.exercise, len(found), len(tried), len(scores), full, *middle)
 

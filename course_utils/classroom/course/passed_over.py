@@ -32,6 +32,10 @@ def _found(root: Path, known: list[str]) -> Iterator[tuple[Path, str]]:
         for entry in (path for path in _entries(student) if path.name not in known):
             if not entry.is_dir():
                 yield entry, f"a file beside the assignments' folders; {_move(entry, '', known)}"
+            elif student.name in known:
+                yield entry, f"the folders are the wrong way round; move it to {entry.name}/{student.name}/."
+            elif any(below.name in known for below in _entries(entry)):
+                yield entry, f"one folder too deep; move what is in {clean(student.name, 80)}/ one folder up."
             elif likely := _likely(entry.name, known):
                 yield entry, f"no assignment is called so; rename the folder to {likely}."
             else:

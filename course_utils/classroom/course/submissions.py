@@ -29,7 +29,7 @@ class Submission:
     Attributes:
         content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
         remarks: what was odd about the file, one sentence each, for the teacher.
-        left: other notebooks beside it that may be meant, one sentence each.
+        left: other notebooks beside it that may be meant, archives and Python files, one sentence each.
         timestamp: how ``timestamp.txt``, which nbgrader's collect writes, begins; empty where there is none.
     """
 
@@ -84,6 +84,10 @@ def _choose(folder: Path, expected: str, marks: list[bytes], remarks: list[str],
         others = ", ".join(clean(name, 120) for name in likely if name != expected)
         advice = f"if one of them is meant, let it take the place of {expected} and grade again."
         left += [f"Beside {expected} lies {others}, which was not graded; {advice}"] if others else []
+        aside = [clean(path.name, 120) for path in _entries(folder) if path.suffix.lower() in (*ARCHIVES, ".py")]
+        left += [
+            f"Beside {expected} lies {', '.join(aside)}, which was left aside; only the notebook is graded."
+        ] * bool(aside)
         return expected
     likely = likely or found
     if not likely:
@@ -98,12 +102,18 @@ def _choose(folder: Path, expected: str, marks: list[bytes], remarks: list[str],
 
 def _elsewhere(folder: Path, expected: str) -> Iterator[str]:
     """What lies in an assignment's folder in place of its notebook."""
-    for entry in sorted(path for path in folder.iterdir() if not path.name.startswith(NO_ONES)):
+    for entry in _entries(folder):
         name = clean(entry.name, 120)
         if entry.suffix.lower() in ARCHIVES:
             yield f"{name} is an archive, which is not opened; {expected} itself must lie in {folder.name}/."
+        elif entry.suffix.lower() == ".py":
+            yield f"{name} is a Python file; only a notebook is graded, {expected}."
         elif entry.is_dir() and not entry.is_symlink() and any(entry.rglob("*.ipynb")):
             yield f"The folder {name} holds a notebook; it must lie in {folder.name}/ itself, as {expected}."
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(NO_ONES))
 
 
 def _peek(path: Path) -> bytes:

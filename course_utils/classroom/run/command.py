@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,7 +36,7 @@ from course_utils.classroom.run.tally import Tally
 
 STRANGER = (
     "Not on your list of students, or there without a name. Where it is somebody's other name, rename the folder, and: "
-    "nbgrader db student remove --force; where it is right: nbgrader db student add, with --first-name."
+    "nbgrader db student remove {id} --force; where it is right: nbgrader db student add {id}, with --first-name."
 )
 
 
@@ -172,7 +173,7 @@ def grade(
         for run in runs:
             run.finish()
             for student in strangers & run.rows.keys():
-                run.change(student, remarks=(*run.rows[student].remarks, STRANGER))
+                run.change(student, remarks=(*run.rows[student].remarks, STRANGER.format(id=shlex.quote(student))))
         missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
         return [
             GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())]) for run in runs

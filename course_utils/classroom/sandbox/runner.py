@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import _BUSY, judge
 from course_utils.classroom.sandbox.protocol import Channel, signed
-from course_utils.classroom.sandbox.shell import Outputs
+from course_utils.classroom.sandbox.shell import Outputs, as_failure
 from course_utils.classroom.tampering import audit
 
 if TYPE_CHECKING:  # a class that this module held would be among those whose names are put back, its one shell with it
@@ -224,7 +224,7 @@ def _own_check(request: dict[str, Any], shell: Shell) -> dict[str, Any]:
                 if hasattr(value, "__array__"):  # as `f(x) == y` of tensors, which nbgrader takes for full marks
                     raise TypeError(f"the line gives a {type(value).__name__}; write assert and .all(), or a number")
             except BaseException as error:
-                failed.append([statement.lineno, type(error).__name__, _short(error)])
+                failed.append([statement.lineno, *as_failure(error, _short(error))])
                 if statement.lineno not in request["separate"]:
                     break
     return {"failed": failed, "value": float(value) if type(value) in (int, float) else None}

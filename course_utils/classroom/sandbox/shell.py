@@ -26,6 +26,23 @@ _SETTINGS = {"colors": "NoColor", "xmode": "Context", "show_rewritten_input": Fa
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
+def as_failure(error: BaseException, text: str) -> tuple[str, str]:
+    """An error's kind and text. What a test raises while no code of a cell runs, as on a result of another shape, is a
+    test that fails."""
+    kind = type(error).__name__
+    is_answers = isinstance(error, AssertionError) or _is_raised_in_a_cell(error)
+    return (kind, text) if is_answers else ("AssertionError", f"{kind}: {text}")
+
+
+def _is_raised_in_a_cell(error: BaseException) -> bool:
+    trace = BaseException.__traceback__.__get__(error)  # type: ignore[attr-defined]  # mypy knows the value alone
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith("<ipython-input"):
+            return True
+        trace = trace.tb_next
+    return False
+
+
 class Outputs:
     """The outputs of one cell, in the form that nbformat gives them, up to a number of bytes.
 
