@@ -35,7 +35,7 @@ def as_failure(error: BaseException, text: str) -> tuple[str, str]:
 
 
 def _is_raised_in_a_cell(error: BaseException) -> bool:
-    trace = BaseException.__traceback__.__get__(error)  # type: ignore[attr-defined]  # mypy knows the value alone
+    trace = BaseException.__traceback__.__get__(error)  # type: ignore[union-attr]  # mypy knows the value alone
     while trace is not None:
         if trace.tb_frame.f_code.co_filename.startswith("<ipython-input"):
             return True
