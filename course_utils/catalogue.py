@@ -64,7 +64,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         (60, 55),
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (50, 60), 10),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (45, 45), 10),
     LessonInfo(
         7,
         "forward_hooks",
