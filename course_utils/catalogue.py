@@ -53,7 +53,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "volatile_history",
         "The history of volatile",
         "Training fits. Why does testing run out of memory?",
-        (50, 45),
+        (45, 40),
         10,
     ),
     LessonInfo(
