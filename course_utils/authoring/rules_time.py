@@ -15,13 +15,13 @@ MAX_MINUTES = 45
 # who shortens one takes it out of this list.
 LONGER_MINUTES = {
     "clinic": 75,
-    **{"requires_grad": 75, "leaf_tensors": 61, "no_grad": 59},
+    **{"requires_grad": 75, "leaf_tensors": 61},
     **{"gated_branches": 59, "forward_hooks": 66, "custom_function": 62, "gradient_accumulation": 69},
     **{"model_ensembling": 73},
 }
 # Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
 LATE_TO_WRITE = {
-    *("start_here", "requires_grad", "leaf_tensors", "no_grad", "forward_hooks"),
+    *("start_here", "requires_grad", "leaf_tensors", "forward_hooks"),
     *("custom_function", "gradient_accumulation", "model_ensembling", "clinic"),
 }
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
