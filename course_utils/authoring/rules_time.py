@@ -16,7 +16,7 @@ MAX_MINUTES = 45
 LONGER_MINUTES = {
     "clinic": 75,
     **{"requires_grad": 75, "leaf_tensors": 61},
-    **{"gated_branches": 59, "forward_hooks": 66, "custom_function": 62, "gradient_accumulation": 69},
+    **{"forward_hooks": 66, "custom_function": 62, "gradient_accumulation": 69},
     **{"model_ensembling": 73},
 }
 # Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
