@@ -82,15 +82,20 @@ def page_for(message: str) -> ErrorPage | None:
     """The page of an error or a warning, None where the index has none.
 
     Args:
-        message: what PyTorch said, whole or a part of it, with or without its kind. How it is broken into lines does
-            not matter.
+        message: what PyTorch said, with or without its kind and what stands around it. Spaces and line ends do not
+            count: terminals and forms break messages in different places.
 
     Returns:
-        the page that more of the message belongs to, where there are several.
+        that of an error before that of a warning, and of two the one that more of the message belongs to.
     """
-    said = prose(message)
-    found = [(len(part), page) for page in pages() for part in page.messages if part in said]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    said = _squeezed(message)
+    found = [
+        (not page.warns, len(squeezed), page)
+        for page in pages()
+        for squeezed in map(_squeezed, page.messages)
+        if squeezed in said
+    ]
+    return max(found, key=lambda row: row[:2])[2] if found else None
 
 
 def read(path: Path) -> ErrorPage:
@@ -120,6 +125,10 @@ def _cause(path: Path, fields: Mapping[str, Any], explained: tuple[str, str]) ->
     require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
     place = _place(fields["explained"]) if "explained" in fields else explained
     return Cause(fields["key"], prose(fields["cause"]), prose(fields["cure"]), place)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
 
 
 def _place(explained: list[str]) -> tuple[str, str]:
