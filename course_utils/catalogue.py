@@ -70,7 +70,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (60, 65),
+        (45, 45),
         10,
     ),
     LessonInfo(
