@@ -86,7 +86,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (70, 55),
+        (45, 45),
         10,
     ),
     LessonInfo(
