@@ -107,13 +107,14 @@ def _worth(
     edit: Edit, scene: Scene, message: Message, names: Sequence[str], consumers: set[str], is_leaf: bool
 ) -> int:  # fmt: skip
     site = edit.statement.site
+    near = any(frame.site.file == site.file for frame in scene.frames)
     if edit.kind == "step":
         optimizer = scene.value(edit.name)
         steps = is_leaf and (optimizer is None or isinstance(optimizer, torch.optim.Optimizer))
         leaves = {id(scene.value(name)) for name in names}
         groups = optimizer.param_groups if steps and optimizer is not None else []
         holds = any(id(one) in leaves for group in groups for one in group["params"])
-        return (6 + 2 * holds) if steps else 0
+        return (6 + 2 * holds + near) if steps else 0
     value = scene.value(edit.name)
     if value is not None and not isinstance(value, torch.Tensor):
         return 0  # a counter, a list
@@ -132,7 +133,7 @@ def _worth(
         worth += 2  # weights by another name: `for p in model.parameters(): p -= ...`
     if worth and any(frame.site.function == site.function for frame in scene.frames):
         worth += 1
-    return worth
+    return worth + near if worth else 0
 
 
 def _is_leaf(scene: Scene, found: Stale | None) -> bool:
