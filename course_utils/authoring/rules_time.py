@@ -16,13 +16,17 @@ MAX_MINUTES = 45
 LONGER_MINUTES = {
     "clinic": 75,
     **{"requires_grad": 75, "leaf_tensors": 61},
-    **{"forward_hooks": 66, "custom_function": 62, "gradient_accumulation": 69},
-    **{"model_ensembling": 73},
+    **{"custom_function": 62},
+    **{},
 }
 # Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
 LATE_TO_WRITE = {
-    *("start_here", "requires_grad", "leaf_tensors", "forward_hooks"),
-    *("custom_function", "gradient_accumulation", "model_ensembling", "clinic"),
+    *(
+        "start_here",
+        "requires_grad",
+        "leaf_tensors",
+    ),
+    *("custom_function", "clinic"),
 }
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
 _NOW_CHANGE = re.compile(r"\W*Now change this\b")
