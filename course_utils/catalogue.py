@@ -70,7 +70,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (60, 65),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -78,7 +78,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (60, 55),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -86,7 +86,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (70, 55),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -94,7 +94,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (50, 70),
+        (45, 45),
         10,
     ),
     LessonInfo(

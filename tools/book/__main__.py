@@ -13,7 +13,7 @@ import nbformat
 from sphinx.cmd.build import build_main
 
 from course_utils.authoring.files import Course
-from course_utils.catalogue import LESSONS
+from course_utils.catalogue import LESSONS, find
 from course_utils.why.pages import pages
 from tools.book import answers, errors, front, lessons, mistakes, panel
 
@@ -39,10 +39,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.book", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("site", "answers"), default="site")
     parser.add_argument("--to", type=Path, default=ROOT / "build" / "book", help="the site's folder (build/book)")
+    parser.add_argument("lesson", nargs="*", help="whose answers are stored, for example detach (every lesson's)")
     options = parser.parse_args()
     course = Course(ROOT)
     if options.what == "answers":
-        answers.store(course)
+        answers.store(course, [find(name) for name in options.lesson] or LESSONS)
         return 0
     sources = options.to.with_name(options.to.name + "-sources")
     for folder in (options.to, sources):
