@@ -123,3 +123,14 @@ def find(name: object) -> LessonInfo:
             "one of " + ", ".join(lesson.name for lesson in LESSONS) + ".",
         )
     )
+
+
+def notebook(name: str) -> str:
+    """The notebook of a lesson, without its ending, and of what goes on from it: ``"further/detach"`` names
+    ``"further/03_detach"``.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+    """
+    folder, slash, lesson = name.rpartition("/")
+    return f"{folder}{slash}{find(lesson).notebook}"

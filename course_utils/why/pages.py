@@ -40,7 +40,8 @@ class ErrorPage:
         kind: the name of the error's class, or the warning's: ``"RuntimeError"``.
         messages: parts of what it says, one of which every release's message has.
         title: what happened, in the reader's words.
-        explained: where the course explains it: a lesson's name and one of its headings.
+        explained: where the course explains it: a lesson's name and one of its headings; ``"further/detach"`` for the
+            notebook that goes on from a lesson.
         program: a complete program of at most ten lines that raises it.
         prints: what is raised, as ``"RuntimeError: the whole message"``, on the release that the course pins.
         means: what the message means.
@@ -60,7 +61,7 @@ class ErrorPage:
     @property
     def place(self) -> tuple[str, str]:
         """Where it is explained, as notebook and heading: ``("03_detach", "A view, not a copy")``."""
-        return (catalogue.find(self.explained[0]).notebook, self.explained[1])
+        return (catalogue.notebook(self.explained[0]), self.explained[1])
 
     @property
     def warns(self) -> bool:

@@ -4,14 +4,25 @@ import difflib
 import functools
 from collections import Counter
 
+import nbformat
 import pytest
 
 from course_utils.authoring.programs import printed
+from course_utils.catalogue import COURSE, notebook
 from course_utils.why.pages import ERRORS, page_for, pages, read
-from tests.lessons.test_misconceptions import headings
 
 PAGES = {page.key: page for page in pages()}
-headings = functools.cache(headings)
+
+
+@functools.cache
+def headings(name):
+    """Those of a lesson, and of what goes on from one: "further/detach"."""
+    path = COURSE / "notebooks" / "solutions" / f"{notebook(name)}.ipynb"
+    if "/" in name:
+        path = COURSE / "notebooks" / f"{notebook(name)}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    lines = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+    return [line.lstrip("#").strip() for line in lines if line.startswith("#")]
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def overview() -> str:
     """The page above the others, in Markdown, by the lessons that explain them."""
     rows = []
     for lesson in LESSONS:
-        of_it = [page for page in pages() if page.explained[0] == lesson.name]
+        of_it = [page for page in pages() if page.explained[0].rpartition("/")[2] == lesson.name]
         if of_it:
             rows.append(f"## {lesson.number:02d} {escaped(lesson.title)}\n")
             rows += [f"- [{escaped(page.title)}]({page.key}.md)\\\n  {said(page)}" for page in of_it]
@@ -74,6 +74,8 @@ def _cause(error: ErrorPage, place: int) -> list[str]:
 
 
 def _link(explained: tuple[str, str]) -> str:
-    lesson, heading = catalogue.find(explained[0]), explained[1]
-    name = f"{lesson.number:02d} {lesson.title}, “{heading}”"
-    return f"[{escaped(name)}](../notebooks/{lesson.notebook}.ipynb#{github_slugify(heading)})"
+    name, heading = explained
+    folder, _, lesson = name.rpartition("/")
+    number, title = catalogue.find(lesson).number, catalogue.find(lesson).title
+    words = f"{number:02d} {title}{', going further' * bool(folder)}, “{heading}”"
+    return f"[{escaped(words)}](../notebooks/{catalogue.notebook(name)}.ipynb#{github_slugify(heading)})"
