@@ -94,7 +94,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (50, 70),
+        (45, 45),
         10,
     ),
     LessonInfo(

@@ -17,7 +17,7 @@ LONGER_MINUTES = {
     "clinic": 75,
     **{"requires_grad": 75, "leaf_tensors": 61},
     **{"custom_function": 62},
-    **{"model_ensembling": 73},
+    **{},
 }
 # Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
 LATE_TO_WRITE = {
@@ -26,7 +26,7 @@ LATE_TO_WRITE = {
         "requires_grad",
         "leaf_tensors",
     ),
-    *("custom_function", "model_ensembling", "clinic"),
+    *("custom_function", "clinic"),
 }
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
 _NOW_CHANGE = re.compile(r"\W*Now change this\b")
