@@ -78,7 +78,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (60, 55),
+        (45, 45),
         10,
     ),
     LessonInfo(
