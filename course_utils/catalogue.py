@@ -102,7 +102,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (50, 60),
+        (55, 70),
         10,
     ),
 )
