@@ -46,7 +46,7 @@ LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(
         1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 45), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (60, 50), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 45), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (45, 45), 10),
     LessonInfo(
         4,
@@ -123,3 +123,14 @@ def find(name: object) -> LessonInfo:
             "one of " + ", ".join(lesson.name for lesson in LESSONS) + ".",
         )
     )
+
+
+def notebook(name: str) -> str:
+    """The notebook of a lesson, without its ending, and of what goes on from it: ``"further/detach"`` names
+    ``"further/03_detach"``.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+    """
+    folder, slash, lesson = name.rpartition("/")
+    return f"{folder}{slash}{find(lesson).notebook}"
