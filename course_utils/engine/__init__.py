@@ -1,4 +1,4 @@
-"""The engine of lesson 12: whole (``Engine``), and put together of a learner's parts and the course's (``assemble``)."""
+"""The engine of lesson 12: whole (``Engine``), and made of a learner's parts and the course's (``assemble``)."""
 
 from course_utils.engine.parts import assemble as assemble
 from course_utils.engine.whole import Engine as Engine

@@ -5,7 +5,7 @@ from typing import Any
 from course_utils.engine.whole import Engine
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "Record": ("add", "mul", "matmul", "exp", "tanh", "sum", "walk", "backward"),
+    "Record": ("matmul", "tanh", "sum", "walk", "backward"),
     "Shapes": ("fit", "through", "split"),
     "Control": ("records", "no_grad", "detach", "accumulate", "retain_grad"),
     "Memory": ("save", "write", "unsave", "bytes_held"),

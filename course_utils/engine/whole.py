@@ -67,7 +67,7 @@ class Way:
 
 
 class Function:
-    """An operation of your own: static ``forward(context, *tensors)``, and ``backward(context, gradient)`` in arrays."""
+    """One's own operation: static ``forward(context, *tensors)``, and ``backward(context, gradient)`` in arrays."""
 
     apply = classmethod(lambda cls, *inputs: inputs[0].engine.apply(cls, *inputs))
 
@@ -89,14 +89,14 @@ class Engine:
 
     def record(self, name, result, *ways):
         """Gives a result its node. A way is (input, rule, *saved); lists stand for several inputs, several results."""
-        found, results = [], result if isinstance(result, list) else [result]
-        for inputs, rule, *saved in ways:
-            inputs = inputs if isinstance(inputs, list) else [inputs]
-            if self.records(inputs):
-                found.append(Way(rule, [self.save(x) for x in saved], [self.target(x) for x in inputs]))
-        node = Node(name, results, found) if found else None
-        for slot, made in enumerate(results):
-            made.node, made.slot, made.requires_grad = node, slot, bool(node)
+        results = result if isinstance(result, list) else [result]
+        ways = [(inputs if isinstance(inputs, list) else [inputs], rule, saved) for inputs, rule, *saved in ways]
+        if self.records([x for inputs, *_ in ways for x in inputs]):
+            wanted = [way for way in ways if any(x.requires_grad for x in way[0])]
+            found = [Way(rule, [*map(self.save, saved)], [*map(self.target, inputs)]) for inputs, rule, saved in wanted]
+            node = Node(name, results, found)
+            for slot, made in enumerate(results):
+                made.node, made.slot, made.requires_grad = node, slot, True
         return result
 
     def run(self, node, gradients):
@@ -108,6 +108,17 @@ class Engine:
                     self.accumulate(node.keeps[slot], gradients[slot])
                     self.accumulated(node.keeps[slot])
         return self.through(node, gradients)
+
+    def add(self, a, b):
+        return self.record("add", self.tensor(a.data + b.data), (a, lambda g: g), (b, lambda g: g))
+
+    def mul(self, a, b):
+        made = self.tensor(a.data * b.data)
+        return self.record("mul", made, (a, lambda g, b: g * b, b), (b, lambda g, a: g * a, a))
+
+    def exp(self, x):
+        made = self.tensor(np.exp(x.data))
+        return self.record("exp", made, (x, lambda g, made: g * made, made))
 
     add_ = lambda self, x, other: self.in_place(x, self.add, self.tensor(other))
     mul_ = lambda self, x, other: self.in_place(x, self.mul, self.tensor(other))
@@ -126,22 +137,11 @@ class Engine:
             x.node, x.slot, x.requires_grad, x.hooks = new.node, 0, True, new.hooks
         return x
 
-    # Exercise 1, Record: operations, each with its ways back, and the walk from a result to the leaves.
-
-    def add(self, a, b):
-        return self.record("add", self.tensor(a.data + b.data), (a, lambda g: g), (b, lambda g: g))
-
-    def mul(self, a, b):
-        made = self.tensor(a.data * b.data)
-        return self.record("mul", made, (a, lambda g, b: g * b, b), (b, lambda g, a: g * a, a))
+    # Exercise 1, Record: more operations, and the walk from a result to the leaves.
 
     def matmul(self, a, b):
         made = self.tensor(a.data @ b.data)
         return self.record("matmul", made, (a, lambda g, b: g @ b.T, b), (b, lambda g, a: a.T @ g, a))
-
-    def exp(self, x):
-        made = self.tensor(np.exp(x.data))
-        return self.record("exp", made, (x, lambda g, made: g * made, made))
 
     def tanh(self, x):
         made = self.tensor(np.tanh(x.data))

@@ -5,7 +5,7 @@ A program is Python text. Its tensors have the same methods here and there; what
 
 import contextlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -87,12 +87,12 @@ def agree(found: Any, right: Any, tolerance: float = 1e-12) -> bool:
 # -------------------------------------------------------------------------------------------------- random programs
 
 SHAPES = ((3, 2), (2, 3), (3, 1), (1, 2), (2,), (3,), ())
-KINDS = ("broadcast", "shared", "split", "detach", "no_grad", "edit", "retain", "hook", "again")
+KINDS = "expand split detach no_grad edit retain hook repeat"  # beside operations on tensors that are used again
 
 
-def drawn(seed: int, kinds: Sequence[str] = KINDS, length: int = 10) -> Program:
+def drawn(seed: int, kinds: str = KINDS, length: int = 10) -> Program:
     """A random program. It is run with PyTorch while it is drawn, and ends where that raises an error."""
-    return _Draw(random.Random(seed), kinds).program(length)
+    return _Draw(random.Random(seed), kinds.split()).program(length)
 
 
 class _Draw:
@@ -110,7 +110,7 @@ class _Draw:
         while len(self.lines) < length and not ended:
             line = self._line()
             ended = line is not None and not self._run(line)
-        for _ in range(0 if ended else self.source.randint(1, 3 if "again" in self.kinds else 1)):
+        for _ in range(0 if ended else self.source.randint(1, 3 if "repeat" in self.kinds else 1)):
             if not self._backward():
                 break
         return Program(tuple(self.lines), self.given)
@@ -136,11 +136,8 @@ class _Draw:
 
     def _line(self) -> str | None:
         """A line that may come next; None where what was thought of does not fit."""
-        kind = self.source.choice(("operation",) * 5 + tuple(self.kinds))
-        rows = {"operation": self._operation, "broadcast": self._operation, "shared": self._operation}
-        rows |= {"split": self._split, "detach": self._detach, "no_grad": self._no_grad, "edit": self._edit}
-        rows |= {"retain": self._retain, "hook": self._hook, "again": self._operation}
-        return rows[kind]()
+        kind = self.source.choice(("operation",) * 5 + (*self.kinds,))
+        return getattr(self, f"_{kind}", self._operation)()
 
     def _operation(self) -> str | None:
         expression = self._expression()
@@ -154,7 +151,7 @@ class _Draw:
             return f"{a} @ {b}" if x.dim() == y.dim() == 2 and x.shape[1] == y.shape[0] else None
         if self._broadcasts(x, y) and self.source.random() < 0.6:
             same_shape = x.shape == y.shape
-            if not same_shape and "broadcast" not in self.kinds:
+            if not same_shape and "expand" not in self.kinds:
                 return None
             return f"{a} * {b}" if (x * y).abs().max() < 20 and self.source.random() < 0.5 else f"{a} + {b}"
         others = [f"{a}.sum()"] * bool(x.dim()) + [f"{a}.exp()"] * bool(x.max() < 2)
@@ -230,7 +227,7 @@ class _Draw:
         else:
             chosen = [name for name, x in self._tensors().items() if x.requires_grad or self.source.random() < 0.2]
             chosen = self.source.sample(chosen, min(len(chosen), self.source.randint(1, 4)))
-            # Not a.sum() + b.sum() of 0-dim leaves: in PyTorch a.grad and b.grad are then one memory, and grow together.
+            # Not a.sum() + b.sum() of 0-dim leaves: PyTorch gives both .grad one memory, and they grow together.
             terms = [f"{name}.sum()" if self.space[name].dim() else name for name in chosen]
             if not self._run(f"{loss} = {' + '.join(terms or ['t0'])}"):
                 return False
