@@ -99,7 +99,7 @@ def expect_as_torch(
     name, expected, got = wrong
     if name == ERROR:
         lines = program.lines
-        texts = [f"a RuntimeError in {_line(lines[at])}" if at is not None else "nothing raised" for at in (expected, got)]
+        texts = ["nothing raised" if at is None else f"a RuntimeError in {_line(lines[at])}" for at in (expected, got)]
         raise Missed(silent if got is None else error, expected=texts[0], got=texts[1])
     key = next((key for key, fits in otherwise if fits(played.found)), "")
     raise Missed(key, expected=f"{name}: {shown(expected)}", got=shown(got))
