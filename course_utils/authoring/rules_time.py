@@ -10,10 +10,10 @@ from course_utils.authoring.sittings import estimate, parts
 
 MAX_CELLS = 65
 MAX_MINUTES = 45
-# Lessons whose sittings are longer. The capstone is by intent: one script is taken apart and repaired, and both of its
-# exercises are long. So is the lesson after it: its exercises make one engine, and none can be left out. The others hold
-# by-ways that are still to move to notebooks/further/; none may grow meanwhile, and who shortens one takes it out of this
-# list.
+# Lessons whose sittings are longer. The capstone is by intent: one script is taken apart and repaired, and both of
+# its exercises are long. So is the lesson after it: its exercises make one engine, and none can be left out. The
+# others hold by-ways that are still to move to notebooks/further/; none may grow meanwhile, and who shortens one
+# takes it out of this list.
 LONGER_MINUTES = {
     "own_engine": 50,
     "clinic": 75,
