@@ -99,7 +99,7 @@ def expect_as_torch(
     name, expected, got = wrong
     if name == ERROR:
         lines = program.lines
-        texts = ["nothing raised" if at is None else f"a RuntimeError in {_line(lines[at])}" for at in (expected, got)]
+        texts = ["nothing raised" if at is None else f"a RuntimeError: {_line(lines, at)}" for at in (expected, got)]
         raise Missed(silent if got is None else error, expected=texts[0], got=texts[1])
     key = next((key for key, fits in otherwise if fits(played.found)), "")
     raise Missed(key, expected=f"{name}: {shown(expected)}", got=shown(got))
@@ -135,8 +135,8 @@ def near(found: Any, right: Any) -> bool:
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-9, atol=1e-12))
 
 
-def _line(line: str) -> str:
-    return " ".join(line.split())
+def _line(lines: Sequence[str], at: int) -> str:
+    return f"line {at + 1}, {' '.join(lines[at].split())}"
 
 
 def shown(value: Any) -> str:
