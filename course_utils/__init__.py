@@ -9,9 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from course_utils import progress
+from course_utils import progress, why
 
-del progress  # The name is the function's. A room takes its name here once, when it is first loaded: that was now.
+del progress, why  # The names are functions'. A room takes its name here once, when it is first loaded: that was now.
 
 _HOMES = {
     name: module

@@ -40,3 +40,5 @@ from course_utils.memory.tools.probe import LineMemory as LineMemory
 from course_utils.memory.tools.probe import memory_probe as memory_probe
 from course_utils.progress.history import progress as progress
 from course_utils.progress.history import reset_progress as reset_progress
+from course_utils.why.ask import why as why
+from course_utils.why.watch import watch_why as watch_why

@@ -44,9 +44,9 @@ class LessonInfo:
 LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", (25,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 75), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 45), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (60, 50), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 45), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (45, 45), 10),
     LessonInfo(
         4,
@@ -70,7 +70,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (60, 65),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -78,7 +78,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (60, 55),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -86,7 +86,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (70, 55),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -94,7 +94,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (50, 70),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -102,7 +102,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (50, 60),
+        (55, 70),
         10,
     ),
     LessonInfo(
@@ -131,3 +131,14 @@ def find(name: object) -> LessonInfo:
             "one of " + ", ".join(lesson.name for lesson in LESSONS) + ".",
         )
     )
+
+
+def notebook(name: str) -> str:
+    """The notebook of a lesson, without its ending, and of what goes on from it: ``"further/detach"`` names
+    ``"further/03_detach"``.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+    """
+    folder, slash, lesson = name.rpartition("/")
+    return f"{folder}{slash}{find(lesson).notebook}"

@@ -9,6 +9,8 @@ from course_utils.authoring import build as building
 from course_utils.authoring.files import Course
 from course_utils.catalogue import find
 
+ERRORS = "errors"  # among the lessons' names: the index of errors
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one of the commands. Returns the exit status: 0 all well, 1 something to mend, 2 a wrong call."""
@@ -34,10 +36,10 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
         command.add_argument("names", nargs="*", metavar="notebook", help="such as 03_detach (default: all)")
-    text = "run the programs that show misconceptions, and keep what they print"
+    text = "run the programs that show misconceptions and errors, and keep what they print"
     command = commands.add_parser("programs", help=text, description=text)
     command.set_defaults(command=_programs)
-    command.add_argument("names", nargs="*", metavar="lesson", help="such as detach (default: all)")
+    command.add_argument("names", nargs="*", metavar="lesson", help="such as detach, or errors (default: all)")
     text = "show the card of a right or wrong answer in tests/lessons, such as: card detach mean_loss last"
     command = commands.add_parser("card", help=text, description=text)
     command.set_defaults(command=_card)
@@ -99,13 +101,16 @@ def _run(course: Course, names: list[str]) -> int:
 
 
 def _programs(course: Course, names: list[str]) -> int:
-    from course_utils.authoring.programs import store
+    from course_utils.authoring.programs import store, store_error
 
-    wanted = {find(name).name for name in names}
+    wanted = {find(name).name for name in names if name != ERRORS}
     for path in sorted((course.root / "course_utils" / "lessons").glob("*/*.toml")):
         if not names or path.parent.name in wanted:
             for key in store(path):
                 print(f"{course.name(path)}: {key!r} prints something new")
+    for path in sorted((course.root / "course_utils" / "why" / ERRORS).glob("*.toml")):
+        if (not names or ERRORS in names) and store_error(path):
+            print(f"{course.name(path)} raises something new")
     return 0
 
 

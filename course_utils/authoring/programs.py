@@ -1,4 +1,5 @@
-"""The programs that show misconceptions: each is run by itself (``printed``), what it prints is kept (``store``)."""
+"""The programs that show misconceptions and errors: each is run by itself (``printed``), what it prints is kept
+(``store``, ``store_error``)."""
 
 import gc
 import io
@@ -10,37 +11,45 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from course_utils.authoring.warm import fork
-from course_utils.base.expected import sentences
+from course_utils.base.expected import sentences, without_addresses
 from course_utils.base.files import read_toml, write_whole
 
+# In a whole message: where PyTorch was built, and in a traceback the frames of whoever runs the program.
+_NOT_THE_PROGRAM_S = re.compile(
+    r" ?\(Triggered internally at [^)]*\)|^  File \"(?!<program>).*\n(?:    .*\n)*", re.MULTILINE
+)
 LONGEST_S = 60.0  # for one program on a busy machine; each takes well under a second
 
 
-def printed(programs: Sequence[str]) -> list[str]:
+def printed(programs: Sequence[str], whole: bool = False) -> list[str]:
     """What each program prints. One that raises ends with the error, as ``RuntimeError: first sentence``; a warning
     stands where it came, in the same form.
 
     Every program has a process of its own, so that none sees another's settings, hooks or garbage.
 
+    Args:
+        programs: complete programs.
+        whole: errors and warnings are shown with their whole messages, but for addresses and places elsewhere.
+
     Raises:
         TimeoutError: a program did not come to an end.
     """
-    return fork(_each, list(programs)).result(LONGEST_S * (1 + len(programs)))
+    return fork(_each, list(programs), whole).result(LONGEST_S * (1 + len(programs)))
 
 
-def _each(programs: list[str]) -> list[str]:
+def _each(programs: list[str], whole: bool) -> list[str]:
     gc.freeze()  # so that a collection in a fork touches, and so copies, none of what was imported
-    return [_alone(program) for program in programs]
+    return [_alone(program, whole) for program in programs]
 
 
-def _alone(program: str) -> str:
+def _alone(program: str, whole: bool) -> str:
     # A plain fork: this process has only imported.
     end, childs_end = os.pipe()
     if not (child := os.fork()):
         status = 1
         try:
             with open(childs_end, "w", encoding="utf-8") as pipe:
-                pipe.write(_run(program))
+                pipe.write(_run(program, whole))
             status = 0
         finally:
             os._exit(status)
@@ -53,20 +62,25 @@ def _alone(program: str) -> str:
     return shown
 
 
-def _run(program: str) -> str:
+def _run(program: str, whole: bool) -> str:
+    line = _whole if whole else _line
     output = io.StringIO()
     with redirect_stdout(output), warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, category, *rest: print(_line(category, message))
+        warnings.showwarning = lambda message, category, *rest: print(line(category, message))
         try:
             exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
         except Exception as error:
-            print(_line(type(error), error))
+            print(line(type(error), error))
     return "\n".join(line.rstrip() for line in output.getvalue().strip("\n").splitlines())
 
 
 def _line(kind: type, message: object) -> str:
     return f"{kind.__name__}: {sentences(message)[0]}"
+
+
+def _whole(kind: type, message: object) -> str:
+    return f"{kind.__name__}: {_NOT_THE_PROGRAM_S.sub('', without_addresses(str(message)))}".rstrip()
 
 
 def store(path: Path) -> list[str]:
@@ -97,3 +111,19 @@ def _replaced(text: str, key: str, prints: str) -> str:
     table = re.sub(r"^prints = '''.*?'''\n", "", text[head.start() : end], flags=re.DOTALL | re.MULTILINE)
     table = table.rstrip("\n") + f"\nprints = '''\n{prints}\n'''\n" + ("\n" if following else "")
     return text[: head.start()] + table + text[end:]
+
+
+def store_error(path: Path) -> bool:
+    """Runs the program of a page in the index of errors and writes what PyTorch says to it into the page's file.
+
+    Returns:
+        whether that is something else than before.
+    """
+    text, page = path.read_text(encoding="utf-8"), read_toml(path)
+    (prints,) = printed([page["program"]], whole=True)
+    if page.get("prints", "").strip("\n") == prints:
+        return False
+    text = re.sub(r"^prints = '''.*?'''\n", "", text, flags=re.DOTALL | re.MULTILINE)
+    before, program, after = re.split(r"^(program = '''.*?'''\n)", text, maxsplit=1, flags=re.DOTALL | re.MULTILINE)
+    write_whole(path, f"{before}{program}prints = '''\n{prints}\n'''\n{after}")
+    return True

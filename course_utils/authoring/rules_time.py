@@ -14,18 +14,9 @@ MAX_MINUTES = 45
 # its exercises are long. So is the lesson after it: its exercises make one engine, and none can be left out. The
 # others hold by-ways that are still to move to notebooks/further/; none may grow meanwhile, and who shortens one
 # takes it out of this list.
-LONGER_MINUTES = {
-    "own_engine": 50,
-    "clinic": 75,
-    **{"requires_grad": 75, "leaf_tensors": 61},
-    **{"forward_hooks": 66, "custom_function": 62, "gradient_accumulation": 69},
-    **{"model_ensembling": 73},
-}
+LONGER_MINUTES = {"clinic": 75, "own_engine": 50, "requires_grad": 75, "leaf_tensors": 61}
 # Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
-LATE_TO_WRITE = {
-    *("start_here", "requires_grad", "leaf_tensors", "forward_hooks"),
-    *("custom_function", "gradient_accumulation", "model_ensembling", "clinic"),
-}
+LATE_TO_WRITE: set[str] = {"requires_grad", "leaf_tensors"}
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
 _NOW_CHANGE = re.compile(r"\W*Now change this\b")
 

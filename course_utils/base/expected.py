@@ -61,11 +61,16 @@ def show_warnings() -> Iterator[None]:
         print("no warning")
 
 
+def without_addresses(text: str) -> str:
+    """The text without addresses in memory, which differ from run to run."""
+    return re.sub(r"0x[0-9a-f]+", "0x…", text)
+
+
 def sentences(message: object) -> list[str]:
     """The sentences of a message, each on one line, in the words that every release of PyTorch has for it.
 
     Addresses in memory are left out: they differ from run to run.
     """
-    text = stable(re.sub(r"0x[0-9a-f]+", "0x…", str(message)))
+    text = stable(without_addresses(str(message)))
     parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|\n", text)
     return [" ".join(part.split()).rstrip(".:") for part in parts if part.strip()] or [""]

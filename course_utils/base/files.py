@@ -1,5 +1,6 @@
-"""Files that are written whole or not at all: a reader, a crash or a full disk sees the old file or the new one. And
-TOML, whose errors name the file (``read_toml``)."""
+"""Files that are written whole or not at all: a reader, a crash or a full disk sees the old file or the new one
+(``write_whole``). And TOML, whose errors name the file (``read_toml``, ``require_fields``), and its prose (``prose``).
+"""
 
 import functools
 import os
@@ -48,6 +49,31 @@ def read_toml(path: Path) -> Mapping[str, Any]:
 @functools.cache  # a misconception's home is read again for each exercise that shares it
 def _parsed(text: str) -> Mapping[str, Any]:
     return MappingProxyType(tomllib.loads(text))
+
+
+def require_fields(path: Path, what: str, fields: Mapping[str, Any], needed: set[str], more: set[str]) -> None:
+    """Refuses a table of a TOML file that lacks fields or has strange ones.
+
+    Args:
+        path: the file.
+        what: which table, for the message: ``"misconception 'alias'"``.
+        fields: the table.
+        needed: the fields that it must have.
+        more: those that it may have besides.
+
+    Raises:
+        ValueError: it lacks some or has others; the message names the file and all fields there are.
+    """
+    missing, strange = sorted(needed - fields.keys()), sorted(fields.keys() - needed - more)
+    if missing or strange:
+        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(strange)}"] * bool(strange)
+        allowed = ", ".join([*sorted(needed), *(f"{field} (if you like)" for field in sorted(more))])
+        raise ValueError(f"{path}: {what} {' and '.join(said)}. Its fields are {allowed}.")
+
+
+def prose(text: str) -> str:
+    """A text of a TOML file in one line: there it stands on lines of the file's own width."""
+    return " ".join(text.split())
 
 
 def write_whole(path: Path, content: bytes | str) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from course_utils import catalogue
-from course_utils.base.files import read_toml
+from course_utils.base.files import prose, read_toml, require_fields
 from course_utils.base.text import count_of
 
 LESSONS = Path(__file__).resolve().parents[1] / "lessons"
@@ -96,7 +96,7 @@ def read(path: Path) -> dict[str, Any]:
             file.
     """
     values = dict(read_toml(path))
-    values["hints"] = [_line(hint) for hint in values.get("hints", ())]
+    values["hints"] = [prose(hint) for hint in values.get("hints", ())]
     values["misconceptions"] = {
         key: _made(path, key, fields, values) for key, fields in values.get("misconceptions", {}).items()
     }
@@ -123,12 +123,14 @@ def heading(path: Path, values: Mapping[str, Any]) -> str:
 def _made(path: Path, key: str, fields: Mapping[str, Any], values: Mapping[str, Any]) -> Misconception:
     if "same_as" in fields:
         found = _home(path, key, fields["same_as"])
-        _require(path, key, fields, {"same_as"}, {"next_step", "explained"})
+        require_fields(path, f"misconception {key!r}", fields, {"same_as"}, {"next_step", "explained"})
         place = _place(path, fields["explained"], values) if "explained" in fields else found.explained
-        return replace(found, next_step=_line(fields.get("next_step", found.next_step)), explained=place)
-    _require(path, key, fields, {"name", "explanation", "next_step", "explained"}, {"program", "prints"})
+        return replace(found, next_step=prose(fields.get("next_step", found.next_step)), explained=place)
+    require_fields(
+        path, f"misconception {key!r}", fields, {"name", "explanation", "next_step", "explained"}, {"program", "prints"}
+    )
     place = _place(path, fields["explained"], values)
-    name, explanation, next_step = (_line(fields[field]) for field in ("name", "explanation", "next_step"))
+    name, explanation, next_step = (prose(fields[field]) for field in ("name", "explanation", "next_step"))
     shown = (fields.get(field, "").strip("\n") for field in ("program", "prints"))
     return Misconception(name, explanation, next_step, place, f"{path.parent.name}/{path.stem}/{key}", *shown)
 
@@ -147,16 +149,3 @@ def _home(path: Path, key: str, same_as: str) -> Misconception:
     if fields is None or "same_as" in fields:
         raise ValueError(f"{path}: misconception {key!r} is the same as {same_as!r}, which is no misconception's home.")
     return _made(other, its_key, fields, values)
-
-
-def _require(path: Path, key: str, fields: Mapping[str, Any], needed: set[str], more: set[str]) -> None:
-    missing, strange = sorted(needed - fields.keys()), sorted(fields.keys() - needed - more)
-    if missing or strange:
-        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(strange)}"] * bool(strange)
-        allowed = ", ".join([*sorted(needed), *(f"{field} (if you like)" for field in sorted(more))])
-        raise ValueError(f"{path}: misconception {key!r} {' and '.join(said)}. Its fields are {allowed}.")
-
-
-def _line(text: str) -> str:
-    # Prose stands in the file on lines of its own width.
-    return " ".join(text.split())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from course_utils.base.files import read_toml
+from course_utils.base.files import prose, read_toml
 
 OTHER = "other"  # what is said to every wrong guess that is not listed
 
@@ -35,8 +35,7 @@ def thoughts(folder: Path) -> Mapping[str, Mapping[str, str]]:
             except (ValueError, SyntaxError):
                 raise ValueError(f"{path}: {question!r} has {guess!r}, which is no value of Python's.") from None
     return {
-        question: {guess: " ".join(text.split()) for guess, text in answers.items()}
-        for question, answers in questions.items()
+        question: {guess: prose(text) for guess, text in answers.items()} for question, answers in questions.items()
     }
 
 

@@ -34,7 +34,7 @@ def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
         return Site(*holder.logged)
     if holder.name.startswith(CACHE_OF):
         return _decorator(holder)
-    files = [holder.file, *(file for file in _users_files() if file != holder.file)]
+    files = [holder.file, *(file for file in users_files() if file != holder.file)]
     close = [file for file in files if file == holder.file or file in near]
     return _line_in(close, holder) or _line_in(files, holder)
 
@@ -72,7 +72,7 @@ def _same_under_another_name(site: Site, holder: Holder) -> Holder | None:
 
 def _decorator(holder: Holder) -> Site | None:
     """The decorator that gives a function its cache."""
-    for file in (holder.file, *_users_files()):
+    for file in (holder.file, *users_files()):
         tree = parsed(file)
         for function, node in _functions(tree) if tree is not None else ():
             if node.name == holder.tail[1] and node.decorator_list:
@@ -92,7 +92,7 @@ def _aliases(files: Sequence[str], holder: Holder) -> Iterator[Holder]:
                 # Handed on with a function: ``partial(note, losses)``, ``pool.submit(note, losses)``.
                 handed = getattr(node.args[0], "attr", getattr(node.args[0], "id", "")) if node.args else ""
                 called += [(handed, at) for at, value in enumerate(node.args[1:]) if _ends_in(value, holder.tail)]
-    for file in dict.fromkeys((*files, *_users_files())) if called else ():
+    for file in dict.fromkeys((*files, *users_files())) if called else ():
         for function, node in _functions(parsed(file, *{name for name, _ in called}) or ast.Module([], [])):
             for name, at in called:
                 words = [argument.arg for argument in node.args.args]
@@ -113,7 +113,7 @@ def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Fun
             yield from _functions(child, f"{inside}{child.name}." if isinstance(child, ast.ClassDef) else inside)
 
 
-def _users_files() -> list[str]:
+def users_files() -> list[str]:
     """Files of the user's modules, and the cells of a notebook, the latest first."""
     modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     files = [*modules, *reversed(list(linecache.cache))]

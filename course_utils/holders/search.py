@@ -116,6 +116,10 @@ class Search:
         """The ways to tensors that have a history, and that variables lead to past all graphs."""
         return (self._path(at) for at in self._held)
 
+    def tensors(self) -> Iterator[Path]:
+        """The ways to all tensors that were met."""
+        return (self._path(at) for at, thing in enumerate(self._things) if issubclass(type(thing), torch.Tensor))
+
     def _take(self, at: int, onwards: Iterator[tuple[Edge, Any]]) -> None:
         taken = 0
         for edge, inner in islice(onwards, LARGE):

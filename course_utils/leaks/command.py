@@ -2,19 +2,17 @@
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from types import CodeType, ModuleType
 
 import torch
 
+from course_utils.base.scripts import exit_code, load, print_error
 from course_utils.base.text import format_bytes
-from course_utils.base.user_code import call_it_the_users
 from course_utils.leaks.process import resident
 from course_utils.leaks.rounds import Mark, MarkedModules
 from course_utils.leaks.watch import watch_growth
@@ -40,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or (options.module and words[0].startswith("-")):
         _parser().error("the script to run is missing")
     try:
-        code, module = _module(words[0]) if options.module else _script(words[0])
+        code, module = load(words[0], options.module)
     except (OSError, ImportError, SyntaxError) as error:
         print(f"{words[0]} could not be run: {error}", file=sys.stderr)
         return 2
@@ -131,13 +129,13 @@ def _run(
     except _Terminated:
         ended_by, status, title = signal.SIGTERM, 143, "Terminated"
     except SystemExit as error:
-        status, title = _exit_code(error), "At the end"
+        status, title = exit_code(error), "At the end"
     except KeyboardInterrupt as error:
         ended_by, status, title = signal.SIGINT, 130, "Interrupted"
-        _print_error(error)
+        print_error(error)
     except BaseException as error:
         status, title = 1, "Out of memory" if _is_out_of_memory(error) else "After an error"
-        _print_error(error)
+        print_error(error)
     if not watch.stopped:
         with contextlib.suppress(KeyboardInterrupt):
             say(title)
@@ -151,63 +149,8 @@ def _run(
     return status
 
 
-def _script(path: str) -> tuple[CodeType, ModuleType]:
-    if os.path.isdir(path):
-        path = os.path.join(path, "__main__.py")
-    with open(path, "rb") as file:
-        source = file.read()
-    full = os.path.abspath(path)
-    code = compile(source, full, "exec", dont_inherit=True)
-    module = ModuleType("__main__")
-    module.__file__ = full
-    vars(module).update(__builtins__=__builtins__, __spec__=None, __cached__=None, __annotations__={})
-    sys.path[0] = os.path.dirname(full)
-    call_it_the_users(full)
-    return code, module
-
-
-def _module(name: str) -> tuple[CodeType, ModuleType]:
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    spec = importlib.util.find_spec(name)
-    if spec is not None and spec.submodule_search_locations is not None:
-        spec = importlib.util.find_spec(f"{name}.__main__")
-    if spec is None or spec.loader is None:
-        raise ImportError(f"there is no module called {name} that can be run")
-    code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]  # as runpy does
-    if code is None:
-        raise ImportError(f"{name} has no code to run")
-    module = ModuleType("__main__")
-    module.__file__, module.__spec__ = spec.origin, spec
-    vars(module).update(
-        __builtins__=__builtins__, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
-    )
-    if spec.origin:
-        call_it_the_users(os.path.dirname(spec.origin) if spec.parent else spec.origin)
-    return code, module
-
-
-def _exit_code(error: SystemExit) -> int:
-    if error.code is None:
-        return 0
-    if isinstance(error.code, int):
-        return error.code
-    print(error.code, file=sys.stderr)
-    return 1
-
-
 def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
-
-
-def _print_error(error: BaseException) -> None:
-    """The traceback as Python prints it, without the frames of what watches."""
-    shown = traceback.TracebackException.from_exception(error)
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-    frames = [frame for frame in shown.stack if not frame.filename.startswith(own)]
-    shown.stack = traceback.StackSummary.from_list(frames)
-    sys.stdout.flush()
-    print("".join(shown.format()), end="", file=sys.stderr)
 
 
 def _size(text: str) -> int:

@@ -13,8 +13,9 @@ import nbformat
 from sphinx.cmd.build import build_main
 
 from course_utils.authoring.files import Course
-from course_utils.catalogue import LESSONS
-from tools.book import answers, engine, front, lessons, mistakes, panel
+from course_utils.catalogue import LESSONS, find
+from course_utils.why.pages import pages
+from tools.book import answers, engine, errors, front, lessons, mistakes, panel
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the head of each page links to: title, and the page, in a text of its own or made here. The first ones are seen,
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
     "notebooks/index": "Lessons",
     "misconceptions/index": "Misconceptions",
+    "errors/index": "Errors",
     "docs/instruments": "Instruments",
     "control_panel": "Control panel",
     "api/index": "API",
@@ -37,10 +39,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.book", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("site", "answers"), default="site")
     parser.add_argument("--to", type=Path, default=ROOT / "build" / "book", help="the site's folder (build/book)")
+    parser.add_argument("lesson", nargs="*", help="whose answers are stored, for example detach (every lesson's)")
     options = parser.parse_args()
     course = Course(ROOT)
     if options.what == "answers":
-        answers.store(course)
+        answers.store(course, [find(name) for name in options.lesson] or LESSONS)
         return 0
     sources = options.to.with_name(options.to.name + "-sources")
     for folder in (options.to, sources):
@@ -64,6 +67,9 @@ def write_sources(course: Course, folder: Path) -> None:
     for path in course.further_paths():
         nbformat.write(lessons.further(path), folder / "notebooks" / "further" / path.name)
     _write(folder / "misconceptions" / "index.md", mistakes.overview())
+    for error in pages():
+        _write(folder / "errors" / f"{error.key}.md", errors.page(error))
+    _write(folder / "errors" / "index.md", errors.overview())
     _write(folder / "notebooks" / "index.md", front.lessons({path.stem for path in course.further_paths()}))
     _write(folder / "api" / "index.rst", front.names())
     _write(folder / "control_panel.md", panel.page())
@@ -73,9 +79,9 @@ def write_sources(course: Course, folder: Path) -> None:
     for name in PAGES:
         if (course.root / f"{name}.md").exists():
             shutil.copyfile(course.root / f"{name}.md", folder / f"{name}.md")
-    pages = [f"{title} <{name}>" for name, title in PAGES.items() if list(folder.glob(f"{name}.*"))]
+    linked = [f"{title} <{name}>" for name, title in PAGES.items() if list(folder.glob(f"{name}.*"))]
     readme = (course.root / "README.md").read_text(encoding="utf-8")
-    _write(folder / "index.md", front.front_page(readme, pages))
+    _write(folder / "index.md", front.front_page(readme, linked))
 
 
 def make_site(sources: Path, site: Path, builder: str = "html") -> int:

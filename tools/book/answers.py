@@ -5,6 +5,7 @@ A notebook is run as a learner gets it, so it also shows which outputs need no a
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -42,7 +43,11 @@ def run(course: Course, lesson: LessonInfo) -> tuple[dict[str, str], NotebookNod
     return json.loads(notebook.cells.pop().outputs[0].text), notebook
 
 
-def store(course: Course) -> None:
-    """Runs every lesson and writes the file."""
-    said = {lesson.name: run(course, lesson)[0] for lesson in LESSONS}
+def store(course: Course, lessons: Iterable[LessonInfo]) -> None:
+    """Runs these lessons, says so, and writes the file; what it has of others stays."""
+    said = stored()
+    for lesson in lessons:
+        said[lesson.name] = run(course, lesson)[0]
+        print(f"{lesson.notebook}: {len(said[lesson.name])} answers")
+    said = {lesson.name: said[lesson.name] for lesson in LESSONS}
     PATH.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

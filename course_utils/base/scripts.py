@@ -1,0 +1,78 @@
+"""Somebody's script, to be run as Python would (``load``), and what it ends with (``exit_code``, ``print_error``)."""
+
+import importlib.util
+import os
+import sys
+import traceback
+from types import CodeType, ModuleType
+
+from course_utils.base.user_code import call_it_the_users
+
+
+def load(name: str, is_module: bool = False) -> tuple[CodeType, ModuleType]:
+    """The code of a script, a folder or a module, and the module ``__main__`` to run it in. Its files are the user's.
+
+    Args:
+        name: a path; a module's name, as ``python -m`` takes it.
+        is_module: it is a module's name.
+
+    Raises:
+        OSError, ImportError, SyntaxError: there is no such code.
+    """
+    return _module(name) if is_module else _script(name)
+
+
+def _script(path: str) -> tuple[CodeType, ModuleType]:
+    if os.path.isdir(path):
+        path = os.path.join(path, "__main__.py")
+    with open(path, "rb") as file:
+        source = file.read()
+    full = os.path.abspath(path)
+    code = compile(source, full, "exec", dont_inherit=True)
+    module = ModuleType("__main__")
+    module.__file__ = full
+    vars(module).update(__builtins__=__builtins__, __spec__=None, __cached__=None, __annotations__={})
+    sys.path[0] = os.path.dirname(full)
+    call_it_the_users(full)
+    return code, module
+
+
+def _module(name: str) -> tuple[CodeType, ModuleType]:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no module called {name} that can be run")
+    code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]  # as runpy does
+    if code is None:
+        raise ImportError(f"{name} has no code to run")
+    module = ModuleType("__main__")
+    module.__file__, module.__spec__ = spec.origin, spec
+    vars(module).update(
+        __builtins__=__builtins__, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
+    )
+    if spec.origin:
+        call_it_the_users(os.path.dirname(spec.origin) if spec.parent else spec.origin)
+    return code, module
+
+
+def exit_code(error: SystemExit) -> int:
+    """What Python would exit with; text is printed, as Python does."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def print_error(error: BaseException) -> None:
+    """Prints a traceback as Python does, without the frames of what watches."""
+    shown = traceback.TracebackException.from_exception(error)
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    frames = [frame for frame in shown.stack if not frame.filename.startswith(own)]
+    shown.stack = traceback.StackSummary.from_list(frames)
+    sys.stdout.flush()
+    print("".join(shown.format()), end="", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Why PyTorch refused, or said nothing: the index of its errors (``pages``)."""

@@ -1,0 +1,113 @@
+"""The question itself (``why``)."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_utils.base.errors import explain
+from course_utils.base.text import describe, message_of
+from course_utils.graph.references import probing_alone
+from course_utils.why import errors_of
+from course_utils.why.in_place import modified
+from course_utils.why.log import Log
+from course_utils.why.pages import page_for
+from course_utils.why.reason import UNKNOWN, Draft, Reason
+from course_utils.why.scene import Scene
+from course_utils.why.second import second
+from course_utils.why.watch import latest_log
+
+_SEARCHES: dict[str, Callable[[Scene, Log | None], Draft]] = {
+    "modified_in_place": modified,
+    "second_backward": second,
+    "does_not_require_grad": errors_of.no_history,
+    "not_a_scalar": errors_of.not_a_scalar,
+    "leaf_in_place": errors_of.leaf_edited,
+}
+
+
+def why(what: BaseException | torch.Tensor | None = None, loss: torch.Tensor | None = None) -> Reason:
+    """Why the last error was raised, why a tensor has no gradient, or why a loss is NaN; with your own names and lines.
+
+    Changes nothing and runs none of your code: gradients, hooks, random numbers and modes stay as they are. Never
+    raises because of what it finds; what it cannot know it says.
+
+    Example:
+        >>> import torch
+        >>> w = torch.ones(3, requires_grad=True)
+        >>> try:
+        ...     (w * w).backward()
+        ... except RuntimeError as error:
+        ...     print(why(error).cause)
+        forgotten_mean
+
+    Args:
+        what: an exception; by default the last one. Or a tensor: a parameter or an input whose ``.grad`` is None or
+            that does not move, a loss that is NaN or infinite.
+        loss: what the tensor's gradient was expected of.
+
+    Returns:
+        What was found: a card in a notebook, text elsewhere.
+
+    Raises:
+        TypeError: it was asked about something else.
+    """
+    if what is not None and not isinstance(what, (BaseException, torch.Tensor)):
+        raise TypeError(
+            explain(
+                f"why({describe(what)}).",
+                "nothing, for the last error; an exception; or a tensor.",
+                try_this="why(model.weight) or why(model.weight, loss)",
+            )
+        )
+    error = what if isinstance(what, BaseException) else None
+    try:
+        with probing_alone():
+            if isinstance(what, torch.Tensor):
+                return _of_tensor(what, loss)
+            return of_error(error or sys.exception() or getattr(sys, "last_value", None), latest_log())
+    except Exception as failure:
+        return _not_found(error, failure)
+
+
+def of_error(error: BaseException | None, log: Log | None) -> Reason:
+    """Why an error was raised."""
+    if error is None:
+        return Reason("", UNKNOWN, "No error is known", ("No error was raised yet in this session.",))
+    for one in _chain(error):
+        page = page_for(message_of_all(one))
+        if page is not None:
+            scene = Scene(one)
+            search = _SEARCHES.get(page.key)
+            return (search(scene, log) if search is not None else errors_of.by_page(scene, page)).done()
+    return Reason(
+        "", UNKNOWN, "An error that is not in the index",
+        (f"{message_of(error)}", "It is none of the errors of autograd that the course knows."),
+    )  # fmt: skip
+
+
+def message_of_all(error: BaseException) -> str:
+    """What an error says, whole."""
+    return f"{type(error).__name__}: {error}"
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """An error and those that it came from."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def _of_tensor(tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
+    raise NotImplementedError
+
+
+def _not_found(error: Any, failure: BaseException) -> Reason:
+    said = (f"The error was: {message_of(error)}",) if error is not None else ()
+    return Reason(
+        "", UNKNOWN, "Could not find out",
+        (*said, f"The search itself failed, which is a mistake of the course: {message_of(failure)}"),
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""``python -m course_utils.why script.py``: runs a script, and says why where autograd's error ends it (``main``)."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from course_utils.base.scripts import exit_code, load, print_error
+from course_utils.why.ask import why
+from course_utils.why.watch import watch_why
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a script under a watch. What it prints and its exit code are its own; the reason is printed on stderr.
+
+    Args:
+        arguments: the script (or ``-m`` and a module), then its own arguments; by default the command line's.
+
+    Returns:
+        The script's exit code.
+    """
+    options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    words = options.words
+    if not words or (options.module and words[0].startswith("-")):
+        _parser().error("the script to run is missing")
+    try:
+        code, module = load(words[0], options.module)
+    except (OSError, ImportError, SyntaxError) as error:
+        print(f"{words[0]} could not be run: {error}", file=sys.stderr)
+        return 2
+    sys.argv = [getattr(module, "__file__", None) or words[0], *words[1:]]
+    own_main, sys.modules["__main__"] = sys.modules["__main__"], module
+    own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
+    try:
+        with watch_why():
+            exec(code, vars(module))
+    except SystemExit as error:
+        return exit_code(error)
+    except KeyboardInterrupt as error:
+        print_error(error)
+        sys.stdout.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException as error:
+        print_error(error)
+        reason = why(error)
+        if reason.page:
+            print(f"\n== Why?\n{reason}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m course_utils.why",
+        description="Runs a script as it is and, where an error of autograd ends it, says on stderr which of its lines"
+        " made the tensor, edited it, freed the graph, or cut the history, and what to write instead. A training step"
+        " of 5 ms takes at most three times as long as without.",
+        usage="%(prog)s script.py [arguments of the script]\n       %(prog)s -m module [arguments]",
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")
+    return parser

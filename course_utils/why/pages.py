@@ -1,0 +1,137 @@
+"""The index of errors: what PyTorch's errors and warnings mean, what causes them, and what helps (``pages``,
+``page_for``). Each is a text file in ``errors/``.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from course_utils import catalogue
+from course_utils.base.files import prose, read_toml, require_fields
+
+ERRORS = Path(__file__).with_name("errors")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One thing that leads to an error.
+
+    Attributes:
+        key: its name within the page: ``"optimizer_step"``.
+        cause: what was done, in one or two sentences.
+        cure: one thing to do.
+        explained: where the course explains it, as for the page; the page's place where it has none of its own.
+    """
+
+    key: str
+    cause: str
+    cure: str
+    explained: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ErrorPage:
+    """An error or a warning of PyTorch.
+
+    Attributes:
+        key: its name in the index, and its file's: ``"modified_in_place"``.
+        kind: the name of the error's class, or the warning's: ``"RuntimeError"``.
+        messages: parts of what it says, one of which every release's message has.
+        title: what happened, in the reader's words.
+        explained: where the course explains it: a lesson's name and one of its headings; ``"further/detach"`` for the
+            notebook that goes on from a lesson.
+        program: a complete program of at most ten lines that raises it.
+        prints: what is raised, as ``"RuntimeError: the whole message"``, on the release that the course pins.
+        means: what the message means.
+        causes: what leads to it, the most frequent first.
+    """
+
+    key: str
+    kind: str
+    messages: tuple[str, ...]
+    title: str
+    explained: tuple[str, str]
+    program: str
+    prints: str
+    means: str
+    causes: tuple[Cause, ...]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where it is explained, as notebook and heading: ``("03_detach", "A view, not a copy")``."""
+        return (catalogue.notebook(self.explained[0]), self.explained[1])
+
+    @property
+    def warns(self) -> bool:
+        """Whether it is a warning, so that the program runs on."""
+        return self.kind.endswith("Warning")
+
+
+@functools.cache
+def pages() -> tuple[ErrorPage, ...]:
+    """All pages, by their keys.
+
+    Raises:
+        ValueError: a file is no TOML, or a field is missing or unknown; the message names the file.
+    """
+    return tuple(read(path) for path in sorted(ERRORS.glob("*.toml")))
+
+
+def page_for(message: str) -> ErrorPage | None:
+    """The page of an error or a warning, None where the index has none.
+
+    Args:
+        message: what PyTorch said, with or without its kind and what stands around it. Spaces and line ends do not
+            count: terminals and forms break messages in different places.
+
+    Returns:
+        that of an error before that of a warning, and of two the one that more of the message belongs to.
+    """
+    said = _squeezed(message)
+    found = [
+        (not page.warns, len(squeezed), page)
+        for page in pages()
+        for squeezed in map(_squeezed, page.messages)
+        if squeezed in said
+    ]
+    return max(found, key=lambda row: row[:2])[2] if found else None
+
+
+def read(path: Path) -> ErrorPage:
+    """One page.
+
+    Raises:
+        ValueError: it is no TOML, or a field is missing or unknown; the message names the file.
+    """
+    values = read_toml(path)
+    needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
+    require_fields(path, "the page", values, needed, {"prints"})
+    explained = _place(values["explained"])
+    return ErrorPage(
+        key=path.stem,
+        kind=values["kind"],
+        messages=tuple(map(prose, values["messages"])),
+        title=prose(values["title"]),
+        explained=explained,
+        program=values["program"].strip("\n"),
+        prints=values.get("prints", "").strip("\n"),
+        means=prose(values["means"]),
+        causes=tuple(_cause(path, fields, explained) for fields in values["causes"]),
+    )
+
+
+def _cause(path: Path, fields: Mapping[str, Any], explained: tuple[str, str]) -> Cause:
+    require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
+    place = _place(fields["explained"]) if "explained" in fields else explained
+    return Cause(fields["key"], prose(fields["cause"]), prose(fields["cure"]), place)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _place(explained: list[str]) -> tuple[str, str]:
+    lesson, heading = explained
+    return lesson, heading

@@ -1,0 +1,243 @@
+"""What is left after an error: the user's frames, the tensors that the engine was given, and the names of both
+(``Scene``).
+"""
+
+import ast
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from types import FrameType, ModuleType, TracebackType
+from typing import Any, NamedTuple
+
+import torch
+
+from course_utils.base.user_code import NOWHERE, Site, is_user_file
+from course_utils.graph.recorded import nodes_behind
+from course_utils.graph.steps import local_variables
+from course_utils.graph.storages import storages_of
+from course_utils.holders.lines import parsed, users_files
+from course_utils.holders.roots import users_roots
+from course_utils.holders.search import Root, Search
+from course_utils.holders.ways import name_of
+
+_SECONDS = 0.25
+"""So long may the search for names take."""
+
+_GIVEN = ("t_outputs", "outputs", "tensors")
+"""Variables of torch's frames that hold what backward was called on."""
+
+
+class Frame(NamedTuple):
+    """A user's function that the error came through.
+
+    Attributes:
+        variables: its variables; a module's for code outside of functions.
+        site: the line that was running.
+        expression: the part of it that was being worked out; None where that is not known.
+    """
+
+    variables: dict[str, Any]
+    site: Site
+    expression: ast.expr | None
+
+
+class Named(NamedTuple):
+    """A tensor, and what the user calls it; ``where`` is the function whose variable it is, or ""."""
+
+    name: str
+    tensor: torch.Tensor
+    where: str
+
+
+class Scene:
+    """All there is to look at. Nothing is changed, and none of the user's code is run.
+
+    Args:
+        error: the exception; None where a silence is to be explained.
+        tensors: the tensors that were asked about.
+
+    Attributes:
+        frames: the user's, innermost first.
+        roots: the tensors whose graphs count.
+        back: the user's line that called backward; where none did, the one that raised.
+    """
+
+    def __init__(self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = ()) -> None:
+        self.error = error
+        self.traceback = error.__traceback__ if error is not None else None
+        entries = list(_entries(self.traceback))
+        users = [entry for entry in entries if is_user_file(entry.tb_frame.f_code.co_filename)]
+        self.frames = tuple(_frame(entry) for entry in reversed(users))
+        self.back = self._back(entries)
+        self.roots = (*tensors, *_given([entry.tb_frame for entry in entries]))
+        self._named: list[Named] | None = None
+
+    @property
+    def here(self) -> Site:
+        """The user's line that raised."""
+        return self.frames[0].site if self.frames else NOWHERE
+
+    def _back(self, entries: list[TracebackType]) -> Site:
+        site = NOWHERE
+        for entry in entries:
+            code = entry.tb_frame.f_code
+            if is_user_file(code.co_filename):
+                site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
+            elif code.co_name in ("backward", "grad") and site.file:
+                return site
+        return site
+
+    @property
+    def message(self) -> str:
+        return str(self.error)
+
+    def named(self) -> list[Named]:
+        """The user's tensors by name: of the frames, innermost first, then of modules. Found once."""
+        if self._named is None:
+            looking = Search((0,), graphs=False)
+            with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
+                looking.run(chain(self._frame_roots(), users_roots()), _SECONDS)
+            self._named = []
+            for path in looking.tensors():
+                if not _is_shells(path.root.name):
+                    self._named.append(Named(name_of(path), path.things[-1], path.root.where))
+        return self._named
+
+    def _frame_roots(self) -> Iterator[Root]:
+        for frame in self.frames:
+            for name, value in frame.variables.items():
+                if not name.startswith("__") and not isinstance(value, ModuleType):
+                    where = "" if frame.site.function == "<module>" else frame.site.function
+                    yield Root("local" if where else "global", name, where, frame.site.file, 0, value)
+
+    def name(self, tensor: torch.Tensor) -> str:
+        """What the user calls a tensor; "" where no variable refers to it."""
+        return next((named.name for named in self.named() if named.tensor is tensor), "")
+
+    def names_on(self, storage: torch.UntypedStorage) -> list[Named]:
+        """The user's tensors that share a memory."""
+        wanted = storage._cdata
+        return [one for one in self.named() if any(own._cdata == wanted for own in storages_of(one.tensor))]
+
+    def name_of_node(self, node: Any) -> str:
+        """What the user calls the result of a node, or the leaf whose gradients it takes; "" where nothing does."""
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            return self.name(leaf)
+        return next((named.name for named in self.named() if named.tensor.grad_fn is node), "")
+
+    def value(self, text: str, more: Mapping[str, Any] | None = None) -> Any:
+        """What a name refers to in the user's frames, innermost first; attributes are followed, nothing is called.
+
+        Args:
+            more: variables that come before those of the frames.
+        """
+        first, *rest = text.split(".")
+        for variables in (more or {}, *(frame.variables for frame in self.frames), *self._globals()):
+            if first in variables:
+                found = variables[first]
+                for name in rest:
+                    found = _attribute(found, name)
+                return found
+        return None
+
+    def _globals(self) -> Iterator[dict[str, Any]]:
+        for entry in _entries(self.traceback):
+            if is_user_file(entry.tb_frame.f_code.co_filename):
+                yield entry.tb_frame.f_globals
+
+    def objects(self, kind: type) -> list[tuple[str, Any]]:
+        """The user's objects of a class, by the name of the variable or attribute; containers are not entered."""
+        found: dict[int, tuple[str, Any]] = {}
+        for root in chain(self._frame_roots(), users_roots()):
+            if isinstance(root.value, kind):
+                found.setdefault(id(root.value), (root.name, root.value))
+            for name, value in list(getattr(root.value, "__dict__", {}).items()):
+                if isinstance(value, kind) and not isinstance(root.value, (type, ModuleType)):
+                    found.setdefault(id(value), (f"{root.name}.{name}", value))
+        return list(found.values())
+
+    @functools.cached_property
+    def files(self) -> list[str]:
+        """The user's files: those that the error came through first, then modules that are loaded, then cells."""
+        loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        others = [file for file in users_files() if file in loaded or not os.path.exists(file)]
+        return list(dict.fromkeys([*(frame.site.file for frame in self.frames), *others]))
+
+    @functools.cached_property
+    def layers(self) -> dict[str, str]:
+        """The classes of the user's layers, by the name of the attribute or variable that holds each."""
+        return {name: type(layer).__name__ for name, layer in self._every_layer()}
+
+    @functools.cached_property
+    def inplace(self) -> dict[str, str]:
+        """Those of them that edit what they are given."""
+        return {name: type(layer).__name__ for name, layer in self._every_layer() if getattr(layer, "inplace", False)}
+
+    def _every_layer(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        for own, module in self.objects(torch.nn.Module):
+            for name, layer in module.named_modules():
+                yield name.rpartition(".")[2] or own.rpartition(".")[2], layer
+
+    def nodes(self) -> list[Any]:
+        """The nodes behind the roots, each once."""
+        return list(dict.fromkeys(node for root in self.roots for node in nodes_behind(root)))
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _frame(entry: TracebackType) -> Frame:
+    code = entry.tb_frame.f_code
+    variables = local_variables(entry.tb_frame)
+    site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
+    return Frame(variables, site, _expression(entry))
+
+
+def _expression(entry: TracebackType) -> ast.expr | None:
+    """The part of a line that was being worked out, by the place that the compiler noted for the instruction."""
+    code = entry.tb_frame.f_code
+    positions = list(code.co_positions())
+    at = entry.tb_lasti // 2
+    tree = parsed(code.co_filename)
+    if tree is None or at >= len(positions):
+        return None
+    for one in ast.walk(tree):
+        is_it = isinstance(one, ast.expr) and positions[at] == (
+            one.lineno, one.end_lineno, one.col_offset, one.end_col_offset
+        )  # fmt: skip
+        if is_it:
+            return one  # type: ignore[return-value]
+    return None
+
+
+def _given(frames: list[FrameType]) -> tuple[torch.Tensor, ...]:
+    """The tensors that backward was called on, as torch's own frames hold them."""
+    found: list[torch.Tensor] = []
+    for frame in frames:
+        if "torch" in frame.f_code.co_filename and not is_user_file(frame.f_code.co_filename):
+            for name in _GIVEN:
+                value = local_variables(frame).get(name)
+                several = value if isinstance(value, (tuple, list)) else (value,)
+                found += [one for one in several if isinstance(one, torch.Tensor)]
+    return tuple({id(tensor): tensor for tensor in found}.values())
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    """An attribute that is there, past properties and ``__getattr__`` of the user's; a method as its function."""
+    own = getattr(thing, "__dict__", {})
+    for held in (own, *(own.get(place) or {} for place in ("_parameters", "_buffers", "_modules"))):
+        if name in held:
+            return held[name]
+    return next((vars(kind)[name] for kind in type(thing).__mro__ if callable(vars(kind).get(name))), None)
+
+
+def _is_shells(name: str) -> bool:
+    """Whether a variable is IPython's own: ``_``, ``_3``, ``Out``."""
+    return name in ("In", "Out", "_oh", "_dh") or not name.strip("_i0123456789")
