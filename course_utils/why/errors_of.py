@@ -10,7 +10,7 @@ import torch
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.why.edits import Edit, edits_in
-from course_utils.why.history import Ending, ending
+from course_utils.why.history import CUTS, Ending, ending
 from course_utils.why.log import Log
 from course_utils.why.pages import ErrorPage
 from course_utils.why.reason import Draft, place
@@ -18,16 +18,6 @@ from course_utils.why.scene import Scene
 from course_utils.why.second import loss_name
 from course_utils.why.source import bindings, called, names_read, statement_at, value_of
 
-CUTS = {
-    "detach": "`detach()` gives its value without its history",
-    "data": "`.data` gives its value without its history",
-    "number": "a Python number has no history",
-    "numpy": "a NumPy array has no history",
-    "copy": "a new tensor made from old values has no history",
-    "dtype": "whole numbers and truth values have no gradient",
-    "operation": "the operation has no derivative",
-    "mode": "recording was switched off there",
-}
 _CAUSES = {"mode": "no_grad_mode", "dtype": "not_differentiable", "operation": "not_differentiable", "frozen": "frozen",
            "unflagged": "not_flagged"}  # fmt: skip
 

@@ -35,6 +35,19 @@ _CALLS = {
 _COPIES = ("tensor", "Tensor", "FloatTensor", "as_tensor", "Parameter", "Variable", "LongTensor")
 
 
+CUTS = {
+    "detach": "`detach()` gives its value without its history",
+    "data": "`.data` gives its value without its history",
+    "number": "a Python number has no history",
+    "numpy": "a NumPy array has no history",
+    "copy": "a new tensor made from old values has no history",
+    "dtype": "whole numbers and truth values have no gradient",
+    "operation": "the operation has no derivative",
+    "mode": "recording was switched off there",
+}
+"""What each way to end a history does."""
+
+
 @dataclass(frozen=True)
 class Ending:
     """Where and how a history ends.
@@ -63,6 +76,7 @@ class _Way(NamedTuple):
     own: dict[str, Any]
     seen: set[tuple[str, int]]
     depth: int
+    past: bool = False  # also what has a history may be computed from what lost it
 
     def enters(self, one: Statement) -> bool:
         key = one.site.file, one.site.line
@@ -89,12 +103,33 @@ def ending(scene: Scene, log: Log | None, tensor: torch.Tensor | None, name: str
         return Ending(first.how, first.site, first.text, first.name, first.switched, tuple(
             one.site for one in found[1:3] if one.site is not None and one.site != first.site
         ))  # fmt: skip
-    if not torch.is_grad_enabled():
+    if not scene.recording:
         return Ending("mode", switched=_switch_in_source(scene))
     frozen = [own for own, module in scene.objects(torch.nn.Module) if _is_frozen(module)]
     if frozen:
-        return Ending("frozen", _freezing(scene), name=frozen[0])
+        return Ending("frozen", freezing(scene), name=frozen[0])
     return _unflagged(scene, name, site)
+
+
+def endings(scene: Scene, name: str, site: Site) -> list[Ending]:
+    """All ends in the source of what a variable is computed from, though it has a history itself."""
+    return list(_in_source(scene, name, site, _Way({}, set(), 0, past=True)))
+
+
+def comes_from(owner: str, site: Site) -> bool:
+    """Whether what a line computes comes from a variable, as the source of its function shows it."""
+    statement = statement_at(site)
+    waiting, seen = [statement] if statement is not None else [], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if one.site.line in seen:
+            continue
+        seen.add(one.site.line)
+        names = {node.id for node in one.inside if isinstance(node, ast.Name)}
+        if owner in names:
+            return True
+        waiting += [other for name in names for other in bindings(name, one.site)[:2]]
+    return False
 
 
 def _unflagged(scene: Scene, name: str, site: Site) -> Ending:
@@ -145,7 +180,7 @@ def _in_statement(scene: Scene, one: Statement, way: "_Way") -> Iterator[Ending]
     earlier: list[Ending] = []
     for read in names_read(value):
         held = scene.value(read, way.own)
-        if not (isinstance(held, torch.Tensor) and held.requires_grad):
+        if way.past or not (isinstance(held, torch.Tensor) and held.requires_grad):
             earlier += _in_source(scene, read, one.site, way)
     for node in ast.walk(value):
         if isinstance(node, ast.Call):
@@ -223,7 +258,7 @@ def _in_function(scene: Scene, call: ast.Call, way: "_Way") -> Iterator[Ending]:
         return
     for one in statements(code.co_filename):
         if one.site.function == code.co_qualname and isinstance(one.node, ast.Return) and way.enters(one):
-            yield from _in_statement(scene, one, _Way({"self": owner}, way.seen, way.depth + 1))
+            yield from _in_statement(scene, one, _Way({"self": owner}, way.seen, way.depth + 1, way.past))
 
 
 def _switch_around(statement: Statement | None) -> Site | None:
@@ -250,7 +285,7 @@ def _is_frozen(module: Any) -> bool:
     return bool(parameters) and not any(one.requires_grad for one in parameters)
 
 
-def _freezing(scene: Scene) -> Site | None:
+def freezing(scene: Scene) -> Site | None:
     """The line that lowers the flags: ``p.requires_grad = False``."""
     files = dict.fromkeys(frame.site.file for frame in scene.frames)
     for one in (one for file in files for one in statements(file)):

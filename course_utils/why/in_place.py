@@ -10,7 +10,7 @@ from course_utils.base.user_code import Site
 from course_utils.graph.report import operation_name
 from course_utils.why.edits import ABOVE, Edit, edits_in
 from course_utils.why.log import Edited, Log
-from course_utils.why.reason import Draft, listed, place
+from course_utils.why.reason import LOOK, Draft, listed, place
 from course_utils.why.scene import Scene
 from course_utils.why.second import carried_over
 from course_utils.why.source import (
@@ -145,11 +145,6 @@ def _tell(
         draft.unsure = f"Which of {len(sites)} lines it was: each edits a tensor like it. {LOOK}"
     elif not sites:
         draft.unsure = f"Which line edited it: no line of yours looks like it. {LOOK}"
-
-
-LOOK = (
-    "To see which, run it again under `with watch_why():`, or as `python -m course_utils.why script.py`, which watches."
-)
 
 
 def _cause(scene: Scene, edit: Edit | None, sites: Sequence[Site]) -> str:

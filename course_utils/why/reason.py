@@ -1,16 +1,24 @@
 """What ``why`` answers (``Reason``), as a card in a notebook and as text elsewhere."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from course_utils import catalogue
 from course_utils.base.document import Block, Shown, card, paragraph, rows, typed
+from course_utils.base.files import prose, read_toml
 from course_utils.base.markup import BLUE, GREEN, ORANGE
 from course_utils.base.user_code import Site
 from course_utils.why.pages import Cause, pages
 
 FINE = "nothing_wrong"
 """The cause where nothing is wrong."""
+
+LOOK = (
+    "To see which, run it again under `with watch_why():`, or as `python -m course_utils.why script.py`, which watches."
+)
 
 UNKNOWN = "unknown"
 """The cause where it could not be found out."""
@@ -101,6 +109,43 @@ class Draft:
 def cause_of(causes: Sequence[Cause], key: str) -> Cause | None:
     """The cause of a page that has a key; None where the page has none such."""
     return next((cause for cause in causes if cause.key == key), None)
+
+
+@functools.cache
+def _silences() -> Mapping[str, Any]:
+    return read_toml(Path(__file__).with_name("silences.toml"))
+
+
+def silent(
+    cause: str, title: str, happened: str, lines: Iterable[tuple[str, Site | None]] = (), code: str = "",
+    cure: str = "", unsure: str = "",
+) -> Reason:  # fmt: skip
+    """The reason of a silence, with the texts that its cause has in ``silences.toml``."""
+    texts = _silences().get(cause, {})
+    shown = tuple((role, site) for role, site in lines if site is not None and site.file)
+    means, explained = texts.get("means", ""), tuple(texts.get("explained", ()))
+    return Reason(
+        "",
+        cause,
+        title,
+        (happened,),
+        shown,
+        prose(means),
+        cure or prose(texts.get("cure", "")),
+        code,
+        explained,
+        unsure,
+    )
+
+
+def cure_of_operation(name: str) -> str:
+    """What helps where an operation makes a NaN or an infinity; "" where nothing is known of it."""
+    return prose(_silences()["operations"].get(name, ""))
+
+
+def where(site: Site | None) -> str:
+    """A line in words, to be put after a verb: `` in line 4, `h += 1` ``; "" where it is not known."""
+    return f" in {place(site)}, `{site.source}`" if site is not None and site.file else ""
 
 
 def listed(sites: Sequence[Site]) -> str:

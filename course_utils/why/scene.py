@@ -58,6 +58,8 @@ class Scene:
     Args:
         error: the exception; None where a silence is to be explained.
         tensors: the tensors that were asked about.
+        caller: the frame that asks, where there was no error.
+        recording: whether recording is on where it was asked.
 
     Attributes:
         frames: the user's, innermost first.
@@ -65,12 +67,17 @@ class Scene:
         back: the user's line that called backward; where none did, the one that raised.
     """
 
-    def __init__(self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = ()) -> None:
-        self.error = error
+    def __init__(
+        self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = (),
+        caller: FrameType | None = None, recording: bool = True,
+    ) -> None:  # fmt: skip
+        self.error, self.recording = error, recording
         self.traceback = error.__traceback__ if error is not None else None
         entries = list(_entries(self.traceback))
         users = [entry for entry in entries if is_user_file(entry.tb_frame.f_code.co_filename)]
         self.frames = tuple(_frame(entry) for entry in reversed(users))
+        if error is None:
+            self.frames = tuple(_running(caller))
         self.back = self._back(entries)
         self.roots = (*tensors, *_given([entry.tb_frame for entry in entries]))
         self._named: list[Named] | None = None
@@ -191,6 +198,14 @@ def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
+
+
+def _running(frame: FrameType | None) -> Iterator[Frame]:
+    while frame is not None:
+        code = frame.f_code
+        if is_user_file(code.co_filename):
+            yield Frame(local_variables(frame), Site(code.co_filename, frame.f_lineno, code.co_qualname), None)
+        frame = frame.f_back
 
 
 def _frame(entry: TracebackType) -> Frame:

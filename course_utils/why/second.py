@@ -54,10 +54,11 @@ def _used_up(scene: Scene, log: Log | None) -> tuple[Any, Any]:
 def backwards(scene: Scene) -> list[Statement]:
     """The statements that call backward, in the files that the error came through."""
     files = dict.fromkeys(frame.site.file for frame in scene.frames)
-    return [one for file in files for one in statements(file) if any(_is_backward(node) for node in one.inside)]
+    return [one for file in files for one in statements(file) if any(is_backward(node) for node in one.inside)]
 
 
-def _is_backward(node: ast.AST) -> bool:
+def is_backward(node: ast.AST) -> bool:
+    """Whether an expression calls backward, or ``torch.autograd.grad``."""
     if called(node) == "grad":
         owner = receiver(node)
         return owner is None or ast.unparse(owner).endswith("autograd")
@@ -68,7 +69,7 @@ def loss_name(scene: Scene) -> str:
     """What the user calls the tensor that backward was called on."""
     for frame in scene.frames[:1]:
         call = frame.expression
-        if isinstance(call, ast.Call) and _is_backward(call):
+        if isinstance(call, ast.Call) and is_backward(call):
             owner = receiver(call)
             if called(call) == "backward" and owner is not None and name_in(owner):
                 return name_in(owner)
@@ -182,7 +183,7 @@ def _shared(scene: Scene, loss: str, made: Site | None) -> tuple[str, Site | Non
     if first is not None and first != scene.here:
         statement = statement_at(first)
         for node in statement.inside if statement is not None else ():
-            if _is_backward(node):
+            if is_backward(node):
                 owner = receiver(node)
                 theirs = {read for name in names_read(owner or node) for read, _ in _feeds(name, first)}
     both = [name for name in feeds if name in theirs and _may_have_history(scene, name)]
@@ -226,7 +227,7 @@ def _cause(scene: Scene, loss: str, first: Site | None, shared: str, line: Site 
 def _loss_at(site: Site | None) -> str:
     statement = statement_at(site) if site is not None else None
     for node in statement.inside if statement is not None else ():
-        if _is_backward(node):
+        if is_backward(node):
             return name_in(receiver(node))
     return ""
 

@@ -2,7 +2,7 @@
 
 A program's head says what is expected: ``# page/cause``, then regular expressions that the cure must have: ``# code:``
 for the line of code, ``# cure:`` for the sentence. Lines end in the roles that they have: ``# made``, ``# edited``.
-``# after: ...`` says what is not asked for without a watch. The variable ``ask`` is what ``why`` is given.
+``# after: ...`` says what is not asked for without a watch. A program about a silence asks itself: ``reason = why(w)``.
 """
 
 import re
@@ -60,8 +60,7 @@ def asked(path: Path, watched: bool) -> Reason:
                 exec(code, vars(module))
         else:
             exec(code, vars(module))
-        ask = vars(module)["ask"]
-        return why(*ask) if isinstance(ask, tuple) else why(ask)
+        return vars(module)["reason"]
     except RuntimeError as error:
         return why(error)
     finally:
