@@ -18,8 +18,10 @@ from course_utils.why.scene import Scene
 from course_utils.why.second import loss_name
 from course_utils.why.source import bindings, called, names_read, statement_at, value_of
 
-_CAUSES = {"mode": "no_grad_mode", "dtype": "not_differentiable", "operation": "not_differentiable", "frozen": "frozen",
-           "unflagged": "not_flagged"}  # fmt: skip
+_CAUSES = {
+    "mode": "no_grad_mode", "reentrant": "reentrant_checkpoint", "dtype": "not_differentiable",
+    "operation": "not_differentiable", "frozen": "frozen", "unflagged": "not_flagged",
+}  # fmt: skip
 
 
 def no_history(scene: Scene, log: Log | None) -> Draft:

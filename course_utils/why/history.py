@@ -43,6 +43,7 @@ CUTS = {
     "copy": "a new tensor made from old values has no history",
     "dtype": "whole numbers and truth values have no gradient",
     "operation": "the operation has no derivative",
+    "reentrant": "a checkpoint with `use_reentrant=True` records nothing unless one of its inputs requires grad",
     "mode": "recording was switched off there",
 }
 """What each way to end a history does."""
@@ -154,6 +155,8 @@ def _unflagged(scene: Scene, name: str, site: Site) -> Ending:
 
 def _seen(cut: Cut) -> Ending:
     statement = statement_at(cut.site)
+    if statement is not None and any(_how(node) == "reentrant" for node in statement.inside):
+        return Ending("reentrant", cut.site, ast.unparse(value_of(statement) or statement.node))
     text = next((ast.unparse(node) for node in (statement.inside if statement else ()) if _how(node) == cut.how), "")
     name = next(
         (name_in(receiver(node)) for node in (statement.inside if statement else ()) if called(node) == cut.name), ""
@@ -174,9 +177,6 @@ def _in_statement(scene: Scene, one: Statement, way: "_Way") -> Iterator[Ending]
     value = value_of(one)
     if value is None:
         return
-    if one.switched_off:
-        yield Ending("mode", one.site, ast.unparse(value), switched=_switch_around(one))
-        return
     earlier: list[Ending] = []
     for read in names_read(value):
         held = scene.value(read, way.own)
@@ -187,6 +187,9 @@ def _in_statement(scene: Scene, one: Statement, way: "_Way") -> Iterator[Ending]
             earlier += _in_function(scene, node, way)
     yield from earlier
     if earlier:
+        return
+    if one.switched_off and not isinstance(one.node, ast.For):
+        yield Ending("mode", one.site, ast.unparse(value), switched=_switch_around(one))
         return
     ends = [node for node in ast.walk(value) if _how(node) not in ("", "zero") and _had_history(scene, node, one, way)]
     for node in reversed(ends):
@@ -203,6 +206,8 @@ def _how(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     word = called(node)
+    if word == "checkpoint" and "use_reentrant=True" in ast.unparse(node):
+        return "reentrant"
     if word in _COPIES and any(names_read(argument) for argument in node.args):
         return "copy"
     if word == "float" and receiver(node) is None:
@@ -217,6 +222,8 @@ def _how(node: ast.AST) -> str:
 def _had_history(scene: Scene, node: ast.AST, one: Statement, way: "_Way") -> bool:
     """Whether what is cut off may have had a history: a target that is made of data never had one."""
     owner = receiver(node)
+    if _how(node) == "reentrant":
+        return True
     if any(_makes_history(scene, inner, way) for inner in ast.walk(node) if inner is not node):
         return True
     for read in names_read(owner if owner is not None and not _is_library(scene, owner) else node):
@@ -225,7 +232,7 @@ def _had_history(scene: Scene, node: ast.AST, one: Statement, way: "_Way") -> bo
             return any(isinstance(item, torch.Tensor) and item.requires_grad for item in held)
         if isinstance(held, torch.Tensor) and held.requires_grad:
             return True
-        made = [value for two in bindings(read, one.site) if (value := value_of(two)) is not None]
+        made = [value for two in bindings(read, one.site) if two != one and (value := value_of(two)) is not None]
         if held is None and (not made or read.startswith("self.")):
             return True  # it is gone, and was handed in
         if any(_makes_history(scene, inner, way) for value in made for inner in ast.walk(value)):

@@ -72,8 +72,7 @@ def _maker(
     """The line that made the tensor."""
     if log is not None and found is not None:
         source = found.tensor.grad_fn
-        known = log.node(source) if source is not None and not hasattr(source, "variable") else None
-        known = known or log.made(found.tensor)
+        known = log.made(found.tensor) or (log.node(source) if source is not None else None)
         if known is not None and known.site.file:
             return known.site
     if edit is not None and edit.kind != "step" and edit.name:
@@ -152,10 +151,8 @@ def _cause(scene: Scene, edit: Edit | None, sites: Sequence[Site]) -> str:
         return "inplace_operation"
     if edit.kind == "step":
         here = scene.back
-        backward = statement_at(here)
-        keeps = backward is not None and "retain_graph" in here.source
         same = edit.statement.site.function == here.function and edit.statement.site.file == here.file
-        return "kept_graph" if keeps and same and edit.line > here.line else "optimizer_step"
+        return "kept_graph" if same and edit.line > here.line else "optimizer_step"
     return {"index": "indexed_assignment", "activation": "inplace_activation"}.get(edit.kind, "inplace_operation")
 
 
@@ -166,10 +163,8 @@ def _cure(draft: Draft, scene: Scene, edit: Edit | None, sites: Sequence[Site], 
     if draft.cause == "kept_graph":
         carried = _carried(scene)
         if carried:
-            draft.cure = (
-                f"`{carried}` leads back into the step before. Cut it where a step begins, and take `retain_graph=True`"
-                " away."
-            )
+            keeps = ", and take `retain_graph=True` away" * ("retain_graph" in scene.back.source)
+            draft.cure = f"`{carried}` leads back into the step before. Cut it where a step begins{keeps}."
             draft.code = f"{carried} = {carried}.detach()"
         return
     if draft.cause == "optimizer_step":

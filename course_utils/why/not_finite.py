@@ -64,13 +64,13 @@ def _seen(name: str, said: str, found: NotFinite) -> Reason:
     way = "backward, on its way back through " if first.backward else ""
     said += f". The first was made by {way}`{op}`{where(first.site)}."
     said += f" It was given {', '.join(first.inputs)}." if first.inputs else ""
-    became = None
+    became, cure = None, cure_of_operation(_known(op))
     if found is not first:
         became = found.site
         said += f" The infinity became a NaN{where(became)}."
     return silent(
         "made_backward" if first.backward else "made_forward", title, said,
-        (("made", first.site), ("became NaN", became)), _mended(first.site, _known(op)), cure_of_operation(_known(op)),
+        (("made", first.site), ("became NaN", became)), _mended(first.site, _known(op)), cure,
     )  # fmt: skip
 
 

@@ -108,6 +108,9 @@ def _worth(
 ) -> int:  # fmt: skip
     site = edit.statement.site
     near = any(frame.site.file == site.file for frame in scene.frames)
+    later = site.file == scene.back.file and site.line > scene.back.line
+    if later and site.function == "<module>" and not edit.statement.loops:
+        return 0  # it has not run yet
     if edit.kind == "step":
         optimizer = scene.value(edit.name)
         steps = is_leaf and (optimizer is None or isinstance(optimizer, torch.optim.Optimizer))
@@ -121,6 +124,8 @@ def _worth(
     worth = 0
     if edit.name in names:
         worth += 6
+    elif edit.name.startswith("self.") and any(name.endswith(edit.name.removeprefix("self")) for name in names):
+        worth += 5  # `self.weight` is `net.weight`
     made = [one for one in bindings(edit.name, site) if value_of(one) is not None]
     maker = op_of(message.maker) if message.maker else ""
     if maker and any(is_op(maker, value_of(one), scene.layers) for one in made):  # type: ignore[arg-type]

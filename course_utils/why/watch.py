@@ -189,10 +189,11 @@ class _Watch(TorchFunctionMode):
 
     def _look(self, name: str, frame: Any, tensors: list, result: torch.Tensor) -> None:
         """Notes an operation that makes a NaN or an infinity."""
-        what = kind_of_bad(result)
-        if not what:
+        what, log = kind_of_bad(result), self.log
+        if not what or "empty" in name:  # memory that nobody has filled yet may hold anything
+            for key in keys_of(result):
+                log.bad.pop(key, None)
             return
-        log = self.log
         known = [bad for tensor in tensors if tensor is not result and (bad := log.not_finite(tensor)) is not None]
         found = next((bad for bad in known if bad.what == what), None)
         if found is None:
@@ -232,6 +233,8 @@ class _Watch(TorchFunctionMode):
             bool(kwargs.get("create_graph")) if keeps is None else bool(keeps),
             frozenset(key for leaf in leaves for key in keys_of(leaf)),
         )  # fmt: skip
+        if self.log.first_backward is None and any(root.numel() == 1 for root in roots):
+            self.log.first_backward = next((bad for root in roots if (bad := self.log.not_finite(root))), None)
         handles = [node.register_hook(self._looking(node)) for node in nodes] if self._looks else []
         del nodes, leaves, every
         self._depth += 1
