@@ -4,14 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
 from course_utils.base.user_code import Site, is_user_file
 from course_utils.why.log import Cut, Log
-from course_utils.why.scene import Scene
+from course_utils.why.scene import Scene, parameters_of
 from course_utils.why.source import (
     Statement,
     bindings,
@@ -245,7 +245,7 @@ def _makes_history(scene: Scene, node: ast.AST, way: "_Way") -> bool:
     if not isinstance(node, ast.Call):
         return False
     called_on = scene.value(ast.unparse(node.func), way.own)
-    return isinstance(called_on, torch.nn.Module) or hasattr(called_on, "__code__")
+    return isinstance(called_on, (torch.nn.Module, FunctionType, MethodType))
 
 
 def _is_library(scene: Scene, node: ast.AST) -> bool:
@@ -259,8 +259,8 @@ def _in_function(scene: Scene, call: ast.Call, way: "_Way") -> Iterator[Ending]:
     target = scene.value(ast.unparse(call.func), way.own)
     owner = target if isinstance(target, torch.nn.Module) else scene.value(ast.unparse(receiver(call) or call), way.own)
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
-    function = getattr(function, "__wrapped__", function)
-    code = getattr(function, "__code__", None)
+    function = getattr(function, "__wrapped__", function) if isinstance(function, FunctionType) else function
+    code = function.__code__ if isinstance(function, (FunctionType, MethodType)) else None
     if code is None or not is_user_file(code.co_filename):
         return
     for one in statements(code.co_filename):
@@ -288,7 +288,7 @@ def _switch_in_source(scene: Scene) -> Site | None:
 
 
 def _is_frozen(module: Any) -> bool:
-    parameters = list(module.parameters())
+    parameters = parameters_of(module)
     return bool(parameters) and not any(one.requires_grad for one in parameters)
 
 

@@ -10,7 +10,7 @@ from course_utils.base.user_code import Site
 from course_utils.graph.report import operation_name
 from course_utils.why.edits import ABOVE, Edit, edits_in
 from course_utils.why.log import Edited, Log
-from course_utils.why.reason import LOOK, Draft, listed, place
+from course_utils.why.reason import LOOK, Draft, begin, listed, place
 from course_utils.why.scene import Scene
 from course_utils.why.second import carried_over
 from course_utils.why.source import (
@@ -133,7 +133,7 @@ def _tell(
         first += ", was saved for backward"
     text = f", `{sites[0].source}`" if len(sites) == 1 else ""
     second = f"Its memory was edited in {listed(sites)}{text}." if sites else "Its memory was edited since."
-    draft.say(f"{first}.", second, f"{place(scene.back).capitalize()} is the backward that needed it as it was.")
+    draft.say(f"{first}.", second, f"{begin(place(scene.back))} is the backward that needed it as it was.")
     draft.point("made", maker)
     if saver != maker:
         draft.point("saved", saver)

@@ -86,17 +86,19 @@ def _shown(scene: Scene, name: str, said: str, tensor: torch.Tensor) -> Reason:
         plain = not one.tensor.requires_grad and one.tensor is not tensor and one.tensor.numel() > 1
         if plain and kind_of_bad(one.tensor) and one.name.partition(".")[2] != "grad":
             return silent("in_the_data", title, f"{said} because the data is: `{one.name}` holds it.")
-    nodes = [node for node in nodes_behind(tensor) if not hasattr(node, "variable")]
+    nodes = [node for node in scene.nodes if not hasattr(node, "variable")]
     for node in sorted(nodes, key=lambda node: node._sequence_nr()):
-        op, saved = op_of(node.name()), {slot.name: slot.value for slot in saved_slots(node) if not slot.packed}
-        if any(_is_bad(value) for key, value in saved.items() if key != "result"):
-            continue  # it was given one
+        op, saved = (
+            op_of(node.name()),
+            {slot.name: slot.value for slot in saved_slots(node, tells_freed=False) if not slot.packed},
+        )
         slot, tells, backward = _SIGNS.get(op, ("", None, False))
         value, result = saved.get(slot), _is_bad(saved.get("result"))
         shows = isinstance(value, torch.Tensor) and tells is not None and bool(tells(value.detach()).any())
-        if shows or result:
+        given = (shows or result) and any(_is_bad(value) for key, value in saved.items() if key != "result")
+        if (shows or result) and not given:
             return _by_node(scene, title, said, op, value if shows else None, backward and not result)
-    leaves = [node.variable for node in nodes_behind(tensor) if hasattr(node, "variable")] + [tensor] * tensor.is_leaf
+    leaves = [node.variable for node in scene.nodes if hasattr(node, "variable")] + [tensor] * tensor.is_leaf
     bad = [leaf for leaf in leaves if _is_bad(leaf) or _is_bad(leaf.grad)]
     if not bad:
         return silent("unknown", title, f"{said}.", unsure=unsure)

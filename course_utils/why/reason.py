@@ -1,6 +1,8 @@
 """What ``why`` answers (``Reason``), as a card in a notebook and as text elsewhere."""
 
 import functools
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,5 +162,16 @@ def listed(sites: Sequence[Site]) -> str:
 
 
 def place(site: Site) -> str:
-    """A line in words: ``line 4``."""
-    return f"line {site.line}" if site.file else "a line that is not yours"
+    """A line in words: ``line 4``; with its file or cell where that is not the main one."""
+    if not site.file:
+        return "a line that is not yours"
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    shown = str(site)
+    if shown.startswith("Cell "):
+        return f"line {site.line} of {shown.partition(',')[0].replace('Cell', 'cell')}"
+    return f"line {site.line}" + (f" of {os.path.basename(site.file)}" if main and site.file != main else "")
+
+
+def begin(text: str) -> str:
+    """A text as a sentence begins with it."""
+    return text[:1].upper() + text[1:]

@@ -5,7 +5,6 @@
 import ast
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -16,12 +15,13 @@ import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
 from course_utils.graph.recorded import nodes_behind
-from course_utils.graph.steps import local_variables
+from course_utils.graph.steps import is_users_class, local_variables, steps
 from course_utils.graph.storages import storages_of
 from course_utils.holders.lines import parsed, users_files
 from course_utils.holders.roots import users_roots
 from course_utils.holders.search import Root, Search
 from course_utils.holders.ways import name_of
+from course_utils.why.source import is_cell
 
 _SECONDS = 0.25
 """So long may the search for names take."""
@@ -162,16 +162,16 @@ class Scene:
         for root in chain(self._frame_roots(), users_roots()):
             if isinstance(root.value, kind):
                 found.setdefault(id(root.value), (root.name, root.value))
-            for name, value in list(getattr(root.value, "__dict__", {}).items()):
-                if isinstance(value, kind) and not isinstance(root.value, (type, ModuleType)):
-                    found.setdefault(id(value), (f"{root.name}.{name}", value))
+            for edge, value in steps(root.value) if is_users_class(type(root.value)) else ():
+                if edge.kind == "attribute" and isinstance(value, kind):
+                    found.setdefault(id(value), (f"{root.name}.{edge.name}", value))
         return list(found.values())
 
     @functools.cached_property
     def files(self) -> list[str]:
         """The user's files: those that the error came through first, then modules that are loaded, then cells."""
         loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        others = [file for file in users_files() if file in loaded or not os.path.exists(file)]
+        others = [file for file in users_files() if file in loaded or is_cell(file)]
         return list(dict.fromkeys([*(frame.site.file for frame in self.frames), *others]))
 
     @functools.cached_property
@@ -180,15 +180,16 @@ class Scene:
         return {name: type(layer).__name__ for name, layer in self._every_layer()}
 
     @functools.cached_property
-    def inplace(self) -> dict[str, str]:
-        """Those of them that edit what they are given."""
-        return {name: type(layer).__name__ for name, layer in self._every_layer() if getattr(layer, "inplace", False)}
+    def inplace(self) -> list[str]:
+        """The names of those that edit what they are given."""
+        return [name for name, layer in self._every_layer() if edits_its_input(layer)]
 
     def _every_layer(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for own, module in self.objects(torch.nn.Module):
-            for name, layer in module.named_modules():
-                yield name.rpartition(".")[2] or own.rpartition(".")[2], layer
+            yield own.rpartition(".")[2], module
+            yield from layers_of(module)
 
+    @functools.cached_property
     def nodes(self) -> list[Any]:
         """The nodes behind the roots, each once."""
         return list(dict.fromkeys(node for root in self.roots for node in nodes_behind(root)))
@@ -244,9 +245,36 @@ def _given(frames: list[FrameType]) -> tuple[torch.Tensor, ...]:
     return tuple({id(tensor): tensor for tensor in found}.values())
 
 
+def _own(thing: Any) -> dict[str, Any]:
+    """An object's own attributes, whatever its class says."""
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+
+
+def layers_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    """The layers inside a module, by the last part of their names, in their order; no method of theirs is called."""
+    for name, layer in (_own(module).get("_modules") or {}).items():
+        if isinstance(layer, torch.nn.Module):
+            yield name, layer
+            yield from layers_of(layer)
+
+
+def parameters_of(module: torch.nn.Module) -> list[torch.Tensor]:
+    """The parameters of a module and of the layers inside it."""
+    every = (module, *(layer for _, layer in layers_of(module)))
+    return [one for layer in every for one in (_own(layer).get("_parameters") or {}).values() if one is not None]
+
+
+def edits_its_input(layer: torch.nn.Module) -> bool:
+    """Whether a layer was made with ``inplace=True``."""
+    return _own(layer).get("inplace") is True
+
+
 def _attribute(thing: Any, name: str) -> Any:
     """An attribute that is there, past properties and ``__getattr__`` of the user's; a method as its function."""
-    own = getattr(thing, "__dict__", {})
+    own = _own(thing)
     for held in (own, *(own.get(place) or {} for place in ("_parameters", "_buffers", "_modules"))):
         if name in held:
             return held[name]

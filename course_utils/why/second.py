@@ -9,7 +9,7 @@ import torch
 from course_utils.base.user_code import Site
 from course_utils.graph.references import is_node
 from course_utils.why.log import Log
-from course_utils.why.reason import Draft, place
+from course_utils.why.reason import Draft, begin, place
 from course_utils.why.scene import Frame, Scene
 from course_utils.why.source import (
     Statement,
@@ -47,7 +47,7 @@ def _used_up(scene: Scene, log: Log | None) -> tuple[Any, Any]:
     """The latest node that an earlier pass has freed, and that pass; as a watch has seen it."""
     if log is None:
         return None, None
-    freed = [(node, one) for node in scene.nodes() if not hasattr(node, "variable") and (one := log.freed(node))]
+    freed = [(node, one) for node in scene.nodes if not hasattr(node, "variable") and (one := log.freed(node))]
     return max(freed, key=lambda pair: pair[0]._sequence_nr(), default=(None, None))
 
 
@@ -171,7 +171,7 @@ def _feeds(name: str, site: Site, seen: set[str] | None = None) -> Iterator[tupl
 
 def _shared(scene: Scene, loss: str, made: Site | None) -> tuple[str, Site | None]:
     """The variable that holds what both passes go through, and the line that made it."""
-    nodes = {id(node) for node in scene.nodes()}
+    nodes = {id(node) for node in scene.nodes}
     in_graph = [one for one in scene.named() if one.tensor.grad_fn is not None and id(one.tensor.grad_fn) in nodes]
     if made is not None and made.file:
         statement = statement_at(made)
@@ -250,7 +250,7 @@ def _tell(draft: Draft, scene: Scene, loss: str, name: str, line: Site | None, f
         "shared_part": f"{subject}{made}, is part of both graphs.",
         "backward_twice": f"{subject}{made}, is gone back through twice.",
     }[draft.cause]  # fmt: skip
-    back = f"`{loss}.backward()` in {place(here)}" if loss else f"{place(here).capitalize()}"
+    back = f"`{loss}.backward()` in {place(here)}" if loss else f"{begin(place(here))}"
     draft.say(used, f"What its graph had saved was freed by {freed}; {back} comes to it again.")
     draft.point("made", line)
     draft.point("freed", first)

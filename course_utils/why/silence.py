@@ -229,5 +229,5 @@ def _is_half(thing: Any) -> bool:
     """Whether a tensor, or something that a node has saved, is in float16."""
     if isinstance(thing, torch.Tensor) or hasattr(thing, "variable"):
         return getattr(thing, "variable", thing).dtype is torch.float16
-    values = (slot.value for slot in saved_slots(thing))
+    values = (slot.value for slot in saved_slots(thing, tells_freed=False))
     return any(isinstance(value, torch.Tensor) and value.dtype is torch.float16 for value in values)
