@@ -44,9 +44,9 @@ class LessonInfo:
 LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", (25,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 75), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 45), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (60, 50), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 45), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (45, 45), 10),
     LessonInfo(
         4,
@@ -78,7 +78,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (60, 55),
+        (45, 45),
         10,
     ),
     LessonInfo(
@@ -102,7 +102,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (50, 60),
+        (55, 70),
         10,
     ),
 )
@@ -123,3 +123,14 @@ def find(name: object) -> LessonInfo:
             "one of " + ", ".join(lesson.name for lesson in LESSONS) + ".",
         )
     )
+
+
+def notebook(name: str) -> str:
+    """The notebook of a lesson, without its ending, and of what goes on from it: ``"further/detach"`` names
+    ``"further/03_detach"``.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+    """
+    folder, slash, lesson = name.rpartition("/")
+    return f"{folder}{slash}{find(lesson).notebook}"

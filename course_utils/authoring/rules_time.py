@@ -13,21 +13,9 @@ MAX_MINUTES = 45
 # Lessons whose sittings are longer. The capstone is by intent: one script is taken apart and repaired, and both of its
 # exercises are long. The others hold by-ways that are still to move to notebooks/further/; none may grow meanwhile, and
 # who shortens one takes it out of this list.
-LONGER_MINUTES = {
-    "clinic": 75,
-    **{"requires_grad": 75, "leaf_tensors": 61},
-    **{"custom_function": 62},
-    **{},
-}
+LONGER_MINUTES = {"clinic": 75, "requires_grad": 75, "leaf_tensors": 61}
 # Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
-LATE_TO_WRITE = {
-    *(
-        "start_here",
-        "requires_grad",
-        "leaf_tensors",
-    ),
-    *("custom_function", "clinic"),
-}
+LATE_TO_WRITE: set[str] = {"requires_grad", "leaf_tensors"}
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
 _NOW_CHANGE = re.compile(r"\W*Now change this\b")
 

@@ -106,7 +106,7 @@ def _(trial: Trial) -> None:
         together, without, node, _holder = _alive(trial, x)
         key = _what_is_kept(node, x) if without else ""
         shown = f"{format_bytes(without)}; x has {format_bytes(x.nbytes)}"
-        expect(not without, key, expected="0 B kept besides x, once the output is deleted", got=shown)
+        expect(not without, key, expected="0 B besides x, with the output deleted and a loss waiting", got=shown)
         expected = f"{format_bytes(x.nbytes)} for the output"
         expect(together <= x.nbytes, "elsewhere", expected=expected, got=format_bytes(together))
         _expect_gradient_from_x_alone(trial, leaf, x)
