@@ -8,7 +8,7 @@ import functools
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
@@ -37,11 +37,13 @@ class Frame(NamedTuple):
         variables: its variables; a module's for code outside of functions.
         site: the line that was running.
         expression: the part of it that was being worked out; None where that is not known.
+        space: the variables of its module.
     """
 
     variables: dict[str, Any]
     site: Site
     expression: ast.expr | None
+    space: dict[str, Any]
 
 
 class Named(NamedTuple):
@@ -79,6 +81,7 @@ class Scene:
         if error is None:
             self.frames = tuple(_running(caller))
         self.back = self._back(entries)
+        self._spaces = [frame.space for frame in self.frames]
         self.roots = (*tensors, *_given([entry.tb_frame for entry in entries]))
         self._named: list[Named] | None = None
 
@@ -143,18 +146,17 @@ class Scene:
             more: variables that come before those of the frames.
         """
         first, *rest = text.split(".")
-        for variables in (more or {}, *(frame.variables for frame in self.frames), *self._globals()):
+        for variables in (
+            more or {},
+            *(frame.variables for frame in self.frames),
+            *(frame.space for frame in self.frames),
+        ):
             if first in variables:
                 found = variables[first]
                 for name in rest:
                     found = _attribute(found, name)
                 return found
         return None
-
-    def _globals(self) -> Iterator[dict[str, Any]]:
-        for entry in _entries(self.traceback):
-            if is_user_file(entry.tb_frame.f_code.co_filename):
-                yield entry.tb_frame.f_globals
 
     def objects(self, kind: type) -> list[tuple[str, Any]]:
         """The user's objects of a class, by the name of the variable or attribute; containers are not entered."""
@@ -169,10 +171,18 @@ class Scene:
 
     @functools.cached_property
     def files(self) -> list[str]:
-        """The user's files: those that the error came through first, then modules that are loaded, then cells."""
-        loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        others = [file for file in users_files() if file in loaded or is_cell(file)]
-        return list(dict.fromkeys([*(frame.site.file for frame in self.frames), *others]))
+        """The user's files: those that the error came through, then those of modules that they use, then cells."""
+        found = [frame.site.file for frame in self.frames]
+        spaces = list(self._spaces)
+        while spaces:
+            for value in list(spaces.pop().values()):
+                named = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
+                module = sys.modules.get(named)
+                file = getattr(module, "__file__", None)
+                if isinstance(file, str) and file not in found and is_user_file(file):
+                    found.append(file)
+                    spaces.append(vars(module))
+        return list(dict.fromkeys([*found, *filter(is_cell, users_files())]))
 
     @functools.cached_property
     def layers(self) -> dict[str, str]:
@@ -205,7 +215,9 @@ def _running(frame: FrameType | None) -> Iterator[Frame]:
     while frame is not None:
         code = frame.f_code
         if is_user_file(code.co_filename):
-            yield Frame(local_variables(frame), Site(code.co_filename, frame.f_lineno, code.co_qualname), None)
+            yield Frame(
+                local_variables(frame), Site(code.co_filename, frame.f_lineno, code.co_qualname), None, frame.f_globals
+            )
         frame = frame.f_back
 
 
@@ -213,7 +225,7 @@ def _frame(entry: TracebackType) -> Frame:
     code = entry.tb_frame.f_code
     variables = local_variables(entry.tb_frame)
     site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
-    return Frame(variables, site, _expression(entry))
+    return Frame(variables, site, _expression(entry), entry.tb_frame.f_globals)
 
 
 def _expression(entry: TracebackType) -> ast.expr | None:
@@ -243,6 +255,12 @@ def _given(frames: list[FrameType]) -> tuple[torch.Tensor, ...]:
                 several = value if isinstance(value, (tuple, list)) else (value,)
                 found += [one for one in several if isinstance(one, torch.Tensor)]
     return tuple({id(tensor): tensor for tensor in found}.values())
+
+
+def _module_of(value: Any) -> str:
+    """The module in which a function, a class or an object's class was written."""
+    named = value if isinstance(value, (type, FunctionType)) else type(value)
+    return str(named.__module__)
 
 
 def _own(thing: Any) -> dict[str, Any]:

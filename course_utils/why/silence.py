@@ -150,9 +150,12 @@ class _Silence:
         return known.site if known is not None else self._last(lambda node: called(node) == "zero_grad")
 
     def _last(self, wanted: Callable[[Any], bool]) -> Site | None:
-        """The last line of the user's that has something in it."""
-        every = (one for file in self.scene.files for one in statements(file))
-        return max((one.site for one in every if any(map(wanted, one.inside))), key=lambda at: at.line, default=None)
+        """The last line that has something in it, of the first file that has one."""
+        for file in self.scene.files:
+            found = [one.site for one in statements(file) if any(map(wanted, one.inside))]
+            if found:
+                return found[-1]
+        return None
 
     def _zero(self) -> Reason | None:
         if self.gradient is None or bool((self.gradient.detach() != 0).any()):

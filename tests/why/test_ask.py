@@ -106,7 +106,11 @@ def test_every_page_of_the_index_is_found_from_its_program(page, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(page.program)
     call_it_the_users(str(path))
-    reason = why(error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"})))
+    try:
+        reason = why(error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"})))
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
     assert reason.page == page.key
     assert reason.title == page.title and reason.cure and reason.explained
     assert "Could not find out" not in str(reason)
