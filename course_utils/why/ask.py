@@ -13,7 +13,7 @@ from course_utils.why import errors_of
 from course_utils.why.in_place import modified
 from course_utils.why.log import Log
 from course_utils.why.look import kind_of_bad
-from course_utils.why.not_finite import not_finite
+from course_utils.why.not_finite import nan_in_backward, not_finite
 from course_utils.why.pages import page_for
 from course_utils.why.reason import UNKNOWN, Draft, Reason
 from course_utils.why.scene import Scene
@@ -27,6 +27,7 @@ _SEARCHES: dict[str, Callable[[Scene, Log | None], Draft]] = {
     "does_not_require_grad": errors_of.no_history,
     "not_a_scalar": errors_of.not_a_scalar,
     "leaf_in_place": errors_of.leaf_edited,
+    "nan_in_backward": nan_in_backward,
 }
 
 

@@ -102,7 +102,7 @@ def not_a_scalar(scene: Scene, log: Log | None) -> Draft:
     root = next((one for one in scene.roots if one.numel() != 1), None)
     made = log.node(root.grad_fn) if log is not None and root is not None and root.grad_fn is not None else None
     bound = bindings(loss, scene.here) if loss else []
-    line = made.site if made is not None else bound[0].site if bound else None
+    line = bound[0].site if bound else made.site if made is not None else None
     unreduced = _unreduced(scene, loss)
     whose = f"`{loss}`" if loss else "What backward was called on"
     shape = f", {describe(root)}" if root is not None else ""

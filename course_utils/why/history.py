@@ -105,7 +105,7 @@ def ending(scene: Scene, log: Log | None, tensor: torch.Tensor | None, name: str
             one.site for one in found[1:3] if one.site is not None and one.site != first.site
         ))  # fmt: skip
     if not scene.recording:
-        return Ending("mode", switched=_switch_in_source(scene))
+        return Ending("mode", next((one.site for one in bindings(name, site)), None), switched=_switch_in_source(scene))
     frozen = [own for own, module in scene.objects(torch.nn.Module) if _is_frozen(module)]
     if frozen:
         return Ending("frozen", freezing(scene), name=frozen[0])

@@ -78,6 +78,8 @@ def _maker(
     if edit is not None and edit.kind != "step" and edit.name:
         maker = op_of(message.maker) if message.maker else ""
         made = _made(edit.name, edit.statement.site)
+        if maker in edit.ops:
+            maker = ""
         fits = [one for one in made if maker and is_op(maker, value_of(one) or one.node, scene.layers)]
         if fits or made:
             return (fits or made[-1:])[0].site
@@ -122,8 +124,11 @@ def _tell(
 ) -> None:  # fmt: skip
     shape = f"a tensor of shape {list(message.shape)}"
     made = operation_name(message.maker).lower() if message.maker else ""
+    if edit is not None and made in edit.ops:
+        made = ""  # that is the edit
     subject = f"`{name}`" if name else shape[0].upper() + shape[1:]
     by = f", made by `{made}`" if made else ""
+    by = by or ", made" * (maker is not None)
     first = f"{subject}{by} in {place(maker)}" if maker is not None else f"{subject}{by}"
     if found is not None:
         keeper = operation_name(found.node.name()).lower()

@@ -1,6 +1,7 @@
 """Why a number is NaN or infinite (``not_finite``): as a watch has seen it, or as the graph still shows it."""
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,9 @@ from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.log import Log, NotFinite
 from course_utils.why.look import kind_of_bad, range_of
-from course_utils.why.reason import LOOK, Reason, cure_of_operation, place, silent, where
+from course_utils.why.reason import LOOK, Draft, Reason, cure_of_operation, place, silent, where
 from course_utils.why.scene import Scene
-from course_utils.why.source import called, op_of, receiver, runs, statement_at
+from course_utils.why.source import bindings, called, op_of, receiver, runs, statement_at
 
 _SMALL = "1e-8"
 # What a node has saved that shows it: the slot, which numbers in it tell, and whether backward alone goes wrong there.
@@ -47,6 +48,36 @@ def not_finite(scene: Scene, log: Log | None, tensor: torch.Tensor) -> Reason:
     if log is not None and (found is None or found.edited is not None) and log.first_backward is not None:
         found = log.first_backward
     return _seen(name, said, found) if found is not None else _shown(scene, name, said, tensor)
+
+
+def first_bad(log: Log) -> Reason | None:
+    """What made the first loss that was not finite, or the first gradient that was NaN; None where none was seen.
+
+    An infinite gradient of a finite loss is what ``GradScaler`` looks for, and waits out.
+    """
+    found = log.first_backward
+    if found is None or (found.backward and found.what == "inf"):
+        return None
+    return _seen("loss", "A loss or a gradient was not finite", found)
+
+
+def nan_in_backward(scene: Scene, log: Log | None) -> Draft:
+    """Which operation anomaly mode found, and its line."""
+    draft, found = Draft("nan_in_backward", "edge_of_domain"), log.first_backward if log is not None else None
+    node = re.search(r"Function '(\w+)' returned nan", scene.message)
+    op = op_of(node[1]) if node else ""
+    sites = [found.site] if found is not None else [one.site for one in runs(op, scene.files, scene.layers)][:3]
+    given = f" It was given {', '.join(found.inputs)}." if found is not None and found.inputs else ""
+    draft.say(
+        f"The gradient became NaN on its way back through `{op}`{where(sites[0]) if len(sites) == 1 else ''}.{given}"
+    )
+    draft.unsure = f"Which line: {' or '.join(map(place, sites))}. {LOOK}" if len(sites) > 1 else ""
+    for site in sites:
+        draft.point("made", site)
+    draft.point("needed", scene.back)
+    draft.cure = cure_of_operation(_known(op))
+    draft.code = _mended(sites[0], _known(op)) if sites else ""
+    return draft
 
 
 def _seen(name: str, said: str, found: NotFinite) -> Reason:
@@ -101,7 +132,7 @@ def _shown(scene: Scene, name: str, said: str, tensor: torch.Tensor) -> Reason:
     leaves = [node.variable for node in scene.nodes if hasattr(node, "variable")] + [tensor] * tensor.is_leaf
     bad = [leaf for leaf in leaves if _is_bad(leaf) or _is_bad(leaf.grad)]
     if not bad:
-        return silent("unknown", title, f"{said}.", unsure=unsure)
+        return _by_name(scene, title, said, tensor) or silent("unknown", title, f"{said}.", unsure=unsure)
     whose = scene.name(bad[0])
     said += f", and so is `{whose}` already" if whose and whose != name else ""
     said += ": a step before made it so."
@@ -115,6 +146,20 @@ def _shown(scene: Scene, name: str, said: str, tensor: torch.Tensor) -> Reason:
     said += f" `{steep[0]}`{where(sites[0])}, has an infinite derivative at a bound."
     cure = cure_of_operation(steep[0])
     return silent("made_backward", title, said, (("made", sites[0]),), _mended(sites[0], steep[0]), cure, unsure)
+
+
+def _by_name(scene: Scene, title: str, said: str, tensor: torch.Tensor) -> Reason | None:
+    """The first of the user's variables that is not finite, where the graph shows nothing."""
+    nodes = {node: node._sequence_nr() for node in scene.nodes}
+    shown = [one for one in scene.named() if one.tensor.grad_fn in nodes and _is_bad(one.tensor)]
+    for one in sorted(shown, key=lambda one: nodes[one.tensor.grad_fn]):
+        node: Any = one.tensor.grad_fn
+        op, site = op_of(node.name()), next((two.site for two in bindings(one.name, scene.here)), None)
+        if one.tensor is not tensor and site is not None:
+            said += f". The first of your variables that is so is `{one.name}`, made by `{op}`{where(site)}."
+            mended = _mended(site, _known(op))
+            return silent("made_forward", title, said, (("made", site),), mended, cure_of_operation(_known(op)))
+    return None
 
 
 def _by_node(scene: Scene, title: str, said: str, op: str, value: torch.Tensor | None, backward: bool) -> Reason:

@@ -65,6 +65,14 @@ def is_backward(node: ast.AST) -> bool:
     return called(node) in ("backward", "manual_backward")
 
 
+def goes_back(call: ast.AST) -> ast.expr:
+    """What a call of backward goes back from: ``loss`` of ``loss.backward()``, and of ``autograd.grad(loss, w)``."""
+    owner, arguments = receiver(call), getattr(call, "args", [])
+    if called(call) == "backward" and owner is not None and not ast.unparse(owner).endswith("autograd"):
+        return owner
+    return arguments[0] if arguments else ast.Name("loss")
+
+
 def loss_name(scene: Scene) -> str:
     """What the user calls the tensor that backward was called on."""
     for frame in scene.frames[:1]:
@@ -173,10 +181,6 @@ def _shared(scene: Scene, loss: str, made: Site | None) -> tuple[str, Site | Non
     """The variable that holds what both passes go through, and the line that made it."""
     nodes = {id(node) for node in scene.nodes}
     in_graph = [one for one in scene.named() if one.tensor.grad_fn is not None and id(one.tensor.grad_fn) in nodes]
-    if made is not None and made.file:
-        statement = statement_at(made)
-        names = targets(statement) if statement is not None else []
-        return (names[0] if names else ""), made
     feeds = dict(_feeds(loss, scene.here)) if loss else {}
     first = _other_backward(scene)
     theirs: set[str] = set()
@@ -184,14 +188,17 @@ def _shared(scene: Scene, loss: str, made: Site | None) -> tuple[str, Site | Non
         statement = statement_at(first)
         for node in statement.inside if statement is not None else ():
             if is_backward(node):
-                owner = receiver(node)
-                theirs = {read for name in names_read(owner or node) for read, _ in _feeds(name, first)}
+                theirs = {read for name in names_read(goes_back(node)) for read, _ in _feeds(name, first)}
     both = [name for name in feeds if name in theirs and _may_have_history(scene, name)]
     loop = _loop(scene)
     for name in both or ([one.name for one in in_graph] if loop is not None else []):
         site = feeds[name].site if name in feeds else next((one.site for one in bindings(name, scene.here)), None)
-        if both or (loop is not None and site is not None and not _in(site, loop[2])):
+        if (both and made is None) or (loop is not None and site is not None and not _in(site, loop[2])):
             return name, site
+    if made is not None and made.file:
+        statement = statement_at(made)
+        names = targets(statement) if statement is not None else []
+        return (names[0] if names else ""), made
     return "", None
 
 
@@ -228,7 +235,7 @@ def _loss_at(site: Site | None) -> str:
     statement = statement_at(site) if site is not None else None
     for node in statement.inside if statement is not None else ():
         if is_backward(node):
-            return name_in(receiver(node))
+            return name_in(goes_back(node))
     return ""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from course_utils.base.user_code import Site
 from course_utils.graph.report import operation_name
-from course_utils.holders.lines import parsed, users_files
+from course_utils.holders.lines import parsed, parts_of, users_files
 
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
@@ -168,7 +168,7 @@ def targets(statement: Statement) -> list[str]:
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):
         wholes = [node.target]
     walrus = [inner.target for inner in statement.inside if isinstance(inner, ast.NamedExpr)]
-    parts = [part for whole in (*wholes, *walrus) for part in (whole.elts if hasattr(whole, "elts") else [whole])]
+    parts = [part for whole in (*wholes, *walrus) for part in parts_of(whole)]
     return [ast.unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute))]
 
 

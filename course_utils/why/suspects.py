@@ -128,6 +128,8 @@ def _worth(
     maker = op_of(message.maker) if message.maker else ""
     if maker and any(is_op(maker, value_of(one), scene.layers) for one in made):  # type: ignore[arg-type]
         worth += 5
+    elif maker and made and maker in edit.ops:
+        worth += 4  # where the tensor itself was saved, its history now ends in the edit
     elif maker in VIEWS and edit.kind == "index" and not is_leaf:
         worth += 3  # `out[i] = f(out[i - 1])`: what was saved is a view of it
     if worth and any(any(op == word for word in edit.ops) for op in consumers):

@@ -1,5 +1,7 @@
 """Sees what becomes of tensors while a program runs, for ``why`` (``watch_why``)."""
 
+import contextlib
+import functools
 import itertools
 import sys
 from collections.abc import Callable
@@ -61,24 +63,48 @@ class watch_why:
         >>> y.requires_grad
         False
 
-    Limits: operations of the thread that entered are seen, outside of compiled code. Memory of NumPy's own is not.
+    Limits: operations of the thread that entered are seen. What ``torch.compile`` made runs uncompiled meanwhile. What
+    NumPy computes is not seen.
     """
 
     def __init__(self) -> None:
         self.log = Log()
         self._mode = _Watch(self.log)
-        self._backward: Callable = torch.autograd.backward
+        self._undo = contextlib.ExitStack()
 
     def __enter__(self) -> "watch_why":
         _latest[:] = [self.log]
-        self._backward = torch.autograd.backward
-        torch.autograd.backward = self._mode.around(self._backward)  # type: ignore[assignment]
-        self._mode.__enter__()
+        with contextlib.ExitStack() as undo:
+            for owner, name, watched in (
+                (torch.autograd, "backward", self._mode.around(torch.autograd.backward)),
+                (torch, "compile", self._eagerly(torch.compile)),
+            ):
+                undo.callback(setattr, owner, name, getattr(owner, name))
+                setattr(owner, name, watched)
+            if "torch._dynamo" in sys.modules:
+                self._force_eager(undo)
+            undo.enter_context(self._mode)
+            self._undo = undo.pop_all()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._mode.__exit__(kind, error, traceback)
-        torch.autograd.backward = self._backward  # type: ignore[assignment]
+        self._undo.close()
+
+    def _eagerly(self, compile_: Callable) -> Callable:
+        """``torch.compile`` as it is, whose results run uncompiled as long as the watch lasts: so they are seen."""
+        waiting = [self._force_eager]
+
+        @functools.wraps(compile_)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            made = compile_(*args, **kwargs)
+            if waiting and "torch._dynamo" in sys.modules:
+                waiting.pop()(self._undo)
+            return made
+
+        return watched
+
+    def _force_eager(self, undo: contextlib.ExitStack) -> None:
+        undo.enter_context(torch.compiler.set_stance("force_eager"))
 
 
 class _Watch(TorchFunctionMode):

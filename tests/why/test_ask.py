@@ -155,6 +155,14 @@ def command(*words: str, folder: Path) -> subprocess.CompletedProcess:
     )
 
 
+NAN = """
+import torch
+
+w = torch.zeros(2, requires_grad=True)
+loss = w.sqrt().sum() * 0
+loss.backward()
+print(w.grad)
+"""
 SCRIPT = """
 import sys
 import torch
@@ -181,6 +189,10 @@ def test_the_command_runs_a_script_as_it_is(tmp_path):
     module = command("-m", "script", folder=tmp_path)
     assert "edited  script.py:10  h -= 1" in module.stderr
     assert command("nowhere.py", folder=tmp_path).returncode == 2
+    (tmp_path / "nan.py").write_text(NAN)
+    silent = command("nan.py", folder=tmp_path)
+    assert (silent.returncode, silent.stdout) == (0, "tensor([nan, nan])\n")
+    assert "made  nan.py:5  loss = w.sqrt().sum() * 0" in silent.stderr
 
 
 def test_a_watch_leaves_torch_as_it_was():
@@ -225,3 +237,32 @@ def test_a_notebook_is_asked_in_the_next_cell(shell, capsys, watched):
     assert f"`h`, made by `exp` in line 1 of cell In[{number}]" in " ".join(str(result).split())
     shell.run_cell("v = torch.ones(3, requires_grad=True) * 2\nv.sum().backward()", store_history=True)
     assert shell.run_cell("%why v", store_history=True).result.cause == "not_a_leaf"
+
+
+def trained() -> list[float]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(), torch.nn.Linear(4, 1)
+    )
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses = []
+    for _ in range(3):
+        loss = model(torch.randn(8, 3)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    scale = torch.func.vmap(torch.func.grad(lambda w, x: (w * x).sum().sin()), (None, 0))
+    x = torch.randn(3, requires_grad=True)
+    (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    slope.sum().backward()
+    hidden = torch.utils.checkpoint.checkpoint(model, torch.randn(4, 3), use_reentrant=False)
+    hidden.sum().backward()
+    return [*losses, *scale(torch.randn(3), torch.randn(5, 3)).sum(0).tolist(), *x.grad.tolist(), hidden.sum().item()]
+
+
+def test_what_is_watched_computes_the_same():
+    plain = trained()
+    with watch_why() as watch:
+        assert trained() == plain
+    assert watch.log.failed == 0
