@@ -2,7 +2,8 @@
 
 A program's head says what is expected: ``# page/cause``, then regular expressions that the cure must have: ``# code:``
 for the line of code, ``# cure:`` for the sentence. Lines end in the roles that they have: ``# made``, ``# edited``.
-``# after: made`` names the lines that are not asked for without a watch, ``# alone: key`` the cause named then. A program
+``# after: made`` names the lines that are not asked for without a watch, ``# alone: key`` the cause named then. A
+program about a silence asks itself: ``reason = why(w)``.
 """
 
 import re
