@@ -422,6 +422,17 @@ def route_squeezed(branch_a, branch_b, x, gate):
     return route_by_numbers(branch_a, branch_b, x, gate, lambda mask: mask.nonzero().squeeze())
 
 
+def route_room_beside_squeezed(branch_a, branch_b, x, gate):
+    result = None
+    for index, branch in ((gate.nonzero().squeeze(), branch_a), ((~gate).nonzero().squeeze(), branch_b)):
+        if index.numel():
+            rows = branch(x[index])
+            if result is None:
+                result = rows.new_zeros(len(x), *rows.shape[index.dim() :])
+            result[index] = rows
+    return result
+
+
 def route_nonzero(branch_a, branch_b, x, gate):
     return route_by_numbers(branch_a, branch_b, x, gate, torch.nonzero)
 
@@ -614,6 +625,10 @@ def sqrt_scattered(x):
     flat = x.reshape(-1)
     index = (flat > 0).nonzero()[:, 0]
     return torch.zeros_like(flat).scatter(0, index, flat[index].sqrt()).view_as(x)
+
+
+def sqrt_early_zeros(x):
+    return sqrt_where_inside(x) if (x > 0).any() else torch.zeros_like(x)
 
 
 def sqrt_masked_inside(x):
@@ -1035,6 +1050,7 @@ WRONG = (
     Wrong("predicted_cost", "no_grad goes backward", COSTS | {"no_grad": (2, 2, "None")}),
     Wrong("predicted_cost", "no_grad gives zeros", COSTS | {"no_grad": (2, 1, "zeros")}),
     Wrong("predicted_cost", "skip runs", COSTS | {"skip": (2, 1, "None")}),
+    Wrong("predicted_cost", "closed alone", COSTS | {"skip": (0, 0, "None")}, "the closed branch alone, skipped"),
     Wrong("predicted_cost", "skip goes backward", COSTS | {"skip": (1, 2, "zeros")}),
     Wrong("predicted_cost", "skip gives zeros", COSTS | {"skip": (1, 1, "zeros")}),
     Wrong("route", "choose afterwards", route_where, "torch.where"),
@@ -1071,6 +1087,7 @@ WRONG = (
     Wrong("route", "x detached", route_detached_row_by_row, "row by row"),
     Wrong("route", "one gate", route_first_row_decides, "the first row decides"),
     Wrong("route", "one row", route_squeezed),
+    Wrong("route", "one row", route_room_beside_squeezed, "squeezed, with room for a row without a batch"),
     Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
     Wrong("route", "nonzero", route_nonzero),
     Wrong("route", "vectors", route_two_dimensions),
@@ -1099,6 +1116,7 @@ WRONG = (
     Wrong("masked_sqrt", "zero itself", sqrt_absolute_masked, "the absolute value's, masked"),
     Wrong("masked_sqrt", "detached", sqrt_no_grad),
     Wrong("masked_sqrt", "detached", sqrt_detached_root, "a detached root"),
+    Wrong("masked_sqrt", "early", sqrt_early_zeros),
     Wrong("masked_sqrt", "hook on x", sqrt_hook_on_x),
     Wrong("masked_sqrt", "edited", sqrt_clamped_in_place),
     Wrong("masked_sqrt", "upstream", MaskedSqrtSlope.apply),

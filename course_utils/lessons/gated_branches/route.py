@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect, same
 from course_utils.lessons.gated_branches._shared import (
@@ -40,7 +40,8 @@ def _cases(trial: Trial, few: bool = False) -> Iterator[tuple[Branch, Branch, Te
         x = trial.randn(trial.integer(7, 9), *x.shape[1:], requires_grad=True)
         yield a, b, x, _mixed_gate(trial, len(x))
     for count in (0, 4) if few else (0, 1, 4, 5):
-        a, b, x = branches(trial, "images" if count % 2 else "vectors")
+        # Flatten needs a batch: a single row that has lost that dimension is no input for it.
+        a, b, x = branches(trial, "images" if count % 2 else "vectors", nn.Flatten())
         gate = (torch.arange(5) < count)[torch.argsort(trial.randn(5))]
         yield a, b, trial.randn(5, *x.shape[1:], requires_grad=True), gate
     for open_a in (True,) if few else (True, False):
@@ -110,7 +111,7 @@ def _wrong_rows(got: Tensor, a: Branch, b: Branch, x: Tensor, gate: Tensor, expe
 @route.claim("passes gradients on to x and to both branches", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for a, b, x, gate in _cases(trial, few=True):
-        both = torch.nn.ModuleDict({"branch_a": a, "branch_b": b})
+        both = nn.ModuleDict({"branch_a": a, "branch_b": b})
         named = {"x": x} | dict(both.named_parameters())
         expect_gradients(trial, _routed(trial, a, b, x, gate), _row_by_row(a, b, x, gate), named)
 
