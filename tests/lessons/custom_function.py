@@ -263,6 +263,12 @@ class CubePower(Cube):
         return ctx.saved_tensors[0] ** 2 * g
 
 
+class CubeTimesX(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0] * g
+
+
 class CubePassedOn(Cube):
     @staticmethod
     def backward(ctx, g):
@@ -1234,6 +1240,23 @@ class SwishByExp(Function):
         ctx.save_for_backward(x)
         return x / (1 + torch.exp(-x))
 
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        s = 1 / (1 + torch.exp(-x))
+        return g * s * (1 + x - x * s)
+
+
+class SwishOverflowing(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        e = torch.exp(x)
+        s = e / (1 + e)
+        return g * (s + x * s * (1 - s))
+
+
+class SwishByOneQuotient(SwishByExp):
     @staticmethod
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
@@ -2231,6 +2254,7 @@ WRONG = (
     Wrong("Cube", "in place", CubeInPlace),
     Wrong("Cube", "value", CubeTimesThree),
     Wrong("Cube", "power rule", CubePower),
+    Wrong("Cube", "power rule", CubeTimesX, "3x"),
     Wrong("Cube", "passed on", CubePassedOn),
     Wrong("Cube", "at zero", CubeFromOutput),
     Wrong("Cube", "at zero", CubeByRoot, "by a root"),
@@ -2253,6 +2277,8 @@ WRONG = (
     Wrong("Cube", "cut", CubeByNumpy, "by numpy"),
     Wrong("ReverseGradient", "no factor", ReverseDivided, "divided"),
     Wrong("ReverseGradient", "no factor", ReverseSubtracted, "subtracted"),
+    Wrong("LowMemorySwish", "by hand", SwishOverflowing, "exp that overflows"),
+    Wrong("LowMemorySwish", "by hand", SwishByOneQuotient, "exp(-x) that overflows"),
     Wrong("LowMemorySwish", "small", SwishMask),
     Wrong("LowMemorySwish", "approximate", SwishByDifferences),
     Wrong("LowMemorySwish", "sigmoid", SwishViewOfBoth, "a view of both"),
@@ -2280,7 +2306,7 @@ WRONG = (
     Wrong("LinearFunction", "keeps bias", LinearKeepsInputs, "all inputs"),
     Wrong("LinearFunction", "keeps all", LinearAllOnCtx, "on ctx"),
     Wrong("LinearFunction", "keeps all", LinearKeepsTransposed, "transposed copies"),
-    Wrong("LinearFunction", "keeps all", LinearKeepsOutput, "the output on ctx"),
+    Wrong("LinearFunction", "output", LinearKeepsOutput, "the output on ctx"),
     Wrong("LinearFunction", "keeps all", LinearKeepsArrays, "arrays"),
     Wrong("LinearFunction", "keeps bias", LinearKeepsBias),
     Wrong("ReverseGradient", "plain function", reverse_by_hook),

@@ -251,6 +251,7 @@ def _expect_kept(kept: int, x: Tensor, weight: Tensor, bias: list[Tensor], neede
     if kept > most:
         names = [name for name, flag in zip(("weight", "x"), needed, strict=False) if flag]
         key = "keeps bias" if bias and kept == most + bias[0].nbytes else "keeps all"
+        key = "output" if kept == most + len(x) * len(weight) * x.element_size() else key
         key = "partner" if sum(needed[:2]) == 1 and kept == x.nbytes * needed[0] + weight.nbytes * needed[1] else key
         expected = f"{most:,} B: {' and '.join(names)}" if names else "0 B: the gradient of bias takes no input"
         raise Missed(key, expected=expected, got=f"{kept:,} B, once the caller has let go of inputs and output")

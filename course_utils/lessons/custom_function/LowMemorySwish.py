@@ -57,6 +57,14 @@ def _(trial: Trial) -> None:
         raise Missed("packed" if packed else "approximate", **dict(missed.details)) from None
 
 
+@LowMemorySwish.claim("has value and gradient also for very large `x`, positive and negative", weight=0.5)
+def _(trial: Trial) -> None:
+    x = torch.tensor([750.0, -750.0, 1e4, -1e4], dtype=torch.float64) * (1 + trial.randn().abs())
+    with shared.rename_misconception({"": "by hand"}):
+        shared.expect_value(trial, [x], _swish(x), [])
+        shared.expect_gradients(trial, [x], lambda incoming, x: [_slope(x) * incoming], lambda *_: [[]])
+
+
 def _alive(trial: Trial, x: Tensor) -> tuple[int, int, Any, Any]:
     """Bytes alive after ``apply`` above those before, with the output and without it; the node, and what holds it."""
     memory = MemoryTracker(x)
