@@ -323,6 +323,12 @@ def accumulate_one_backward(model, loss_fn, x, y, micro_batch):
     return total.item()
 
 
+def accumulate_joined(model, loss_fn, x, y, micro_batch):
+    loss = loss_fn(torch.cat([model(part) for part in x.split(micro_batch)]), y)
+    loss.backward()
+    return loss.item()
+
+
 def accumulate_list_of_losses(model, loss_fn, x, y, micro_batch):
     losses = [loss_fn(model(part), target) * len(part) / len(x) for part, target in pieces(x, y, micro_batch)]
     for loss in losses:
@@ -1092,6 +1098,12 @@ def apply_left(optimizer, grads_and_params, weights=None):
     optimizer.step()
 
 
+def apply_left_in_other_groups(optimizer, grads_and_params, weights=None):
+    apply_left(optimizer, grads_and_params, weights)
+    for parameter in optimizer.param_groups[0]["params"]:
+        parameter.grad = None
+
+
 def apply_zeros_left(optimizer, grads_and_params, weights=None):
     apply_left(optimizer, grads_and_params, weights)
     optimizer.zero_grad(set_to_none=False)
@@ -1141,6 +1153,39 @@ def apply_surrogate(optimizer, grads_and_params, weights=None):
     sum(w / sum(given) * (p * g).sum() for w, g, p in pairs).backward()
     optimizer.step()
     optimizer.zero_grad()
+
+
+def combine_nonzero(grads_and_params, weights, given):
+    for parameter, held in weighted_sums(grads_and_params, weights).items():
+        parameter.grad = held / sum(weights) if held.any() else None
+
+
+def apply_from_zeros(optimizer, grads_and_params, weights=None):
+    """A sum for every parameter of the optimizer, from zeros on."""
+    refuse(grads_and_params, weights)
+    weights = [1.0] * len(grads_and_params) if weights is None else weights
+    sums = weighted_sums(grads_and_params, weights)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = sums.get(parameter, torch.zeros_like(parameter)) / sum(weights)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def apply_or_ones(optimizer, grads_and_params, weights=None):
+    apply_sums(optimizer, grads_and_params, weights or [1.0] * len(grads_and_params))
+
+
+def refuse_below_zero(grads_and_params, weights):
+    refuse(grads_and_params, weights)
+    if weights is not None and sum(weights) < 0:
+        raise ValueError("no average")
+
+
+def refuse_zeros(grads_and_params, weights):
+    refuse(grads_and_params, weights)
+    if weights is not None and 0 in weights:
+        raise ValueError("a weight of 0")
 
 
 def refuse_other_counts(grads_and_params, weights):
@@ -1653,6 +1698,9 @@ WRONG = (
     Wrong("accumulate", "wiped", accumulate_wiped),
     Wrong("accumulate", "divided twice", accumulate_divided_twice),
     Wrong("accumulate", "dropped", accumulate_dropped),
+    Wrong("accumulate", "count", put_back(accumulate_by_nominal_size), "times micro_batch / len(x)", 2.0),
+    Wrong("accumulate", "dropped", put_back(accumulate_drop_last), "drop_last, put back", 2.0),
+    Wrong("accumulate", "all graphs", put_back(accumulate_joined), "one loss of all outputs", 2.0),
     Wrong("accumulate", "dropped", accumulate_drop_last, "drop_last"),
     Wrong("accumulate", "tensor", accumulate_tensor),
     Wrong("accumulate", "last loss", accumulate_last_loss),
@@ -1749,6 +1797,12 @@ WRONG = (
     Wrong("apply_gradients", "old grad", apply_with(combine_onto_old, clear=False)),
     Wrong("apply_gradients", "old grad", apply_with(combine_mean, clear=False), "old gradients of others"),
     Wrong("apply_gradients", "left", apply_left),
+    Wrong("apply_gradients", "left", apply_left_in_other_groups, "the first group alone cleared", 1.75),
+    Wrong("apply_gradients", "None for zeros", apply_with(combine_nonzero), earns=1.87),
+    Wrong("apply_gradients", "zero is None", apply_from_zeros, "from zeros on", 1.62),
+    Wrong("apply_gradients", "empty", apply_or_ones, earns=1.87),
+    Wrong("apply_gradients", "refused", apply_with(combine_mean, refuse_below_zero), "a sum below 0", 1.87),
+    Wrong("apply_gradients", "refused", apply_with(combine_mean, refuse_zeros), "a weight of 0"),
     Wrong("apply_gradients", "broadcast", apply_with(combine_expanded, refuse_weights)),
     Wrong("apply_gradients", "broadcast", apply_with(combine_mean, refuse_weights), "added as it comes"),
     Wrong("apply_gradients", "other error", apply_with(combine_mean, refuse_by_assert)),

@@ -18,17 +18,18 @@ def some_gradients(trial: Trial, model: nn.Module) -> list[Tensor | None]:
 
 @contextlib.contextmanager
 def raises_half_way(task: Task, raising: str, place: int) -> Iterator[Callable[[Tensor, Tensor], Tensor]]:
-    """Inside, the "model" or the "loss" raises ``Unlucky`` after so many calls. Gives the loss."""
+    """Inside, the "model" or the "loss" raises ``Unlucky`` after so many calls; a loss of all rows at once raises, too,
+    since it has the unlucky ones in it. Gives the loss."""
     calls: list[int] = []
 
-    def note(here: str) -> None:
+    def note(here: str, rows: int = 0) -> None:
         if here == raising:
             calls.append(1)
-            if len(calls) > place:
+            if len(calls) > place or rows == len(task.x):
                 raise Unlucky("this micro-batch cannot be used")
 
     def loss_fn(output: Tensor, target: Tensor) -> Tensor:
-        note("loss")
+        note("loss", len(output))
         return task.loss_fn(output, target)
 
     handle = task.model[0].register_forward_pre_hook(lambda *_: note("model"))

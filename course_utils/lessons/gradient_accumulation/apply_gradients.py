@@ -78,9 +78,19 @@ class _Lists(Stepping):
         ]
 
 
-def _zeros_for_none(gradients: Gradients) -> Gradients:
+def _zeros_for_none(gradients: Gradients, dtype: torch.dtype = torch.float64) -> Gradients:
     pairs = zip(gradients, _SHAPES, strict=True)
-    return [torch.zeros(shape, dtype=torch.float64) if g is None else g for g, shape in pairs]
+    return [torch.zeros(shape, dtype=dtype) if g is None else g for g, shape in pairs]
+
+
+def _call_taken(case: _Lists, weights: Sequence[float]) -> None:
+    """Calls the answer with weights that it has to take, also where one of them is 0 or less."""
+    try:
+        case.call(weights)
+    except AnswerRaised as raised:
+        if isinstance(raised.error, ValueError) and min(weights) <= 0:
+            raise Missed("refused", expected="a step", raised=message_of(raised.error, 120)) from None
+        raise
 
 
 @apply_gradients.claim("applies the average of the gradients in one step", weight=2, gate=True)
@@ -114,7 +124,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for weights in ([trial.integer(2, 9), trial.integer(10, 20), 1], (0.5, trial.integer(2, 6) / 8, 0.0), [3.0, 3.0]):
         case = _Lists(trial, len(weights))
-        case.call(weights)
+        _call_taken(case, weights)
         case.expect(case.average(weights, sum(weights)), case.wrong_weights(weights))
 
 
@@ -132,6 +142,7 @@ def _(trial: Trial) -> None:
                 raise Missed("cast", expected="a step", raised=message_of(raised.error, 120)) from None
             used = weights or case.ones
             wanted = [case.average(used, sum(used)), *(wrong for _, wrong in case.wrong_weights(weights))]
+            wanted += [_zeros_for_none(one, dtype) for one in wanted]  # for what is in no pair: a claim of its own
             got = case.moved()
             near = any(same(got, case.moved(one), rtol=0.02, atol=0.02) for one in wanted)  # two digits
             expect(near, expected="the move of one right step", got="another move")
@@ -147,15 +158,23 @@ def _(trial: Trial) -> None:
         case.expect(case.average(used, sum(used)), [("None left out", case.average(used))], elsewhere=elsewhere)
 
 
-@apply_gradients.claim("does not move a parameter that has only None, even with momentum", weight=1)
+@apply_gradients.claim(
+    "does not move a parameter that has only None, even with momentum, and moves one that has zeros", weight=1
+)
 def _(trial: Trial) -> None:
     place = trial.integer(0, 3)
+    still = (place + 1) % 4
     for weights in (None, [2.0, 1.0, 4.0]):
         case = _Lists(trial, missing={(batch, place) for batch in range(3)})
+        for row, pairs in zip(case.rows, case.lists, strict=True):
+            row[still] = zeros = torch.zeros(_SHAPES[still], dtype=torch.float64)
+            pairs[still] = (zeros.clone(), case.parameters[still])
         case.call(weights, f"3 micro-batches, only None for the parameter of shape {_SHAPES[place]}")
         used = weights or case.ones
         right, elsewhere = case.average(used, sum(used)), [wrong for _, wrong in case.wrong_weights(weights)]
-        case.expect(right, [("zero is None", _zeros_for_none(right))], elsewhere=elsewhere)
+        left_out = [None if number == still else g for number, g in enumerate(right)]
+        otherwise = [("zero is None", _zeros_for_none(right)), ("None for zeros", left_out)]
+        case.expect(right, otherwise, elsewhere=elsewhere)
 
 
 @apply_gradients.claim("counts a parameter that a list leaves out as None there", weight=1)
@@ -227,13 +246,14 @@ def _(trial: Trial) -> None:
 
 @apply_gradients.claim("refuses a wrong number of weights with ValueError, and changes nothing", weight=1)
 def _(trial: Trial) -> None:
-    for count in (2, 4):
+    for count, key in ((2, "zip"), (4, "zip"), (0, "empty")):
         weights = [trial.integer(1, 9) for _ in range(count)]
-        _expect_refused(_Lists(trial), "zip", f"3 micro-batches, {count} weights", weights)
+        _expect_refused(_Lists(trial), key, f"3 micro-batches, {count} weights", weights)
 
 
-@apply_gradients.claim("refuses weights that add up to 0 with ValueError, and changes nothing", weight=1)
+@apply_gradients.claim("refuses weights that add up to 0 with ValueError, no others, and changes nothing", weight=1)
 def _(trial: Trial) -> None:
     number = trial.integer(1, 9)
     for weights in ([0.0, 0.0, 0.0], [number, -2 * number, number]):
         _expect_refused(_Lists(trial), "zero sum", f"3 micro-batches, weights={weights}", weights, "zero sum")
+    _call_taken(_Lists(trial), [-number, -2 * number, number])
