@@ -547,6 +547,12 @@ def one_branch_put_back(model, batches):
         closed.eval()
 
 
+def encoder_left_in_eval(model, batches):
+    accuracy = train_mode_after(model, batches)
+    model.encoder.eval()
+    return accuracy
+
+
 def frozen_at_the_end(model):
     model.weight.requires_grad_(False)
 
@@ -741,6 +747,12 @@ WRONG = [
     wrong("eval freezes", variant(freeze=lambda model: model.encoder.eval())),
     wrong("still flagged", variant(freeze=lambda model: None)),
     wrong("statistics", variant(freeze=lambda model: model.encoder.requires_grad_(False))),
+    wrong(
+        "statistics",
+        variant(freeze=lambda model: model.encoder.requires_grad_(False), test=encoder_left_in_eval),
+        "in eval mode after the first evaluation alone",
+        5.6,
+    ),
     wrong("non-leaf", script("transposed")),
     wrong(
         "non-leaf",

@@ -335,6 +335,14 @@ def each_list_in_place(models, xs):
     return each_default(models, xs)
 
 
+def each_popped(models, xs):
+    return each_default(models, torch.stack([xs.pop(0) for _ in models]) if isinstance(xs, list) else xs)
+
+
+def each_detached_list(models, xs):
+    return each_default(models, [x.detach() for x in xs] if isinstance(xs, list) else xs)
+
+
 def each_by_size(models, xs):
     xs = torch.stack(list(xs))
     dim = max(d for d in range(2) if xs.shape[d] == len(models))
@@ -1352,7 +1360,9 @@ WRONG = [
     Wrong(E, "list", each_no_list),
     Wrong(E, "list", each_list_by_rows, "stacked inside"),
     Wrong(E, "list", each_list_by_concatenation, "reshaped wrongly"),
-    Wrong(E, "list", each_list_in_place, "the list edited"),
+    Wrong(E, "side effect", each_list_in_place, "the list edited"),
+    Wrong(E, "side effect", each_popped, "the list emptied", 1.84),
+    Wrong(E, "cut", each_detached_list, "the batches of a list detached"),
     Wrong(E, "rows", each_by_size),
     Wrong(E, "rows", each_wrong_dim, "dimension 1"),
     Wrong(E, "averaged", each_averaged),
@@ -1430,7 +1440,7 @@ WRONG = [
     Wrong(T, "same start", train_from_the_start_each_step, "each step from the start"),
     Wrong(T, "never moved", train_never_moved),
     Wrong(T, "zero steps", train_at_least_once),
-    Wrong(T, "zero steps", train_one_step_more, "one step more"),
+    Wrong(T, "miscounted", train_one_step_more, "one step more"),
     Wrong(T, "zero steps", train_nothing_for_zero, "refuses 0"),
     Wrong(T, "leaves", train_flagged),
     Wrong(T, "history", train_recorded),

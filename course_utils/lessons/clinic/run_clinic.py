@@ -246,6 +246,10 @@ def _(trial: Trial) -> None:
             key = "left in eval" if not any(after) else "all in train" if all(after) else ""
             # In eval mode at every pass, and put back at the end into the mode that it came in.
             key = "as it came" if part == "encoder" and after is others[-1] and not any(map(any, others[:-1])) else key
+            if part == "encoder" and any(first) and not any(after):  # where it belongs, and came there too late
+                flagged = any(parameter.requires_grad for parameter in encoder(result).parameters())
+                key = "still flagged" if flagged else "statistics"
+                raise Missed(key, expected="the encoder in eval mode from the first pass on", got=mode(first))
             got = f"{mode(after)} after an evaluation"
             expect(after == first, key, expected=f"{part} in {mode(first)}", got=got)
 

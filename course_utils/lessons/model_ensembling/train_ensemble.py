@@ -111,7 +111,7 @@ class _Training:
         count, alone = len(models), self.alone
         yield "one model", alone([models[0]] * count)
         yield "never moved", alone(steps=0)
-        yield from (("zero steps", alone(steps=steps + more)) for more in (-1, 1))
+        yield from (("miscounted" if steps else "zero steps", alone(steps=steps + more)) for more in (-1, 1))
         yield "mean over models", alone(scale=1 / count)
         yield from (("sum over rows", alone(scale=scale, loss_fn=_summed)) for scale in (1, 1 / count))
         yield "uphill", alone(scale=-1)
