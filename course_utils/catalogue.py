@@ -51,9 +51,9 @@ class LessonInfo:
 LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", (25,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 75), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 45), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (60, 50), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 45), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (45, 45), 10),
     LessonInfo(
         4,
@@ -109,7 +109,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (50, 60),
+        (55, 70),
         10,
     ),
 )
@@ -143,3 +143,14 @@ def text_files(folder: Path) -> list[Path]:
         said = ", ".join(f"{path.stem} {number!r}" for path, number in sorted(numbers.items()))
         raise ValueError(f"The exercises in {folder} are to be numbered from 1, without a gap; there are: {said}.")
     return sorted(numbers, key=lambda path: numbers[path])
+
+
+def notebook(name: str) -> str:
+    """The notebook of a lesson, without its ending, and of what goes on from it: ``"further/detach"`` names
+    ``"further/03_detach"``.
+
+    Raises:
+        ValueError: there is no such lesson; the message names those there are.
+    """
+    folder, slash, lesson = name.rpartition("/")
+    return f"{folder}{slash}{find(lesson).notebook}"

@@ -46,7 +46,7 @@ GROUPS = {
     "proofs": ("tests/lessons",),
     "instrument tests": (
         *("tests/test_memory*.py", "tests/test_graph*.py", "tests/test_caching_allocator.py", "tests/test_steps.py"),
-        *("tests/leaks", "tests/test_torch_private.py"),
+        *("tests/leaks", "tests/why", "tests/test_torch_private.py"),
     ),
 }
 MISSING = re.compile(r"(lib[\w.+-]+?)\.so[.\d]*(?=:| not found)|(lib\w+)\.so\.\*\[0-9\]")

@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterable, Set
 from pathlib import Path
 
-from course_utils.authoring import rules_code, rules_further, rules_outputs, rules_prose, rules_structure, rules_time
+from course_utils.authoring import (
+    rules_code,
+    rules_further,
+    rules_numbers,
+    rules_outputs,
+    rules_prose,
+    rules_structure,
+    rules_time,
+)
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.problems import Notebook, Problem
 from course_utils.base.words import count_of
@@ -47,7 +55,14 @@ def lint_solution(
         return [_unreadable(name, error)]
     beside = {f"{lesson.notebook}.ipynb" for lesson in LESSONS} | {f"further/{file}" for file in further}
     notebook = Notebook(name, topic_of(path), node, path.stat().st_size, questions or frozenset(), minutes, beside)
-    prose = () if questions is None else (*rules_prose.RULES, *rules_time.RULES, rules_further.is_linked)
+    prose = (
+        ()
+        if questions is None
+        else (
+            *(*rules_prose.RULES, *rules_time.RULES),
+            *(rules_further.is_linked, rules_numbers.numbers),
+        )
+    )
     rules = (*rules_structure.RULES, *rules_code.RULES, *rules_outputs.RULES, *prose)
     return _in_order(problem for rule in rules for problem in rule(notebook))
 

@@ -14,6 +14,10 @@ from course_utils.authoring.warm import fork
 from course_utils.base.expected import sentences, without_addresses
 from course_utils.base.files import read_toml, write_whole
 
+# In a whole message: where PyTorch was built, and in a traceback the frames of whoever runs the program.
+_NOT_THE_PROGRAM_S = re.compile(
+    r" ?\(Triggered internally at [^)]*\)|^  File \"(?!<program>).*\n(?:    .*\n)*", re.MULTILINE
+)
 LONGEST_S = 60.0  # for one program on a busy machine; each takes well under a second
 
 
@@ -25,7 +29,7 @@ def printed(programs: Sequence[str], whole: bool = False) -> list[str]:
 
     Args:
         programs: complete programs.
-        whole: errors and warnings are shown with their whole messages, addresses aside.
+        whole: errors and warnings are shown with their whole messages, but for addresses and places elsewhere.
 
     Raises:
         TimeoutError: a program did not come to an end.
@@ -76,7 +80,7 @@ def _line(kind: type, message: object) -> str:
 
 
 def _whole(kind: type, message: object) -> str:
-    return f"{kind.__name__}: {without_addresses(str(message))}"
+    return f"{kind.__name__}: {_NOT_THE_PROGRAM_S.sub('', without_addresses(str(message)))}".rstrip()
 
 
 def store(path: Path) -> list[str]:

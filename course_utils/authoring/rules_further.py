@@ -4,7 +4,7 @@ is compared as a solution is, and lesson and notebook lead to each other (``RULE
 
 from collections.abc import Iterator
 
-from course_utils.authoring import rules_code, rules_outputs, rules_prose, rules_structure
+from course_utils.authoring import rules_code, rules_numbers, rules_outputs, rules_prose, rules_structure
 from course_utils.authoring.problems import Notebook, Problem
 from course_utils.catalogue import LESSONS
 
@@ -63,4 +63,5 @@ RULES = (
     rules_outputs.small,
     rules_outputs.figures_speak,
     rules_prose.links,
+    rules_numbers.numbers,
 )

@@ -15,7 +15,7 @@ MAX_MINUTES = 45
 # who shortens one takes it out of this list.
 LONGER_MINUTES = {"clinic": 75, "requires_grad": 75, "leaf_tensors": 61}
 # Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
-LATE_TO_WRITE: set[str] = {"start_here", "requires_grad", "leaf_tensors", "clinic"}
+LATE_TO_WRITE: set[str] = {"requires_grad", "leaf_tensors"}
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
 _NOW_CHANGE = re.compile(r"\W*Now change this\b")
 

@@ -40,7 +40,8 @@ class ErrorPage:
         kind: the name of the error's class, or the warning's: ``"RuntimeError"``.
         messages: parts of what it says, one of which every release's message has.
         title: what happened, in the reader's words.
-        explained: where the course explains it: a lesson's name and one of its headings.
+        explained: where the course explains it: a lesson's name and one of its headings; ``"further/detach"`` for the
+            notebook that goes on from a lesson.
         program: a complete program of at most ten lines that raises it.
         prints: what is raised, as ``"RuntimeError: the whole message"``, on the release that the course pins.
         means: what the message means.
@@ -60,7 +61,7 @@ class ErrorPage:
     @property
     def place(self) -> tuple[str, str]:
         """Where it is explained, as notebook and heading: ``("03_detach", "A view, not a copy")``."""
-        return (catalogue.find(self.explained[0]).notebook, self.explained[1])
+        return (catalogue.notebook(self.explained[0]), self.explained[1])
 
     @property
     def warns(self) -> bool:
@@ -82,15 +83,20 @@ def page_for(message: str) -> ErrorPage | None:
     """The page of an error or a warning, None where the index has none.
 
     Args:
-        message: what PyTorch said, whole or a part of it, with or without its kind. How it is broken into lines does
-            not matter.
+        message: what PyTorch said, with or without its kind and what stands around it. Spaces and line ends do not
+            count: terminals and forms break messages in different places.
 
     Returns:
-        the page that more of the message belongs to, where there are several.
+        that of an error before that of a warning, and of two the one that more of the message belongs to.
     """
-    said = prose(message)
-    found = [(len(part), page) for page in pages() for part in page.messages if part in said]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    said = _squeezed(message)
+    found = [
+        (not page.warns, len(squeezed), page)
+        for page in pages()
+        for squeezed in map(_squeezed, page.messages)
+        if squeezed in said
+    ]
+    return max(found, key=lambda row: row[:2])[2] if found else None
 
 
 def read(path: Path) -> ErrorPage:
@@ -120,6 +126,10 @@ def _cause(path: Path, fields: Mapping[str, Any], explained: tuple[str, str]) ->
     require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
     place = _place(fields["explained"]) if "explained" in fields else explained
     return Cause(fields["key"], prose(fields["cause"]), prose(fields["cure"]), place)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
 
 
 def _place(explained: list[str]) -> tuple[str, str]:

@@ -55,7 +55,7 @@ class Reason(Shown):
         blocks += [typed(self.code, "As a line of yours")] * bool(self.code)
         if self.explained:
             lesson, heading = self.explained
-            blocks.append(paragraph("The course on it: ", link=(catalogue.find(lesson).notebook, heading)))
+            blocks.append(paragraph("The course on it: ", link=(catalogue.notebook(lesson), heading)))
         colour = GREEN if self.cause == FINE else BLUE if self.cause == UNKNOWN else ORANGE
         return card(self.title, blocks, colour)
 

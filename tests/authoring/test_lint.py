@@ -212,6 +212,28 @@ def no_exceptions(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_exceptions")
+@pytest.mark.parametrize(
+    ("told", "shown", "refused"),
+    [
+        ("it fell to 0.29", "loss 0.2853", False),
+        ("it fell to 0.29", "loss 0.3853", True),
+        ("all 1,024 rows", "1024 rows", False),
+        ("35 of 200", "35 of 450", True),
+        ("the 7 others", "", False),
+        ("line 45, in PyTorch 0.3, in 2024, lesson 03", "", False),
+        ("`x[128]` of 120 + 16 = 136", "136", False),
+        ("**Now change this.** It prints 99.", "", False),
+        ("### Exercise 3.1 · snapshot\n\nUp to 100 steps.", "", False),
+    ],
+)
+def test_a_number_in_prose_is_shown_by_a_cell_near_it(told, shown, refused, solution, tmp_path):
+    solution.cells += [cells.markdown(told, "told"), cells.code("print(text)", "shown")]
+    solution.cells[-1].outputs = [stream(shown)]
+    path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
+    found = [p for p in lint_solution(path, questions=frozenset()) if p.rule == "number"]
+    assert [problem.cell_id for problem in found] == ["told"] * refused
+
+
 @pytest.mark.parametrize(("minutes", "refused"), [(45, False), (46, True)])
 def test_a_sitting_is_not_longer_than_it_may_be(minutes, refused, solution, tmp_path):
     by_id(solution, "title").source = "# 03 detach\n\nPlan two sittings, of 5 and 5 minutes."

@@ -12,8 +12,9 @@ from course_utils.catalogue import LESSONS, find
 from course_utils.checks.misconceptions import LESSONS as TEXT_FILES
 from course_utils.checks.misconceptions import Misconception, read
 from course_utils.checks.thoughts import thoughts
+from course_utils.why.pages import page_for, pages
 from tests.book.given import COURSE, ROOT, secrets, squeezed
-from tools.book import answers, front, lessons, mistakes
+from tools.book import answers, errors, front, lessons, mistakes
 from tools.book.__main__ import write_sources
 
 
@@ -141,6 +142,29 @@ def test_every_misconception_stands_on_one_page(sources):
     assert text.count("\n### ") == len(homes)
     assert [name for name in homes.values() if f"### {mistakes.escaped(name)}\n" not in text] == []
     assert f"all {len(homes)} of them" in text
+
+
+def test_every_error_has_a_page_with_its_message_its_program_and_its_causes(sources):
+    index = (sources / "errors" / "index.md").read_text(encoding="utf-8")
+    for error in pages():
+        text = (sources / "errors" / f"{error.key}.md").read_text(encoding="utf-8")
+        assert text.startswith(f"# {mistakes.escaped(error.title)}\n")
+        assert f"\n{error.prints}\n```" in text and f"```python\n{error.program}\n```" in text
+        assert text.count("*Try:*") == len(error.causes)
+        assert f"[{mistakes.escaped(error.title)}]({error.key}.md)" in index
+
+
+def test_an_error_that_a_lesson_shows_leads_to_its_page(notebook, lesson):
+    links = [cell.source for cell in notebook.cells if cell.source.startswith("*In the index of errors:* ")]
+    assert links or lesson.number in (0, 11)
+    if lesson.name == "detach":
+        assert any("(../errors/modified_in_place.md)" in link for link in links)
+
+
+def test_a_pasted_message_is_looked_for_by_the_parts_that_do_not_change():
+    rows = json.loads(errors.parts().removeprefix("const ERRORS = ").removesuffix(";"))
+    assert len(rows) == sum(len(error.messages) for error in pages())
+    assert all(page_for(part).key == key and "`" not in title for part, key, title, _ in rows)
 
 
 def test_a_misconception_s_program_is_folded():

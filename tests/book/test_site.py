@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 import course_utils
 from course_utils.catalogue import LESSONS
+from course_utils.why.pages import pages as errors
 from tests.book.given import secrets, squeezed
 from tools.book.__main__ import make_site
 
@@ -63,6 +64,7 @@ def reader(browser, site):
 def test_every_lesson_and_every_public_name_has_its_page(pages):
     wanted = {f"{folder}/{lesson.notebook}.html" for folder in ("notebooks", "misconceptions") for lesson in LESSONS}
     wanted |= {f"api/course_utils.{name}.html" for name in course_utils.__all__}
+    wanted |= {f"errors/{error.key}.html" for error in errors()}
     assert wanted - set(pages) == set()
     assert {"index.html", "search.html", "docs/classroom.html", "docs/architecture.html", "CHANGELOG.html"} <= set(
         pages
@@ -123,6 +125,16 @@ def test_search_finds_without_a_server(site, reader, word, page):
     window.keyboard.type(word)
     window.keyboard.press("Enter")
     expect(window.locator(f"#search-results a[href*='{page}']").first).to_be_visible()
+
+
+def test_search_finds_the_page_of_a_pasted_message(site, reader):
+    window = reader()
+    window.goto((site / "index.html").as_uri())
+    window.keyboard.press("Control+k")
+    window.keyboard.type("RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn")
+    window.keyboard.press("Enter")
+    window.locator("#pasted-error a").click()
+    expect(window.locator("h1")).to_contain_text("The loss has no history")
 
 
 def test_what_is_folded_opens_by_keyboard(site, reader):

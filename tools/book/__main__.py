@@ -14,7 +14,8 @@ from sphinx.cmd.build import build_main
 
 from course_utils.authoring.files import Course
 from course_utils.catalogue import LESSONS, find
-from tools.book import answers, front, lessons, mistakes, panel
+from course_utils.why.pages import pages
+from tools.book import answers, errors, front, lessons, mistakes, panel
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the head of each page links to: title, and the page, in a text of its own or made here. The first ones are seen,
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
     "notebooks/index": "Lessons",
     "misconceptions/index": "Misconceptions",
+    "errors/index": "Errors",
     "docs/instruments": "Instruments",
     "control_panel": "Control panel",
     "api/index": "API",
@@ -65,6 +67,9 @@ def write_sources(course: Course, folder: Path) -> None:
     for path in course.further_paths():
         nbformat.write(lessons.further(path), folder / "notebooks" / "further" / path.name)
     _write(folder / "misconceptions" / "index.md", mistakes.overview())
+    for error in pages():
+        _write(folder / "errors" / f"{error.key}.md", errors.page(error))
+    _write(folder / "errors" / "index.md", errors.overview())
     _write(folder / "notebooks" / "index.md", front.lessons({path.stem for path in course.further_paths()}))
     _write(folder / "api" / "index.rst", front.names())
     _write(folder / "control_panel.md", panel.page())
@@ -73,9 +78,9 @@ def write_sources(course: Course, folder: Path) -> None:
     for name in PAGES:
         if (course.root / f"{name}.md").exists():
             shutil.copyfile(course.root / f"{name}.md", folder / f"{name}.md")
-    pages = [f"{title} <{name}>" for name, title in PAGES.items() if list(folder.glob(f"{name}.*"))]
+    linked = [f"{title} <{name}>" for name, title in PAGES.items() if list(folder.glob(f"{name}.*"))]
     readme = (course.root / "README.md").read_text(encoding="utf-8")
-    _write(folder / "index.md", front.front_page(readme, pages))
+    _write(folder / "index.md", front.front_page(readme, linked))
 
 
 def make_site(sources: Path, site: Path, builder: str = "html") -> int:

@@ -10,6 +10,8 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
+from tools.book import errors
+
 project = "Controlling autograd"
 copyright = "The authors of Controlling autograd. Text and figures: CC BY 4.0, code: BSD 3-Clause"
 language = "en"
@@ -65,6 +67,7 @@ def setup(app: Sphinx) -> None:
     app.config.html_math_renderer = "mathml"
     app.connect("autodoc-process-docstring", _as_napoleon_reads_them, priority=400)  # before napoleon's
     app.connect("autodoc-process-signature", _readable)
+    app.connect("html-page-context", _find_pasted)
 
 
 def _as_napoleon_reads_them(
@@ -93,6 +96,12 @@ def _readable(
 ) -> tuple[str | None, str | None]:
     # A field that a dataclass makes anew is no Python in a signature, and Sphinx then shows all of it as one text.
     return signature and signature.replace("<factory>", "..."), returned
+
+
+def _find_pasted(app: Sphinx, page: str, *_: object) -> None:
+    if page == "search":
+        app.add_js_file(None, body=errors.parts())
+        app.add_js_file("pasted.js")
 
 
 def _inline(translator: object, node: nodes.math) -> None:

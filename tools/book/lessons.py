@@ -6,7 +6,7 @@ What the learner has to find out stays out: the solved cells, what checks say to
 
 import ast
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,6 +22,8 @@ from course_utils.base.markup import Html, element, paragraph, prose
 from course_utils.catalogue import LessonInfo
 from course_utils.checks import misconceptions
 from course_utils.checks.thoughts import OTHER, thoughts
+from course_utils.why.pages import page_for
+from tools.book.mistakes import escaped
 
 LINK = re.compile(r'href="((?:\.\./)?\w+)\.ipynb#([^"]+)"')
 PERSONAL = ("lesson.scorecard()", "progress()")
@@ -66,6 +68,8 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
         else:
             question, asking = asked(solved[cell.id])
             _show(cell, [output for output in solved[cell.id].outputs if output is not asking])
+            if links := list(in_the_index(cell.outputs)):
+                cells.append(new_markdown_cell(f"*In the index of errors:* {' · '.join(links)}"))
             if question and question not in answers:
                 what = f"No answer is stored for the prediction {question!r} of {lesson.notebook}."
                 run = "python -m tools.book answers stores them all."
@@ -91,6 +95,15 @@ def is_personal(source: str, exercises: Collection[str]) -> bool:
     nodes = ast.walk(ast.parse(TransformerManager().transform_cell(source)))
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return source.endswith(PERSONAL) or not used.isdisjoint(exercises)
+
+
+def in_the_index(outputs: list[NotebookNode]) -> Iterator[str]:
+    """A link, in Markdown, to the page of each error and warning that a cell shows as ``RuntimeError: its message``."""
+    lines = "".join(output.text for output in outputs if output.output_type == "stream").splitlines()
+    raised = (line.partition(": ") for line in lines)
+    found = (error for kind, _, said in raised if (error := page_for(said)) and error.kind == kind)
+    for error in dict.fromkeys(found):
+        yield f"[{escaped(error.title)}](../errors/{error.key}.md)"
 
 
 def _show(cell: NotebookNode, outputs: list[NotebookNode]) -> None:
