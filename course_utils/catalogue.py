@@ -112,6 +112,14 @@ LESSONS: tuple[LessonInfo, ...] = (
         (55, 70),
         10,
     ),
+    LessonInfo(
+        12,
+        "own_engine",
+        "An engine of your own",
+        "backward() is one line of mine. What would I have to write, if it were not there?",
+        (50, 50),
+        10,
+    ),
 )
 
 

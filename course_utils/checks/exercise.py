@@ -48,6 +48,7 @@ class Exercise:
         raises: (part of "Type: message", key) for errors that show a misconception, first match wins.
         effects: (part of a side effect's text, key) for changes that show a misconception, first match wins.
         watches_side_effects: whether a last claim says that the answer changed nothing else.
+        remark: what a card says of how the answer was judged, beside what it found.
         heading: the exercise's heading in the lesson's notebook; see ``misconceptions.heading``.
         keys: those of the dict that is the answer; empty where the answer is a function or a class.
         first_rules: which rules come before the claims for a dict of predictions.
@@ -60,6 +61,7 @@ class Exercise:
     raises: Sequence[tuple[str, str]] = ()
     effects: Sequence[tuple[str, str]] = ()
     watches_side_effects: bool = True
+    remark: str = ""
     heading: str = ""
     keys: Sequence[str] = ()
     first_rules: Callable[[dict], Sequence[Rule]] = lambda answer: ()
@@ -99,6 +101,8 @@ class Exercise:
 
     def notes(self, answer: Any) -> Iterable[str]:
         """Remarks for the card, one line each."""
+        if self.remark:
+            yield " ".join(self.remark.split())
         if self.keys and type(answer) is dict:
             extra = [describe(key, 30) for key in answer if key not in self.keys]
             if extra:
@@ -141,7 +145,9 @@ def exercise(file: str) -> Exercise:
     Raises:
         ValueError: the text file has a field that is unknown, lacks one, or is no TOML.
     """
-    fields = read_fields(file, {"points", "hints", "misconceptions"}, {"raises", "effects", "watches_side_effects"})
+    fields = read_fields(
+        file, {"points", "hints", "misconceptions"}, {"raises", "effects", "watches_side_effects", "remark"}
+    )
     return Exercise(Path(file).stem, **fields)
 
 

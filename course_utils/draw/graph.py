@@ -114,6 +114,23 @@ def plot_graph(
     return page.drawing(numbers_in_words(memory, numbers, title) if values else in_words(memory, plan.folding, title))
 
 
+def plot_numbers(memory: GraphMemory, numbers: Sequence[Numbers], title: str) -> Drawing:
+    """Draws a graph that comes as plain data, with numbers in its boxes: ``plot_graph(..., values=True)`` of another
+    engine.
+
+    Args:
+        memory: its nodes.
+        numbers: of each node, in the same order.
+        title: the first line above the drawing.
+    """
+    plan = graph_plan(memory, {}, False, numbers)
+    with canvas(None, plan.layout.width, plan.layout.height, shrink=True) as page:
+        page.ax.set_axis_off()
+        _write_around(page, plan, title, "", _WORDS_OF_NUMBERS)
+        _draw(page, plan)
+    return page.drawing(numbers_in_words(memory, numbers, title))
+
+
 def _numbers(memory: GraphMemory, tensors: list[torch.Tensor], names: Mapping[str, torch.Tensor]) -> list[Numbers]:
     if len(tensors) != 1 or len(memory.nodes) > _MOST_WITH_NUMBERS:
         given = f"{len(tensors)} tensors" if len(tensors) != 1 else f"a graph of {len(memory.nodes)} nodes"

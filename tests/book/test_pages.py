@@ -41,6 +41,7 @@ def test_no_page_shows_a_solution_or_a_model_answer(sources):
         notebook = nbformat.read(path, as_version=4)
         outputs = json.dumps([cell.get("outputs") for cell in notebook.cells], ensure_ascii=False)
         pages[path] = squeezed("".join(cell.source for cell in notebook.cells) + outputs.replace("\\n", ""))
+    del pages[sources / "notebooks" / "the_engine.md"]  # shown on purpose, after the exercises of lesson 12
     hidden = list(secrets())
     assert len(hidden) > 200
     assert [(page.name, *secret) for page, text in pages.items() for secret in hidden if secret[1] in text] == []

@@ -40,6 +40,9 @@ OTHER_TEXTS = {
     "apply_gradients": {"zero", "zeros"},
     "histogram_gradient": {"zero"},
     "train_ensemble": {"sum"},
+    "Record": {"sum"},
+    "Control": {"detach", "no_grad"},
+    "Extend": {"accumulated"},
 }
 
 

@@ -21,6 +21,7 @@ from course_utils.checks import judge as judging
 from course_utils.checks.exercise import is_blank
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import GENERAL
+from course_utils.engine import Engine
 from course_utils.lesson import SOLUTIONS
 from tests.lessons.loaded import LOADED
 
@@ -248,6 +249,14 @@ def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
         # Used through apply and judged as the class it is: the spy is one, too.
         function, applied = spy, solution.apply
         solution, spy = applied, type(exercise, (solution,), {"apply": staticmethod(function)})
+    elif isinstance(solution, type):  # a part of an engine, which makes all its tensors here
+
+        def tensor(engine, data, requires_grad=False):
+            made = Engine.tensor(engine, data, requires_grad)
+            seen[-1].append(float(made.data.sum()))
+            return made
+
+        spy = type(exercise, (solution,), {"tensor": tensor})
 
     assert not is_blank(spy)
     for _ in range(2):

@@ -15,7 +15,7 @@ from sphinx.cmd.build import build_main
 from course_utils.authoring.files import Course
 from course_utils.catalogue import LESSONS, find
 from course_utils.why.pages import pages
-from tools.book import answers, errors, front, lessons, mistakes, panel
+from tools.book import answers, engine, errors, front, lessons, mistakes, panel
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the head of each page links to: title, and the page, in a text of its own or made here. The first ones are seen,
@@ -73,6 +73,7 @@ def write_sources(course: Course, folder: Path) -> None:
     _write(folder / "notebooks" / "index.md", front.lessons({path.stem for path in course.further_paths()}))
     _write(folder / "api" / "index.rst", front.names())
     _write(folder / "control_panel.md", panel.page())
+    _write(folder / "notebooks" / f"{front.ENGINE}.md", engine.page())
     shutil.copytree(course.root / "docs", folder / "docs", ignore=shutil.ignore_patterns("*.py"))
     shutil.copy(course.root / "LICENSE", folder)
     for name in PAGES:

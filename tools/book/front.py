@@ -36,6 +36,7 @@ RETURNED = (
     "progress.tables.ScoreCard",
     "progress.tables.ScoreRow",
 )
+ENGINE = "the_engine"  # the page that shows the engine of the last lesson whole
 LESSONS_HEAD = """\
 # Lessons
 
@@ -88,7 +89,7 @@ def lessons(further: Collection[str] = ()) -> str:
         further: the lessons, by their notebooks, that another notebook goes on from: its page follows the lesson's.
     """
     rows = [f"{row.number}. [{row.title}]({row.notebook}.ipynb)\\\n   {row.question}\n" for row in LESSONS]
-    pages = [[row.notebook, *[f"further/{row.notebook}"] * (row.notebook in further)] for row in LESSONS]
+    pages = [[row.notebook, *[f"further/{row.notebook}"] * (row.notebook in further)] for row in LESSONS] + [[ENGINE]]
     return LESSONS_HEAD + "".join(rows) + PAGES.format(pages="\n".join(chain.from_iterable(pages)))
 
 

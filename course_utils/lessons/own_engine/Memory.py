@@ -1,0 +1,107 @@
+"""``Memory``: what is saved, freed and checked for edits, and how many bytes a graph holds."""
+
+import numpy as np
+import torch
+
+from course_utils.checks.claims import Missed, Trial, exercise, expect
+from course_utils.graph import graph_memory
+from course_utils.lessons.own_engine import _shared as shared
+from course_utils.lessons.own_engine._programs import TORCH
+
+Memory = exercise(__file__)
+
+_SAVING = "save", "unsave", "write"
+
+
+@Memory.claim("is a class with the methods of this part", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    shared.expect_part(trial)
+
+
+@Memory.claim("frees what was saved, and says so to a second backward", weight=2)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3,), (3,))
+    program = shared.program(given, "loss = (t0 * t1).sum()", "loss.backward()", "loss.backward()")
+    shared.expect_as_torch(trial, program, *_SAVING, silent="never freed")
+    lines = "loss = (t0 * t1).sum()", "loss.backward(retain_graph=True)", "loss.backward()"
+    shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error="retain ignored")
+    lines = "loss = (t0 + t1).sum()", "loss.backward()", "loss.backward()"
+    shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error="nothing saved")
+
+
+@Memory.claim("writes into the memory that is there", weight=1)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3,), flags=(False,))
+    program = shared.program(given, "t1 = t0.detach()", "t0.mul_(2.0)")
+    shared.expect_as_torch(trial, program, *_SAVING, otherwise=[("rebound", lambda found: True)])
+
+
+@Memory.claim("raises an error where what was saved has been edited since, and nowhere else", weight=3)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
+    for lines in (
+        ("t2 = t0 * t1", "t1.mul_(2.0)"),
+        ("t2 = t0.exp()", "t2.mul_(2.0)"),
+        ("t2 = t0.tanh()", "t2.detach().mul_(2.0)"),
+        ("t2 = t0 + t1", "t1.mul_(2.0)"),
+        ("t2 = t0 * t1", "with lib.no_grad():\n    t0.mul_(2.0)"),
+        ("t2 = t0 * t1", "t2.mul_(2.0)"),
+        ("t1.mul_(2.0)", "t2 = t0 * t1"),
+        ("t3, t4 = t1.split([1, 2])", "t2 = t0.split([1, 2])[1] * t4", "t3.mul_(2.0)"),
+    ):
+        program = shared.program(given, *lines, "t2.sum().backward()")
+        played = shared.play(trial, program, *_SAVING)
+        if played.raised is None and "RuntimeError" not in played.found and _kept_a_copy(trial):
+            raise Missed("copy", expected="the arrays themselves, and a look at their versions", got="copies")
+        shared.expect_as_torch(trial, program, *_SAVING, silent="unnoticed", error="every edit")
+
+
+def _kept_a_copy(trial: Trial) -> bool:
+    """Whether an edit after the saving changes neither gradient nor raises: then the values were copied."""
+    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
+    before = given["t1"][0].copy()
+    program = shared.program(given, "t2 = t0 * t1", "t1.mul_(2.0)", "t2.sum().backward()")
+    found = shared.play(trial, program, *_SAVING).found
+    return shared.near(found.get("t0.grad"), before)
+
+
+@Memory.claim("counts the bytes that the graph holds, each memory once, as graph_memory does", weight=2)
+def _(trial: Trial) -> None:
+    rows, wide = trial.integer(3, 9), trial.integer(3, 9)
+    x, w1, w2 = (trial.randn(*shape).numpy() for shape in ((rows, 4), (4, wide), (wide, wide)))
+    programs = {
+        "h = (x @ w1).tanh(); loss = (h @ w2 * h).sum()": lambda x, w1, w2, h: (h @ w2 * h).sum(),
+        "h = (x @ w1).tanh(); loss = (h + h).sum()": lambda x, w1, w2, h: (h + h).sum(),
+        "h = (x @ w1).tanh(); loss = (h * h).exp().sum()": lambda x, w1, w2, h: (h * h).exp().sum(),
+    }
+    for text, rest in programs.items():
+        right = _held(TORCH, rest, x, w1, w2)
+
+        def measure(rest=rest) -> tuple[int, int]:
+            engine = shared.engine_of(trial, "bytes_held")
+            result, _ = _result(engine, rest, x, w1, w2)
+            held = engine.bytes_held(result)
+            result.backward()
+            return held, engine.bytes_held(result)
+
+        held, after = trial.run(measure, called=f"{text}; bytes_held(loss)")
+        expect(held == right, "counted twice" if held > right else "", expected=f"{right:,} bytes", got=f"{held:,}")
+        expect(after == 0, expected="0 bytes after backward", got=f"{after:,}")
+
+
+def _result(lib: object, rest: object, x: np.ndarray, w1: np.ndarray, w2: np.ndarray) -> object:
+    x, w1, w2 = lib.tensor(x), lib.tensor(w1, True), lib.tensor(w2, True)
+    return rest(x, w1, w2, (x @ w1).tanh()), [w1, w2]
+
+
+def _held(lib: object, rest: object, x: np.ndarray, w1: np.ndarray, w2: np.ndarray) -> int:
+    with torch.enable_grad():
+        result, weights = _result(lib, rest, x, w1, w2)
+        held = graph_memory(result).total  # while the weights are held: a graph that alone holds a leaf counts it, too
+        del weights
+        return held
+
+
+@Memory.claim("agrees with PyTorch on random programs, errors included", weight=2)
+def _(trial: Trial) -> None:
+    shared.expect_random(trial, "edit edit detach repeat", 16)

@@ -1,0 +1,102 @@
+"""``Record``: operations with their ways back, and the walk through the graph, on the same programs as PyTorch."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from course_utils.checks.claims import Trial, exercise, expect
+from course_utils.lessons.own_engine import _shared as shared
+
+Record = exercise(__file__)
+
+_OPERATIONS = ("matmul", "tanh", "sum")
+
+
+@Record.claim("is a class with the methods of this part", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    shared.expect_part(trial)
+
+
+@Record.claim("computes the values of the three operations", weight=0.5)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3, 2), (3, 2), (2, 4), flags=(False, False, False))
+    for line in ("t3 = t0 @ t2", "t3 = t0.tanh()", "t3 = t0.sum()"):
+        shared.expect_as_torch(trial, shared.program(given, line), *_OPERATIONS)
+
+
+@Record.claim("hands back the right gradients, operation by operation", weight=2)
+def _(trial: Trial) -> None:
+    a, b, c = (trial.randn(*shape).numpy() for shape in ((3, 3), (3, 3), (3, 3)))
+    upstream = trial.randn(3, 3).numpy()
+    ones = np.ones((3, 3))
+    y = np.tanh(a)
+    wrong: dict[str, dict[str, list[np.ndarray]]] = {
+        "t0 @ t1": {
+            "upstream": [ones @ b.T],
+            "matmul order": [b.T @ upstream, b @ upstream, upstream @ b, upstream * b, upstream @ a.T],
+        },
+        "t0.tanh()": {"upstream": [1 - y * y], "from the input": [upstream * (1 - a * a)]},
+        "(t0 * t1).sum()": {"upstream": [b]},
+    }
+    for text, mistakes in wrong.items():
+        given = {"t0": (a, True), "t1": (b, True), "c": (c if text.endswith("sum()") else upstream, False)}
+        loss = "loss = t2 * 3.0" if text.endswith("sum()") else "loss = (t2 * c).sum()"
+        program = shared.program(given, f"t2 = {text}", loss, "loss.backward()")
+        own = [name for name in _OPERATIONS if name != "sum" or "sum" in text]
+        otherwise = [(key, _is_one_of("t0.grad", values)) for key, values in mistakes.items()]
+        shared.expect_as_torch(trial, program, *own, otherwise=otherwise)
+
+
+def _is_one_of(name: str, values: list[np.ndarray]) -> Callable[[dict], bool]:
+    return lambda found: any(shared.near(found.get(name), value) for value in values)
+
+
+@Record.claim("runs each node once, and after all that was made of its results", weight=2, gate=True)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (2, 3), (2, 3), flags=(True, False))
+    lines = ["t2 = t0.tanh()", "t3 = t2 * t1", "t4 = t3.exp()", "t5 = t4 * t2", "t6 = t5 + t3", "loss = t6.sum()"]
+    program = shared.program(given, *lines, "loss.backward()")
+    played = shared.play(trial, program, "walk", "backward")
+    names, expected = " ".join(played.names), "each node once, after its users: sum add mul exp mul tanh leaf"
+    twice = len(set(played.visits)) < len(played.visits)
+    expect(not twice, "path by path", expected=expected, got=names)
+    oldest_first = len(played.visits) > 1 and played.visits == sorted(played.visits)
+    expect(not oldest_first, "creation order", expected=expected, got=names)
+    # Each node here is younger than its inputs, and those that have one user alone may come in any place after it.
+    place = {name: index for index, name in enumerate(played.names)}
+    if "tanh" in place and "exp" in place:
+        in_order = place["tanh"] > place["exp"] and played.names[-1] in ("leaf", "tanh")
+        muls = [index for index, name in enumerate(played.names) if name == "mul"]
+        in_order = in_order and place["tanh"] > max(muls) and max(muls) > place["exp"] and place["leaf"] > place["tanh"]
+        expect(in_order, "creation order", expected=expected, got=names)
+    if played.raised:
+        raise played.raised
+    shared.expect_as_torch(trial, program, "walk", "backward", otherwise=[("overwritten", lambda found: True)])
+
+
+@Record.claim("adds up what arrives from several uses", weight=2)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3,), (3,), (3,), flags=(True, False, False))
+    b, c = given["t1"][0], given["t2"][0]
+    program = shared.program(given, "loss = (t0 * t1).sum() + (t0 * t2).sum()", "loss.backward()")
+    overwritten = [("overwritten", _is_one_of("t0.grad", [b, c]))]
+    shared.expect_as_torch(trial, program, "walk", "backward", otherwise=overwritten)
+    for lines in (("t3 = t0 + t0",), ("t3 = t0 * t0",), ("t3 = t0 * t1", "t4 = t3 + t3", "t3 = t4 + t3")):
+        program = shared.program(given, *lines, "t3.sum().backward()")
+        shared.expect_as_torch(trial, program, "walk", "backward", otherwise=[("overwritten", lambda found: True)])
+
+
+@Record.claim("starts with the gradient that it is given, at the slot of the result", weight=1)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3, 2), (3, 2)) | {"g": (trial.randn(3, 2).numpy(), False)}
+    program = shared.program(given, "t2 = t0 * t1", "t2.backward(g.data)")
+    shared.expect_as_torch(trial, program, "walk", "backward", otherwise=[("ones", lambda found: True)])
+    program = shared.program(given, "t2, t3 = t0.split([1, 2])", "t3.sum().backward()", "t2.sum().backward()")
+    shared.expect_as_torch(trial, program, "walk", "backward")
+    program = shared.program(shared.leaves(trial, ()), "t0.backward()", "t0.backward()")
+    shared.expect_as_torch(trial, program, "walk", "backward")
+
+
+@Record.claim("agrees with PyTorch on random programs", weight=1.5)
+def _(trial: Trial) -> None:
+    shared.expect_random(trial, "expand")

@@ -1,0 +1,91 @@
+"""``Shapes``: what was broadcast is summed at every edge, and an operation may have several results."""
+
+import numpy as np
+
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect
+from course_utils.lessons.own_engine import _shared as shared
+
+Shapes = exercise(__file__)
+
+
+@Shapes.claim("is a class with the methods of this part", weight=0, gate=True)
+def _(trial: Trial) -> None:
+    shared.expect_part(trial)
+
+
+@Shapes.claim("fits a gradient to a shape by sums", weight=2)
+def _(trial: Trial) -> None:
+    shapes = [((3, 2), (2,)), ((3, 2), ()), ((3, 2), (1, 2)), ((3, 2), (3, 1)), ((2, 3, 2), (3, 1)), ((3, 2), (3, 2))]
+    for full, shape in shapes:
+        gradient = trial.randn(*full).numpy()
+        before, added = gradient.copy(), tuple(range(len(full) - len(shape)))
+        ones = tuple(i for i, size in enumerate(shape) if size == 1)
+        leading = gradient.sum(axis=added)
+        right = leading.sum(axis=ones, keepdims=True)
+        called = f"fit(a gradient of shape {full}, {shape})"
+        got = trial.run(lambda g=gradient, s=shape: np.array(_fit(trial, g, s)), called=called)
+        expect(np.array_equal(gradient, before), "side effect", expected="the gradient as it was", got="other values")
+        mean = gradient.mean(axis=added).mean(axis=ones, keepdims=True) if added or ones else right
+        readings = [("leading only", leading), ("mean", mean)]
+        if shared.near(got, right):
+            continue
+        key = next((key for key, value in readings if shared.near(got, value)), "")
+        if got.shape != right.shape:
+            raise Missed(key, expected=f"shape {right.shape}", got=f"shape {got.shape}")
+        raise Missed(key, expected=shared.shown(right), got=shared.shown(got))
+
+
+def _fit(trial: Trial, gradient: np.ndarray, shape: tuple[int, ...]) -> object:
+    return shared.engine_of(trial).fit(gradient, shape)
+
+
+@Shapes.claim("does so at every edge, on the way", weight=2)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3, 2), (2,))
+    for lines in (("t2 = t0 + t1.sum()",), ("t2 = t0 * (t1 * 2.0).tanh()",), ("t2 = t0 + t1 * t1.sum()",)):
+        program = shared.program(given, *lines, "(t2 * t2).sum().backward()")
+        leaves = [("leaves only", lambda found: True)]
+        shared.expect_as_torch(trial, program, "through", otherwise=leaves, error="leaves only")
+
+
+@Shapes.claim("splits a tensor into pieces that are views, with one node for all of them", weight=2)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (5, 2), (5, 2), flags=(True, False))
+    lines = "t2 = t0 * t1", "t3, t4, t5 = t2.split([2, 1, 2])"
+    program = shared.program(given, *lines, "(t3.sum() + (t4 * t4).sum() + t5.tanh().sum()).backward()")
+    played = shared.expect_as_torch(trial, program, "split")
+    nodes = sum(name == "split" for name in played.names)
+    several = sum(name not in ("sum", "add", "mul", "tanh", "leaf") for name in played.names)
+    expect(several <= 1, "a node each", expected="one node for the three pieces", got=f"{several} nodes")
+    expect(nodes == 1, expected="a node with the name split", got=" ".join(played.names))
+    program = shared.program(shared.leaves(trial, (3,), flags=(False,)), "t1, t2 = t0.split([1, 2])", "t2.mul_(2.0)")
+    shared.expect_as_torch(trial, program, "split", otherwise=[("copies", lambda found: True)])
+    given = shared.leaves(trial, (3,), (2,), flags=(False, True))
+    lines = "t2, t3 = t0.split([1, 2])", "t4 = t3 * t1", "t0.mul_(2.0)", "t4.sum().backward()"
+    shared.expect_as_torch(trial, shared.program(given, *lines), "split", silent="copies")
+
+
+@Shapes.claim("gives a rule zeros for a result that nobody used", weight=1)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3, 2))
+    try:
+        for used in ("t1", "t2"):
+            program = shared.program(given, "t1, t2 = t0.split([1, 2])", f"{used}.tanh().sum().backward()")
+            shared.expect_as_torch(trial, program, "through", otherwise=[("unused", lambda found: True)])
+    except AnswerRaised as raised:
+        got = f"{type(raised.error).__name__}: {raised.error}"[:120]
+        raise Missed("unused", expected="zeros in the other piece's place", got=got) from None
+
+
+@Shapes.claim("takes what was saved from `unsave`", weight=1)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
+    program = shared.program(given, "t2 = t0 * t1", "t1.mul_(2.0)", "t2.sum().backward()")
+    shared.expect_as_torch(trial, program, "through", silent="around unsave")
+    program = shared.program(given, "loss = (t0 * t1).sum()", "loss.backward()", "loss.backward()")
+    shared.expect_as_torch(trial, program, "through", silent="around unsave")
+
+
+@Shapes.claim("agrees with PyTorch on random programs", weight=1)
+def _(trial: Trial) -> None:
+    shared.expect_random(trial, "expand split split")

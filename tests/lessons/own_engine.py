@@ -1,0 +1,599 @@
+"""Right and wrong answers to the exercises of lesson 12."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+
+from course_utils.engine.whole import Tensor
+from tests.lessons.answers import Right, Wrong
+
+# -------------------------------------------------------------------------------------------------------------- Record
+
+
+class RecordByRecursion:
+    """Depth first, inputs before users, then the other way round."""
+
+    def matmul(self, a, b):
+        y = self.tensor(np.dot(a.data, b.data))
+        to_b = (b, lambda g, x: np.dot(x.transpose(), g), a)
+        return self.record("matmul", y, (a, lambda g, w: np.dot(g, w.transpose()), b), to_b)
+
+    def tanh(self, x):
+        y = self.tensor(np.tanh(x.data))
+        return self.record("tanh", y, (x, lambda g, u: g / np.cosh(u) ** 2, x))
+
+    def sum(self, x):
+        ones = np.ones(x.shape)
+        return self.record("sum", self.tensor(np.sum(x.data)), (x, lambda g: g * ones))
+
+    def walk(self, node):
+        order, seen = [], set()
+
+        def visit(node):
+            if node not in seen:
+                seen.add(node)
+                for before in node.inputs:
+                    visit(before)
+                order.append(node)
+
+        visit(node)
+        return order[::-1]
+
+    def backward(self, result, gradient):
+        first = self.target(result)
+        gradients = {node: [None] * len(node.shapes) for node in self.walk(first.node)}
+        gradients[first.node][first.slot] = gradient
+        for node in self.walk(first.node):
+            for target, g in self.run(node, gradients[node]):
+                there = gradients[target.node]
+                there[target.slot] = g if there[target.slot] is None else there[target.slot] + g
+
+
+class RecordUpstream(RecordByRecursion):
+    def tanh(self, x):
+        y = self.tensor(np.tanh(x.data))
+        return self.record("tanh", y, (x, lambda g, y: 1 - y * y, y))
+
+
+class RecordFromTheInput(RecordByRecursion):
+    def tanh(self, x):
+        return self.record("tanh", self.tensor(np.tanh(x.data)), (x, lambda g, x: g * (1 - x * x), x))
+
+
+class RecordMatmulOrder(RecordByRecursion):
+    def matmul(self, a, b):
+        y = self.tensor(a.data @ b.data)
+        return self.record("matmul", y, (a, lambda g, b: b.T @ g, b), (b, lambda g, a: g @ a.T, a))
+
+
+class RecordNotTransposed(RecordByRecursion):
+    def matmul(self, a, b):
+        y = self.tensor(a.data @ b.data)
+        return self.record("matmul", y, (a, lambda g, b: g @ b, b), (b, lambda g, a: a @ g, a))
+
+
+class RecordPathByPath(RecordByRecursion):
+    """A recursion that visits a shared node once for each path."""
+
+    def backward(self, result, gradient):
+        def go(node, slot, gradient):
+            gradients = [None] * len(node.shapes)
+            gradients[slot] = gradient
+            for target, g in self.run(node, gradients):
+                go(target.node, target.slot, g)
+
+        first = self.target(result)
+        go(first.node, first.slot, gradient)
+
+
+class RecordOldestFirst(RecordByRecursion):
+    """One flat loop over the nodes in the order of their creation."""
+
+    def walk(self, node):
+        return sorted(super().walk(node), key=lambda node: node.number)
+
+
+class RecordNearestFirst(RecordByRecursion):
+    """Breadth first from the result."""
+
+    def walk(self, node):
+        found = [node]
+        for each in found:
+            found += [other for other in dict.fromkeys(each.inputs) if other not in found]
+        return found
+
+
+class RecordOverwritten(RecordByRecursion):
+    def backward(self, result, gradient):
+        first = self.target(result)
+        gradients = {(first.node, first.slot): gradient}
+        for node in self.walk(first.node):
+            for target, g in self.run(node, [gradients.get((node, slot)) for slot in range(len(node.shapes))]):
+                gradients[target.node, target.slot] = g
+
+
+class RecordOnes(RecordByRecursion):
+    def backward(self, result, gradient):
+        super().backward(result, np.ones(result.shape))
+
+
+# -------------------------------------------------------------------------------------------------------------- Shapes
+
+
+class ShapesByLoops:
+    """Axis after axis, and pieces cut by hand."""
+
+    def fit(self, gradient, shape):
+        while gradient.ndim > len(shape):
+            gradient = gradient.sum(axis=0)
+        for axis, size in enumerate(shape):
+            if size == 1 and gradient.shape[axis] != 1:
+                gradient = gradient.sum(axis=axis, keepdims=True)
+        return gradient
+
+    def through(self, node, gradients):
+        arrays = [np.zeros(node.shapes[i]) if g is None else g for i, g in enumerate(gradients)]
+        found = []
+        for way in node.ways:
+            found += [(target, self.fit(g, target.shape)) for target, g in way.back(arrays, self.unsave(way))]
+        return found
+
+    def split(self, x, sizes):
+        pieces, start = [], 0
+        for size in sizes:
+            pieces.append(Tensor(self, x.data[start : start + size], memory=x.memory))
+            start += size
+        x.memory.viewed = True
+        return self.record(
+            "split",
+            pieces,
+            (x, lambda *gradients: np.vstack([*gradients]) if x.data.ndim > 1 else np.hstack(gradients)),
+        )
+
+
+class ShapesLeadingOnly(ShapesByLoops):
+    def fit(self, gradient, shape):
+        return gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+
+
+class ShapesMean(ShapesByLoops):
+    def fit(self, gradient, shape):
+        while gradient.ndim > len(shape):
+            gradient = gradient.mean(axis=0)
+        ones = tuple(axis for axis, size in enumerate(shape) if size == 1)
+        return gradient.mean(axis=ones, keepdims=True) if ones else gradient
+
+
+class ShapesLeavesOnly(ShapesByLoops):
+    def through(self, node, gradients):
+        arrays = [np.zeros(shape) if g is None else g for g, shape in zip(gradients, node.shapes, strict=True)]
+        return [pair for way in node.ways for pair in way.back(arrays, self.unsave(way))]
+
+    def accumulate(self, x, gradient):
+        gradient = self.fit(np.asarray(gradient), x.shape)
+        x.grad = gradient if x.grad is None else x.grad + gradient
+
+
+class ShapesNodeEach(ShapesByLoops):
+    def split(self, x, sizes):
+        pieces, start = [], 0
+        for size in sizes:
+
+            def spread(g, start=start, size=size, shape=x.shape):
+                whole = np.zeros(shape)
+                whole[start : start + size] = g
+                return whole
+
+            piece = Tensor(self, x.data[start : start + size], memory=x.memory)
+            pieces.append(self.record("split", piece, (x, spread)))
+            start += size
+        return pieces
+
+
+class ShapesCopies(ShapesByLoops):
+    def split(self, x, sizes):
+        pieces = [self.tensor(part.copy()) for part in np.split(x.data, np.cumsum(sizes)[:-1])]
+        return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
+
+
+class ShapesUnused(ShapesByLoops):
+    def through(self, node, gradients):
+        pairs = [pair for way in node.ways for pair in way.back(gradients, self.unsave(way))]
+        return [(target, self.fit(np.asarray(g), target.shape)) for target, g in pairs]
+
+
+class ShapesAroundUnsave(ShapesByLoops):
+    def through(self, node, gradients):
+        arrays = [np.zeros(shape) if g is None else g for g, shape in zip(gradients, node.shapes, strict=True)]
+        pairs = [pair for way in node.ways for pair in way.back(arrays, [array for array, *_ in way.saved])]
+        return [(target, self.fit(g, target.shape)) for target, g in pairs]
+
+
+# ------------------------------------------------------------------------------------------------------------- Control
+
+
+class NoGrad:
+    def __init__(self, engine):
+        self.engine = engine
+
+    def __enter__(self):
+        self.before = self.engine.enabled
+        self.engine.enabled = False
+
+    def __exit__(self, *error):
+        self.engine.enabled = self.before
+
+
+class ControlByClass:
+    """The mode by a class of its own, a detached twin by hand."""
+
+    def records(self, inputs):
+        flags = [x.requires_grad for x in inputs]
+        return True in flags if self.enabled else False
+
+    def no_grad(self):
+        return NoGrad(self)
+
+    def detach(self, x):
+        twin = self.tensor(x.data)
+        twin.memory = x.memory
+        return twin
+
+    def accumulate(self, x, gradient):
+        if not x.requires_grad:
+            return
+        if x.grad is None:
+            x.grad = np.zeros(x.shape)
+        x.grad += gradient
+
+    def retain_grad(self, x):
+        if not x.requires_grad:
+            raise RuntimeError("it does not require grad")
+        if x.node is not None:
+            x.node.keeps[x.slot] = x
+
+
+class ControlAll(ControlByClass):
+    def records(self, inputs):
+        return self.enabled and all(x.requires_grad for x in inputs)
+
+
+class ControlIgnoresTheMode(ControlByClass):
+    def records(self, inputs):
+        return any(x.requires_grad for x in inputs)
+
+
+class ControlClearsFlags(ControlByClass):
+    def records(self, inputs):
+        if not self.enabled:
+            for x in inputs:
+                x.requires_grad = False
+        return any(x.requires_grad for x in inputs)
+
+
+class ControlAlwaysOn(ControlByClass):
+    @contextmanager
+    def no_grad(self):
+        self.enabled = False
+        try:
+            yield
+        finally:
+            self.enabled = True
+
+
+class ControlOnlyWithoutError(ControlByClass):
+    @contextmanager
+    def no_grad(self):
+        before, self.enabled = self.enabled, False
+        yield
+        self.enabled = before
+
+
+class ControlItself(ControlByClass):
+    def detach(self, x):
+        x.node, x.requires_grad = None, False
+        return x
+
+
+class ControlCopy(ControlByClass):
+    def detach(self, x):
+        return self.tensor(x.data.copy())
+
+
+class ControlOwnCounter(ControlByClass):
+    def detach(self, x):
+        return self.tensor(x.data)
+
+
+class ControlOverwritten(ControlByClass):
+    def accumulate(self, x, gradient):
+        if x.requires_grad:
+            x.grad = np.array(gradient)
+
+
+class ControlZeros(ControlByClass):
+    """Every flagged tensor begins with zeros."""
+
+    def tensor(self, data, requires_grad=False):
+        if isinstance(data, Tensor):
+            return data
+        made = Tensor(self, data, requires_grad)
+        made.grad = np.zeros(made.shape) if requires_grad else None
+        return made
+
+
+# -------------------------------------------------------------------------------------------------------------- Memory
+
+
+class MemoryInObjects:
+    """One loop, and the bytes by a set."""
+
+    def save(self, x):
+        return (x.data, x.memory, x.memory.version)
+
+    def write(self, x, values):
+        np.copyto(x.data, values)
+        x.memory.version = x.memory.version + 1
+
+    def unsave(self, way):
+        if way.saved is None:
+            raise RuntimeError("freed")
+        arrays = []
+        for array, memory, version in way.saved:
+            if version < memory.version:
+                raise RuntimeError("edited in place")
+            arrays.append(array)
+        if len(arrays) > 0 and self.retain_graph is False:
+            way.saved = None
+        return arrays
+
+    def bytes_held(self, result):
+        seen, total = set(), 0
+        for node in self.walk(result.node):
+            for way in node.ways:
+                for _, memory, _ in way.saved if way.saved is not None else []:
+                    if id(memory) not in seen:
+                        seen.add(id(memory))
+                        total += memory.nbytes
+        return total
+
+
+class MemoryNeverFreed(MemoryInObjects):
+    def unsave(self, way):
+        if any(version != memory.version for _, memory, version in way.saved):
+            raise RuntimeError("edited in place")
+        return [array for array, *_ in way.saved]
+
+
+class MemoryRetainIgnored(MemoryInObjects):
+    def unsave(self, way):
+        arrays = super().unsave(way)
+        way.saved = None if arrays else way.saved
+        return arrays
+
+
+class MemoryNothingSaved(MemoryInObjects):
+    def unsave(self, way):
+        arrays = super().unsave(way)
+        way.saved = way.saved if self.retain_graph else None
+        return arrays
+
+
+class MemoryRebound(MemoryInObjects):
+    def write(self, x, values):
+        x.data = np.array(values)
+        x.memory.version += 1
+
+
+class MemoryUnnoticed(MemoryInObjects):
+    """A reference is saved, which is edited later."""
+
+    def unsave(self, way):
+        if way.saved is None:
+            raise RuntimeError("freed")
+        arrays = [array for array, *_ in way.saved]
+        way.saved = way.saved if self.retain_graph or not arrays else None
+        return arrays
+
+
+class MemoryEveryEdit(MemoryInObjects):
+    edits = 0
+
+    def save(self, x):
+        return x.data, x.memory, self.edits
+
+    def write(self, x, values):
+        x.data[...] = values
+        self.edits += 1
+
+    def unsave(self, way):
+        if way.saved is None:
+            raise RuntimeError("freed")
+        if any(edits != self.edits for *_, edits in way.saved):
+            raise RuntimeError("edited in place")
+        arrays = [array for array, *_ in way.saved]
+        way.saved = way.saved if self.retain_graph or not arrays else None
+        return arrays
+
+
+class MemoryCopy(MemoryUnnoticed):
+    def save(self, x):
+        return x.data.copy(), x.memory, x.memory.version
+
+
+class MemoryCountedTwice(MemoryInObjects):
+    def bytes_held(self, result):
+        ways = [way for node in self.walk(result.node) for way in node.ways]
+        return sum(memory.nbytes for way in ways for _, memory, _ in way.saved or ())
+
+
+# -------------------------------------------------------------------------------------------------------------- Extend
+
+
+class Kept:
+    """A context as a class."""
+
+    def __init__(self):
+        self.kept = ()
+
+    def save_for_backward(self, *tensors):
+        self.kept = tensors
+
+
+class ExtendByClass:
+    def apply(self, function, *inputs):
+        context, tensors = Kept(), list(map(self.tensor, inputs))
+        with self.no_grad():
+            result = self.tensor(function.forward(context, *tensors))
+        if any(result is x for x in tensors):
+            result = Tensor(self, result.data, memory=result.memory)
+
+        def rule(gradient, *arrays):
+            context.saved_tensors = list(arrays)
+            return function.backward(context, gradient)
+
+        return self.record(function.__name__, result, (tensors, rule, *context.kept))
+
+    def register_hook(self, x, hook):
+        x.hooks += [hook]
+
+    def hooked(self, hooks, gradient):
+        for hook in list(hooks):
+            answer = hook(gradient)
+            gradient = answer if answer is not None else gradient
+        return gradient
+
+    def register_post_accumulate_grad_hook(self, x, hook):
+        x.after += [hook]
+
+    def accumulated(self, x):
+        _ = [hook(x) for hook in x.after]
+
+
+class ExtendRecordedInside(ExtendByClass):
+    def apply(self, function, *inputs):
+        context, tensors = Kept(), list(map(self.tensor, inputs))
+        result = self.detach(function.forward(context, *tensors))
+
+        def rule(gradient, *arrays):
+            context.saved_tensors = arrays
+            return function.backward(context, gradient)
+
+        return self.record(function.__name__, result, (tensors, rule, *context.kept))
+
+
+class ExtendOnceEach(ExtendByClass):
+    def apply(self, function, *inputs):
+        context, tensors = Kept(), list(map(self.tensor, inputs))
+        with self.no_grad():
+            result = self.detach(function.forward(context, *tensors))
+
+        def rule_of(index):
+            def rule(gradient, *arrays):
+                context.saved_tensors = arrays
+                return function.backward(context, gradient)[index]
+
+            return rule
+
+        ways = [(x, rule_of(index), *context.kept) for index, x in enumerate(tensors)]
+        return self.record(function.__name__, result, *ways)
+
+
+class ExtendAroundSave(ExtendByClass):
+    def apply(self, function, *inputs):
+        context, tensors = Kept(), list(map(self.tensor, inputs))
+        with self.no_grad():
+            result = self.detach(function.forward(context, *tensors))
+        context.saved_tensors = [x.data for x in context.kept]
+        return self.record(function.__name__, result, (tensors, lambda g: function.backward(context, g)))
+
+
+class ExtendItsInput(ExtendByClass):
+    def apply(self, function, *inputs):
+        context = SimpleNamespace(kept=())
+        context.save_for_backward = lambda *tensors: setattr(context, "kept", tensors)
+        tensors = [self.tensor(x) for x in inputs]
+        with self.no_grad():
+            result = function.forward(context, *tensors)
+
+        def rule(gradient, *arrays):
+            context.saved_tensors = arrays
+            return function.backward(context, gradient)
+
+        return self.record(function.__name__, result, (tensors, rule, *context.kept))
+
+
+class ExtendNoneIsZero(ExtendByClass):
+    def hooked(self, hooks, gradient):
+        for hook in hooks:
+            gradient = hook(gradient)
+        return gradient
+
+
+class ExtendNotChained(ExtendByClass):
+    def hooked(self, hooks, gradient):
+        result = gradient
+        for hook in hooks:
+            answer = hook(gradient)
+            result = result if answer is None else answer
+        return result
+
+
+class ExtendTheGradient(ExtendByClass):
+    def accumulated(self, x):
+        for hook in x.after:
+            hook(x.grad)
+
+
+RIGHT = (
+    Right("Record", "recursion, reversed", RecordByRecursion),
+    Right("Shapes", "loops", ShapesByLoops),
+    Right("Control", "a class for the mode", ControlByClass),
+    Right("Memory", "one loop", MemoryInObjects),
+    Right("Extend", "a class for the context", ExtendByClass),
+)
+
+WRONG = (
+    Wrong("Record", "upstream", RecordUpstream),
+    Wrong("Record", "from the input", RecordFromTheInput),
+    Wrong("Record", "matmul order", RecordMatmulOrder),
+    Wrong("Record", "matmul order", RecordNotTransposed, "not transposed"),
+    Wrong("Record", "path by path", RecordPathByPath),
+    Wrong("Record", "creation order", RecordOldestFirst, "oldest first"),
+    Wrong("Record", "creation order", RecordNearestFirst, "nearest first"),
+    Wrong("Record", "overwritten", RecordOverwritten),
+    Wrong("Record", "ones", RecordOnes),
+    Wrong("Shapes", "leading only", ShapesLeadingOnly),
+    Wrong("Shapes", "mean", ShapesMean),
+    Wrong("Shapes", "leaves only", ShapesLeavesOnly),
+    Wrong("Shapes", "a node each", ShapesNodeEach),
+    Wrong("Shapes", "copies", ShapesCopies),
+    Wrong("Shapes", "unused", ShapesUnused),
+    Wrong("Shapes", "around unsave", ShapesAroundUnsave),
+    Wrong("Control", "all", ControlAll),
+    Wrong("Control", "ignores the mode", ControlIgnoresTheMode),
+    Wrong("Control", "clears flags", ControlClearsFlags),
+    Wrong("Control", "always on", ControlAlwaysOn),
+    Wrong("Control", "only without error", ControlOnlyWithoutError),
+    Wrong("Control", "itself", ControlItself),
+    Wrong("Control", "copy", ControlCopy),
+    Wrong("Control", "copy", ControlOwnCounter, "a counter of its own"),
+    Wrong("Control", "overwritten", ControlOverwritten),
+    Wrong("Control", "zeros", ControlZeros),
+    Wrong("Memory", "never freed", MemoryNeverFreed),
+    Wrong("Memory", "retain ignored", MemoryRetainIgnored),
+    Wrong("Memory", "nothing saved", MemoryNothingSaved),
+    Wrong("Memory", "rebound", MemoryRebound),
+    Wrong("Memory", "unnoticed", MemoryUnnoticed),
+    Wrong("Memory", "every edit", MemoryEveryEdit),
+    Wrong("Memory", "copy", MemoryCopy),
+    Wrong("Memory", "counted twice", MemoryCountedTwice),
+    Wrong("Extend", "recorded inside", ExtendRecordedInside),
+    Wrong("Extend", "once each", ExtendOnceEach),
+    Wrong("Extend", "around save", ExtendAroundSave),
+    Wrong("Extend", "its input", ExtendItsInput),
+    Wrong("Extend", "None is zero", ExtendNoneIsZero),
+    Wrong("Extend", "not chained", ExtendNotChained),
+    Wrong("Extend", "the gradient", ExtendTheGradient),
+)
