@@ -90,7 +90,7 @@ class Log:
         self._numbers: dict[object, Cut] = {}
         self.bad: dict[int, NotFinite] = {}
         self.passes: deque[Pass] = deque(maxlen=64)
-        self.cleared: dict[int, tuple[Call, Pass | None]] = {}
+        self.cleared: dict[int, Call] = {}
         self.steps: dict[int, Site] = {}
         self.first_backward: NotFinite | None = None
         self.last_bad: NotFinite | None = None

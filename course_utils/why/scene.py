@@ -5,23 +5,23 @@
 import ast
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
 from course_utils.graph.recorded import nodes_behind
-from course_utils.graph.steps import local_variables
+from course_utils.graph.steps import is_users_class, local_variables, steps
 from course_utils.graph.storages import storages_of
 from course_utils.holders.lines import parsed, users_files
 from course_utils.holders.roots import users_roots
 from course_utils.holders.search import Root, Search
 from course_utils.holders.ways import name_of
+from course_utils.why.source import is_cell
 
 _SECONDS = 0.25
 """So long may the search for names take."""
@@ -37,11 +37,13 @@ class Frame(NamedTuple):
         variables: its variables; a module's for code outside of functions.
         site: the line that was running.
         expression: the part of it that was being worked out; None where that is not known.
+        space: the variables of its module.
     """
 
     variables: dict[str, Any]
     site: Site
     expression: ast.expr | None
+    space: dict[str, Any]
 
 
 class Named(NamedTuple):
@@ -58,6 +60,8 @@ class Scene:
     Args:
         error: the exception; None where a silence is to be explained.
         tensors: the tensors that were asked about.
+        caller: the frame that asks, where there was no error.
+        recording: whether recording is on where it was asked.
 
     Attributes:
         frames: the user's, innermost first.
@@ -65,13 +69,19 @@ class Scene:
         back: the user's line that called backward; where none did, the one that raised.
     """
 
-    def __init__(self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = ()) -> None:
-        self.error = error
+    def __init__(
+        self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = (),
+        caller: FrameType | None = None, recording: bool = True,
+    ) -> None:  # fmt: skip
+        self.error, self.recording = error, recording
         self.traceback = error.__traceback__ if error is not None else None
         entries = list(_entries(self.traceback))
         users = [entry for entry in entries if is_user_file(entry.tb_frame.f_code.co_filename)]
         self.frames = tuple(_frame(entry) for entry in reversed(users))
+        if error is None:
+            self.frames = tuple(_running(caller))
         self.back = self._back(entries)
+        self._spaces = [frame.space for frame in self.frames]
         self.roots = (*tensors, *_given([entry.tb_frame for entry in entries]))
         self._named: list[Named] | None = None
 
@@ -136,7 +146,11 @@ class Scene:
             more: variables that come before those of the frames.
         """
         first, *rest = text.split(".")
-        for variables in (more or {}, *(frame.variables for frame in self.frames), *self._globals()):
+        for variables in (
+            more or {},
+            *(frame.variables for frame in self.frames),
+            *(frame.space for frame in self.frames),
+        ):
             if first in variables:
                 found = variables[first]
                 for name in rest:
@@ -144,28 +158,31 @@ class Scene:
                 return found
         return None
 
-    def _globals(self) -> Iterator[dict[str, Any]]:
-        for entry in _entries(self.traceback):
-            if is_user_file(entry.tb_frame.f_code.co_filename):
-                yield entry.tb_frame.f_globals
-
     def objects(self, kind: type) -> list[tuple[str, Any]]:
         """The user's objects of a class, by the name of the variable or attribute; containers are not entered."""
         found: dict[int, tuple[str, Any]] = {}
         for root in chain(self._frame_roots(), users_roots()):
             if isinstance(root.value, kind):
                 found.setdefault(id(root.value), (root.name, root.value))
-            for name, value in list(getattr(root.value, "__dict__", {}).items()):
-                if isinstance(value, kind) and not isinstance(root.value, (type, ModuleType)):
-                    found.setdefault(id(value), (f"{root.name}.{name}", value))
+            for edge, value in steps(root.value) if is_users_class(type(root.value)) else ():
+                if edge.kind == "attribute" and isinstance(value, kind):
+                    found.setdefault(id(value), (f"{root.name}.{edge.name}", value))
         return list(found.values())
 
     @functools.cached_property
     def files(self) -> list[str]:
-        """The user's files: those that the error came through first, then modules that are loaded, then cells."""
-        loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        others = [file for file in users_files() if file in loaded or not os.path.exists(file)]
-        return list(dict.fromkeys([*(frame.site.file for frame in self.frames), *others]))
+        """The user's files: those that the error came through, then those of modules that they use, then cells."""
+        found = [frame.site.file for frame in self.frames]
+        spaces = list(self._spaces)
+        while spaces:
+            for value in list(spaces.pop().values()):
+                named = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
+                module = sys.modules.get(named)
+                file = getattr(module, "__file__", None)
+                if isinstance(file, str) and file not in found and is_user_file(file):
+                    found.append(file)
+                    spaces.append(vars(module))
+        return list(dict.fromkeys([*found, *filter(is_cell, users_files())]))
 
     @functools.cached_property
     def layers(self) -> dict[str, str]:
@@ -173,15 +190,16 @@ class Scene:
         return {name: type(layer).__name__ for name, layer in self._every_layer()}
 
     @functools.cached_property
-    def inplace(self) -> dict[str, str]:
-        """Those of them that edit what they are given."""
-        return {name: type(layer).__name__ for name, layer in self._every_layer() if getattr(layer, "inplace", False)}
+    def inplace(self) -> list[str]:
+        """The names of those that edit what they are given."""
+        return [name for name, layer in self._every_layer() if edits_its_input(layer)]
 
     def _every_layer(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for own, module in self.objects(torch.nn.Module):
-            for name, layer in module.named_modules():
-                yield name.rpartition(".")[2] or own.rpartition(".")[2], layer
+            yield own.rpartition(".")[2], module
+            yield from layers_of(module)
 
+    @functools.cached_property
     def nodes(self) -> list[Any]:
         """The nodes behind the roots, each once."""
         return list(dict.fromkeys(node for root in self.roots for node in nodes_behind(root)))
@@ -193,11 +211,21 @@ def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
+def _running(frame: FrameType | None) -> Iterator[Frame]:
+    while frame is not None:
+        code = frame.f_code
+        if is_user_file(code.co_filename):
+            yield Frame(
+                local_variables(frame), Site(code.co_filename, frame.f_lineno, code.co_qualname), None, frame.f_globals
+            )
+        frame = frame.f_back
+
+
 def _frame(entry: TracebackType) -> Frame:
     code = entry.tb_frame.f_code
     variables = local_variables(entry.tb_frame)
     site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
-    return Frame(variables, site, _expression(entry))
+    return Frame(variables, site, _expression(entry), entry.tb_frame.f_globals)
 
 
 def _expression(entry: TracebackType) -> ast.expr | None:
@@ -229,9 +257,42 @@ def _given(frames: list[FrameType]) -> tuple[torch.Tensor, ...]:
     return tuple({id(tensor): tensor for tensor in found}.values())
 
 
+def _module_of(value: Any) -> str:
+    """The module in which a function, a class or an object's class was written."""
+    named = value if isinstance(value, (type, FunctionType)) else type(value)
+    return str(named.__module__)
+
+
+def _own(thing: Any) -> dict[str, Any]:
+    """An object's own attributes, whatever its class says."""
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+
+
+def layers_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    """The layers inside a module, by the last part of their names, in their order; no method of theirs is called."""
+    for name, layer in (_own(module).get("_modules") or {}).items():
+        if isinstance(layer, torch.nn.Module):
+            yield name, layer
+            yield from layers_of(layer)
+
+
+def parameters_of(module: torch.nn.Module) -> list[torch.Tensor]:
+    """The parameters of a module and of the layers inside it."""
+    every = (module, *(layer for _, layer in layers_of(module)))
+    return [one for layer in every for one in (_own(layer).get("_parameters") or {}).values() if one is not None]
+
+
+def edits_its_input(layer: torch.nn.Module) -> bool:
+    """Whether a layer was made with ``inplace=True``."""
+    return _own(layer).get("inplace") is True
+
+
 def _attribute(thing: Any, name: str) -> Any:
     """An attribute that is there, past properties and ``__getattr__`` of the user's; a method as its function."""
-    own = getattr(thing, "__dict__", {})
+    own = _own(thing)
     for held in (own, *(own.get(place) or {} for place in ("_parameters", "_buffers", "_modules"))):
         if name in held:
             return held[name]
