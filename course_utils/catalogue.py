@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.base.files import read_toml
@@ -146,7 +147,8 @@ def text_files(folder: Path) -> list[Path]:
     Raises:
         ValueError: the numbers are not 1, 2, 3 and so on.
     """
-    numbers = {path: read_toml(path).get("number") for path in folder.glob("*.toml") if path.stem != "predictions"}
+    files = [path for path in folder.glob("*.toml") if path.stem != "predictions"]
+    numbers: dict[Path, Any] = {path: read_toml(path).get("number") for path in files}
     if {number for number in numbers.values() if type(number) is int} != set(range(1, len(numbers) + 1)):
         said = ", ".join(f"{path.stem} {number!r}" for path, number in sorted(numbers.items()))
         raise ValueError(f"The exercises in {folder} are to be numbered from 1, without a gap; there are: {said}.")
