@@ -20,6 +20,7 @@ from torch import nn
 
 from course_utils import Lesson
 from course_utils.checks import state
+from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise, is_blank
 from course_utils.checks.judge import TIDY, judge
 from course_utils.checks.misconceptions import Misconception
@@ -810,6 +811,17 @@ def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, cap
     assert score.status == "passed"
     assert "has been running for" in capsys.readouterr().out
     assert any("took 0.5" in note for note in score.notes)
+
+
+def test_what_a_terminal_is_told_meanwhile_is_not_what_the_answer_printed(monkeypatch, capfd):
+    monkeypatch.setattr("sys.stdout", sys.__stdout__)  # as in a terminal: its descriptor is 1
+    with Capture() as capture:
+        print("by the answer")
+        capture.tell("has been running")
+    print("afterwards")
+    sys.stdout.flush()
+    assert capture.text() == "by the answer"
+    assert capfd.readouterr().out == "has been running\nafterwards\n"
 
 
 # What a check reports.
