@@ -296,8 +296,6 @@ def _is_frozen(module: Any) -> bool:
 def freezing(scene: Scene) -> Site | None:
     """The line that lowers the flags: ``p.requires_grad = False``."""
     files = dict.fromkeys(frame.site.file for frame in scene.frames)
-    for one in (one for file in files for one in statements(file)):
-        text = ast.unparse(one.node) if not hasattr(one.node, "body") else ""
-        if ("requires_grad = False" in text) or ("requires_grad_(False)" in text):
-            return one.site
-    return None
+    every = (one for file in files for one in statements(file) if not hasattr(one.node, "body"))
+    words = ("requires_grad = False", "requires_grad_(False)")
+    return next((one.site for one in every if any(word in ast.unparse(one.node) for word in words)), None)

@@ -253,11 +253,7 @@ class _Watch(TorchFunctionMode):
 
     def around(self, backward: Callable) -> Callable:
         """``torch.autograd.backward``, noting what it frees."""
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            return self._pass(backward, args, kwargs)
-
-        return watched
+        return lambda *args, **kwargs: self._pass(backward, args, kwargs)
 
     def _pass(self, backward: Callable, args: tuple, kwargs: dict) -> Any:
         """Runs a backward pass, and notes what it frees and the first node that makes a NaN."""
