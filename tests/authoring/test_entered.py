@@ -8,7 +8,8 @@ from course_utils.authoring.__main__ import main
 def test_the_card_of_a_wrong_answer_is_shown_and_not_stored(capsys, progress_file):
     assert main(["card", "start_here", "double", "square"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("double: ") and "Likely misconception" in said
+    # On a busy machine a line above the card says that the answer has been running for long.
+    assert "\ndouble: " in f"\n{said}" and "Likely misconception" in said
     assert not progress_file.exists()
 
 
