@@ -8,7 +8,7 @@ import torch
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
-from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, freezing
+from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, freezing, seen
 from course_utils.why.log import Log, keys_of
 from course_utils.why.reason import FINE, Reason, silent, where
 from course_utils.why.scene import Scene
@@ -125,6 +125,9 @@ class _Silence:
 
     def _ending(self, loss: torch.Tensor) -> Ending | None:
         """Where the way from the tensor to a loss is cut."""
+        cuts = self.log.cuts_in(nodes_behind(loss), self.tensor) if self.log is not None else []
+        if cuts:
+            return seen(cuts[0])
         name, owner, here = self.scene.name(loss), self.name.partition(".")[0], self.scene.here
         if not name:
             return None
