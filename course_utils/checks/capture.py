@@ -124,6 +124,14 @@ class _Descriptors:
             while chunk := pipe.read(65536):
                 self._text.add(chunk.decode("utf-8", "replace"))
 
+    def write(self, text: str, stream: Any) -> bool:
+        """Writes to where the stream's descriptor led before; False where the stream has another one or none."""
+        try:
+            saved = dict(self._saved)[stream.fileno()]
+        except (AttributeError, KeyError, OSError, ValueError):
+            return False
+        return os.write(saved, text.encode()) > 0
+
     def stop(self) -> None:
         for descriptor, saved in self._saved:
             os.dup2(saved, descriptor)
@@ -189,7 +197,7 @@ def _refuse_exit(*_: object) -> None:
 class Capture:
     """A context manager around the calls of an answer. ``text()`` says what came out, also after it has ended.
 
-    Not reentrant. The learner's own stdout is at ``stdout`` while it lasts, for messages that must get through.
+    Not reentrant. ``tell`` is for messages that must get through while it lasts.
 
     Raises:
         RuntimeError, MemoryError: on entering, the machine gives no thread; nothing is changed then.
@@ -198,10 +206,10 @@ class Capture:
     def __init__(self) -> None:
         self._text = _Text()
         self._undo = contextlib.ExitStack()
-        self.stdout = sys.stdout
+        self._stdout, self._descriptors = sys.stdout, _Descriptors(self._text)
 
     def __enter__(self) -> "Capture":
-        self.stdout = sys.stdout
+        self._stdout = sys.stdout
         # The last two are written to by who wants to get past a notebook's streams, and keep a buffer of their own.
         streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
         with contextlib.ExitStack() as undo:
@@ -209,9 +217,8 @@ class Capture:
             for stream in streams:
                 _flush(stream)
             undo.callback(setattr, self._text, "is_over", True)
-            descriptors = _Descriptors(self._text)
-            undo.callback(descriptors.stop)
-            descriptors.start()
+            undo.callback(self._descriptors.stop)
+            self._descriptors.start()
             for stream in streams:
                 undo.callback(_flush, stream)
             for descriptor, name in ((1, "stdout"), (2, "stderr")):
@@ -229,6 +236,12 @@ class Capture:
 
     def __exit__(self, *_: object) -> None:
         self._undo.close()
+
+    def tell(self, line: str) -> None:
+        """Prints a line on the learner's own stdout; in a terminal, past the pipe that took the descriptor's place."""
+        with contextlib.suppress(OSError, ValueError):  # the stream may be closed
+            if not self._descriptors.write(f"{line}\n", self._stdout):
+                print(line, file=self._stdout, flush=True)
 
     def text(self) -> str:
         """What was printed, displayed or written to the file descriptors, cut to ``LIMIT`` characters."""

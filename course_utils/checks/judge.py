@@ -91,10 +91,7 @@ def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> tuple[list[s
     """The notes on an answer, and each rule with what became of it, None where it was not judged."""
 
     def on_slow(call: str, seconds: float) -> None:
-        text = f"{call} has been running for {seconds:.0f} s. To stop it, interrupt the kernel."
-        with contextlib.suppress(OSError, ValueError):  # the stream may be closed
-            # The capture must not swallow this: it is for the learner who is waiting.
-            print(text, file=capture.stdout, flush=True)
+        capture.tell(f"{call} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.")
 
     rules: list[Rule] = []
     notes: list[str] = []

@@ -193,7 +193,7 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
         return 1 if _is_number(statement.value) else 5
     if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in (part for whole in targets for part in _parts(whole)):
+        for target in (part for whole in targets for part in parts_of(whole)):
             if isinstance(target, ast.Subscript) and (
                 _ends_in(target.value, tail) or _attributes_of(target.value, tail)
             ):
@@ -229,12 +229,13 @@ def as_written(holder: Holder, line: Site | None) -> str:
     return holder.name
 
 
-def _parts(target: ast.expr) -> Iterator[ast.expr]:
+def parts_of(target: ast.expr) -> Iterator[ast.expr]:
+    """The targets that an assignment's target is made of: ``a``, ``b`` and ``c`` of ``a, (b, *c)``."""
     if isinstance(target, (ast.Tuple, ast.List)):
         for part in target.elts:
-            yield from _parts(part)
+            yield from parts_of(part)
     elif isinstance(target, ast.Starred):
-        yield from _parts(target.value)
+        yield from parts_of(target.value)
     else:
         yield target
 

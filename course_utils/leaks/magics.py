@@ -1,5 +1,5 @@
-"""``%load_ext course_utils`` brings ``%%memory``, and with it ``%%memory --growth``: what of a cell's loop grows
-(``load_ipython_extension``).
+"""``%load_ext course_utils`` brings ``%%memory``, and with it ``%%memory --growth``: what of a cell's loop grows; and
+``%why`` (``load_ipython_extension``).
 """
 
 from typing import Any
@@ -10,12 +10,13 @@ from course_utils.memory.tools import magics
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Adds the cell magic ``%%memory`` to a running IPython; called by ``%load_ext course_utils``.
+    """Adds the cell magic ``%%memory`` and the line magic ``%why`` to a running IPython; called by ``%load_ext
+    course_utils``.
 
     Usage: ``%%memory [--device DEVICE] [--engine ENGINE] [NAME ...]``, where the names are variables that hold modules,
     optimizers or tensors, as for ``MemoryTracker``: below the cell stand its peak, what is still alive, what of that
     graphs hold, and what the result keeps. Or ``%%memory --growth``, which runs the cell under ``watch_growth`` and
-    shows its report as a card.
+    shows its report as a card. ``%why`` is ``why()``, and ``%why model.weight, loss`` is ``why(model.weight, loss)``.
 
     Args:
         ipython: the running shell.
@@ -28,7 +29,12 @@ def load_ipython_extension(ipython: Any) -> None:
             return show_growth(ipython, cell)
         return magics.run_cell(ipython, line, cell)
 
+    @output_can_be_silenced
+    def why(line: str) -> Any:
+        return ipython.ev(f"__import__('importlib').import_module('course_utils.why.ask').why({line})")
+
     ipython.register_magic_function(memory, "cell", "memory")
+    ipython.register_magic_function(why, "line", "why")
 
 
 def show_growth(ipython: Any, cell: str) -> None:

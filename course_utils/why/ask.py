@@ -12,10 +12,13 @@ from course_utils.graph.references import probing_alone
 from course_utils.why import errors_of
 from course_utils.why.in_place import modified
 from course_utils.why.log import Log
+from course_utils.why.look import kind_of_bad
+from course_utils.why.not_finite import nan_in_backward, not_finite
 from course_utils.why.pages import page_for
 from course_utils.why.reason import UNKNOWN, Draft, Reason
 from course_utils.why.scene import Scene
 from course_utils.why.second import second
+from course_utils.why.silence import silence
 from course_utils.why.watch import latest_log
 
 _SEARCHES: dict[str, Callable[[Scene, Log | None], Draft]] = {
@@ -24,6 +27,7 @@ _SEARCHES: dict[str, Callable[[Scene, Log | None], Draft]] = {
     "does_not_require_grad": errors_of.no_history,
     "not_a_scalar": errors_of.not_a_scalar,
     "leaf_in_place": errors_of.leaf_edited,
+    "nan_in_backward": nan_in_backward,
 }
 
 
@@ -62,23 +66,27 @@ def why(what: BaseException | torch.Tensor | None = None, loss: torch.Tensor | N
             )
         )
     error = what if isinstance(what, BaseException) else None
+    recording, caller = torch.is_grad_enabled(), sys._getframe(1)
     try:
         with probing_alone():
             if isinstance(what, torch.Tensor):
-                return _of_tensor(what, loss)
-            return of_error(error or sys.exception() or getattr(sys, "last_value", None), latest_log())
+                scene = Scene(tensors=(what,), caller=caller, recording=recording)
+                bad = kind_of_bad(what) or (what.is_leaf and what.grad is not None and kind_of_bad(what.grad))
+                return not_finite(scene, latest_log(), what) if bad else silence(scene, latest_log(), what, loss)
+            found = error or sys.exception() or getattr(sys, "last_value", None)
+            return of_error(found, latest_log(), recording)
     except Exception as failure:
         return _not_found(error, failure)
 
 
-def of_error(error: BaseException | None, log: Log | None) -> Reason:
+def of_error(error: BaseException | None, log: Log | None, recording: bool = True) -> Reason:
     """Why an error was raised."""
     if error is None:
         return Reason("", UNKNOWN, "No error is known", ("No error was raised yet in this session.",))
     for one in _chain(error):
         page = page_for(message_of_all(one))
         if page is not None:
-            scene = Scene(one)
+            scene = Scene(one, recording=recording)
             search = _SEARCHES.get(page.key)
             return (search(scene, log) if search is not None else errors_of.by_page(scene, page)).done()
     return Reason(
@@ -99,10 +107,6 @@ def _chain(error: BaseException | None) -> list[BaseException]:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
-
-
-def _of_tensor(tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
-    raise NotImplementedError
 
 
 def _not_found(error: Any, failure: BaseException) -> Reason:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from course_utils.base.scripts import exit_code, load, print_error
 from course_utils.why.ask import why
+from course_utils.why.not_finite import first_bad
 from course_utils.why.watch import watch_why
 
 
@@ -32,8 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.argv = [getattr(module, "__file__", None) or words[0], *words[1:]]
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
+    watch = watch_why()
     try:
-        with watch_why():
+        with watch:
             exec(code, vars(module))
     except SystemExit as error:
         return exit_code(error)
@@ -48,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if reason.page:
             print(f"\n== Why?\n{reason}", file=sys.stderr, flush=True)
         return 1
+    bad = first_bad(watch.log)
+    if bad is not None:
+        print(f"\n== Why?\n{bad}", file=sys.stderr, flush=True)
     return 0
 
 

@@ -130,7 +130,7 @@ def _of_call(statement: Statement, call: ast.Call, inplace: set[str]) -> Iterato
     if word.endswith("_") and not word.endswith("__") and word not in _NO_EDITS:
         is_function = owner is None or ast.unparse(owner) in _PLACES
         name = first if is_function else name_in(owner)
-        if name:
+        if name and ".data" not in ast.unparse(call.func):  # which counts no edit
             yield Edit(statement, name, "operation", (word.rstrip("_").replace("_", "").lower(),), call)
     elif word == "step" and owner is not None:
         yield Edit(statement, name_in(owner), "step", (), call)

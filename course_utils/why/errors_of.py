@@ -10,26 +10,18 @@ import torch
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.why.edits import Edit, edits_in
-from course_utils.why.history import Ending, ending
+from course_utils.why.history import CUTS, Ending, ending
 from course_utils.why.log import Log
 from course_utils.why.pages import ErrorPage
-from course_utils.why.reason import Draft, place
+from course_utils.why.reason import Draft, begin, place
 from course_utils.why.scene import Scene
 from course_utils.why.second import loss_name
 from course_utils.why.source import bindings, called, names_read, statement_at, value_of
 
-CUTS = {
-    "detach": "`detach()` gives its value without its history",
-    "data": "`.data` gives its value without its history",
-    "number": "a Python number has no history",
-    "numpy": "a NumPy array has no history",
-    "copy": "a new tensor made from old values has no history",
-    "dtype": "whole numbers and truth values have no gradient",
-    "operation": "the operation has no derivative",
-    "mode": "recording was switched off there",
-}
-_CAUSES = {"mode": "no_grad_mode", "dtype": "not_differentiable", "operation": "not_differentiable", "frozen": "frozen",
-           "unflagged": "not_flagged"}  # fmt: skip
+_CAUSES = {
+    "mode": "no_grad_mode", "reentrant": "reentrant_checkpoint", "dtype": "not_differentiable",
+    "operation": "not_differentiable", "frozen": "frozen", "unflagged": "not_flagged",
+}  # fmt: skip
 
 
 def no_history(scene: Scene, log: Log | None) -> Draft:
@@ -40,7 +32,7 @@ def no_history(scene: Scene, log: Log | None) -> Draft:
     found = ending(scene, log, root, loss, scene.here)
     draft.cause = _CAUSES.get(found.how, "cut_history")
     tell_ending(draft, found, f"`{loss}`" if loss else "The loss")
-    draft.happened[-1] += f" {place(scene.here).capitalize()} calls backward on what is left."
+    draft.happened[-1] += f" {begin(place(scene.here))} calls backward on what is left."
     draft.point("needed", scene.here)
     _cure_ending(draft, found)
     return draft
@@ -56,7 +48,7 @@ def tell_ending(draft: Draft, found: Ending, subject: str) -> None:
             off = f" It was switched off in {place(found.switched)}, `{found.switched.source}`."
         draft.say(f"{subject} has no history: it was cut{where}{text}. There, {CUTS[found.how]}.{off}")
     elif found.how == "frozen":
-        where = f" {place(found.site).capitalize()} lowers the flags." if found.site is not None else ""
+        where = f" {begin(place(found.site))} lowers the flags." if found.site is not None else ""
         draft.say(f"{subject} has no history: every parameter of `{found.name}` has `requires_grad=False`.{where}")
     else:
         where = f" `{found.name}` comes from {place(found.site)}." if found.site is not None and found.name else ""
@@ -110,17 +102,15 @@ def not_a_scalar(scene: Scene, log: Log | None) -> Draft:
     root = next((one for one in scene.roots if one.numel() != 1), None)
     made = log.node(root.grad_fn) if log is not None and root is not None and root.grad_fn is not None else None
     bound = bindings(loss, scene.here) if loss else []
-    line = made.site if made is not None else bound[0].site if bound else None
+    line = bound[0].site if bound else made.site if made is not None else None
     unreduced = _unreduced(scene, loss)
     whose = f"`{loss}`" if loss else "What backward was called on"
     shape = f", {describe(root)}" if root is not None else ""
     where = f", made in {place(line)}" if line is not None else ""
     draft.cause = "unreduced_loss" if unreduced is not None else "forgotten_mean"
-    draft.say(
-        f"{whose}{where}{shape}, has more than one number. {place(scene.here).capitalize()} calls backward on it."
-    )
+    draft.say(f"{whose}{where}{shape}, has more than one number. {begin(place(scene.here))} calls backward on it.")
     if unreduced is not None and unreduced != line:
-        draft.say(f"{place(unreduced).capitalize()} asks for a loss of each sample: `{unreduced.source}`.")
+        draft.say(f"{begin(place(unreduced))} asks for a loss of each sample: `{unreduced.source}`.")
     draft.point("made", line)
     draft.point("asked for", unreduced if unreduced != line else None)
     draft.point("needed", scene.here)
@@ -172,7 +162,7 @@ def leaf_edited(scene: Scene, log: Log | None) -> Draft:
     where = f", made in {place(line)}," if line is not None else ""
     shape = f" ({describe(leaf)})" if isinstance(leaf, torch.Tensor) and leaf.dim() else ""
     draft.say(
-        f"{own}{shape}{where} is a leaf that requires grad. {place(here).capitalize()} edits it, `{here.source}`, while"
+        f"{own}{shape}{where} is a leaf that requires grad. {begin(place(here))} edits it, `{here.source}`, while"
         " autograd is recording."
     )
     draft.point("made", line)
@@ -215,7 +205,7 @@ def by_page(scene: Scene, page: ErrorPage) -> Draft:
     expression = scene.frames[0].expression if scene.frames else None
     said = [f"`{name}` is {_told(value)}" for name in (names_read(expression) if expression is not None else ())
             if isinstance(value := scene.value(name), torch.Tensor)]  # fmt: skip
-    draft.say(f"{place(here).capitalize()}, `{here.source}`, raised it." if here.file else "", page.causes[0].cause)
+    draft.say(f"{begin(place(here))}, `{here.source}`, raised it." if here.file else "", page.causes[0].cause)
     draft.say("; ".join(said[:4]) + "." if said else "")
     draft.point("raised", here)
     if len(page.causes) > 1:

@@ -4,14 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
 from course_utils.base.user_code import Site, is_user_file
 from course_utils.why.log import Cut, Log
-from course_utils.why.scene import Scene
+from course_utils.why.scene import Scene, parameters_of
 from course_utils.why.source import (
     Statement,
     bindings,
@@ -33,6 +33,20 @@ _CALLS = {
     "floor": "zero", "ceil": "zero", "heaviside": "operation",
 }  # fmt: skip
 _COPIES = ("tensor", "Tensor", "FloatTensor", "as_tensor", "Parameter", "Variable", "LongTensor")
+
+
+CUTS = {
+    "detach": "`detach()` gives its value without its history",
+    "data": "`.data` gives its value without its history",
+    "number": "a Python number has no history",
+    "numpy": "a NumPy array has no history",
+    "copy": "a new tensor made from old values has no history",
+    "dtype": "whole numbers and truth values have no gradient",
+    "operation": "the operation has no derivative",
+    "reentrant": "a checkpoint with `use_reentrant=True` records nothing unless one of its inputs requires grad",
+    "mode": "recording was switched off there",
+}
+"""What each way to end a history does."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,7 @@ class _Way(NamedTuple):
     own: dict[str, Any]
     seen: set[tuple[str, int]]
     depth: int
+    past: bool = False  # also what has a history may be computed from what lost it
 
     def enters(self, one: Statement) -> bool:
         key = one.site.file, one.site.line
@@ -82,19 +97,40 @@ def ending(scene: Scene, log: Log | None, tensor: torch.Tensor | None, name: str
     """
     cut = log.cut(tensor) if log is not None and tensor is not None else None
     if cut is not None:
-        return _seen(cut)
+        return seen(cut)
     found = list(_in_source(scene, name, site, _Way({}, set(), 0)))
     if found:
         first = found[0]
         return Ending(first.how, first.site, first.text, first.name, first.switched, tuple(
             one.site for one in found[1:3] if one.site is not None and one.site != first.site
         ))  # fmt: skip
-    if not torch.is_grad_enabled():
-        return Ending("mode", switched=_switch_in_source(scene))
+    if not scene.recording:
+        return Ending("mode", next((one.site for one in bindings(name, site)), None), switched=_switch_in_source(scene))
     frozen = [own for own, module in scene.objects(torch.nn.Module) if _is_frozen(module)]
     if frozen:
-        return Ending("frozen", _freezing(scene), name=frozen[0])
+        return Ending("frozen", freezing(scene), name=frozen[0])
     return _unflagged(scene, name, site)
+
+
+def endings(scene: Scene, name: str, site: Site) -> list[Ending]:
+    """All ends in the source of what a variable is computed from, though it has a history itself."""
+    return list(_in_source(scene, name, site, _Way({}, set(), 0, past=True)))
+
+
+def comes_from(owner: str, site: Site) -> bool:
+    """Whether what a line computes comes from a variable, as the source of its function shows it."""
+    statement = statement_at(site)
+    waiting, seen = [statement] if statement is not None else [], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if one.site.line in seen:
+            continue
+        seen.add(one.site.line)
+        names = {node.id for node in one.inside if isinstance(node, ast.Name)}
+        if owner in names:
+            return True
+        waiting += [other for name in names for other in bindings(name, one.site)[:2]]
+    return False
 
 
 def _unflagged(scene: Scene, name: str, site: Site) -> Ending:
@@ -117,8 +153,11 @@ def _unflagged(scene: Scene, name: str, site: Site) -> Ending:
     return Ending("unflagged", best[0][1], name=best[0][0]) if best else Ending("unflagged", name=name)
 
 
-def _seen(cut: Cut) -> Ending:
+def seen(cut: Cut) -> Ending:
+    """An end as a watch has seen it."""
     statement = statement_at(cut.site)
+    if statement is not None and any(_how(node) == "reentrant" for node in statement.inside):
+        return Ending("reentrant", cut.site, ast.unparse(value_of(statement) or statement.node))
     text = next((ast.unparse(node) for node in (statement.inside if statement else ()) if _how(node) == cut.how), "")
     name = next(
         (name_in(receiver(node)) for node in (statement.inside if statement else ()) if called(node) == cut.name), ""
@@ -139,19 +178,19 @@ def _in_statement(scene: Scene, one: Statement, way: "_Way") -> Iterator[Ending]
     value = value_of(one)
     if value is None:
         return
-    if one.switched_off:
-        yield Ending("mode", one.site, ast.unparse(value), switched=_switch_around(one))
-        return
     earlier: list[Ending] = []
     for read in names_read(value):
         held = scene.value(read, way.own)
-        if not (isinstance(held, torch.Tensor) and held.requires_grad):
+        if way.past or not (isinstance(held, torch.Tensor) and held.requires_grad):
             earlier += _in_source(scene, read, one.site, way)
     for node in ast.walk(value):
         if isinstance(node, ast.Call):
             earlier += _in_function(scene, node, way)
     yield from earlier
     if earlier:
+        return
+    if one.switched_off and not isinstance(one.node, ast.For):
+        yield Ending("mode", one.site, ast.unparse(value), switched=_switch_around(one))
         return
     ends = [node for node in ast.walk(value) if _how(node) not in ("", "zero") and _had_history(scene, node, one, way)]
     for node in reversed(ends):
@@ -168,6 +207,8 @@ def _how(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     word = called(node)
+    if word == "checkpoint" and "use_reentrant=True" in ast.unparse(node):
+        return "reentrant"
     if word in _COPIES and any(names_read(argument) for argument in node.args):
         return "copy"
     if word == "float" and receiver(node) is None:
@@ -182,6 +223,8 @@ def _how(node: ast.AST) -> str:
 def _had_history(scene: Scene, node: ast.AST, one: Statement, way: "_Way") -> bool:
     """Whether what is cut off may have had a history: a target that is made of data never had one."""
     owner = receiver(node)
+    if _how(node) == "reentrant":
+        return True
     if any(_makes_history(scene, inner, way) for inner in ast.walk(node) if inner is not node):
         return True
     for read in names_read(owner if owner is not None and not _is_library(scene, owner) else node):
@@ -190,7 +233,7 @@ def _had_history(scene: Scene, node: ast.AST, one: Statement, way: "_Way") -> bo
             return any(isinstance(item, torch.Tensor) and item.requires_grad for item in held)
         if isinstance(held, torch.Tensor) and held.requires_grad:
             return True
-        made = [value for two in bindings(read, one.site) if (value := value_of(two)) is not None]
+        made = [value for two in bindings(read, one.site) if two != one and (value := value_of(two)) is not None]
         if held is None and (not made or read.startswith("self.")):
             return True  # it is gone, and was handed in
         if any(_makes_history(scene, inner, way) for value in made for inner in ast.walk(value)):
@@ -203,7 +246,7 @@ def _makes_history(scene: Scene, node: ast.AST, way: "_Way") -> bool:
     if not isinstance(node, ast.Call):
         return False
     called_on = scene.value(ast.unparse(node.func), way.own)
-    return isinstance(called_on, torch.nn.Module) or hasattr(called_on, "__code__")
+    return isinstance(called_on, (torch.nn.Module, FunctionType, MethodType))
 
 
 def _is_library(scene: Scene, node: ast.AST) -> bool:
@@ -217,13 +260,13 @@ def _in_function(scene: Scene, call: ast.Call, way: "_Way") -> Iterator[Ending]:
     target = scene.value(ast.unparse(call.func), way.own)
     owner = target if isinstance(target, torch.nn.Module) else scene.value(ast.unparse(receiver(call) or call), way.own)
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
-    function = getattr(function, "__wrapped__", function)
-    code = getattr(function, "__code__", None)
+    function = getattr(function, "__wrapped__", function) if isinstance(function, FunctionType) else function
+    code = function.__code__ if isinstance(function, (FunctionType, MethodType)) else None
     if code is None or not is_user_file(code.co_filename):
         return
     for one in statements(code.co_filename):
         if one.site.function == code.co_qualname and isinstance(one.node, ast.Return) and way.enters(one):
-            yield from _in_statement(scene, one, _Way({"self": owner}, way.seen, way.depth + 1))
+            yield from _in_statement(scene, one, _Way({"self": owner}, way.seen, way.depth + 1, way.past))
 
 
 def _switch_around(statement: Statement | None) -> Site | None:
@@ -246,15 +289,13 @@ def _switch_in_source(scene: Scene) -> Site | None:
 
 
 def _is_frozen(module: Any) -> bool:
-    parameters = list(module.parameters())
+    parameters = parameters_of(module)
     return bool(parameters) and not any(one.requires_grad for one in parameters)
 
 
-def _freezing(scene: Scene) -> Site | None:
+def freezing(scene: Scene) -> Site | None:
     """The line that lowers the flags: ``p.requires_grad = False``."""
     files = dict.fromkeys(frame.site.file for frame in scene.frames)
-    for one in (one for file in files for one in statements(file)):
-        text = ast.unparse(one.node) if not hasattr(one.node, "body") else ""
-        if ("requires_grad = False" in text) or ("requires_grad_(False)" in text):
-            return one.site
-    return None
+    every = (one for file in files for one in statements(file) if not hasattr(one.node, "body"))
+    words = ("requires_grad = False", "requires_grad_(False)")
+    return next((one.site for one in every if any(word in ast.unparse(one.node) for word in words)), None)

@@ -10,7 +10,7 @@ from course_utils.base.user_code import Site
 from course_utils.graph.report import operation_name
 from course_utils.why.edits import ABOVE, Edit, edits_in
 from course_utils.why.log import Edited, Log
-from course_utils.why.reason import Draft, listed, place
+from course_utils.why.reason import LOOK, Draft, begin, listed, place
 from course_utils.why.scene import Scene
 from course_utils.why.second import carried_over
 from course_utils.why.source import (
@@ -72,13 +72,14 @@ def _maker(
     """The line that made the tensor."""
     if log is not None and found is not None:
         source = found.tensor.grad_fn
-        known = log.node(source) if source is not None and not hasattr(source, "variable") else None
-        known = known or log.made(found.tensor)
+        known = log.made(found.tensor) or (log.node(source) if source is not None else None)
         if known is not None and known.site.file:
             return known.site
     if edit is not None and edit.kind != "step" and edit.name:
         maker = op_of(message.maker) if message.maker else ""
         made = _made(edit.name, edit.statement.site)
+        if maker in edit.ops:
+            maker = ""
         fits = [one for one in made if maker and is_op(maker, value_of(one) or one.node, scene.layers)]
         if fits or made:
             return (fits or made[-1:])[0].site
@@ -123,8 +124,11 @@ def _tell(
 ) -> None:  # fmt: skip
     shape = f"a tensor of shape {list(message.shape)}"
     made = operation_name(message.maker).lower() if message.maker else ""
+    if edit is not None and made in edit.ops:
+        made = ""  # that is the edit
     subject = f"`{name}`" if name else shape[0].upper() + shape[1:]
     by = f", made by `{made}`" if made else ""
+    by = by or ", made" * (maker is not None)
     first = f"{subject}{by} in {place(maker)}" if maker is not None else f"{subject}{by}"
     if found is not None:
         keeper = operation_name(found.node.name()).lower()
@@ -134,7 +138,7 @@ def _tell(
         first += ", was saved for backward"
     text = f", `{sites[0].source}`" if len(sites) == 1 else ""
     second = f"Its memory was edited in {listed(sites)}{text}." if sites else "Its memory was edited since."
-    draft.say(f"{first}.", second, f"{place(scene.back).capitalize()} is the backward that needed it as it was.")
+    draft.say(f"{first}.", second, f"{begin(place(scene.back))} is the backward that needed it as it was.")
     draft.point("made", maker)
     if saver != maker:
         draft.point("saved", saver)
@@ -147,20 +151,13 @@ def _tell(
         draft.unsure = f"Which line edited it: no line of yours looks like it. {LOOK}"
 
 
-LOOK = (
-    "To see which, run it again under `with watch_why():`, or as `python -m course_utils.why script.py`, which watches."
-)
-
-
 def _cause(scene: Scene, edit: Edit | None, sites: Sequence[Site]) -> str:
     if edit is None:
         return "inplace_operation"
     if edit.kind == "step":
         here = scene.back
-        backward = statement_at(here)
-        keeps = backward is not None and "retain_graph" in here.source
         same = edit.statement.site.function == here.function and edit.statement.site.file == here.file
-        return "kept_graph" if keeps and same and edit.line > here.line else "optimizer_step"
+        return "kept_graph" if same and edit.line > here.line else "optimizer_step"
     return {"index": "indexed_assignment", "activation": "inplace_activation"}.get(edit.kind, "inplace_operation")
 
 
@@ -171,10 +168,8 @@ def _cure(draft: Draft, scene: Scene, edit: Edit | None, sites: Sequence[Site], 
     if draft.cause == "kept_graph":
         carried = _carried(scene)
         if carried:
-            draft.cure = (
-                f"`{carried}` leads back into the step before. Cut it where a step begins, and take `retain_graph=True`"
-                " away."
-            )
+            keeps = ", and take `retain_graph=True` away" * ("retain_graph" in scene.back.source)
+            draft.cure = f"`{carried}` leads back into the step before. Cut it where a step begins{keeps}."
             draft.code = f"{carried} = {carried}.detach()"
         return
     if draft.cause == "optimizer_step":

@@ -1,16 +1,26 @@
 """What ``why`` answers (``Reason``), as a card in a notebook and as text elsewhere."""
 
-from collections.abc import Sequence
+import functools
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from course_utils import catalogue
 from course_utils.base.document import Block, Shown, card, paragraph, rows, typed
+from course_utils.base.files import prose, read_toml
 from course_utils.base.markup import BLUE, GREEN, ORANGE
 from course_utils.base.user_code import Site
 from course_utils.why.pages import Cause, pages
 
 FINE = "nothing_wrong"
 """The cause where nothing is wrong."""
+
+LOOK = (
+    "To see which, run it again under `with watch_why():`, or as `python -m course_utils.why script.py`, which watches."
+)
 
 UNKNOWN = "unknown"
 """The cause where it could not be found out."""
@@ -103,6 +113,43 @@ def cause_of(causes: Sequence[Cause], key: str) -> Cause | None:
     return next((cause for cause in causes if cause.key == key), None)
 
 
+@functools.cache
+def _silences() -> Mapping[str, Any]:
+    return read_toml(Path(__file__).with_name("silences.toml"))
+
+
+def silent(
+    cause: str, title: str, happened: str, lines: Iterable[tuple[str, Site | None]] = (), code: str = "",
+    cure: str = "", unsure: str = "",
+) -> Reason:  # fmt: skip
+    """The reason of a silence, with the texts that its cause has in ``silences.toml``."""
+    texts = _silences().get(cause, {})
+    shown = tuple((role, site) for role, site in lines if site is not None and site.file)
+    means, explained = texts.get("means", ""), tuple(texts.get("explained", ()))
+    return Reason(
+        "",
+        cause,
+        title,
+        (happened,),
+        shown,
+        prose(means),
+        cure or prose(texts.get("cure", "")),
+        code,
+        explained,
+        unsure,
+    )
+
+
+def cure_of_operation(name: str) -> str:
+    """What helps where an operation makes a NaN or an infinity; "" where nothing is known of it."""
+    return prose(_silences()["operations"].get(name, ""))
+
+
+def where(site: Site | None) -> str:
+    """A line in words, to be put after a verb: `` in line 4, `h += 1` ``; "" where it is not known."""
+    return f" in {place(site)}, `{site.source}`" if site is not None and site.file else ""
+
+
 def listed(sites: Sequence[Site]) -> str:
     """Lines in words: ``line 4``, ``one of the lines 4, 7 and 9``; the file where it is not the same."""
     files = {site.file for site in sites}
@@ -115,5 +162,16 @@ def listed(sites: Sequence[Site]) -> str:
 
 
 def place(site: Site) -> str:
-    """A line in words: ``line 4``."""
-    return f"line {site.line}" if site.file else "a line that is not yours"
+    """A line in words: ``line 4``; with its file or cell where that is not the main one."""
+    if not site.file:
+        return "a line that is not yours"
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    shown = str(site)
+    if shown.startswith("Cell "):
+        return f"line {site.line} of {shown.partition(',')[0].replace('Cell', 'cell')}"
+    return f"line {site.line}" + (f" of {os.path.basename(site.file)}" if main and site.file != main else "")
+
+
+def begin(text: str) -> str:
+    """A text as a sentence begins with it."""
+    return text[:1].upper() + text[1:]

@@ -2,46 +2,29 @@
 (``Scene``).
 """
 
-import ast
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
 from course_utils.graph.recorded import nodes_behind
-from course_utils.graph.steps import local_variables
+from course_utils.graph.steps import is_users_class, steps
 from course_utils.graph.storages import storages_of
-from course_utils.holders.lines import parsed, users_files
+from course_utils.holders.lines import users_files
 from course_utils.holders.roots import users_roots
 from course_utils.holders.search import Root, Search
 from course_utils.holders.ways import name_of
+from course_utils.why.frames import entries_of, frame_at, given_to_backward, running
+from course_utils.why.source import is_cell
 
 _SECONDS = 0.25
 """So long may the search for names take."""
-
-_GIVEN = ("t_outputs", "outputs", "tensors")
-"""Variables of torch's frames that hold what backward was called on."""
-
-
-class Frame(NamedTuple):
-    """A user's function that the error came through.
-
-    Attributes:
-        variables: its variables; a module's for code outside of functions.
-        site: the line that was running.
-        expression: the part of it that was being worked out; None where that is not known.
-    """
-
-    variables: dict[str, Any]
-    site: Site
-    expression: ast.expr | None
 
 
 class Named(NamedTuple):
@@ -58,6 +41,8 @@ class Scene:
     Args:
         error: the exception; None where a silence is to be explained.
         tensors: the tensors that were asked about.
+        caller: the frame that asks, where there was no error.
+        recording: whether recording is on where it was asked.
 
     Attributes:
         frames: the user's, innermost first.
@@ -65,14 +50,20 @@ class Scene:
         back: the user's line that called backward; where none did, the one that raised.
     """
 
-    def __init__(self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = ()) -> None:
-        self.error = error
+    def __init__(
+        self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = (),
+        caller: FrameType | None = None, recording: bool = True,
+    ) -> None:  # fmt: skip
+        self.error, self.recording = error, recording
         self.traceback = error.__traceback__ if error is not None else None
-        entries = list(_entries(self.traceback))
+        entries = list(entries_of(self.traceback))
         users = [entry for entry in entries if is_user_file(entry.tb_frame.f_code.co_filename)]
-        self.frames = tuple(_frame(entry) for entry in reversed(users))
+        self.frames = tuple(frame_at(entry) for entry in reversed(users))
+        if error is None:
+            self.frames = tuple(running(caller))
         self.back = self._back(entries)
-        self.roots = (*tensors, *_given([entry.tb_frame for entry in entries]))
+        self._spaces = [frame.space for frame in self.frames]
+        self.roots = (*tensors, *given_to_backward([entry.tb_frame for entry in entries]))
         self._named: list[Named] | None = None
 
     @property
@@ -122,13 +113,6 @@ class Scene:
         wanted = storage._cdata
         return [one for one in self.named() if any(own._cdata == wanted for own in storages_of(one.tensor))]
 
-    def name_of_node(self, node: Any) -> str:
-        """What the user calls the result of a node, or the leaf whose gradients it takes; "" where nothing does."""
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            return self.name(leaf)
-        return next((named.name for named in self.named() if named.tensor.grad_fn is node), "")
-
     def value(self, text: str, more: Mapping[str, Any] | None = None) -> Any:
         """What a name refers to in the user's frames, innermost first; attributes are followed, nothing is called.
 
@@ -136,7 +120,11 @@ class Scene:
             more: variables that come before those of the frames.
         """
         first, *rest = text.split(".")
-        for variables in (more or {}, *(frame.variables for frame in self.frames), *self._globals()):
+        for variables in (
+            more or {},
+            *(frame.variables for frame in self.frames),
+            *(frame.space for frame in self.frames),
+        ):
             if first in variables:
                 found = variables[first]
                 for name in rest:
@@ -144,28 +132,31 @@ class Scene:
                 return found
         return None
 
-    def _globals(self) -> Iterator[dict[str, Any]]:
-        for entry in _entries(self.traceback):
-            if is_user_file(entry.tb_frame.f_code.co_filename):
-                yield entry.tb_frame.f_globals
-
     def objects(self, kind: type) -> list[tuple[str, Any]]:
         """The user's objects of a class, by the name of the variable or attribute; containers are not entered."""
         found: dict[int, tuple[str, Any]] = {}
         for root in chain(self._frame_roots(), users_roots()):
             if isinstance(root.value, kind):
                 found.setdefault(id(root.value), (root.name, root.value))
-            for name, value in list(getattr(root.value, "__dict__", {}).items()):
-                if isinstance(value, kind) and not isinstance(root.value, (type, ModuleType)):
-                    found.setdefault(id(value), (f"{root.name}.{name}", value))
+            for edge, value in steps(root.value) if is_users_class(type(root.value)) else ():
+                if edge.kind == "attribute" and isinstance(value, kind):
+                    found.setdefault(id(value), (f"{root.name}.{edge.name}", value))
         return list(found.values())
 
     @functools.cached_property
     def files(self) -> list[str]:
-        """The user's files: those that the error came through first, then modules that are loaded, then cells."""
-        loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        others = [file for file in users_files() if file in loaded or not os.path.exists(file)]
-        return list(dict.fromkeys([*(frame.site.file for frame in self.frames), *others]))
+        """The user's files: those that the error came through, then those of modules that they use, then cells."""
+        found = [frame.site.file for frame in self.frames]
+        spaces = list(self._spaces)
+        while spaces:
+            for value in list(spaces.pop().values()):
+                named = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
+                module = sys.modules.get(named)
+                file = getattr(module, "__file__", None)
+                if isinstance(file, str) and file not in found and is_user_file(file):
+                    found.append(file)
+                    spaces.append(vars(module))
+        return list(dict.fromkeys([*found, *filter(is_cell, users_files())]))
 
     @functools.cached_property
     def layers(self) -> dict[str, str]:
@@ -173,65 +164,57 @@ class Scene:
         return {name: type(layer).__name__ for name, layer in self._every_layer()}
 
     @functools.cached_property
-    def inplace(self) -> dict[str, str]:
-        """Those of them that edit what they are given."""
-        return {name: type(layer).__name__ for name, layer in self._every_layer() if getattr(layer, "inplace", False)}
+    def inplace(self) -> list[str]:
+        """The names of those that edit what they are given."""
+        return [name for name, layer in self._every_layer() if edits_its_input(layer)]
 
     def _every_layer(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for own, module in self.objects(torch.nn.Module):
-            for name, layer in module.named_modules():
-                yield name.rpartition(".")[2] or own.rpartition(".")[2], layer
+            yield own.rpartition(".")[2], module
+            yield from layers_of(module)
 
+    @functools.cached_property
     def nodes(self) -> list[Any]:
         """The nodes behind the roots, each once."""
         return list(dict.fromkeys(node for root in self.roots for node in nodes_behind(root)))
 
 
-def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
+def _module_of(value: Any) -> str:
+    """The module in which a function, a class or an object's class was written."""
+    named = value if isinstance(value, (type, FunctionType)) else type(value)
+    return str(named.__module__)
 
 
-def _frame(entry: TracebackType) -> Frame:
-    code = entry.tb_frame.f_code
-    variables = local_variables(entry.tb_frame)
-    site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
-    return Frame(variables, site, _expression(entry))
+def _own(thing: Any) -> dict[str, Any]:
+    """An object's own attributes, whatever its class says."""
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
 
 
-def _expression(entry: TracebackType) -> ast.expr | None:
-    """The part of a line that was being worked out, by the place that the compiler noted for the instruction."""
-    code = entry.tb_frame.f_code
-    positions = list(code.co_positions())
-    at = entry.tb_lasti // 2
-    tree = parsed(code.co_filename)
-    if tree is None or at >= len(positions):
-        return None
-    for one in ast.walk(tree):
-        is_it = isinstance(one, ast.expr) and positions[at] == (
-            one.lineno, one.end_lineno, one.col_offset, one.end_col_offset
-        )  # fmt: skip
-        if is_it:
-            return one  # type: ignore[return-value]
-    return None
+def layers_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    """The layers inside a module, by the last part of their names, in their order; no method of theirs is called."""
+    for name, layer in (_own(module).get("_modules") or {}).items():
+        if isinstance(layer, torch.nn.Module):
+            yield name, layer
+            yield from layers_of(layer)
 
 
-def _given(frames: list[FrameType]) -> tuple[torch.Tensor, ...]:
-    """The tensors that backward was called on, as torch's own frames hold them."""
-    found: list[torch.Tensor] = []
-    for frame in frames:
-        if "torch" in frame.f_code.co_filename and not is_user_file(frame.f_code.co_filename):
-            for name in _GIVEN:
-                value = local_variables(frame).get(name)
-                several = value if isinstance(value, (tuple, list)) else (value,)
-                found += [one for one in several if isinstance(one, torch.Tensor)]
-    return tuple({id(tensor): tensor for tensor in found}.values())
+def parameters_of(module: torch.nn.Module) -> list[torch.Tensor]:
+    """The parameters of a module and of the layers inside it."""
+    every = (module, *(layer for _, layer in layers_of(module)))
+    return [one for layer in every for one in (_own(layer).get("_parameters") or {}).values() if one is not None]
+
+
+def edits_its_input(layer: torch.nn.Module) -> bool:
+    """Whether a layer was made with ``inplace=True``."""
+    return _own(layer).get("inplace") is True
 
 
 def _attribute(thing: Any, name: str) -> Any:
     """An attribute that is there, past properties and ``__getattr__`` of the user's; a method as its function."""
-    own = getattr(thing, "__dict__", {})
+    own = _own(thing)
     for held in (own, *(own.get(place) or {} for place in ("_parameters", "_buffers", "_modules"))):
         if name in held:
             return held[name]

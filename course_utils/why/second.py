@@ -8,9 +8,10 @@ import torch
 
 from course_utils.base.user_code import Site
 from course_utils.graph.references import is_node
+from course_utils.why.frames import Frame
 from course_utils.why.log import Log
-from course_utils.why.reason import Draft, place
-from course_utils.why.scene import Frame, Scene
+from course_utils.why.reason import Draft, begin, place
+from course_utils.why.scene import Scene
 from course_utils.why.source import (
     Statement,
     bindings,
@@ -47,28 +48,37 @@ def _used_up(scene: Scene, log: Log | None) -> tuple[Any, Any]:
     """The latest node that an earlier pass has freed, and that pass; as a watch has seen it."""
     if log is None:
         return None, None
-    freed = [(node, one) for node in scene.nodes() if not hasattr(node, "variable") and (one := log.freed(node))]
+    freed = [(node, one) for node in scene.nodes if not hasattr(node, "variable") and (one := log.freed(node))]
     return max(freed, key=lambda pair: pair[0]._sequence_nr(), default=(None, None))
 
 
 def backwards(scene: Scene) -> list[Statement]:
     """The statements that call backward, in the files that the error came through."""
     files = dict.fromkeys(frame.site.file for frame in scene.frames)
-    return [one for file in files for one in statements(file) if any(_is_backward(node) for node in one.inside)]
+    return [one for file in files for one in statements(file) if any(is_backward(node) for node in one.inside)]
 
 
-def _is_backward(node: ast.AST) -> bool:
+def is_backward(node: ast.AST) -> bool:
+    """Whether an expression calls backward, or ``torch.autograd.grad``."""
     if called(node) == "grad":
         owner = receiver(node)
         return owner is None or ast.unparse(owner).endswith("autograd")
     return called(node) in ("backward", "manual_backward")
 
 
+def goes_back(call: ast.AST) -> ast.expr:
+    """What a call of backward goes back from: ``loss`` of ``loss.backward()``, and of ``autograd.grad(loss, w)``."""
+    owner, arguments = receiver(call), getattr(call, "args", [])
+    if called(call) == "backward" and owner is not None and not ast.unparse(owner).endswith("autograd"):
+        return owner
+    return arguments[0] if arguments else ast.Name("loss")
+
+
 def loss_name(scene: Scene) -> str:
     """What the user calls the tensor that backward was called on."""
     for frame in scene.frames[:1]:
         call = frame.expression
-        if isinstance(call, ast.Call) and _is_backward(call):
+        if isinstance(call, ast.Call) and is_backward(call):
             owner = receiver(call)
             if called(call) == "backward" and owner is not None and name_in(owner):
                 return name_in(owner)
@@ -170,27 +180,26 @@ def _feeds(name: str, site: Site, seen: set[str] | None = None) -> Iterator[tupl
 
 def _shared(scene: Scene, loss: str, made: Site | None) -> tuple[str, Site | None]:
     """The variable that holds what both passes go through, and the line that made it."""
-    nodes = {id(node) for node in scene.nodes()}
+    nodes = {id(node) for node in scene.nodes}
     in_graph = [one for one in scene.named() if one.tensor.grad_fn is not None and id(one.tensor.grad_fn) in nodes]
-    if made is not None and made.file:
-        statement = statement_at(made)
-        names = targets(statement) if statement is not None else []
-        return (names[0] if names else ""), made
     feeds = dict(_feeds(loss, scene.here)) if loss else {}
     first = _other_backward(scene)
     theirs: set[str] = set()
     if first is not None and first != scene.here:
         statement = statement_at(first)
         for node in statement.inside if statement is not None else ():
-            if _is_backward(node):
-                owner = receiver(node)
-                theirs = {read for name in names_read(owner or node) for read, _ in _feeds(name, first)}
+            if is_backward(node):
+                theirs = {read for name in names_read(goes_back(node)) for read, _ in _feeds(name, first)}
     both = [name for name in feeds if name in theirs and _may_have_history(scene, name)]
     loop = _loop(scene)
     for name in both or ([one.name for one in in_graph] if loop is not None else []):
         site = feeds[name].site if name in feeds else next((one.site for one in bindings(name, scene.here)), None)
-        if both or (loop is not None and site is not None and not _in(site, loop[2])):
+        if (both and made is None) or (loop is not None and site is not None and not _in(site, loop[2])):
             return name, site
+    if made is not None and made.file:
+        statement = statement_at(made)
+        names = targets(statement) if statement is not None else []
+        return (names[0] if names else ""), made
     return "", None
 
 
@@ -226,8 +235,8 @@ def _cause(scene: Scene, loss: str, first: Site | None, shared: str, line: Site 
 def _loss_at(site: Site | None) -> str:
     statement = statement_at(site) if site is not None else None
     for node in statement.inside if statement is not None else ():
-        if _is_backward(node):
-            return name_in(receiver(node))
+        if is_backward(node):
+            return name_in(goes_back(node))
     return ""
 
 
@@ -249,7 +258,7 @@ def _tell(draft: Draft, scene: Scene, loss: str, name: str, line: Site | None, f
         "shared_part": f"{subject}{made}, is part of both graphs.",
         "backward_twice": f"{subject}{made}, is gone back through twice.",
     }[draft.cause]  # fmt: skip
-    back = f"`{loss}.backward()` in {place(here)}" if loss else f"{place(here).capitalize()}"
+    back = f"`{loss}.backward()` in {place(here)}" if loss else f"{begin(place(here))}"
     draft.say(used, f"What its graph had saved was freed by {freed}; {back} comes to it again.")
     draft.point("made", line)
     draft.point("freed", first)

@@ -4,12 +4,13 @@ operation (``runs``), and what was switched on around it.
 
 import ast
 import functools
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from course_utils.base.user_code import Site
 from course_utils.graph.report import operation_name
-from course_utils.holders.lines import parsed
+from course_utils.holders.lines import parsed, parts_of, users_files
 
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
@@ -167,7 +168,7 @@ def targets(statement: Statement) -> list[str]:
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):
         wholes = [node.target]
     walrus = [inner.target for inner in statement.inside if isinstance(inner, ast.NamedExpr)]
-    parts = [part for whole in (*wholes, *walrus) for part in (whole.elts if hasattr(whole, "elts") else [whole])]
+    parts = [part for whole in (*wholes, *walrus) for part in parts_of(whole)]
     return [ast.unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute))]
 
 
@@ -188,13 +189,25 @@ def is_view(expression: ast.AST | None) -> bool:
     return isinstance(expression, ast.Attribute) and expression.attr in ("T", "mT", "data")
 
 
+def is_cell(file: str) -> bool:
+    """Whether a file is a notebook's cell: the user sees the others as one text with it."""
+    return file.startswith("<ipython-input") or not os.path.exists(file)
+
+
 def bindings(name: str, site: Site) -> list[Statement]:
     """The statements that bind a name in the function of a line, the latest before it first; in a loop around it, those
     below come after them.
     """
     same = [one for one in statements(site.file) if name in targets(one) and one.site.function == site.function]
+    same = [one for one in same if one.site.line != site.line or one.loops]
     if not same and site.function != "<module>" and "." not in name:
         return bindings(name, Site(site.file, 10**9, "<module>"))
+    if not same and is_cell(site.file):
+        others = (file for file in users_files() if is_cell(file) and file != site.file)
+        same = next(
+            (found for file in others if (found := [one for one in statements(file) if name in targets(one)])), []
+        )
+        return same[::-1]
     if not same and "." in name:
         same = [one for one in statements(site.file) if name in targets(one)]
     before = [one for one in same if one.site.line < site.line]

@@ -13,7 +13,7 @@ import torch
 from course_utils.base.torch_private import FunctionBase
 from course_utils.graph.recorded import Slot, saved_slots
 from course_utils.why.edits import Edit, edits
-from course_utils.why.scene import Scene
+from course_utils.why.scene import Scene, edits_its_input, layers_of
 from course_utils.why.source import bindings, is_op, op_of, statements, value_of, words_of_class
 
 VIEWS = {
@@ -51,10 +51,10 @@ def read_message(text: str) -> Message:
 def stale(scene: Scene, message: Message) -> Stale | None:
     """The node that backward stopped at: the latest one of those whose saved tensor was edited since."""
     found: Stale | None = None
-    for node in scene.nodes():
+    for node in scene.nodes:
         if hasattr(node, "variable") or (found is not None and node._sequence_nr() < found.node._sequence_nr()):
             continue
-        for slot in saved_slots(node):
+        for slot in saved_slots(node, tells_freed=False):
             tensor = slot.value
             if slot.packed or not isinstance(tensor, torch.Tensor) or tuple(tensor.shape) != message.shape:
                 continue
@@ -92,11 +92,9 @@ def _inside_networks(scene: Scene, message: Message) -> list[Edit]:
     """The statements that call a network in which a layer edits what the layer before it has made."""
     maker, found = op_of(message.maker) if message.maker else "", []
     for name, module in scene.objects(torch.nn.Module):
-        layers = [layer for layer in module.modules() if not list(layer.children())]
+        layers = [layer for _, layer in layers_of(module) if not list(layers_of(layer))]
         pairs = itertools.pairwise(layers)
-        if any(
-            getattr(after, "inplace", False) and maker in words_of_class(type(one).__name__) for one, after in pairs
-        ):
+        if any(edits_its_input(after) and maker in words_of_class(type(one).__name__) for one, after in pairs):
             for one in (one for file in scene.files for one in statements(file)):
                 calls = [node for node in one.inside if isinstance(node, ast.Call) and ast.unparse(node.func) == name]
                 found += [Edit(one, "", "activation", (), call, layer=True) for call in calls[:1]]
@@ -108,6 +106,9 @@ def _worth(
 ) -> int:  # fmt: skip
     site = edit.statement.site
     near = any(frame.site.file == site.file for frame in scene.frames)
+    later = site.file == scene.back.file and site.line > scene.back.line
+    if later and site.function == "<module>" and not edit.statement.loops:
+        return 0  # it has not run yet
     if edit.kind == "step":
         optimizer = scene.value(edit.name)
         steps = is_leaf and (optimizer is None or isinstance(optimizer, torch.optim.Optimizer))
@@ -121,10 +122,14 @@ def _worth(
     worth = 0
     if edit.name in names:
         worth += 6
+    elif edit.name.startswith("self.") and any(name.endswith(edit.name.removeprefix("self")) for name in names):
+        worth += 5  # `self.weight` is `net.weight`
     made = [one for one in bindings(edit.name, site) if value_of(one) is not None]
     maker = op_of(message.maker) if message.maker else ""
     if maker and any(is_op(maker, value_of(one), scene.layers) for one in made):  # type: ignore[arg-type]
         worth += 5
+    elif maker and made and maker in edit.ops:
+        worth += 4  # where the tensor itself was saved, its history now ends in the edit
     elif maker in VIEWS and edit.kind == "index" and not is_leaf:
         worth += 3  # `out[i] = f(out[i - 1])`: what was saved is a view of it
     if worth and any(any(op == word for word in edit.ops) for op in consumers):
@@ -149,4 +154,4 @@ def _consumers(scene: Scene, found: Stale | None) -> set[str]:
     """The operations that were recorded on the edited tensor's own history: an edit is one of them."""
     source = found.tensor.grad_fn if found is not None else None
     source = source if source is not None else found.node if found is not None else None
-    return {op_of(node.name()) for node in scene.nodes() if any(one is source for one, _ in node.next_functions)}
+    return {op_of(node.name()) for node in scene.nodes if any(one is source for one, _ in node.next_functions)}

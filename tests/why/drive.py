@@ -2,7 +2,8 @@
 
 A program's head says what is expected: ``# page/cause``, then regular expressions that the cure must have: ``# code:``
 for the line of code, ``# cure:`` for the sentence. Lines end in the roles that they have: ``# made``, ``# edited``.
-``# after: ...`` says what is not asked for without a watch. The variable ``ask`` is what ``why`` is given.
+``# after: made`` names the lines that are not asked for without a watch, ``# alone: key`` the cause named then. A
+program about a silence asks itself: ``reason = why(w)``.
 """
 
 import re
@@ -29,6 +30,7 @@ class Expected:
     code: str = ""
     cure: str = ""
     after: str = ""
+    alone: str = ""
     lines: dict[str, int] = field(default_factory=dict)
 
 
@@ -36,7 +38,7 @@ def expected(path: Path) -> Expected:
     text = path.read_text(encoding="utf-8")
     page, cause = re.match(r"# (\w*)/(\w+)", text).groups()
     found = Expected(page, cause)
-    for key, value in re.findall(r"^# (code|cure|after): (.*)$", text, flags=re.MULTILINE):
+    for key, value in re.findall(r"^# (code|cure|after|alone): (.*)$", text, flags=re.MULTILINE):
         setattr(found, key, value)
     for number, line in enumerate(text.splitlines(), 1):
         mark = re.search(r"\S.*  # ([a-z ]+)$", line)
@@ -60,8 +62,7 @@ def asked(path: Path, watched: bool) -> Reason:
                 exec(code, vars(module))
         else:
             exec(code, vars(module))
-        ask = vars(module)["ask"]
-        return why(*ask) if isinstance(ask, tuple) else why(ask)
+        return vars(module)["reason"]
     except RuntimeError as error:
         return why(error)
     finally:
@@ -73,6 +74,8 @@ def misses(path: Path, watched: bool) -> list[str]:
     """What is not as expected."""
     wanted, reason = expected(path), asked(path, watched)
     found = []
+    if wanted.alone and not watched:
+        wanted.cause = wanted.alone
     if (reason.page, reason.cause) != (wanted.page, wanted.cause):
         found.append(f"cause {reason.page}/{reason.cause}, not {wanted.page}/{wanted.cause}")
     lines = {role: [site.line for said, site in reason.lines if said == role] for role in wanted.lines}

@@ -1,0 +1,102 @@
+"""What asking why costs: a training step under ``watch_why``, as a ratio of interleaved runs, and the time that ``why``
+takes after an error in a graph of 20,000 nodes, for each of the errors that walk it.
+
+The step is that of ``memory_overhead``: 5 ms without a watch. A ratio is taken within a round, and its median over the
+rounds is printed. Times are of the processor, for the one thread that does all the work. Run with
+``python -m benchmarks.why``.
+"""
+
+import argparse
+import contextlib
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.memory_overhead import STEPS, Training, of_duration
+from course_utils import watch_why, why
+
+STEP, SECONDS, NODES = 3.0, 1.0, 20_000
+WAYS: dict[str, Callable[[], Any]] = {"bare": contextlib.nullcontext, "watched": watch_why}
+
+
+def ratio(training: Training, rounds: int, steps: int = 100) -> float:
+    """The median ratio of a watched step to a bare one."""
+    ratios = []
+    for _ in range(rounds):
+        taken = {}
+        for way, enter in WAYS.items():
+            gc.collect()
+            with enter():
+                training.plain_step()
+                begun = time.thread_time_ns()
+                for _ in range(steps):
+                    training.plain_step()
+                taken[way] = time.thread_time_ns() - begun
+        ratios.append(taken["watched"] / taken["bare"])
+    return statistics.median(ratios)
+
+
+def edited(x: torch.Tensor) -> None:
+    first = h = x.exp()
+    for _ in range(NODES // 2):
+        h = h * 1.0001 + first
+    first += 1
+    h.sum().backward()
+
+
+def twice(x: torch.Tensor) -> None:
+    h = x
+    for _ in range(NODES):
+        h = h.tanh()
+    loss = h.sum()
+    loss.backward()
+    loss.backward()
+
+
+def seconds(fails: Callable[[torch.Tensor], None]) -> float:
+    """How long it takes to say why a program failed."""
+    try:
+        fails(torch.rand(3, requires_grad=True))
+    except RuntimeError as error:
+        begun = time.perf_counter()
+        why(error)
+        return time.perf_counter() - begun
+    raise AssertionError(f"{fails.__name__} raised nothing")
+
+
+def asked(x: torch.Tensor) -> float:
+    """The same for a question about a tensor."""
+    h = x
+    for _ in range(NODES):
+        h = h.sin()
+    loss = (h - 2).log().sum()
+    begun = time.perf_counter()
+    why(loss)
+    why(x, loss)
+    return time.perf_counter() - begun
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, CPU, one thread, {options.rounds} rounds")
+    step = ratio(of_duration(*STEPS["5 ms"]), options.rounds)
+    print(f"a step of 5 ms, watched: {step:.2f}x")
+    taken = {fails.__name__: seconds(fails) for fails in (edited, twice)}
+    taken["a NaN, and a leaf"] = asked(torch.rand(3, requires_grad=True))
+    for name, value in taken.items():
+        print(f"{NODES} nodes, {name}: {value:.2f} s")
+    missed = step > STEP or max(taken.values()) > SECONDS
+    print(f"targets {STEP}x for a step, {SECONDS} s for an answer: {'missed' if missed else 'reached'}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

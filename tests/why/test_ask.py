@@ -1,0 +1,268 @@
+"""``why`` changes nothing, runs nothing, never raises; the command and the magic say what it says."""
+
+import gc
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+
+from course_utils import load_ipython_extension, watch_why, why
+from course_utils.base.user_code import call_it_the_users
+from course_utils.why.pages import pages
+from course_utils.why.reason import UNKNOWN
+from course_utils.why.watch import forget
+
+ROOT = Path(__file__).resolve().parents[2]
+call_it_the_users(__file__)
+
+
+@pytest.fixture(autouse=True)
+def nothing_watched():
+    forget()
+    yield
+    forget()
+
+
+def error_of(call) -> Exception:
+    try:
+        call()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+class Hostile:
+    """Everything that looks at it is told off."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"{name} was asked for")
+
+    def __repr__(self) -> str:
+        raise AssertionError("its repr was asked for")
+
+    @property
+    def shape(self) -> tuple:
+        raise AssertionError("its shape was asked for")
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("it was compared")
+
+    __hash__ = None
+
+
+def edited(run: list) -> None:
+    hostile = Hostile()  # noqa: F841
+    w = torch.ones(3, requires_grad=True)
+    w.register_hook(run.append)
+    packed = torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: run.append("unpacked") or t)
+    with packed:
+        a = w.exp()
+    h = torch.tanh(a.detach() + w)
+    run.clear()
+    h += 1
+    h.sum().backward()
+
+
+def test_nothing_is_changed_and_nothing_of_the_users_runs():
+    run: list = []
+    error = error_of(lambda: edited(run))
+    frame = error.__traceback__.tb_next.tb_next.tb_frame
+    w, h = frame.f_locals["w"], frame.f_locals["h"]
+    run.clear()
+    torch.manual_seed(3)
+    before = torch.get_rng_state(), h._version, w._version, w.grad, len(w._backward_hooks)
+    with torch.no_grad():
+        reason = why(error)
+        assert not torch.is_grad_enabled()
+    assert reason.cause == "inplace_operation"
+    assert run == []
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert (h._version, w._version, w.grad, len(w._backward_hooks)) == before[1:]
+    why(w)
+    why(w, h.sum())
+    assert w.grad is None and w._version == before[2] and run == []
+
+
+def test_nothing_is_kept_alive():
+    def fail() -> None:
+        big = torch.ones(1000, requires_grad=True)
+        (big * big).backward()
+
+    reason = why(error_of(fail))
+    gc.collect()
+    assert reason.cause == "forgotten_mean"
+    assert not [one for one in gc.get_objects() if type(one) is torch.Tensor and one.shape == (1000,)]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.key)
+@pytest.mark.filterwarnings("ignore")
+def test_every_page_of_the_index_is_found_from_its_program(page, tmp_path):
+    if page.warns:
+        pytest.skip("a warning ends nothing")
+    path = tmp_path / "program.py"
+    path.write_text(page.program)
+    call_it_the_users(str(path))
+    try:
+        reason = why(error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"})))
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+    assert reason.page == page.key
+    assert reason.title == page.title and reason.cure and reason.explained
+    assert "Could not find out" not in str(reason)
+
+
+def test_a_failure_of_the_search_is_a_card(monkeypatch):
+    monkeypatch.setattr(import_module("course_utils.why.ask"), "Scene", None)
+    reason = why(error_of(lambda: torch.ones(3).sum().backward()))
+    assert reason.cause == UNKNOWN and "does not require grad" in str(reason)
+
+
+def test_without_an_error_it_says_so(monkeypatch):
+    monkeypatch.delattr(sys, "last_value", raising=False)
+    assert why().cause == UNKNOWN
+    assert why(ValueError("no autograd at all")).cause == UNKNOWN
+
+
+def test_what_is_no_tensor_is_refused_with_a_hint():
+    with pytest.raises(TypeError, match=r"why\(model.weight\)"):
+        why("the weight")
+
+
+def test_an_error_behind_another_one_is_found():
+    def fail() -> None:
+        try:
+            (torch.ones(2, requires_grad=True) * 2).backward()
+        except RuntimeError as error:
+            raise ValueError("the training failed") from error
+
+    assert why(error_of(fail)).page == "not_a_scalar"
+
+
+def test_a_card_is_html_and_text():
+    reason = why(error_of(lambda: (torch.ones(2, requires_grad=True) * 2).backward()))
+    assert "<div" in reason._repr_html_() and "Do this: " in str(reason)
+
+
+def command(*words: str, folder: Path) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "course_utils.why", *words], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+NAN = """
+import torch
+
+w = torch.zeros(2, requires_grad=True)
+loss = w.sqrt().sum() * 0
+loss.backward()
+print(w.grad)
+"""
+SCRIPT = """
+import sys
+import torch
+
+if sys.argv[1:] == ["well"]:
+    print("done")
+    sys.exit(5)
+w = torch.ones(3, requires_grad=True)
+h = torch.exp(w)
+h -= 1
+h.sum().backward()
+"""
+
+
+@pytest.mark.slow
+def test_the_command_runs_a_script_as_it_is(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    well = command("script.py", "well", folder=tmp_path)
+    assert (well.returncode, well.stdout, well.stderr) == (5, "done\n", "")
+    failed = command("script.py", folder=tmp_path)
+    assert failed.returncode == 1 and failed.stdout == ""
+    assert "edited  script.py:10  h -= 1" in failed.stderr
+    assert failed.stderr.index("Traceback") < failed.stderr.index("== Why?")
+    module = command("-m", "script", folder=tmp_path)
+    assert "edited  script.py:10  h -= 1" in module.stderr
+    assert command("nowhere.py", folder=tmp_path).returncode == 2
+    (tmp_path / "nan.py").write_text(NAN)
+    silent = command("nan.py", folder=tmp_path)
+    assert (silent.returncode, silent.stdout) == (0, "tensor([nan, nan])\n")
+    assert "made  nan.py:5  loss = w.sqrt().sum() * 0" in silent.stderr
+
+
+def test_a_watch_leaves_torch_as_it_was():
+    backward = torch.autograd.backward
+    with watch_why() as watch:
+        torch.ones(2, requires_grad=True).sum().backward()
+    assert torch.autograd.backward is backward and watch.log.failed == 0
+    assert not torch.overrides._get_current_function_mode_stack()
+
+
+@pytest.fixture
+def shell():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    shell.colors = "nocolor"
+    shell.history_manager.enabled = False
+    load_ipython_extension(shell)
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize("watched", [False, True], ids=["after", "watched"])
+def test_a_notebook_is_asked_in_the_next_cell(shell, capsys, watched):
+    cells = [
+        "import torch\nw = torch.ones(3, requires_grad=True)",
+        "h = torch.exp(w)\ny = h * 2",
+        "h += 1\ny.sum().backward()",
+    ]
+    if watched:
+        shell.run_cell("from course_utils import watch_why\nwatch = watch_why().__enter__()", store_history=True)
+    for cell in cells:
+        shell.run_cell(cell, store_history=True)
+    if watched:
+        shell.run_cell("watch.__exit__(None, None, None)", store_history=True)
+    capsys.readouterr()
+    result = shell.run_cell("%why", store_history=True).result
+    assert result.cause == "inplace_operation" and result.code == "h = h + 1"
+    assert [(role, site.line) for role, site in result.lines] == [("made", 1), ("edited", 1), ("needed", 2)]
+    number = 3 if watched else 2
+    assert f"`h`, made by `exp` in line 1 of cell In[{number}]" in " ".join(str(result).split())
+    shell.run_cell("v = torch.ones(3, requires_grad=True) * 2\nv.sum().backward()", store_history=True)
+    assert shell.run_cell("%why v", store_history=True).result.cause == "not_a_leaf"
+
+
+def trained() -> list[float]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(), torch.nn.Linear(4, 1)
+    )
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses = []
+    for _ in range(3):
+        loss = model(torch.randn(8, 3)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    scale = torch.func.vmap(torch.func.grad(lambda w, x: (w * x).sum().sin()), (None, 0))
+    x = torch.randn(3, requires_grad=True)
+    (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    slope.sum().backward()
+    hidden = torch.utils.checkpoint.checkpoint(model, torch.randn(4, 3), use_reentrant=False)
+    hidden.sum().backward()
+    return [*losses, *scale(torch.randn(3), torch.randn(5, 3)).sum(0).tolist(), *x.grad.tolist(), hidden.sum().item()]
+
+
+def test_what_is_watched_computes_the_same():
+    plain = trained()
+    with watch_why() as watch:
+        assert trained() == plain
+    assert watch.log.failed == 0
