@@ -1,11 +1,14 @@
 """The lessons of the course, in order: what each is called, asks and costs (``LESSONS``, ``find``); where they lie
-(``COURSE``). Their minutes and points are written by `make lessons`.
+(``COURSE``), and the text files of their exercises (``text_files``). Their minutes and points are written by
+`make lessons`.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from course_utils.base.errors import explain
+from course_utils.base.files import read_toml
 
 _PACKAGE = Path(__file__).resolve().parent
 # The folder that holds notebooks/: a wheel has them inside the package, a checkout beside it.
@@ -39,6 +42,11 @@ class LessonInfo:
     def notebook(self) -> str:
         """The notebook's file name without ending: ``03_detach``."""
         return f"{self.number:02d}_{self.name}"
+
+    @property
+    def exercises(self) -> dict[str, float]:
+        """Its exercises in order, each with the points that it can earn."""
+        return {path.stem: float(read_toml(path)["points"]) for path in text_files(_PACKAGE / "lessons" / self.name)}
 
 
 LESSONS: tuple[LessonInfo, ...] = (
@@ -131,6 +139,20 @@ def find(name: object) -> LessonInfo:
             "one of " + ", ".join(lesson.name for lesson in LESSONS) + ".",
         )
     )
+
+
+def text_files(folder: Path) -> list[Path]:
+    """The text files of a lesson's exercises, in the lesson's order: that of their ``number``.
+
+    Raises:
+        ValueError: the numbers are not 1, 2, 3 and so on.
+    """
+    files = [path for path in folder.glob("*.toml") if path.stem != "predictions"]
+    numbers: dict[Path, Any] = {path: read_toml(path).get("number") for path in files}
+    if {number for number in numbers.values() if type(number) is int} != set(range(1, len(numbers) + 1)):
+        said = ", ".join(f"{path.stem} {number!r}" for path, number in sorted(numbers.items()))
+        raise ValueError(f"The exercises in {folder} are to be numbered from 1, without a gap; there are: {said}.")
+    return sorted(numbers, key=lambda path: numbers[path])
 
 
 def notebook(name: str) -> str:

@@ -93,7 +93,7 @@ class Lesson:
         return score
 
     def predict(self, question: str, guess: Any, actual: Any) -> Prediction:
-        """Compares a prediction with what the engine says. Ungraded; counted in the score card.
+        """Compares a prediction with what the engine says. Ungraded; the first guess counts in the score card.
 
         Args:
             question: what was asked.
@@ -108,7 +108,7 @@ class Lesson:
         if guess is ... or (guess is None and actual is not None):
             return Prediction(question)
         right = _agrees(guess, actual)
-        self._predictions[question] = right
+        self._predictions.setdefault(question, right)
         not_stored = record_prediction(self.name, question, right)
         self._notes = (not_stored,) if not_stored else ()
         said = "" if right else thought_behind(self._thoughts.get(question, {}), guess, _agrees)
@@ -161,7 +161,7 @@ class Lesson:
         return Solution(exercise, written=text) if self._is_written(exercise) else Solution(exercise, text)
 
     def scorecard(self) -> ScoreCard:
-        """This lesson's points: the best of each exercise, and how many predictions were right.
+        """This lesson's points: the best of each exercise, and how many predictions were right at the first guess.
 
         Returns:
             Plain data, read now, earlier sessions included; shows itself as a table.
@@ -179,9 +179,9 @@ class Lesson:
                 status = "passed"  # what was earned once stays earned, whatever was tried after it
             rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
         # Questions that the lesson asks no longer are stored, and not counted.
-        stored_guesses = {row.question: row.right for row in predictions(self.name)}
+        stored_guesses = {row.question: row.first_right for row in predictions(self.name)}
         answered = {question: right for question, right in stored_guesses.items() if question in self._thoughts}
-        answered |= self._predictions
+        answered = self._predictions | answered
         by_hand = ("The written question is worth 2 points more, by hand.",) if self.info.points else ()
         return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), by_hand + self._notes)
 

@@ -163,7 +163,8 @@ def test_html_and_text_say_the_same_words(name):
         "Lesson",
         "Share",
         "Points",
-        "Predictions",
+        "First",
+        "guesses",
         "State",
         "point",
         "points",
@@ -506,8 +507,8 @@ def test_an_unasked_answer_is_not_given_away():
 
 
 def test_a_prediction_shows_guess_and_answer_with_a_word():
-    assert SHOWN["right"][1].split("\n")[1:] == ["  ✓ right", "    you said  'a'", "    PyTorch   'a'"]
-    assert SHOWN["wrong"][1].split("\n")[1:] == ["  ✗ not what happens", "    you said  'a'", "    PyTorch   'b'"]
+    assert SHOWN["right"][1].split("\n")[1:] == ["  ✓ right", "    you said  'a'", "    it is     'a'"]
+    assert SHOWN["wrong"][1].split("\n")[1:] == ["  ✗ not what happens", "    you said  'a'", "    it is     'b'"]
     assert "✗not what happens" in tree(SHOWN["wrong"][0]).text
 
 

@@ -1042,8 +1042,16 @@ def test_lesson_predict_gives_nothing_away_before_a_guess():
     assert "telling" not in repr(asked) + asked._repr_html_()
     assert lesson.predict("how many?", 10.05, 10.0).right and not lesson.predict("how many?", 11, 10).right
     assert lesson.predict("flags", {"a": 1, "b": False}, {"a": True, "b": False}).right
-    card = repr(lesson.scorecard())
-    assert "2 of 2" in card or "1 of 2" in card
+
+
+@pytest.mark.parametrize("stored", ["here", "off"])
+def test_a_prediction_counts_in_the_score_card_by_its_first_guess(stored, monkeypatch):
+    monkeypatch.setenv("COURSE_UTILS_PROGRESS", "off") if stored == "off" else None
+    lesson, (first, second, *_) = Lesson("detach"), Lesson("detach")._thoughts
+    for question, guess in ((first, 11), (first, 10), (second, 10), (second, 11)):
+        lesson.predict(question, guess, 10)
+    assert "Predictions: 1 of 2 right, by your first answers." in repr(lesson.scorecard())
+    assert "1 of 2 right" in repr(Lesson("detach").scorecard()) or stored == "off"
 
 
 # Hints and solutions.

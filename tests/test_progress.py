@@ -1,4 +1,6 @@
 import importlib
+import json
+import re
 import sqlite3
 import threading
 from contextlib import closing
@@ -7,19 +9,22 @@ from pathlib import Path
 import pytest
 
 from course_utils.base.markup import escape
-from course_utils.catalogue import LESSONS, find
+from course_utils.catalogue import COURSE, LESSONS, find
+from course_utils.drills import drill
 from course_utils.progress import place, store
-from course_utils.progress.events import History
+from course_utils.progress.events import Drilled, History
 from course_utils.progress.history import (
     attempts,
     location,
     predictions,
     progress,
     record,
+    record_drill,
     record_hint,
     record_prediction,
     reset_progress,
 )
+from course_utils.progress.written import STUB, is_answered
 
 
 def attempt(earned, exercise="snapshot", possible=2, lesson="detach", status=None):
@@ -215,8 +220,8 @@ def test_progress_adds_up_the_best_attempts_and_counts_predictions():
     attempt(1, "snapshot", 1)
     attempt(1.5, "predicted_edit", 2)
     attempt(0.5, "predicted_edit", 2)
-    record_prediction("detach", "first", True)
-    record_prediction("detach", "second", False)
+    for question, right in (("first", True), ("first", False), ("second", False), ("second", True)):
+        record_prediction("detach", question, right)
     (row,) = [row for row in progress().rows if row.name == "detach"]
     assert (row.earned, row.possible, row.state) == (2.5, find("detach").points, "begun")
     assert row.share == 2.5 / find("detach").points
@@ -256,6 +261,123 @@ def test_progress_shows_itself_as_text_and_as_html():
     html = progress()._repr_html_()
     assert f"Your progress: 1 of {total} points, 1 of" in html
     assert all(escape(info.question) in html for info in LESSONS), "the map names the question of each lesson"
+
+
+# What is open
+
+
+def solve(*lessons):
+    for lesson in lessons:
+        for exercise, points in find(lesson).exercises.items():
+            attempt(points, exercise, points, lesson, "passed")
+
+
+def test_the_exercises_of_the_map_are_those_of_the_lessons():
+    for info in LESSONS:
+        exercises = importlib.import_module(f"course_utils.lessons.{info.name}").EXERCISES
+        assert list(info.exercises.items()) == [(one.name, one.points) for one in exercises]
+        assert sum(info.exercises.values()) == info.points
+
+
+def test_next_is_the_nearest_open_exercise_from_where_the_learner_is():
+    assert progress().next == ("start_here", "double")
+    attempt(0, "double", 0, "start_here", "partial")
+    assert progress().next == ("start_here", "double"), "an exercise without points is open until it passes"
+    attempt(0, "double", 0, "start_here", "passed")
+    assert progress().next == ("requires_grad", next(iter(find("requires_grad").exercises)))
+    attempt(1, "snapshot", 1)
+    assert progress().next == ("detach", "predicted_edit")
+    record_hint("clinic", "run_clinic", 1)
+    assert progress().next == ("clinic", "diagnosis"), "a hint says where the learner is"
+    solve(*(info.name for info in LESSONS[find("clinic").number :]))
+    assert progress().next[0] == "requires_grad", "and after the last lesson the first one that is open"
+    reset_progress("detach", "snapshot")
+    assert progress().next == ("detach", "snapshot")
+    solve(*(info.name for info in LESSONS))
+    assert progress().next is None and "next  every exercise is solved" in repr(progress())
+    reset_progress()
+    assert progress().next == ("start_here", "double")
+
+
+def test_the_open_exercises_of_lessons_that_are_begun_are_named():
+    attempt(1, "snapshot", 1)
+    attempt(1.5, "mean_loss", 2)
+    shown = " ".join(repr(progress()).split())
+    assert "next predicted_edit, in lesson 03" in shown
+    assert "lesson 03 open: predicted_edit, mean_loss, truncated_bptt, stop_gradient_round" in shown
+    assert "lesson 02" not in shown
+    assert "open: predicted_edit, mean_loss" in progress()._repr_html_()
+
+
+@pytest.mark.parametrize(("written", "said"), [(None, "open"), ("  \n", "open"), ("It shares memory.", "answered")])
+def test_the_written_question_is_read_from_the_notebook_beside_the_kernel(tmp_path, monkeypatch, written, said):
+    monkeypatch.chdir(tmp_path)
+    attempt(1, "snapshot", 1)
+    assert "written" not in repr(progress()), "without a notebook nothing is known"
+    notebook = json.loads((COURSE / "notebooks" / "03_detach.ipynb").read_text("utf-8"))
+    (cell,) = (cell for cell in notebook["cells"] if cell["id"] == "written")
+    if written is not None:
+        cell["source"] = written
+    (tmp_path / "03_detach.ipynb").write_text(json.dumps(notebook))
+    assert f"written question {said}" in " ".join(repr(progress()).split())
+    solve("detach")
+    assert f"lesson 03 written question {said}" in " ".join(repr(progress()).split())
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cells": 3}', '{"cells": [{"cell_type": "markdown"}]}', "\xff"])
+def test_a_notebook_that_is_none_says_nothing_of_the_written_question(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "03_detach.ipynb").write_text(content, encoding="latin-1")
+    assert is_answered("03_detach") is None
+
+
+def test_the_stub_of_a_written_question_is_what_nbgrader_leaves():
+    settings = (COURSE / "nbgrader_config.py").read_text("utf-8")
+    assert re.search(r"text_stub = \"(.*)\"", settings)[1] == STUB
+
+
+# Drills
+
+
+def test_drills_count_the_first_answer_to_each_key_by_topic_and_level():
+    record_drill("flags", 1, 7, {"a": True})
+    record_drill("flags", 1, "7", {"a": False, "b": False})  # the same program
+    record_drill("flags", 1, 8, {"a": True})
+    record_drill("flags", 2, 7, {"a": False})
+    assert progress().drills == (Drilled("flags", 1, 2, 3), Drilled("flags", 2, 0, 1))
+    shown = repr(progress())
+    assert "drill flags, level 1  2 of 3 right" in shown and "drill flags, level 2  0 of 1 right" in shown
+    assert "2 of 3 right" in progress()._repr_html_()
+    assert progress().next == ("start_here", "double")
+    store.append(location(), "drill", {"topic": "flags", "level": 1, "seed": "9", "held": 3})
+    assert len(progress().drills) == 2 and progress().notes[-1].endswith("damaged there: 1 event.")
+
+
+def test_a_drill_that_is_checked_leaves_a_trace_and_a_stub_none(progress_file):
+    made = drill("flags", seed=7)
+    found = {question.key: question.answer for question in made.program.questions}
+    made.check(dict.fromkeys(found, ...))
+    assert not progress_file.exists()
+    key, *others = found
+    made.check({key: not found[key]})
+    made.check(found)
+    assert progress().drills == (Drilled("flags", 1, len(others), len(found)),)
+
+
+def test_a_drill_that_cannot_be_stored_says_so_on_its_card(progress_file):
+    progress_file.mkdir()
+    made = drill("flags", seed=7)
+    score = made.check({question.key: question.answer for question in made.program.questions})
+    assert score.status == "passed" and "This drill is not stored" in repr(score)
+
+
+def test_drills_stay_when_a_lesson_is_reset_and_go_with_the_course():
+    record_drill("edits", 1, 7, {"a": True})
+    assert "Nothing to reset" in repr(reset_progress("detach"))
+    attempt(1, "snapshot", 1)
+    reset_progress("detach")
+    assert progress().drills == (Drilled("edits", 1, 1, 1),)
+    assert reset_progress().backup is not None and progress().drills == ()
 
 
 # Beginning again

@@ -50,6 +50,7 @@ def tables(path):
 def test_a_progress_file_of_an_earlier_edition_opens_with_everything_in_it(progress_file, stored):
     shutil.copy(stored, progress_file)
     assert held() == (HELD[stored], GUESSES[stored], TOLD[stored])
+    assert progress().next == ("clinic", "diagnosis"), "which was worked on last"
     assert progress_file.read_bytes() == stored.read_bytes(), "reading changes nothing"
     record("no_grad", "evaluate", earned=1, possible=2, status="partial")
     rows, *others = held()

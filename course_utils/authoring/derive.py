@@ -17,9 +17,8 @@ from course_utils.authoring.files import normalised
 from course_utils.authoring.sittings import sittings
 from course_utils.base.errors import explain
 from course_utils.base.files import read_toml
-from course_utils.catalogue import LessonInfo
+from course_utils.catalogue import LessonInfo, text_files
 from course_utils.checks.misconceptions import heading
-from course_utils.lessons import text_files
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HEADED = re.compile(r"^### Exercise\b.*$", re.MULTILINE)

@@ -59,7 +59,7 @@ class Prediction(Shown):
         if self.right is None:
             return card(self.question, [paragraph(_ASK)], GREY)
         sign = _RIGHT if self.right else _WRONG
-        blocks = [verdict(sign), rows([("you said", self.guess), ("PyTorch", self.actual)])]
+        blocks = [verdict(sign), rows([("you said", self.guess), ("it is", self.actual)])]
         return card(self.question, blocks + [paragraph(self.thought)] * bool(self.thought), sign.ground)
 
 

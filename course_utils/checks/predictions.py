@@ -136,7 +136,8 @@ class _Predictions:
         if choices and value not in choices:
             raise Missed(your_prediction=shown, expected="one of " + ", ".join(map(repr, choices)))
         if type(value) is not kind:
-            raise Missed(your_prediction=shown, expected=_KINDS.get(kind, kind.__name__))
+            quotes = ", without quotes" * (type(given) is str)
+            raise Missed(your_prediction=shown, expected=_KINDS.get(kind, kind.__name__) + quotes)
         if value not in accepted:
             shows = self._shown(key, value, trial.answer, truth)
             # Of two values the other one is no secret.

@@ -45,7 +45,7 @@ def _as_text(value: Any, choices: Sequence[str]) -> Any:
     if not choices and isinstance(value, str):
         return {"true": True, "false": False}.get(value.strip().casefold(), value)
     if value is None:
-        return "none" if "none" in choices else None
+        return next((choice for choice in choices if choice in ("none", "nothing")), None)
     if type(value) in (int, float):
         text = format(value, "g")
         return text if text in choices else value

@@ -22,7 +22,7 @@ _LABEL = 36  # a longer label leaves no room for the question beside it
 
 
 class DrillScore(Shown, Score):
-    """What a drill's check found: a ``Score`` with one point for each key, stored nowhere.
+    """What a drill's check found: a ``Score`` with one point for each key.
 
     Nobody grades a drill by its ``repr``, so that is the card as text, wherever no HTML is shown.
 

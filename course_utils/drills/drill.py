@@ -70,7 +70,7 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
 
 
 def _topic(name: str) -> Any:
-    """The module of a topic: its ``TASK``, ``LESSONS``, ``MARKS`` and ``write``."""
+    """The module of a topic: its ``TASK``, ``LESSONS``, ``MARKS``, ``write``, and ``EXPLAINED`` where it has that."""
     return importlib.import_module(f"course_utils.drills.{name}")
 
 
@@ -146,8 +146,10 @@ class Drill(Shown):
 
     @property
     def task(self) -> str:
-        """What is asked of the whole program, in words."""
-        return _topic(self.topic).TASK
+        """What is asked of the whole program, in words, and what no lesson says of the program's names."""
+        topic = _topic(self.topic)
+        explained = getattr(topic, "EXPLAINED", {}).items()
+        return " ".join([topic.TASK, *(said for name, said in explained if name in self.code)])
 
     def check(self, answers: Mapping[str, Any]) -> DrillScore:
         """Compares with what PyTorch did when the program was run, in a thread of its own, for ``drill``.
@@ -158,11 +160,17 @@ class Drill(Shown):
                 many: a number, None, ``"True"``. A missing value is no error, and not right.
 
         Returns:
-            The score, one point for each key: a number, and a card in a notebook. It is stored nowhere.
+            The score, one point for each key: a number, and a card in a notebook. ``progress()`` counts the first
+            answer to each key.
         """
         from course_utils.drills.answers import score
+        from course_utils.progress.history import record_drill
 
-        return score(self, answers)
+        found = score(self, answers)
+        held = {claim.text.strip("`"): claim.held for claim in found.claims if claim.judged}
+        if not_stored := record_drill(self.topic, self.level, self.seed, held):
+            found.notes += (not_stored,)
+        return found
 
     def card(self) -> Block:
         from course_utils.drills.card import drill_card

@@ -76,7 +76,7 @@ detach: <<loss>>; $w = $v.detach(); !$w.<<method>>
 data: <<loss>>; $w = $v.data; !$w.<<method>>
 copy: <<loss>>; $w = $v<<|.detach()>><<.clone()|.clone()|.double()|.flip(0)|[[0, 1]]>>; !<<t:=$w>><<change>>
 base: <<loss>>; $w = $v<<.detach()|.data|[1:]|.clone()|.clone()|.detach().clone()>>; !$v.<<method>>
-same: <<loss>>; $w = $v<<|.float()|.contiguous()|.to("cpu")|.requires_grad_()>>; !<<t:=$w>><<change>>
+same: <<loss>>; $w = $v<<|.float()|.to("cpu")|.requires_grad_()>>; !<<t:=$w>><<change>>
 rebound: <<loss>>; $w = $v; !$w = $w <<* 2|+ 1|* 0.5|- 3>>
 
 nested view:
@@ -237,7 +237,7 @@ N1_\.(mul|add|neg)\( -> N1_.detach().\1_(
     Without the underscore a new tensor is made and dropped; `{v}` stays as it was
 N2_ = N2_ (.) (.*) -> N2_ \1= \2
     This line makes a new tensor and gives it the name `{w}`; `{v}` stays as it was
-[key:N1_ answer:True] N2_ = N1_(?:|\.float\(\)|\.contiguous\(\)|\.to\(.*\)|\.requires_grad_\(\))$ -> \g<0> * 1
+[key:N1_ answer:True] N2_ = N1_(?:|\.float\(\)|\.to\(.*\)|\.requires_grad_\(\))$ -> \g<0> * 1
     `{w}` and `{v}` are two names for one tensor: nothing is copied, and no view is made
 
 [key:backward|changed answer:True,wrong_gradient] N1_\.data = .*

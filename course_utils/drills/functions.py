@@ -19,6 +19,7 @@ from course_utils.drills.texts import grammar
 from course_utils.memory.collector import collector_off
 
 TASK = "In the end all names are deleted but that of the result. Whose bytes does the graph still hold?"
+EXPLAINED = {"class ": "What `backward` returns here is made up, and need not be the derivative."}
 LESSONS = ("custom_function",)
 MARKS = {2: r"class ", 3: r"ctx\.kept|needs_input_grad|backward\(\)$"}
 _GRAMMAR = grammar(r"""

@@ -69,15 +69,15 @@ cut x0.5:
 cut: <<gates>>; $y = <<$g[0] * $b($x).detach() + $g[1] * $c($x)|$g[0] * $b($x) + $g[1] * $c($x).detach()>>; <<end>>
 
 steps:
-    both = nn.ModuleList([$b, $c])
+    both = [*$b.parameters(), *$c.parameters()]
     $s = torch.optim.<<optimizer>>
     ($b($x) + $c($x)).<<sum|mean>>().backward()
     $s.step()
     <<clear>>
     <<second>>
     $s.step()
-optimizer x3: SGD(both.parameters(), lr=0.<<1..9>><<|, momentum=0.9|, weight_decay=0.1>>)
-optimizer x2: <<SGD|Adam>>(both.parameters(), lr=0.<<1..9>>)
+optimizer x3: SGD(both, lr=0.<<1..9>><<|, momentum=0.9|, weight_decay=0.1>>)
+optimizer x2: <<SGD|Adam>>(both, lr=0.<<1..9>>)
 clear x4: $s.zero_grad(<<|set_to_none=False>>)
 clear x1:
 second x3: <<$b|$c>>($x).<<sum|mean>>().backward()

@@ -15,6 +15,12 @@ from course_utils.drills.run import execute
 from course_utils.drills.texts import grammar
 
 TASK = "What has each hook noted in `seen` when the last line has run?"
+EXPLAINED = {
+    "LeakyReLU": "`LeakyReLU(k)` multiplies a negative number by k.",
+    "Hardtanh": "`Hardtanh` raises what is below -1 to -1, and lowers what is above 1 to 1.",
+    "ReLU6": "`ReLU6` raises what is below 0 to 0, and lowers what is above 6 to 6.",
+    "Threshold": "`Threshold(t, v)` gives v for a number that is not above t.",
+}
 LESSONS = ("forward_hooks",)
 MARKS = {2: r"args\[0\] \* |out \* |inplace", 3: r"lambda grad"}
 NOTHING = "nothing"

@@ -23,7 +23,7 @@ TASK = (
     "does not."
 )
 LESSONS = ("model_ensembling",)
-MARKS = {2: r"\[:, |dim=1", 3: r"\{|each"}
+MARKS = {2: r"\[:, ", 3: r"\{|each"}
 _GRAMMAR = grammar(r"""
 tensor: torch.<<randn|rand>>(<<n>>, <<n>>)
 k: <<2..9>>
@@ -37,7 +37,7 @@ two tensors:
     $b = <<tensor>>
     <<name>> = lambda $p, $q: <<body>>
     loop = torch.stack([<<name>>(<<take $a>>, <<take $b>>) for $t in range(<<n>>)]<<out>>)
-    once = torch.vmap(<<name>>, in_dims=IN_DIMS)($a, $b)
+    once = torch.vmap(<<name>>, in_dims=IN_DIMS<<out dims>>)($a, $b)
 dictionary:
     $a = {"<<first>>": torch.randn(<<n>>, <<n>>), "<<second>>": torch.randn(<<n>>, <<n>>)}
     $b = <<tensor>>
@@ -64,11 +64,14 @@ def write(draw: Draw, level: int) -> Program:
     first, second = draw.sample(("w", "b", "scale", "shift"), 2)
     more = {"n": f"{3 + draw.below(7)}", "name": draw.choice(("mix", "score", "blend", "join", "step", "apply"))}
     page = Page(draw, _GRAMMAR, more | {"first": first, "second": second})
-    names, holes, out = ["$a", "$b"], ["$a", "$b"], 0
+    names, holes = ["$a", "$b"], ["$a", "$b"]
     right: Dims
     if kind == "two tensors":
         more["body"] = page.fill("<<two>>")
-        right, out, keys = _two(draw, level, "@" in more["body"])
+        right, keys = _two(draw, level)
+        # The results of a product of two rows are numbers, which have no second dimension to stack along.
+        is_second = level > 1 and "@" not in more["body"] and draw.chance(0.5)
+        more |= {"out": ", dim=1" * is_second, "out dims": ", out_dims=1" * is_second}
     elif kind == "nested":
         over, ways = draw.below(2), [(0, None), (1, None), (None, 0), (None, 1)]
         right, keys = ways[2 * over + draw.below(2)], [*map(str, ways), "(-1, None)", "(None, -1)"]
@@ -78,35 +81,28 @@ def write(draw: Draw, level: int) -> Program:
         names, holes = [f'$a["{first}"]', f'$a["{second}"]', "$b"], ["first", "second", "$b"]
         right = draw.choice(((0, None, 0), (0, None, None), (None, 0, 0), (0, 0, None), (None, 0, None), (0, 0, 0)))
         every = [f"({{'{first}': {x}, '{second}': {y}}}, {z})" for x, y, z in itertools.product((0, None), repeat=3)]
-        keys = [key for key in every[:-1] if _far(_dims(key, 3)[0], right) < 2] + ["0", "(0, None)"]
+        keys = [key for key in every[:-1] if _far(_dims(key, 3), right) < 2] + ["0", "(0, None)"]
     more |= {f"take {hole}": _slice(name, dim) for hole, name, dim in zip(holes, names, right, strict=True)}
-    more["out"] = ", dim=1" * out
     page.grammar = {**page.grammar, **{hole: {text: 1.0} for hole, text in more.items()}}
     *head, once = page.fill(f"<<{kind}>>").split("\n")
     page.add("\n".join(head))
     page.add(once, run=False)
-    return _ask(page, [page.fill(name) for name in names], right, out, keys)
+    return _ask(page, [page.fill(name) for name in names], right, keys)
 
 
-def _two(draw: Draw, level: int, gives_numbers: bool) -> tuple[Dims, int, list[str]]:
-    """Level 1 takes rows or all; level 2 columns, too, and may stack the results elsewhere."""
+def _two(draw: Draw, level: int) -> tuple[Dims, list[str]]:
+    """Level 1 takes rows or all; level 2 columns, too."""
     every: list[Dims] = [(0, 0), (0, None), (None, 0)]
     if level == 1:
-        return draw.choice(every), 0, [*map(str, every), "0"]
+        return draw.choice(every), [*map(str, every), "0"]
     every += [(0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
-    # The results of a product of two rows are numbers, which have no second dimension to stack along.
-    out = 0 if gives_numbers else draw.below(2)
-    right = draw.choice(every[1:] if out else every[3:])
-    keys = [*map(str, every), "0", "1", *(str(dims).replace("1", "-1") for dims in every if 1 in dims)]
+    right = draw.choice(every[3:])
+    keys = [*map(str, every), "0", "1", *(str(dims).replace("1", "-1") for dims in every if dims.count(1) == 1)]
     # At most one argument is taken otherwise, or the two are mixed up.
-    keys = [key for key in keys if _far(_dims(key, 2)[0], right) < 2 or _dims(key, 2)[0] == right[::-1]]
-    if not gives_numbers:
-        keys += [f"{key}, out_dims=1" for key in keys]
-        keys = [key for key in keys if _dims(key, 2)[1] == out or _dims(key, 2)[0] == right]
-    return right, out, keys
+    return right, [key for key in keys if _far(_dims(key, 2), right) < 2 or _dims(key, 2) == right[::-1]]
 
 
-def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -> Program:
+def _ask(page: Page, names: list[str], right: Dims, keys: list[str]) -> Program:
     draw, found = page.draw, _read(keys, page.lines)
     good, bad = ([key for key in keys if found[key] is value] for value in (True, False))
     chosen = draw.sample(good, min(len(good), 1 + draw.chance(0.7)))
@@ -117,13 +113,11 @@ def _ask(page: Page, names: list[str], right: Dims, out: int, keys: list[str]) -
     if "each" in once:
         once = once.replace("each", page.lines[-2].removeprefix("each = "))
     for key in draw.sample(chosen, len(chosen)):
-        dims, placed = _dims(key, len(names))
+        dims = _dims(key, len(names))
         other = next((at for at, dim in enumerate(dims) if dim != right[at]), None)
         words = f"{start}, and `{key}` says the same"
         if other is not None:
             words = f"{start}, and `{key}` takes {_HOW[dims[other]]} of `{names[other]}`"
-        elif placed != out:
-            words = f"The loop puts its results along dimension {out}, and `{key}` puts them along dimension {placed}"
         # The loop that another key stands for.
         loops = [once.replace("IN_DIMS", text) for text in (bad if found[key] else [key])]
         page.facts_of[key] = {"words": words, "loops": loops}
@@ -153,14 +147,13 @@ def _far(dims: Dims, right: Dims) -> int:
     return sum(one != other for one, other in zip(dims, right, strict=True))
 
 
-def _dims(key: str, count: int) -> tuple[Dims, int]:
-    """What a key says: the dimension of each argument, and that of the results."""
-    found = eval(f"dict(in_dims={key})")
-    given, dims = found["in_dims"], list[int | None]()
+def _dims(key: str, count: int) -> Dims:
+    """What a key says: the dimension of each argument."""
+    given, dims = eval(key), list[int | None]()
     for one in given if isinstance(given, tuple) else (given,) * count:
         dims += one.values() if isinstance(one, dict) else [one]
     dims = [dims[0]] * (count - len(dims)) + dims  # one for the whole dict, which comes first
-    return tuple(dim if dim is None else dim % 2 for dim in dims), found.get("out_dims", 0)
+    return tuple(dim if dim is None else dim % 2 for dim in dims)
 
 
 def _read(keys: Sequence[str], lines: Sequence[str]) -> dict[str, bool]:

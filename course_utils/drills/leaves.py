@@ -41,8 +41,8 @@ start x0.5: <<parameter>>
 # Lines that end in a leaf, and in a tensor that is none, by level.
 _LEAF = {
     1: {"cut": 4.0, "compute down": 3.0, "parameter of": 1.5, "same": 1.5, "flagged": 1.0, "parameter": 0.5},
-    2: {"cut": 3, "compute down": 2, "view down": 1.5, "detach_": 3, "parameter of": 1.5, "same": 1.5, "flagged": 0.5},
-    3: {"cut": 2, "compute down": 1, "view down": 0.5, "detach_": 3, "parameter of": 1, "same": 1, "block": 4},
+    2: {"cut": 5, "compute down": 3, "view down": 1.5, "parameter of": 1.5, "same": 1.5, "flagged": 0.5},
+    3: {"cut": 4, "compute down": 2, "view down": 0.5, "parameter of": 1, "same": 1, "block": 4},
 }
 _RESULT = {
     1: {"compute up": 4.0, "computed at once": 2.5, "double": 1.5, "compute again": 1.0},
@@ -149,7 +149,7 @@ _RULES: Rules = (
     A tensor that you create yourself has no history, whatever its flag
 [maker own] (\w+) = nn\.Parameter\((N\w+)(.*)\)$ -> \1 = nn.Parameter(\2\3) * 1
     `nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad
-[maker own when:same] (\w+) = (N\w+)(\.cpu\(\)|\.float\(\)|\.contiguous\(\)|\.to\(.*\))$ -> \1 = \2 * 1
+[maker own when:same] (\w+) = (N\w+)(\.cpu\(\)|\.float\(\)|\.to\(.*\))$ -> \1 = \2 * 1
     `{2}` has nothing to convert, so it returns the very object that `{1}` stands for
 
 [maker key:grad$ when:flagged answer:True worth:2] KEY = (?:nn\.P.*|torch\.[^N]*(?:, requires_grad=True\)|_\(\)))$

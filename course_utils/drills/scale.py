@@ -55,7 +55,8 @@ def write(draw: Draw, level: int) -> Program:
         raise Refused("as many equal parts would not be possible, so uneven parts could not be what decides")
     gone = 1 + draw.below(rows[0] - 1) if extra == "ignored" else 0
     batch = _Batch(
-        draw.choice(((True, True), (True, True), (True, False), (True, False), (False, False))),
+        # Where both are sums, 1 is right, however the parts differ: that is for level 1.
+        draw.choice([(True, True), (True, True), (True, False), (True, False), (False, False)][: 4 + (level == 1)]),
         [rows[0] - gone, *rows[1:]],
         outputs if wide else 1,
         2 if extra == "passes" else 1,

@@ -43,14 +43,13 @@ view: <<new>> = <<a>><<[0]|[1:]|[:2]|[-1]|.view(-1, 1)|.unsqueeze(0)|.reshape(1,
 view up: <<a:=up>><<view>>
 view down: <<a:=down>><<view>>
 double: <<new>> = <<up>>.double()
-same: <<new>> = <<created>><<.cpu()|.float()|.contiguous()|.to("cpu")>>
+same: <<new>> = <<created>><<.cpu()|.float()|.to("cpu")>>
 parameter of: <<new>> = nn.Parameter(<<any>><<.exp()| * 2|.clone()| + 1|.abs()>>)
 
 detach: <<new>> = <<up>>.detach()
 cut x5: <<new>> = <<up>><<.detach()|.detach()|.detach().clone()|.data|.data>>
 cut x3: <<new>> = torch.<<tensor(<<up>>.tolist())|ones_like(<<up>>)|zeros_like(<<up>>)>>
 cut x6: <<new>> = <<up>><< > 0| < 1|.long()|.int()|.argmax()|.argmin()>>
-detach_: <<computed>>.detach_()
 raise: <<raisable>>.requires_grad_()
 lower: <<created>>.requires_grad_(False)
 write: <<t:=blank>><<s:=vector>><<edit>>
@@ -89,7 +88,6 @@ class Tensors(Page):
                 "any": True,
                 "other": value is not a and value.shape in (a.shape, ()) and flag <= a.requires_grad,
                 "leaf": flag and value.is_leaf,
-                "computed": not value.is_leaf and self.is_fresh(name),
                 "created": flag and value.is_leaf and is_made and not self.is_viewed(name),
                 "raisable": not flag and is_made and not self.is_viewed(name),
                 "blank": not flag and is_made and self.is_fresh(name),
@@ -184,8 +182,6 @@ RULES: Rules = (
     Integers cannot require grad, so the conversion ends the history of `{1}`
 (\w+) = (\w+)\.arg\w+\(\)$ -> \1 = \2.sum()
     A position is an integer and has no gradient, so the history of `{1}` ends here
-N\d+_\.detach_\(\)
-    `detach_()` takes the tensor itself out of the graph
 N\d+_\.requires_grad_\(\)
     `requires_grad_()` raises the flag of the tensor itself
 N\d+_\.requires_grad_\(False\)

@@ -7,7 +7,15 @@ from types import SimpleNamespace
 
 import numpy as np
 
+numbers = count()  # of the nodes, in the order in which they are made
 Target = namedtuple("Target", "node slot shape")  # where a gradient goes: to which result of a node, in which shape
+
+
+class Memory:
+    """What views and detached tensors share: the bytes, how often they were written to, and whether they have views."""
+
+    def __init__(self, nbytes):
+        self.nbytes, self.version, self.viewed = nbytes, 0, False
 
 
 class Tensor:
@@ -15,8 +23,7 @@ class Tensor:
 
     def __init__(self, engine, data, requires_grad=False, memory=None):
         self.engine, self.data, self.requires_grad = engine, np.asarray(data, float), requires_grad
-        # Views and detached tensors share it, and with it the count of how often it was written to.
-        self.memory = memory or SimpleNamespace(nbytes=self.data.nbytes, version=0, viewed=False)
+        self.memory = memory or Memory(self.data.nbytes)
         self.node, self.slot, self.grad = None, 0, None  # the node that made it, and as which of its results
         self.hooks, self.after = [], []  # for its gradient on the way, and for a leaf whose .grad has been filled
 
@@ -44,12 +51,10 @@ class Tensor:
 class Node:
     """An operation that was recorded; or the end at a leaf: a node without ways, which keeps the gradient for it."""
 
-    numbers = count()
-
     def __init__(self, name, results, ways=()):
-        self.name, self.ways, self.number = name, ways, next(Node.numbers)
+        self.name, self.ways, self.number = name, ways, next(numbers)
         self.shapes, self.hooks = [x.shape for x in results], [x.hooks for x in results]
-        self.keeps = [None for _ in results]  # the tensor whose .grad is to be filled, for each result
+        self.keeps = [None if ways else x for x in results]  # whose .grad is filled: a leaf's, at first
         self.inputs = [target.node for way in ways for target in way.targets if target]
 
 
@@ -84,7 +89,6 @@ class Engine:
         """Where the gradient of x goes. A leaf gets its node when it is first used."""
         if x.is_leaf and "end" not in vars(x):
             x.end = Node("leaf", [x])
-            x.end.keeps = [x]
         return Target(x.end if x.is_leaf else x.node, x.slot, x.shape) if x.requires_grad else None
 
     def record(self, name, result, *ways):
@@ -169,13 +173,13 @@ class Engine:
     # Exercise 2, Shapes: what was broadcast is summed, at every edge; an operation may have several results.
 
     def fit(self, gradient, shape):
-        gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
-        return gradient.sum(axis=tuple(i for i, size in enumerate(shape) if size == 1), keepdims=True)
+        added = gradient.ndim - len(shape)
+        axes = (*range(added), *(added + i for i, size in enumerate(shape) if size == 1))
+        return gradient.sum(axis=axes).reshape(shape) if axes else gradient
 
     def through(self, node, gradients):
         given = [np.zeros(shape) if g is None else g for g, shape in zip(gradients, node.shapes, strict=True)]
-        pairs = [pair for way in node.ways for pair in way.back(given, self.unsave(way))]
-        return [(target, self.fit(g, target.shape)) for target, g in pairs]
+        return [(to, self.fit(g, to.shape)) for way in node.ways for to, g in way.back(given, self.unsave(way))]
 
     def split(self, x, sizes):
         x.memory.viewed = True
@@ -234,16 +238,13 @@ class Engine:
     # Exercise 5, Extend: operations and hooks of others.
 
     def apply(self, function, *inputs):
-        context, inputs = SimpleNamespace(to_save=()), [self.tensor(x) for x in inputs]
-        context.save_for_backward = lambda *tensors: setattr(context, "to_save", tensors)
+        inputs, to_save = [self.tensor(x) for x in inputs], []
+        context = SimpleNamespace(save_for_backward=lambda *tensors: to_save.extend(tensors))
         with self.no_grad():
             result = self.detach(function.forward(context, *inputs))
-
-        def rule(gradient, *saved):
-            context.saved_tensors = saved
-            return function.backward(context, gradient)
-
-        return self.record(function.__name__, result, (inputs, rule, *context.to_save))
+        del context.save_for_backward  # it holds the tensors, which the graph is to hold alone, and to free
+        rule = lambda g, *saved: function.backward(SimpleNamespace(**vars(context), saved_tensors=saved), g)
+        return self.record(function.__name__, result, (inputs, rule, *to_save))
 
     register_hook = lambda self, x, hook: x.hooks.append(hook)
     register_post_accumulate_grad_hook = lambda self, x, hook: x.after.append(hook)

@@ -4,20 +4,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from course_utils.base.files import read_toml
-
-
-def text_files(folder: Path) -> list[Path]:
-    """The text files of a lesson's exercises, in the lesson's order: that of their ``number``.
-
-    Raises:
-        ValueError: the numbers are not 1, 2, 3 and so on.
-    """
-    numbers = {path: read_toml(path).get("number") for path in folder.glob("*.toml") if path.stem != "predictions"}
-    if {number for number in numbers.values() if type(number) is int} != set(range(1, len(numbers) + 1)):
-        said = ", ".join(f"{path.stem} {number!r}" for path, number in sorted(numbers.items()))
-        raise ValueError(f"The exercises in {folder} are to be numbered from 1, without a gap; there are: {said}.")
-    return sorted(numbers, key=lambda path: numbers[path])
+from course_utils.catalogue import text_files
 
 
 def exercises(file: str) -> tuple[Any, ...]:

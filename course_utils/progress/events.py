@@ -36,6 +36,10 @@ class Attempt:
     count: int = 0
     hints: int = 0
 
+    def is_solved(self, points: float) -> bool:
+        """Whether the best attempt has all ``points``; without points, whether the last one passed."""
+        return self.best_of(points) >= points if points else self.status == "passed"
+
     @property
     def best_share(self) -> float:
         """The best attempt's share of the points that the exercise could earn, 0 to 1."""
@@ -102,6 +106,23 @@ class StoredPrediction:
     count: int
 
 
+@dataclass(frozen=True)
+class Drilled:
+    """What was answered in all drills of one topic and level: of each key the first answer counts.
+
+    Attributes:
+        topic: the topic.
+        level: 1 to 3.
+        right: answers that were right.
+        asked: answers that were given.
+    """
+
+    topic: str
+    level: int
+    right: int
+    asked: int
+
+
 class History:
     """What events add up to.
 
@@ -112,6 +133,7 @@ class History:
 
     Attributes:
         unreadable: how many of them were no event. They change nothing: one that is damaged does not cost the others.
+        latest: when a lesson was last worked on, and which; without a lesson where nothing was, or all was reset.
     """
 
     def __init__(
@@ -120,11 +142,16 @@ class History:
         self._attempts: dict[tuple[str, str], Attempt] = {}
         self._predictions: dict[tuple[str, str], StoredPrediction] = {}
         self._told: dict[tuple[str, str, str], Told] = {}
+        self._drills: dict[tuple[str, int], dict[tuple[str, str], bool]] = {}  # by topic and level; by seed and key
+        self.latest = ("", "")
         self.trouble, self.is_damaged = trouble, is_damaged
         self.unreadable = 0
         for at, kind, fields in events:
             try:
-                KINDS[kind](self, at, **json.loads(fields))
+                values = json.loads(fields)
+                KINDS[kind](self, at, **values)
+                if "lesson" in values:
+                    self.latest = max(self.latest, (at, values["lesson"] or ""))
             except (KeyError, TypeError, ValueError):
                 self.unreadable += 1
 
@@ -142,6 +169,10 @@ class History:
         """Of one lesson, or of all, the one that was told longest ago first."""
         rows = (row for row in self._told.values() if lesson in (None, row.lesson))
         return tuple(sorted(rows, key=lambda row: (row.last_at, row.home)))
+
+    def drills(self) -> tuple[Drilled, ...]:
+        """Of each topic and level, in the order in which they were first answered."""
+        return tuple(Drilled(*key, sum(row.values()), len(row)) for key, row in self._drills.items())
 
     # One method for each kind of event; its parameters are the event's fields.
 
@@ -182,6 +213,10 @@ class History:
         before = self._predictions.get((lesson, question), StoredPrediction(lesson, question, right, right, 0))
         self._predictions[lesson, question] = replace(before, right=right, count=before.count + 1)
 
+    def _drill(self, at: str, topic: str, level: int, seed: str, held: dict[str, bool]) -> None:
+        answered = {(seed, key): bool(is_right) for key, is_right in dict(held).items()}
+        self._drills[topic, level] = answered | self._drills.get((topic, level), {})
+
     def _reset(self, at: str, lesson: str | None, exercise: str | None) -> None:
         def kept(rows: dict) -> dict:
             return {
@@ -191,6 +226,8 @@ class History:
         self._attempts, self._told = kept(self._attempts), kept(self._told)
         if exercise is None:
             self._predictions = kept(self._predictions)
+        if lesson is None:
+            self._drills = {}
 
     # What files of version 1 hold: three tables whose rows were updated in place.
 
@@ -211,6 +248,7 @@ KINDS: dict[str, Callable[..., None]] = {
     "attempt": History._attempt,
     "hint": History._hint,
     "prediction": History._prediction,
+    "drill": History._drill,
     "reset": History._reset,
     "exercise of version 1": History._earlier_exercise,
     "prediction of version 1": History._earlier_prediction,

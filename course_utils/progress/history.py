@@ -1,11 +1,11 @@
 """What a learner has attempted and earned, kept on disk in one small SQLite file for all lessons: store an attempt
-(``record``), a prediction (``record_prediction``) or a hint taken (``record_hint``); read them back (``attempts``,
-``predictions``, ``told``); show the whole course (``progress``); find the file (``location``); begin again
-(``reset_progress``).
+(``record``), a prediction (``record_prediction``), a hint taken (``record_hint``) or a drill's answers
+(``record_drill``); read them back (``attempts``, ``predictions``, ``told``); show the whole course (``progress``); find
+the file (``location``); begin again (``reset_progress``).
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from course_utils.progress.events import Told as Told
 from course_utils.progress.place import Damaged, Unusable, location_or_raise, place
 from course_utils.progress.place import location as location
 from course_utils.progress.tables import LessonProgress, Progress, Remembered
+from course_utils.progress.written import is_answered
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +97,11 @@ def record_prediction(lesson: str, question: str, right: bool) -> str | None:
     return _store("prediction", lesson=lesson, question=question, right=bool(right))
 
 
+def record_drill(topic: str, level: int, seed: int | str, held: Mapping[str, bool]) -> str | None:
+    """Stores for each key that was answered whether it was right. Returns what ``record`` returns."""
+    return _store("drill", topic=topic, level=level, seed=str(seed), held=dict(held)) if held else None
+
+
 def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
     """What is stored about the exercises of one lesson, or of all: lessons in the course's order, exercises by name.
 
@@ -121,7 +127,11 @@ def told(lesson: str | None = None) -> tuple[Told, ...]:
 
 
 def progress(show_location: bool = True) -> Progress:
-    """The whole course, with a row for every lesson, also for those not begun.
+    """The whole course, with a row for every lesson, also for those not begun; what to do next, which exercises of a
+    begun lesson are open, and what became of drills.
+
+    Whether a written question is answered is read from the notebook of its lesson, as it was last saved, where that
+    lies in the folder that the kernel runs in.
 
     Args:
         show_location: whether a line says where it is stored: relative to the home directory, or "the file that
@@ -135,6 +145,9 @@ def progress(show_location: bool = True) -> Progress:
     rows = []
     for info in LESSONS:
         mine, guesses = stored.attempts(info.name), stored.predictions(info.name)
+        begun = bool(guesses) or any(row.count for row in mine)
+        points = info.exercises
+        solved = {row.exercise for row in mine if row.is_solved(points.get(row.exercise, 0.0))}
         rows.append(
             LessonProgress(
                 number=info.number,
@@ -142,16 +155,18 @@ def progress(show_location: bool = True) -> Progress:
                 title=info.title,
                 earned=min(math.fsum(row.best for row in mine), float(info.points)),
                 possible=float(info.points),
-                begun=bool(guesses) or any(row.count for row in mine),
-                predictions_right=sum(row.right for row in guesses),
+                begun=begun,
+                predictions_right=sum(row.first_right for row in guesses),
                 predictions_asked=len(guesses),
                 question=info.question,
+                open_exercises=tuple(name for name in points if name not in solved),
+                is_written=is_answered(info.notebook) if begun else None,
             )
         )
     notes: tuple[str, ...] = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
     if stored.unreadable:
         notes += (f"Left out, because the file is damaged there: {count_of(stored.unreadable, 'event')}.",)
-    return Progress(tuple(rows), notes, tuple(_remembered(stored.told())))
+    return Progress(tuple(rows), notes, tuple(_remembered(stored.told())), stored.drills(), stored.latest[1])
 
 
 def _remembered(rows: Iterable[Told]) -> Iterator[Remembered]:
@@ -171,7 +186,7 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
     and the next attempt begins a new one; that is done only when everything is reset.
 
     Args:
-        lesson: the lesson's name; None for all.
+        lesson: the lesson's name; None for all, drills included.
         exercise: the exercise's name; None for the whole lesson, its predictions included.
 
     Returns:
@@ -205,7 +220,8 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         if stored.trouble:
             return Reset(f"Nothing was reset. {stored.trouble}")
         taken = [row for row in exercises if lesson in (None, row.lesson) and exercise in (None, row.exercise)]
-        if not taken and (exercise or not stored.predictions(lesson)):
+        others = () if exercise else (*stored.predictions(lesson), *(stored.drills() if lesson is None else ()))
+        if not taken and not others:
             return Reset(f"Nothing to reset: nothing is stored for {what}.")
         copy = store.append_after_copy(path, "reset", {"lesson": lesson, "exercise": exercise})
     except Unusable as error:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from course_utils.base.document import Block, Shown, group, links, table
+from course_utils.base.document import Block, Shown, group, links, rows, table
 from course_utils.base.markup import SMALL, Html, bar, clean, element, text_bar
 from course_utils.base.words import points, points_of
+from course_utils.progress.events import Drilled
 
 _SHOWN = 12  # misconceptions in each list
 
@@ -48,7 +49,7 @@ class ScoreCard(_Summed, Shown):
     Attributes:
         lesson: the lesson's title.
         rows: its exercises, in order.
-        predictions_right: predictions that were right.
+        predictions_right: predictions whose first guess was right.
         predictions_asked: predictions that were made.
         notes: remarks of one line each.
     """
@@ -68,7 +69,7 @@ class ScoreCard(_Summed, Shown):
             shown.append((name, (bar(share), text_bar(share)), _points(row), (row.status, clean(row.status, 20))))
         title = f"{self.lesson}: {points(self.earned, self.possible)}"
         asked = _predictions(self.predictions_right, self.predictions_asked)
-        remarks = [f"Predictions: {asked}."] * bool(asked)
+        remarks = [f"Predictions: {asked}, by your first answers."] * bool(asked)
         return table(title, ("Exercise", "Share", "Points", "State"), shown, [*remarks, *self.notes])
 
 
@@ -83,9 +84,11 @@ class LessonProgress:
         earned: the points of its best attempts.
         possible: the points it can earn; 0 for a lesson without points.
         begun: whether anything was attempted or predicted.
-        predictions_right: predictions whose last guess was right.
+        predictions_right: predictions whose first guess was right.
         predictions_asked: predictions made.
         question: the question it answers.
+        open_exercises: those that have not all their points yet, in order.
+        is_written: whether its written question is answered; None where that is not known.
     """
 
     number: int
@@ -97,6 +100,8 @@ class LessonProgress:
     predictions_right: int
     predictions_asked: int
     question: str = ""
+    open_exercises: tuple[str, ...] = ()
+    is_written: bool | None = None
 
     @property
     def share(self) -> float:
@@ -135,14 +140,28 @@ class Progress(_Summed, Shown):
         rows: one for every lesson of the course, in order.
         notes: where it is stored, and what could not be read; one line each.
         misconceptions: what the learner was told of, the latest first.
+        drills: what was answered in drills, by topic and level.
+        latest: the lesson that was worked on last; empty where none was.
     """
 
     rows: tuple[LessonProgress, ...]
     notes: tuple[str, ...] = ()
     misconceptions: tuple[Remembered, ...] = ()
+    drills: tuple[Drilled, ...] = ()
+    latest: str = ""
+
+    @property
+    def next(self) -> tuple[str, str] | None:
+        """The nearest open exercise, with its lesson before it; None where all are solved.
+
+        It is the first one of the lesson that was worked on last, else of those after it, else of those before it.
+        """
+        at = next((row.number for row in self.rows if row.name == self.latest), 0)
+        ahead = (row for row in (*self.rows[at:], *self.rows[:at]) if row.open_exercises)
+        return next(((row.name, row.open_exercises[0]) for row in ahead), None)
 
     def card(self) -> Block:
-        """The lessons as a table, and below it what is still to be cleared up."""
+        """The lessons as a table, and below it what is open, what drills gave, and what is still to be cleared up."""
         shown = []
         for row in self.rows:
             share = (bar(row.share), text_bar(row.share)) if row.possible else (Html(""), "")
@@ -151,8 +170,24 @@ class Progress(_Summed, Shown):
             shown.append((_named(row), share, earned, (asked or "none yet", asked), (row.state, row.state)))
         begun = f"{sum(row.begun for row in self.rows)} of {len(self.rows)} lessons begun"
         title = f"Your progress: {points(self.earned, self.possible)}, {begun}"
-        columns = ("Lesson", "Share", "Points", "Predictions", "State")
-        return group(table(title, columns, shown, self.notes), self._remembered())
+        columns = ("Lesson", "Share", "Points", "First guesses", "State")
+        return group(table(title, columns, shown, self.notes), [rows([*self._open()]), *self._remembered()])
+
+    def _open(self) -> Iterator[tuple[str, str]]:
+        """What is next, what is open in lessons that are begun, and what was answered in drills."""
+        if self.next:
+            lesson, exercise = self.next
+            (number,) = (row.number for row in self.rows if row.name == lesson)
+            yield "next", f"{exercise}, in lesson {number:02d}"
+        else:
+            yield "next", "every exercise is solved"
+        for row in self.rows:
+            said = [f"open: {', '.join(row.open_exercises)}"] * bool(row.open_exercises)
+            said += [f"written question {'answered' if row.is_written else 'open'}"] * (row.is_written is not None)
+            if row.begun and said:
+                yield f"lesson {row.number:02d}", "; ".join(said)
+        for one in self.drills:
+            yield f"drill {one.topic}, level {one.level}", f"{one.right} of {one.asked} right"
 
     def _remembered(self) -> Iterator[Block]:
         """What is still open and what is cleared up, the latest first, and how many more there are."""

@@ -97,7 +97,7 @@ def ending(scene: Scene, log: Log | None, tensor: torch.Tensor | None, name: str
     """
     cut = log.cut(tensor) if log is not None and tensor is not None else None
     if cut is not None:
-        return _seen(cut)
+        return seen(cut)
     found = list(_in_source(scene, name, site, _Way({}, set(), 0)))
     if found:
         first = found[0]
@@ -153,7 +153,8 @@ def _unflagged(scene: Scene, name: str, site: Site) -> Ending:
     return Ending("unflagged", best[0][1], name=best[0][0]) if best else Ending("unflagged", name=name)
 
 
-def _seen(cut: Cut) -> Ending:
+def seen(cut: Cut) -> Ending:
+    """An end as a watch has seen it."""
     statement = statement_at(cut.site)
     if statement is not None and any(_how(node) == "reentrant" for node in statement.inside):
         return Ending("reentrant", cut.site, ast.unparse(value_of(statement) or statement.node))
@@ -295,8 +296,6 @@ def _is_frozen(module: Any) -> bool:
 def freezing(scene: Scene) -> Site | None:
     """The line that lowers the flags: ``p.requires_grad = False``."""
     files = dict.fromkeys(frame.site.file for frame in scene.frames)
-    for one in (one for file in files for one in statements(file)):
-        text = ast.unparse(one.node) if not hasattr(one.node, "body") else ""
-        if ("requires_grad = False" in text) or ("requires_grad_(False)" in text):
-            return one.site
-    return None
+    every = (one for file in files for one in statements(file) if not hasattr(one.node, "body"))
+    words = ("requires_grad = False", "requires_grad_(False)")
+    return next((one.site for one in every if any(word in ast.unparse(one.node) for word in words)), None)

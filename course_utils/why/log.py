@@ -3,6 +3,7 @@
 import weakref
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,10 +39,12 @@ class Cut(Call):
         how: "detach", "data", "number", "numpy", "copy" (``torch.tensor(x)``), "dtype", "mode" (recording was off),
             "operation" (it has no derivative).
         switched: the line that switched recording off.
+        leaves: the memory of the leaves that the history led to, where that was looked up.
     """
 
     how: str
     switched: Site | None = None
+    leaves: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Log:
         self._edits: dict[int, list[Edited]] = {}
         self._cuts: dict[int, tuple[weakref.ref, Cut]] = {}
         self._numbers: dict[object, Cut] = {}
+        self.cut_at: dict[tuple[Site, str], Cut] = {}
+        self.entered: dict[int, Cut] = {}
         self.bad: dict[int, NotFinite] = {}
         self.passes: deque[Pass] = deque(maxlen=64)
         self.cleared: dict[int, Call] = {}
@@ -125,6 +130,12 @@ class Log:
             self._cuts = {key: pair for key, pair in self._cuts.items() if pair[0]() is not None}
         self._cuts[id(tensor)] = weakref.ref(tensor), cut
 
+    def add_entered(self, numbers: range, cut: Cut) -> None:
+        """What lost its history was given to the operations that recorded some nodes."""
+        if len(self.entered) > _MOST:
+            self.entered.clear()
+        self.entered.update(dict.fromkeys(numbers, cut))
+
     def add_number(self, number: object, cut: Cut) -> None:
         if len(self._numbers) > 4096:
             self._numbers.clear()
@@ -136,6 +147,12 @@ class Log:
         """Where the history of a tensor ended, or of what it was computed from."""
         reference, cut = self._cuts.get(id(tensor), (None, None))
         return cut if reference is not None and reference() is tensor else None
+
+    def cuts_in(self, nodes: Iterable[Any], leaf: torch.Tensor) -> list[Cut]:
+        """Where the ways from a leaf to some nodes were cut."""
+        found = (self.entered.get(node._sequence_nr()) for node in nodes)
+        wanted = set(keys_of(leaf))
+        return [cut for cut in dict.fromkeys(found) if cut is not None and wanted & cut.leaves]
 
     def number(self, number: object) -> Cut | None:
         """Where a number or an array was taken out of a tensor with a history."""

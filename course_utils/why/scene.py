@@ -2,7 +2,6 @@
 (``Scene``).
 """
 
-import ast
 import contextlib
 import functools
 import sys
@@ -15,35 +14,17 @@ import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
 from course_utils.graph.recorded import nodes_behind
-from course_utils.graph.steps import is_users_class, local_variables, steps
+from course_utils.graph.steps import is_users_class, steps
 from course_utils.graph.storages import storages_of
-from course_utils.holders.lines import parsed, users_files
+from course_utils.holders.lines import users_files
 from course_utils.holders.roots import users_roots
 from course_utils.holders.search import Root, Search
 from course_utils.holders.ways import name_of
+from course_utils.why.frames import entries_of, frame_at, given_to_backward, running
 from course_utils.why.source import is_cell
 
 _SECONDS = 0.25
 """So long may the search for names take."""
-
-_GIVEN = ("t_outputs", "outputs", "tensors")
-"""Variables of torch's frames that hold what backward was called on."""
-
-
-class Frame(NamedTuple):
-    """A user's function that the error came through.
-
-    Attributes:
-        variables: its variables; a module's for code outside of functions.
-        site: the line that was running.
-        expression: the part of it that was being worked out; None where that is not known.
-        space: the variables of its module.
-    """
-
-    variables: dict[str, Any]
-    site: Site
-    expression: ast.expr | None
-    space: dict[str, Any]
 
 
 class Named(NamedTuple):
@@ -75,14 +56,14 @@ class Scene:
     ) -> None:  # fmt: skip
         self.error, self.recording = error, recording
         self.traceback = error.__traceback__ if error is not None else None
-        entries = list(_entries(self.traceback))
+        entries = list(entries_of(self.traceback))
         users = [entry for entry in entries if is_user_file(entry.tb_frame.f_code.co_filename)]
-        self.frames = tuple(_frame(entry) for entry in reversed(users))
+        self.frames = tuple(frame_at(entry) for entry in reversed(users))
         if error is None:
-            self.frames = tuple(_running(caller))
+            self.frames = tuple(running(caller))
         self.back = self._back(entries)
         self._spaces = [frame.space for frame in self.frames]
-        self.roots = (*tensors, *_given([entry.tb_frame for entry in entries]))
+        self.roots = (*tensors, *given_to_backward([entry.tb_frame for entry in entries]))
         self._named: list[Named] | None = None
 
     @property
@@ -131,13 +112,6 @@ class Scene:
         """The user's tensors that share a memory."""
         wanted = storage._cdata
         return [one for one in self.named() if any(own._cdata == wanted for own in storages_of(one.tensor))]
-
-    def name_of_node(self, node: Any) -> str:
-        """What the user calls the result of a node, or the leaf whose gradients it takes; "" where nothing does."""
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            return self.name(leaf)
-        return next((named.name for named in self.named() if named.tensor.grad_fn is node), "")
 
     def value(self, text: str, more: Mapping[str, Any] | None = None) -> Any:
         """What a name refers to in the user's frames, innermost first; attributes are followed, nothing is called.
@@ -203,58 +177,6 @@ class Scene:
     def nodes(self) -> list[Any]:
         """The nodes behind the roots, each once."""
         return list(dict.fromkeys(node for root in self.roots for node in nodes_behind(root)))
-
-
-def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
-
-
-def _running(frame: FrameType | None) -> Iterator[Frame]:
-    while frame is not None:
-        code = frame.f_code
-        if is_user_file(code.co_filename):
-            yield Frame(
-                local_variables(frame), Site(code.co_filename, frame.f_lineno, code.co_qualname), None, frame.f_globals
-            )
-        frame = frame.f_back
-
-
-def _frame(entry: TracebackType) -> Frame:
-    code = entry.tb_frame.f_code
-    variables = local_variables(entry.tb_frame)
-    site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
-    return Frame(variables, site, _expression(entry), entry.tb_frame.f_globals)
-
-
-def _expression(entry: TracebackType) -> ast.expr | None:
-    """The part of a line that was being worked out, by the place that the compiler noted for the instruction."""
-    code = entry.tb_frame.f_code
-    positions = list(code.co_positions())
-    at = entry.tb_lasti // 2
-    tree = parsed(code.co_filename)
-    if tree is None or at >= len(positions):
-        return None
-    for one in ast.walk(tree):
-        is_it = isinstance(one, ast.expr) and positions[at] == (
-            one.lineno, one.end_lineno, one.col_offset, one.end_col_offset
-        )  # fmt: skip
-        if is_it:
-            return one  # type: ignore[return-value]
-    return None
-
-
-def _given(frames: list[FrameType]) -> tuple[torch.Tensor, ...]:
-    """The tensors that backward was called on, as torch's own frames hold them."""
-    found: list[torch.Tensor] = []
-    for frame in frames:
-        if "torch" in frame.f_code.co_filename and not is_user_file(frame.f_code.co_filename):
-            for name in _GIVEN:
-                value = local_variables(frame).get(name)
-                several = value if isinstance(value, (tuple, list)) else (value,)
-                found += [one for one in several if isinstance(one, torch.Tensor)]
-    return tuple({id(tensor): tensor for tensor in found}.values())
 
 
 def _module_of(value: Any) -> str:

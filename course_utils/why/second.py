@@ -8,9 +8,10 @@ import torch
 
 from course_utils.base.user_code import Site
 from course_utils.graph.references import is_node
+from course_utils.why.frames import Frame
 from course_utils.why.log import Log
 from course_utils.why.reason import Draft, begin, place
-from course_utils.why.scene import Frame, Scene
+from course_utils.why.scene import Scene
 from course_utils.why.source import (
     Statement,
     bindings,

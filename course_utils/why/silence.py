@@ -8,7 +8,7 @@ import torch
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
-from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, freezing
+from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, freezing, seen
 from course_utils.why.log import Log, keys_of
 from course_utils.why.reason import FINE, Reason, silent, where
 from course_utils.why.scene import Scene
@@ -95,6 +95,10 @@ class _Silence:
         return self._say("not_a_leaf", said, ("made", site), code=code)
 
     def _no_gradient(self) -> Reason | None:
+        if self.tensor.is_leaf and self.tensor._base is not None and self.tensor._base.requires_grad:
+            said = f"`{self.name}` is a view, made while recording was off{where(self.made)}, and has no history."
+            code = f"{self.name} = {self.name}.detach().clone().requires_grad_()"
+            return self._say("no_grad_mode", said, ("made", self.made), code=code)
         losses = [self.loss] if self.loss is not None else list(self._losses())
         reached = next((one for one in losses if self._leads_to(one)), None)
         passed = self.log is not None and any(set(keys_of(self.tensor)) & one.leaves for one in self.log.passes)
@@ -121,6 +125,9 @@ class _Silence:
 
     def _ending(self, loss: torch.Tensor) -> Ending | None:
         """Where the way from the tensor to a loss is cut."""
+        cuts = self.log.cuts_in(nodes_behind(loss), self.tensor) if self.log is not None else []
+        if cuts:
+            return seen(cuts[0])
         name, owner, here = self.scene.name(loss), self.name.partition(".")[0], self.scene.here
         if not name:
             return None
@@ -133,11 +140,15 @@ class _Silence:
 
     def _waits(self, loss: torch.Tensor | None, passed: bool) -> Reason | None:
         """It is part of a graph, and has no gradient: backward was not called, or the gradient was cleared."""
-        freed = loss is not None and any(slot.freed for node in nodes_behind(loss) for slot in saved_slots(node))
+        slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
+        freed = any(slot.freed for slot in slots)
         back = self._last(is_backward)
         if not freed and not passed:
             name = (self.scene.name(loss) if loss is not None else "") or "loss"
-            said = f"`{self.name}` is in the graph of `{name}`, and backward was not called yet."
+            said = f"`{self.name}` is in the graph of `{name}`, and backward was not called yet"
+            said += (
+                "." if slots or self.log is not None else ", or its gradient was cleared since."
+            )  # nothing to be freed
             return self._say("no_backward", said, ("loss", self._bound(name)), code=f"{name}.backward()")
         clears = self._cleared()
         if clears is not None and self._has_moved():

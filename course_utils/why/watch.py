@@ -149,6 +149,9 @@ class _Watch(TorchFunctionMode):
         if end != start:
             site = user_site(frame)
             log.add_nodes(start, end, Call(name, site))
+            for tensor in tensors:
+                if not tensor.requires_grad and (cut := log.cut(tensor)) is not None:
+                    log.add_entered(range(start, end), cut)
         edited, steps = False, frame.f_code.co_filename.startswith(_OPTIMIZERS)
         for tensor, version in zip(tensors, versions, strict=True):
             if version_of(tensor) != version:
@@ -171,13 +174,15 @@ class _Watch(TorchFunctionMode):
         for result in results:
             if is_functorch_wrapped(result):
                 continue
-            if not edited and not result._is_view():
+            # What a layer makes may be a view, too: of a result inside of it.
+            is_new = keys_of(result) != keys_of(tensors[0]) if tensors else True
+            if not edited and is_new:
                 site = site or user_site(frame)
                 for key in keys_of(result):
                     log.add_made(key, Call(name, site))
             if not result.requires_grad:
                 self._cut(kind, name, frame, tensors, result, args)
-            if self._looks and result.is_floating_point() and (edited or not result._is_view()):
+            if self._looks and result.is_floating_point() and (edited or is_new):
                 self._look(name, frame, tensors, result)
 
     def _cut(self, kind: int, name: str, frame: Any, tensors: list, result: torch.Tensor, args: tuple) -> None:
@@ -192,7 +197,7 @@ class _Watch(TorchFunctionMode):
                 continue
             if tensor.requires_grad:
                 how = "mode" if not torch.is_grad_enabled() else how_cut(name, kind, result)
-                log.add_cut(result, Cut(name, user_site(frame), how, self._off if how == "mode" else None))
+                log.add_cut(result, self._new_cut(name, user_site(frame), how, tensor))
                 return
         for tensor in tensors:
             known = log.cut(tensor)
@@ -200,10 +205,21 @@ class _Watch(TorchFunctionMode):
                 log.add_cut(result, known)
                 return
 
+    def _new_cut(self, name: str, site: Site, how: str, tensor: torch.Tensor) -> Cut:
+        """A cut, the same one for each line: its leaves are looked up once."""
+        known = self.log.cut_at.get((site, how))
+        if known is None:
+            nodes = itertools.islice(nodes_behind(tensor), _MOST_NODES)
+            leaves = [tensor] if tensor.is_leaf else [node.variable for node in nodes if hasattr(node, "variable")]
+            keys = frozenset(key for leaf in leaves for key in keys_of(leaf))
+            known = Cut(name, site, how, self._off if how == "mode" else None, keys)
+            self.log.cut_at[site, how] = known
+        return known
+
     def _number(self, name: str, tensor: torch.Tensor, out: Any, site: Site) -> None:
         cut = self.log.cut(tensor)
         if tensor.requires_grad:
-            cut = Cut(name, site, "numpy" if name in ("numpy", "__array__") else "number")
+            cut = self._new_cut(name, site, "numpy" if name in ("numpy", "__array__") else "number", tensor)
         if cut is not None:
             for number in numbers_in(out):
                 self.log.add_number(number, cut)
@@ -237,11 +253,7 @@ class _Watch(TorchFunctionMode):
 
     def around(self, backward: Callable) -> Callable:
         """``torch.autograd.backward``, noting what it frees."""
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            return self._pass(backward, args, kwargs)
-
-        return watched
+        return lambda *args, **kwargs: self._pass(backward, args, kwargs)
 
     def _pass(self, backward: Callable, args: tuple, kwargs: dict) -> Any:
         """Runs a backward pass, and notes what it frees and the first node that makes a NaN."""

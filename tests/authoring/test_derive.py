@@ -8,8 +8,7 @@ from course_utils.authoring.build import build
 from course_utils.authoring.derive import Entry, catalogue, derived, readme
 from course_utils.authoring.files import dumps, read
 from course_utils.authoring.sittings import estimate, sittings, with_minutes
-from course_utils.catalogue import LESSONS, LessonInfo
-from course_utils.lessons import text_files
+from course_utils.catalogue import LESSONS, LessonInfo, text_files
 
 ENTRIES = {
     "snapshot": Entry("snapshot", 4, "Exercise 3.1 · snapshot · 4 points, 3 minutes"),

@@ -706,6 +706,18 @@ def bptt_last_steps_connected(cell, inputs, state, window):
     return states, state
 
 
+def mean_loss_detached_in_place(model, loss_fn, batches):
+    def detached(prediction, target):
+        return loss_fn(prediction, target).detach_()
+
+    return mean_loss_by_detach(model, detached, batches)
+
+
+def round_in_float32(x):
+    rounded = x.float().round().to(x.dtype)
+    return x + (rounded - x).detach()
+
+
 RIGHT = (
     Right("snapshot", "no_grad", snapshot_under_no_grad),
     Right("snapshot", "clone then detach", lambda x: x.clone().detach()),
@@ -851,4 +863,6 @@ WRONG = (
     Wrong("truncated_bptt", "last window", bptt_only_the_last_window, "only the last window learns"),
     Wrong("truncated_bptt", "last window", bptt_last_window_after_detaching_all, "all others detached"),
     Wrong("truncated_bptt", "last window", bptt_last_steps_connected, "the last steps connected"),
+    Wrong("mean_loss", "in place", mean_loss_detached_in_place),
+    Wrong("stop_gradient_round", "float32", round_in_float32),
 )

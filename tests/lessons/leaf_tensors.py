@@ -1002,6 +1002,77 @@ def fit_cut_at_the_end(x, y, steps, lr):
     return tuple(weight.detach() for weight in fit_with(x, y, steps, lr))
 
 
+def weight_by_uniform(fan_in, fan_out):
+    return torch.empty(fan_out, fan_in).uniform_(-1, 1).mul_(math.sqrt(3 / fan_in)).requires_grad_()
+
+
+def weight_standardised(fan_in, fan_out):
+    weight = torch.randn(fan_out, fan_in)
+    return nn.Parameter((weight - weight.mean()) / weight.std() / math.sqrt(fan_in))
+
+
+def weight_viewed_under_no_grad(fan_in, fan_out):
+    flat = (torch.randn(fan_out * fan_in) / math.sqrt(fan_in)).requires_grad_()
+    with torch.no_grad():
+        return flat.view(fan_out, fan_in)
+
+
+def gradients_each_from_a_run(layers, x):
+    """Runs the layers afresh for each output."""
+    found = []
+    for count in range(1, len(layers) + 1):
+        output = x
+        for layer in layers[:count]:
+            output = layer(output)
+        with torch.enable_grad():
+            output = end = output.detach().requires_grad_()
+            for layer in layers[count:]:
+                end = layer(end)
+            found += torch.autograd.grad(end.sum(), output)
+    return found
+
+
+def gradients_after_a_look(layers, x):
+    with torch.no_grad():
+        print("shapes:", [output.shape for output in recorded(layers, x)])
+    return gradients_by_retain_grad(layers, x)
+
+
+@torch.no_grad()
+def step_unless_zero(params, lr):
+    for p in params:
+        if p.grad is not None and p.grad.any():
+            p -= lr * p.grad
+            p.grad = None
+
+
+@torch.no_grad()
+def step_zeroed_and_dropped(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p -= lr * p.grad
+            p.grad.zero_()
+            p.grad = None
+
+
+def fit_until_good(x, y, steps, lr, until=1e-3):
+    slope, intercept = zeros()
+    for _ in range(steps):
+        loss = (slope * x + intercept - y).square().mean()
+        if loss.item() < until:
+            break
+        gradients = torch.autograd.grad(loss, (slope, intercept))
+        with torch.no_grad():
+            slope -= lr * gradients[0]
+            intercept -= lr * gradients[1]
+    return slope, intercept
+
+
+def fit_best_seen(x, y, steps, lr):
+    weights = [fit_with(x, y, number, lr) for number in range(min(steps, 1), steps + 1)]
+    return min(weights, key=lambda pair: (pair[0] * x + pair[1] - y).square().mean().item())
+
+
 RIGHT = (
     Right("predicted_leaves", "ones and zeros", {key: int(value) for key, value in LEAVES.items()}),
     Right("predicted_leaves", "torch's bools", {key: torch.tensor(value) for key, value in LEAVES.items()}),
@@ -1185,10 +1256,19 @@ WRONG = (
     Wrong("activation_gradients", "side effect", gradients_frozen_meanwhile, "frozen until a layer raises"),
     Wrong("activation_gradients", "eval", gradients_eval_left),
     Wrong("activation_gradients", "eval", gradients_eval_put_back, "eval, put back"),
-    Wrong("activation_gradients", "backward fills", gradients_backward_when_recorded, "frozen or not", earns=1.3),
+    Wrong("activation_gradients", "backward fills", gradients_backward_when_recorded, "frozen or not", earns=1.33),
     Wrong("sgd_step", "unseen", step_by_data),
     Wrong("sgd_step", "unseen", step_through_numpy, "numpy on the same memory"),
     Wrong("sgd_step", "gradient edited", step_scales_gradients),
     Wrong("fit_line", "one element", fit_vectors, "vectors at the end"),
     Wrong("fit_line", "unflagged", fit_cut_at_the_end, "cut at the end"),
+    Wrong("make_weight", "standardised", weight_standardised),
+    Wrong("make_weight", "unrecorded view", weight_viewed_under_no_grad),
+    Wrong("make_weight", "uniform", weight_by_uniform, "uniform_"),
+    Wrong("activation_gradients", "run again", gradients_each_from_a_run),
+    Wrong("activation_gradients", "run again", gradients_after_a_look, "a look at the shapes first"),
+    Wrong("sgd_step", "zero gradient", step_unless_zero),
+    Wrong("sgd_step", "gradient edited", step_zeroed_and_dropped, "zeroed, then dropped"),
+    Wrong("fit_line", "stops early", fit_until_good, "until the loss is small"),
+    Wrong("fit_line", "best", fit_best_seen),
 )

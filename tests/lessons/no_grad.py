@@ -176,6 +176,23 @@ def evaluate_counts(model, batches):
     return float(right)
 
 
+def evaluate_by_the_first_size(model, batches):
+    with eval_mode(model), torch.no_grad():
+        counts = [count(model, [batch]) for batch in batches]
+    return share(sum(right for right, _ in counts), len(counts) * (counts[0][1] if counts else 0))
+
+
+def evaluate_by_the_last_size(model, batches):
+    with eval_mode(model), torch.no_grad():
+        counts = [count(model, [batch]) for batch in batches]
+    return share(sum(right for right, _ in counts), len(counts) * (counts[-1][1] if counts else 0))
+
+
+def evaluate_lowers_x(model, batches):
+    with eval_mode(model), torch.no_grad():
+        return share(*count(model, ((x.requires_grad_(False), labels) for x, labels in batches)))
+
+
 def evaluate_percent(model, batches):
     return 100 * evaluate_decorated(model, batches)
 
@@ -750,6 +767,15 @@ def stream_without_finally(model, batches):
         yield y
 
 
+def stream_put_back_at_the_end(model, batches):
+    for x in batches:
+        before = torch.is_grad_enabled()
+        torch.set_grad_enabled(False)
+        prediction = model(x)
+        torch.set_grad_enabled(before)
+        yield prediction
+
+
 def stream_swallowed(model, batches):
     try:
         yield from stream_decorated(model, batches)
@@ -1175,7 +1201,7 @@ WRONG = (
     Wrong("stream_predictions", "eval", stream_left_in_eval, "left in eval"),
     Wrong("stream_predictions", "history", stream_late_map, "a late map"),
     Wrong("frozen_features", "view", features_no_grad),
-    Wrong("frozen_features", "view", features_detached_in_place, "detached in place"),
+    Wrong("frozen_features", "in place", features_detached_in_place),
     Wrong("frozen_features", "view", features_of_detached_x, "a parameter for features"),
     Wrong("frozen_features", "view", features_cloned_with_the_flag, "a clone of a parameter"),
     Wrong("frozen_features", "detached", features_detached, "recorded, then detached"),
@@ -1206,4 +1232,8 @@ WRONG = (
     Wrong("frozen_features", "flagged", features_parameter, "a Parameter"),
     Wrong("frozen_features", "one flag", features_top_flag, "the top flag"),
     Wrong("frozen_features", "cloned inside", features_copied_inside, "copied inside"),
+    Wrong("evaluate", "batch size", evaluate_by_the_first_size),
+    Wrong("evaluate", "batch size", evaluate_by_the_last_size, "the last batch's size"),
+    Wrong("evaluate", "side effect", evaluate_lowers_x, "the flag of x lowered"),
+    Wrong("stream_predictions", "only without error", stream_put_back_at_the_end, "put back after the model"),
 )

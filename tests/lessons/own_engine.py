@@ -21,7 +21,7 @@ class RecordByRecursion:
 
     def tanh(self, x):
         y = self.tensor(np.tanh(x.data))
-        return self.record("tanh", y, (x, lambda g, u: g / np.cosh(u) ** 2, x))
+        return self.record("tanh", y, (x, lambda g, y: g - g * y**2, y))
 
     def sum(self, x):
         ones = np.ones(x.shape)
@@ -73,6 +73,36 @@ class RecordNotTransposed(RecordByRecursion):
         return self.record("matmul", y, (a, lambda g, b: g @ b, b), (b, lambda g, a: a @ g, a))
 
 
+class RecordOneNumber(RecordByRecursion):
+    def sum(self, x):
+        return self.record("sum", self.tensor(x.data.sum()), (x, lambda g: g))
+
+
+class RecordUnsaved(RecordByRecursion):
+    def matmul(self, a, b):
+        y = self.tensor(a.data @ b.data)
+        return self.record("matmul", y, (a, lambda g: g @ b.data.T), (b, lambda g: a.data.T @ g))
+
+
+class RecordHoldsTheInput(RecordByRecursion):
+    def tanh(self, x):
+        y = self.tensor(np.tanh(x.data))
+        return self.record("tanh", y, (x, lambda g, x: g / np.cosh(x) ** 2, x))
+
+
+class RecordHoldsForTheShape(RecordByRecursion):
+    def sum(self, x):
+        return self.record("sum", self.tensor(x.data.sum()), (x, lambda g, x: g * np.ones_like(x), x))
+
+
+class RecordHoldsBoth(RecordByRecursion):
+    """One way for both inputs, which saves for the one what the other needs."""
+
+    def matmul(self, a, b):
+        y = self.tensor(a.data @ b.data)
+        return self.record("matmul", y, ([a, b], lambda g, a, b: (g @ b.T, a.T @ g), a, b))
+
+
 class RecordPathByPath(RecordByRecursion):
     """A recursion that visits a shared node once for each path."""
 
@@ -102,6 +132,57 @@ class RecordNearestFirst(RecordByRecursion):
         for each in found:
             found += [other for other in dict.fromkeys(each.inputs) if other not in found]
         return found
+
+
+class RecordDeepFirst(RecordByRecursion):
+    """Depth first, each node before its inputs."""
+
+    inputs = staticmethod(lambda node: node.inputs)
+
+    def walk(self, node):
+        order = []
+
+        def visit(node):
+            if node not in order:
+                order.append(node)
+                for before in self.inputs(node):
+                    visit(before)
+
+        visit(node)
+        return order
+
+
+class RecordDeepLastFirst(RecordDeepFirst):
+    inputs = staticmethod(lambda node: node.inputs[::-1])
+
+
+class RecordInPlace(RecordByRecursion):
+    def backward(self, result, gradient):
+        first = self.target(result)
+        arrived = {first.node: {first.slot: gradient}}
+        for node in self.walk(first.node):
+            gradients = [arrived[node].get(slot) for slot in range(len(node.shapes))]
+            for target, g in self.run(node, gradients):
+                there = arrived.setdefault(target.node, {})
+                if target.slot in there:
+                    there[target.slot] += g
+                else:
+                    there[target.slot] = g
+
+
+class RecordNoSlot(RecordByRecursion):
+    def backward(self, result, gradient):
+        arrived = {self.target(result).node: gradient}
+        for node in self.walk(self.target(result).node):
+            for target, g in self.run(node, [arrived[node]] + [None] * (len(node.shapes) - 1)):
+                arrived[target.node] = arrived[target.node] + g if target.node in arrived else g
+
+
+class RecordStartsAtSlot0(RecordByRecursion):
+    def backward(self, result, gradient):
+        slot, result.slot = result.slot, 0
+        super().backward(result, gradient)
+        result.slot = slot
 
 
 class RecordOverwritten(RecordByRecursion):
@@ -194,6 +275,12 @@ class ShapesNodeEach(ShapesByLoops):
 class ShapesCopies(ShapesByLoops):
     def split(self, x, sizes):
         pieces = [self.tensor(part.copy()) for part in np.split(x.data, np.cumsum(sizes)[:-1])]
+        return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
+
+
+class ShapesNotMarked(ShapesByLoops):
+    def split(self, x, sizes):
+        pieces = [Tensor(self, part, memory=x.memory) for part in np.split(x.data, np.cumsum(sizes)[:-1])]
         return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
 
 
@@ -306,6 +393,38 @@ class ControlOwnCounter(ControlByClass):
         return self.tensor(x.data)
 
 
+class ControlLeafKept(ControlByClass):
+    def retain_grad(self, x):
+        if not x.requires_grad:
+            raise RuntimeError("it does not require grad")
+        x.node.keeps[x.slot] = x
+
+
+class ControlGenerator(ControlByClass):
+    def no_grad(self):
+        before, self.enabled = self.enabled, False
+        try:
+            yield
+        finally:
+            self.enabled = before
+
+
+class ControlAlias(ControlByClass):
+    def accumulate(self, x, gradient):
+        if x.requires_grad:
+            x.grad = gradient if x.grad is None else x.grad + gradient
+
+
+class ControlAliasInPlace(ControlByClass):
+    def accumulate(self, x, gradient):
+        if not x.requires_grad:
+            return
+        if x.grad is None:
+            x.grad = gradient
+        else:
+            x.grad += gradient
+
+
 class ControlOverwritten(ControlByClass):
     def accumulate(self, x, gradient):
         if x.requires_grad:
@@ -353,8 +472,8 @@ class MemoryInObjects:
         for node in self.walk(result.node):
             for way in node.ways:
                 for _, memory, _ in way.saved if way.saved is not None else []:
-                    if id(memory) not in seen:
-                        seen.add(id(memory))
+                    if memory not in seen:
+                        seen.add(memory)
                         total += memory.nbytes
         return total
 
@@ -422,6 +541,28 @@ class MemoryCopy(MemoryUnnoticed):
         return x.data.copy(), x.memory, x.memory.version
 
 
+class MemoryCopyChecked(MemoryInObjects):
+    def save(self, x):
+        return np.array(x.data), x.memory, x.memory.version
+
+
+class MemoryArrayBytes(MemoryInObjects):
+    def bytes_held(self, result):
+        ways = [way for node in self.walk(result.node) for way in node.ways]
+        return sum({id(array): array.nbytes for way in ways for array, *_ in way.saved or ()}.values())
+
+
+class MemoryFreedFirst(MemoryInObjects):
+    def unsave(self, way):
+        saved = way.saved
+        if saved is None:
+            raise RuntimeError("freed")
+        way.saved = saved if self.retain_graph or not saved else None
+        if any(version != memory.version for _, memory, version in saved):
+            raise RuntimeError("edited in place")
+        return [array for array, *_ in saved]
+
+
 class MemoryCountedTwice(MemoryInObjects):
     def bytes_held(self, result):
         ways = [way for node in self.walk(result.node) for way in node.ways]
@@ -451,9 +592,13 @@ class ExtendByClass:
 
         def rule(gradient, *arrays):
             context.saved_tensors = list(arrays)
-            return function.backward(context, gradient)
+            try:
+                return function.backward(context, gradient)
+            finally:
+                del context.saved_tensors
 
-        return self.record(function.__name__, result, (tensors, rule, *context.kept))
+        kept, context.kept = context.kept, ()
+        return self.record(function.__name__, result, (tensors, rule, *kept))
 
     def register_hook(self, x, hook):
         x.hooks += [hook]
@@ -524,6 +669,52 @@ class ExtendItsInput(ExtendByClass):
         return self.record(function.__name__, result, (tensors, rule, *context.kept))
 
 
+class ExtendNotTensors(ExtendByClass):
+    def apply(self, function, *inputs):
+        context = Kept()
+        with self.no_grad():
+            result = self.detach(function.forward(context, *inputs))
+        kept, context.kept = context.kept, ()
+
+        def rule(gradient, *saved):
+            return function.backward(SimpleNamespace(**vars(context), saved_tensors=saved), gradient)
+
+        return self.record(function.__name__, result, (list(inputs), rule, *kept))
+
+
+class ExtendKeepsTheTensors(ExtendByClass):
+    def apply(self, function, *inputs):
+        context, tensors = Kept(), list(map(self.tensor, inputs))
+        with self.no_grad():
+            result = self.detach(function.forward(context, *tensors))
+
+        def rule(gradient, *saved):
+            return function.backward(SimpleNamespace(**vars(context), saved_tensors=saved), gradient)
+
+        return self.record(function.__name__, result, (tensors, rule, *context.kept))
+
+
+class ExtendKeepsTheArrays(ExtendByClass):
+    def apply(self, function, *inputs):
+        context, tensors = Kept(), list(map(self.tensor, inputs))
+        with self.no_grad():
+            result = self.detach(function.forward(context, *tensors))
+
+        def rule(gradient, *arrays):
+            context.saved_tensors = arrays
+            return function.backward(context, gradient)
+
+        kept, context.kept = context.kept, ()
+        return self.record(function.__name__, result, (tensors, rule, *kept))
+
+
+class ExtendOr(ExtendByClass):
+    def hooked(self, hooks, gradient):
+        for hook in hooks:
+            gradient = hook(gradient) or gradient
+        return gradient
+
+
 class ExtendNoneIsZero(ExtendByClass):
     def hooked(self, hooks, gradient):
         for hook in hooks:
@@ -559,16 +750,27 @@ WRONG = (
     Wrong("Record", "from the input", RecordFromTheInput),
     Wrong("Record", "matmul order", RecordMatmulOrder),
     Wrong("Record", "matmul order", RecordNotTransposed, "not transposed"),
+    Wrong("Record", "spread", RecordOneNumber),
+    Wrong("Record", "unsaved", RecordUnsaved),
+    Wrong("Record", "held", RecordHoldsTheInput, "tanh saves its input"),
+    Wrong("Record", "held", RecordHoldsForTheShape, "sum saves its input"),
+    Wrong("Record", "held", RecordHoldsBoth, "one way for both"),
     Wrong("Record", "path by path", RecordPathByPath),
     Wrong("Record", "creation order", RecordOldestFirst, "oldest first"),
     Wrong("Record", "creation order", RecordNearestFirst, "nearest first"),
+    Wrong("Record", "creation order", RecordDeepFirst, "deep first"),
+    Wrong("Record", "creation order", RecordDeepLastFirst, "deep first, from the last input"),
     Wrong("Record", "overwritten", RecordOverwritten),
+    Wrong("Record", "in place", RecordInPlace),
+    Wrong("Record", "slot", RecordNoSlot),
+    Wrong("Record", "slot", RecordStartsAtSlot0, "starts at slot 0"),
     Wrong("Record", "ones", RecordOnes),
     Wrong("Shapes", "leading only", ShapesLeadingOnly),
     Wrong("Shapes", "mean", ShapesMean),
     Wrong("Shapes", "leaves only", ShapesLeavesOnly),
     Wrong("Shapes", "a node each", ShapesNodeEach),
     Wrong("Shapes", "copies", ShapesCopies),
+    Wrong("Shapes", "not marked", ShapesNotMarked),
     Wrong("Shapes", "unused", ShapesUnused),
     Wrong("Shapes", "around unsave", ShapesAroundUnsave),
     Wrong("Control", "all", ControlAll),
@@ -578,7 +780,11 @@ WRONG = (
     Wrong("Control", "only without error", ControlOnlyWithoutError),
     Wrong("Control", "itself", ControlItself),
     Wrong("Control", "copy", ControlCopy),
-    Wrong("Control", "copy", ControlOwnCounter, "a counter of its own"),
+    Wrong("Control", "own counter", ControlOwnCounter),
+    Wrong("Control", "leaf kept", ControlLeafKept),
+    Wrong("Control", "generator", ControlGenerator),
+    Wrong("Control", "alias", ControlAlias),
+    Wrong("Control", "alias", ControlAliasInPlace, "the array that arrived, added to in place"),
     Wrong("Control", "overwritten", ControlOverwritten),
     Wrong("Control", "zeros", ControlZeros),
     Wrong("Memory", "never freed", MemoryNeverFreed),
@@ -588,11 +794,18 @@ WRONG = (
     Wrong("Memory", "unnoticed", MemoryUnnoticed),
     Wrong("Memory", "every edit", MemoryEveryEdit),
     Wrong("Memory", "copy", MemoryCopy),
+    Wrong("Memory", "copy", MemoryCopyChecked, "a copy, checked"),
+    Wrong("Memory", "array bytes", MemoryArrayBytes),
+    Wrong("Memory", "freed first", MemoryFreedFirst),
     Wrong("Memory", "counted twice", MemoryCountedTwice),
     Wrong("Extend", "recorded inside", ExtendRecordedInside),
     Wrong("Extend", "once each", ExtendOnceEach),
     Wrong("Extend", "around save", ExtendAroundSave),
     Wrong("Extend", "its input", ExtendItsInput),
+    Wrong("Extend", "not tensors", ExtendNotTensors),
+    Wrong("Extend", "kept", ExtendKeepsTheTensors, "the tensors of forward"),
+    Wrong("Extend", "kept", ExtendKeepsTheArrays, "the arrays of backward"),
+    Wrong("Extend", "or", ExtendOr),
     Wrong("Extend", "None is zero", ExtendNoneIsZero),
     Wrong("Extend", "not chained", ExtendNotChained),
     Wrong("Extend", "the gradient", ExtendTheGradient),

@@ -1419,4 +1419,5 @@ WRONG = (
     Wrong("input_gradient", "dtype", gradient_in_float32),
     Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),
     Wrong("freeze", "eval", freeze_and_eval_cleared, "eval for freezing"),
+    Wrong("predicted_flags", "leaf", {key: key not in ("d", "total") for key in FLAGS}),
 )

@@ -873,6 +873,21 @@ def bounded_list_of_outputs(model, batches):
     return torch.cat(outputs).mean(0)
 
 
+def port_in_float32(model, batches):
+    return [output.float() for output in port_by_inference_mode(model, batches)]
+
+
+def bounded_list_let_go(model, batches):
+    outputs = []
+    with in_eval(model), torch.no_grad():
+        for x in batches:
+            outputs.append(model(x))
+            del x
+    if not outputs:
+        raise ValueError("no batches")
+    return torch.cat(outputs).mean(0)
+
+
 def bounded_parents_first(model, batches):
     flags = [(module, module.training) for module in model.modules()]
     try:
@@ -1035,4 +1050,6 @@ WRONG = (
     Wrong("bounded_evaluation", "outputs kept", bounded_list_of_outputs, "a list of outputs"),
     Wrong("bounded_evaluation", "train spreads", bounded_parents_first, "train(flag), parents first"),
     Wrong("bounded_evaluation", "batch held", bounded_by_reduce, "reduce"),
+    Wrong("bounded_evaluation", "outputs kept", bounded_list_let_go, "a list of outputs, the batch let go"),
+    Wrong("port_evaluation", "dtype", port_in_float32),
 )

@@ -92,20 +92,21 @@ def _(trial: Trial) -> None:
 
 @mean_loss.claim("leaves losses alone that `loss_fn` keeps", weight=0.5)
 def _(trial: Trial) -> None:
-    kept: list[tuple[Tensor, Tensor]] = []
+    kept: list[tuple[Tensor, Tensor, bool]] = []
 
     def noted(made: Callable[[Tensor], Tensor], prediction: Tensor, target: Tensor) -> Tensor:
         loss = made(squared_error(prediction, target))
-        kept.append((loss, loss.detach().clone()))
+        kept.append((loss, loss.detach().clone(), loss.requires_grad))
         return loss
 
     for made in (Tensor.clone, Tensor.detach):
         show = "mean_loss(model, a loss_fn that keeps its losses, 3 batches)"
         trial.call(_regressor(trial), partial(noted, made), _batches(trial, [4, 6, 5]), show=show)
-        for index, (loss, before) in enumerate(kept):
+        for index, (loss, before, recorded) in enumerate(kept):
             is_right = torch.equal(loss.detach(), before)
             shown = f"loss {index} as {before.item():.6g}"
             expect(is_right, "losses edited", expected=shown, got=Lazy(lambda loss=loss: f"{loss.item():.6g}"))
+            expect(loss.requires_grad == recorded, "in place", expected=f"loss {index} with its history", got="none")
 
 
 @mean_loss.claim("runs the model in the modes it was given", weight=1)

@@ -30,7 +30,8 @@ def _(trial: Trial) -> None:
     try:
         _judge_values(trial)
     except Missed as missed:
-        if missed.misconception not in ("order", "dtype"):  # the last digits and the dtype are judged by the next claim
+        # The last digits and the dtype are judged by the next claim.
+        if missed.misconception not in ("order", "float32", "dtype"):
             raise
 
 
@@ -44,6 +45,7 @@ def _judge_values(trial: Trial) -> None:
                 continue
             up = (values + 0.5).floor(), values.sign() * (values.abs() + 0.5).floor()
             otherwise = [("scaled", values * (values.round() / values)), *(("half up", rounded) for rounded in up)]
+            otherwise.append(("float32", values.float().round().to(values.dtype)))
             others = [("cut off", cut) for cut in (values.trunc(), values.floor(), values.ceil())]
             others += [("unassigned", values), ("added", values.round() + values)]
             key = reading(got, otherwise, _equal) or reading(got, others)

@@ -156,6 +156,20 @@ def _(trial: Trial) -> None:
         raise Missed("eval", **dict(missed.details)) from None
 
 
+@activation_gradients.claim("runs each layer once", weight=0.5)
+def _(trial: Trial) -> None:
+    layers, x = _perceptron(trial)
+    runs = [0] * len(layers)
+
+    def count(index: int, *_: object) -> None:
+        runs[index] += 1
+
+    for index, layer in enumerate(layers):
+        layer.register_forward_pre_hook(partial(count, index))
+    _gradients(trial, layers, x)
+    expect(max(runs) <= 1, "run again", expected="one run of each layer", got=f"runs {runs}")
+
+
 @activation_gradients.claim("takes a module that stands twice in the list", weight=0.5)
 def _(trial: Trial) -> None:
     width, tanh = trial.integer(3, 5), nn.Tanh()

@@ -13,11 +13,11 @@ from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 fit_line = exercise(__file__)
 
 
-def _line(trial: Trial, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, float]:
+def _line(trial: Trial, dtype: torch.dtype = torch.float64, noise: float = 0.3) -> tuple[Tensor, Tensor, float]:
     """Points near a line that is far from zero, and a learning rate at which few steps do not get there."""
     x = trial.randn(trial.integer(20, 40))
     slope, intercept = (2 + trial.randn().abs().item() for _ in range(2))
-    y = -slope * x + intercept + 0.3 * trial.randn(len(x))
+    y = -slope * x + intercept + noise * trial.randn(len(x))
     return x.to(dtype), y.to(dtype), trial.integer(40, 90) / 1000
 
 
@@ -71,14 +71,15 @@ def _is_at(got: Sequence[Tensor], expected: tuple[float, float], relative: float
 
 @fit_line.claim("ends where gradient descent from zeros ends", weight=3, gate=True)
 def _(trial: Trial) -> None:
-    several, as_many, many = trial.integer(4, 9), trial.integer(4, 9), trial.integer(80, 100)
-    for steps, dtype in (
-        (several, torch.float64),
-        (1, torch.float64),
-        (as_many, torch.float32),
-        (many, torch.float64),
+    several, as_many, many = trial.integer(4, 9), trial.integer(4, 9), trial.integer(150, 200)
+    for steps, dtype, noise in (
+        (several, torch.float64, 0.3),
+        (1, torch.float64, 0.3),
+        (as_many, torch.float32, 0.3),
+        (many, torch.float64, 0.3),
+        (many, torch.float64, 0.0),  # the loss, too, is small long before the end
     ):
-        x, y, lr = _line(trial, dtype)
+        x, y, lr = _line(trial, dtype, noise)
         got, right = _fitted(trial, x, y, steps, lr), _descend(x, y, steps, lr)
         if not _is_at(got, right):
             key = "stops early"  # with fewer steps it was right
@@ -94,6 +95,17 @@ def _(trial: Trial) -> None:
             raise Missed(
                 key or "other rule", expected=where, got=f"slope {got[0].item():.6g}, intercept {got[1].item():.6g}"
             )
+
+
+@fit_line.claim("ends there where the learning rate is too large, and the loss rises", weight=0.5)
+def _(trial: Trial) -> None:
+    x, y, _lr = _line(trial)
+    x = (x - x.mean()) / x.std(correction=0)  # each step makes the distance to the best line 2 lr - 1 times as large
+    steps, lr = trial.integer(3, 4), trial.integer(120, 150) / 100
+    got, right = _fitted(trial, x, y, steps, lr), _descend(x, y, steps, lr)
+    where = f"slope {right[0]:.6g}, intercept {right[1]:.6g} after {steps} steps"
+    numbers = f"slope {got[0].item():.6g}, intercept {got[1].item():.6g}"
+    expect(_is_at(got, right, relative=1e-4), "best", expected=where, got=numbers)
 
 
 @fit_line.claim("returns leaves that require grad", weight=3)

@@ -66,6 +66,9 @@ def _(trial: Trial) -> None:
         expect(is_right, key, expected=f"standard deviation {wanted:.4g}", got=f"{deviation:.4g}")
         expect(abs(mean) < 0.05 * wanted, expected="mean 0", got=f"mean {mean:.4g}")
         expect(abs(kurtosis - 3) < 0.3, expected=normal, got=f"kurtosis {kurtosis:.2f}")
+    single = trial.tensor(trial.call(1, 1)).item()
+    is_drawn = math.isfinite(single) and single != 0
+    expect(is_drawn, "standardised", expected="one number, drawn", got=f"{single:.4g}")
 
 
 def _is_scale(deviation: float, scale: float) -> bool:
@@ -96,6 +99,8 @@ def _(trial: Trial) -> None:
     except RuntimeError as error:
         key = "inference" if weight.is_inference() else ""
         raise Missed(key, expected="backward runs", got=message_of(error, 80)) from None
+    key = "unrecorded view" if weight._is_view() else ""
+    expect(weight.grad is not None, key, expected="a gradient for it", got="None")
     optimizer.step()
     # The weight is of any floating-point dtype: a bfloat16 has two digits.
     moved = same(weight, before - lr * x.sum(0), rtol=0.02, atol=0.02)

@@ -82,6 +82,10 @@ def _(trial: Trial) -> None:
     parameters = _parameters(trial)
     _stepped(trial, parameters)
     _expect_no_gradients(parameters)
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    _stepped(trial, parameters, "5 parameters whose gradients are zeros")
+    _expect_no_gradients(parameters, "zero gradient")
 
 
 def _expect_no_gradients(parameters: Sequence[Tensor], key: str = "") -> None:

@@ -47,13 +47,14 @@ def _share(trial: Trial, model: nn.Module, batches: Iterable[_Batch], show: str 
 @evaluate.claim("is the accuracy over all samples, from 0 to 1", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial, trial.integer(3, 6))
-    sizes = [trial.integer(1, 2), trial.integer(9, 12), trial.integer(4, 6)]
+    sizes = [trial.integer(2, 3), trial.integer(9, 12), trial.integer(4, 6)]
     batches, right = _labelled(trial, model, *sizes)
     hits, samples = sum(right), sum(sizes)
     shares = [agree / size for agree, size in zip(right, sizes, strict=True)]
     matches = [(labels == _shared.in_eval_mode(model, x).argmax()).sum().item() for x, labels in batches]
     otherwise = [("mean of means", sum(shares) / 3), ("count", hits), ("count", hits / 3)]
     otherwise += [("percent", 100 * hits / samples), ("last", shares[-1]), ("argmax of all", sum(matches) / samples)]
+    otherwise += [("batch size", hits / (3 * size)) for size in (sizes[0], sizes[-1])]
     x = batches[0][0]
     before = _shared.in_eval_mode(model, x)
     for given in (batches, iter(batches)):

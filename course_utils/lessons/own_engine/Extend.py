@@ -1,5 +1,7 @@
 """``Extend``: Functions and hooks of others, and a training step that a hook takes."""
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ class _Noted:
         class Product(Function):
             @staticmethod
             def forward(context: Any, a: Any, b: Any, c: Any) -> Any:
-                noted.modes.append(a.engine.enabled)
+                noted.modes.append(c.engine.enabled)
                 context.save_for_backward(a, b)
                 context.factor = 3.0
                 return a * b * c * context.factor
@@ -53,8 +55,8 @@ def _(trial: Trial) -> None:
 
     def apply() -> list[Any]:
         engine = shared.engine_of(trial, "apply")
-        x, y, one = engine.tensor(a, True), engine.tensor(b, True), engine.tensor(np.ones(3))
-        result = noted.product.apply(x, y, one)
+        x, y = engine.tensor(a, True), engine.tensor(b, True)
+        result = noted.product.apply(x, y, np.ones(3))
         (result * result).sum().backward()
         return [result.data, x.grad, y.grad, [node.name for node in engine.visits]]
 
@@ -145,6 +147,36 @@ def _(trial: Trial) -> None:
     expect(len(seen) == 1, expected="one call", got=f"{len(seen)} calls")
     expect(seen[0] is not False, "the gradient", expected="the leaf itself", got="something else")
     expect(shared.near(seen[0], np.full(3, 3.0)), expected=".grad filled: 3 everywhere", got=shared.shown(seen[0]))
+
+
+@Extend.claim("lets go of what backward frees", weight=0.5)
+def _(trial: Trial) -> None:
+    a = trial.randn(3).numpy()
+
+    class Kept(Function):
+        @staticmethod
+        def forward(context: Any, x: Any) -> Any:
+            made = x.engine.tensor(np.exp(x.data))
+            context.save_for_backward(made)
+            Kept.array = weakref.ref(made.data)
+            return made * 2.0
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            (made,) = context.saved_tensors
+            return gradient * made * 2.0
+
+    def alive() -> list[bool]:
+        loss = Kept.apply(shared.engine_of(trial, "apply").tensor(a, True)).sum()
+        before = Kept.array() is not None
+        loss.backward()
+        if Kept.array() is not None:
+            gc.collect()
+        return [before, Kept.array() is not None]
+
+    before, after = trial.run(alive, called="backward through a Function that saves what its forward made")
+    expect(before, expected="the array alive before backward", got="it is gone")
+    expect(not after, "kept", expected="nobody holds the array after backward", got="the context holds it")
 
 
 @Extend.claim("trains a net, each weight stepping in its hook, to the losses of PyTorch", weight=1)

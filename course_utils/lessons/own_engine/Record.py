@@ -6,6 +6,7 @@ import numpy as np
 
 from course_utils.checks.claims import Trial, exercise, expect
 from course_utils.lessons.own_engine import _shared as shared
+from course_utils.lessons.own_engine._programs import TORCH
 
 Record = exercise(__file__)
 
@@ -38,6 +39,7 @@ def _(trial: Trial) -> None:
         "t0.tanh()": {"upstream": [1 - y * y], "from the input": [upstream * (1 - a * a)]},
         "(t0 * t1).sum()": {"upstream": [b]},
     }
+    wrong["t0.sum()"] = {"spread": [np.array(3.0)]}
     for text, mistakes in wrong.items():
         given = {"t0": (a, True), "t1": (b, True), "c": (c if text.endswith("sum()") else upstream, False)}
         loss = "loss = t2 * 3.0" if text.endswith("sum()") else "loss = (t2 * c).sum()"
@@ -51,27 +53,29 @@ def _is_one_of(name: str, values: list[np.ndarray]) -> Callable[[dict], bool]:
     return lambda found: any(shared.near(found.get(name), value) for value in values)
 
 
+@Record.claim("saves what its rules need, in as many bytes as PyTorch", weight=1)
+def _(trial: Trial) -> None:
+    for lines in (("t2 = t0 @ t1",), ("t2 = t1 @ t0",), ("t3 = t0.tanh()", "t2 = t3 * t3"), ("t2 = t0.sum()",)):
+        for flags in ((True, True), (True, False)):
+            program = shared.program(shared.leaves(trial, (3, 3), (3, 3), flags=flags), *lines)
+            right, called = shared.held(TORCH, program), f"{program.text}; bytes_held(t2)"
+            got = trial.run(lambda p=program: shared.held(shared.engine_of(trial, *_OPERATIONS), p), called=called)
+            expect(got == right, "unsaved" if got < right else "held", expected=f"{right} bytes", got=f"{got}")
+
+
 @Record.claim("runs each node once, and after all that was made of its results", weight=2, gate=True)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (2, 3), (2, 3), flags=(True, False))
-    lines = ["t2 = t0.tanh()", "t3 = t2 * t1", "t4 = t3.exp()", "t5 = t4 * t2", "t6 = t5 + t3", "loss = t6.sum()"]
-    program = shared.program(given, *lines, "loss.backward()")
-    played = shared.play(trial, program, "walk", "backward")
-    names, expected = " ".join(played.names), "each node once, after its users: sum add mul exp mul tanh leaf"
-    twice = len(set(played.visits)) < len(played.visits)
-    expect(not twice, "path by path", expected=expected, got=names)
-    oldest_first = len(played.visits) > 1 and played.visits == sorted(played.visits)
-    expect(not oldest_first, "creation order", expected=expected, got=names)
-    # Each node here is younger than its inputs, and those that have one user alone may come in any place after it.
-    place = {name: index for index, name in enumerate(played.names)}
-    if "tanh" in place and "exp" in place:
-        in_order = place["tanh"] > place["exp"] and played.names[-1] in ("leaf", "tanh")
-        muls = [index for index, name in enumerate(played.names) if name == "mul"]
-        in_order = in_order and place["tanh"] > max(muls) and max(muls) > place["exp"] and place["leaf"] > place["tanh"]
-        expect(in_order, "creation order", expected=expected, got=names)
-    if played.raised:
-        raise played.raised
-    shared.expect_as_torch(trial, program, "walk", "backward", otherwise=[("overwritten", lambda found: True)])
+    order = "sum add mul exp mul tanh leaf"  # no other one will do
+    for last in (("t5 = t4 * t2", "t6 = t5 + t3"), ("t5 = t2 * t4", "t6 = t3 + t5")):  # who goes deep first errs in one
+        lines = "t2 = t0.tanh()", "t3 = t2 * t1", "t4 = t3.exp()", *last, "loss = t6.sum()", "loss.backward()"
+        played = shared.play(trial, shared.program(given, *lines), "walk", "backward")
+        names, expected = " ".join(played.names), f"each node once, after its users: {order}"
+        expect(len(set(played.visits)) == len(played.visits), "path by path", expected=expected, got=names)
+        expect(order.startswith(names), "creation order", expected=expected, got=names)
+        if played.raised:
+            raise played.raised
+        expect(names == order, expected=expected, got=names)
 
 
 @Record.claim("adds up what arrives from several uses", weight=2)
@@ -81,6 +85,11 @@ def _(trial: Trial) -> None:
     program = shared.program(given, "loss = (t0 * t1).sum() + (t0 * t2).sum()", "loss.backward()")
     overwritten = [("overwritten", _is_one_of("t0.grad", [b, c]))]
     shared.expect_as_torch(trial, program, "walk", "backward", otherwise=overwritten)
+    lines = "t3 = t0 * 1.0", "t4 = t1 * t0", "t5 = t4.tanh()", "t6 = t3.exp()", "t7 = t3 + t4"
+    for last in ("t5 + (t6 + t7)", "(t7 + t6) + t5"):  # t3 and t4 are handed one array, and t3 gets more before t4 runs
+        program = shared.program(given, *lines, f"({last}).sum().backward()")
+        in_place = [("in place", lambda found: True)]
+        shared.expect_as_torch(trial, program, "walk", "backward", otherwise=in_place)
     for lines in (("t3 = t0 + t0",), ("t3 = t0 * t0",), ("t3 = t0 * t1", "t4 = t3 + t3", "t3 = t4 + t3")):
         program = shared.program(given, *lines, "t3.sum().backward()")
         shared.expect_as_torch(trial, program, "walk", "backward", otherwise=[("overwritten", lambda found: True)])
@@ -91,8 +100,10 @@ def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3, 2), (3, 2)) | {"g": (trial.randn(3, 2).numpy(), False)}
     program = shared.program(given, "t2 = t0 * t1", "t2.backward(g.data)")
     shared.expect_as_torch(trial, program, "walk", "backward", otherwise=[("ones", lambda found: True)])
-    program = shared.program(given, "t2, t3 = t0.split([1, 2])", "t3.sum().backward()", "t2.sum().backward()")
-    shared.expect_as_torch(trial, program, "walk", "backward")
+    slot = [("slot", lambda found: True)]
+    for lines in (("t3.sum().backward()", "t2.sum().backward()"), ("t3.backward(g.data[1:])",)):
+        program = shared.program(given, "t2, t3 = t0.split([1, 2])", *lines)
+        shared.expect_as_torch(trial, program, "walk", "backward", otherwise=slot, error="slot")
     program = shared.program(shared.leaves(trial, ()), "t0.backward()", "t0.backward()")
     shared.expect_as_torch(trial, program, "walk", "backward")
 

@@ -63,6 +63,19 @@ def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (2,), flags=(False, True))
     lines = "t2, t3 = t0.split([1, 2])", "t4 = t3 * t1", "t0.mul_(2.0)", "t4.sum().backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), "split", silent="copies")
+    refused = trial.run(lambda: _is_edit_refused(trial), called="h = x * 2.0; h.split([1, 2]); h.mul_(3.0)")
+    expect(refused, "not marked", expected="h.mul_(3.0) refused: h has views now", got="it was recorded")
+
+
+def _is_edit_refused(trial: Trial) -> bool:
+    engine = shared.engine_of(trial, "split")
+    h = engine.tensor(np.ones(3), True) * 2.0
+    h.split([1, 2])
+    try:
+        h.mul_(3.0)
+    except NotImplementedError:
+        return True
+    return False
 
 
 @Shapes.claim("gives a rule zeros for a result that nobody used", weight=1)

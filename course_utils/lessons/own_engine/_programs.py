@@ -43,6 +43,8 @@ def outcome(lib: Any, program: Program) -> dict[str, Any]:
     for number, line in enumerate(program.lines):
         try:
             exec(line, space)
+        except (NotImplementedError, RecursionError):  # they are RuntimeErrors, and none that an engine raises
+            raise
         except RuntimeError:
             return {ERROR: number}
     tensors = {name: value for name, value in space.items() if name.startswith("t")}

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from course_utils.base.text import describe, message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, expect
 from course_utils.engine import Engine
 from course_utils.engine.parts import PARTS, beside
+from course_utils.graph import graph_memory
 from course_utils.lessons.own_engine._programs import ERROR, TORCH, Program, difference, drawn, outcome
 
 # A mistake, and whether an outcome shows it.
@@ -103,6 +105,15 @@ def expect_as_torch(
         raise Missed(silent if got is None else error, expected=texts[0], got=texts[1])
     key = next((key for key, fits in otherwise if fits(played.found)), "")
     raise Missed(key, expected=f"{name}: {shown(expected)}", got=shown(got))
+
+
+def held(lib: Any, program: Program) -> int:
+    """The bytes that the graph behind t2 holds when a program has been run, while its leaves are held."""
+    space = {"lib": lib} | {name: lib.tensor(values.copy(), flag) for name, (values, flag) in program.given.items()}
+    with torch.enable_grad():
+        exec("\n".join(program.lines), space)
+        result = space["t2"]
+        return graph_memory(result).total if lib is TORCH else lib.bytes_held(result)
 
 
 def expect_random(trial: Trial, kinds: str, count: int = 12, *own: str) -> None:

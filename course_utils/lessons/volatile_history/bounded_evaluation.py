@@ -169,5 +169,5 @@ def _(trial: Trial) -> None:
         one, few, peak = (_peak(trial, model, count, rows, inputs, what=what) for count in (1, 3, 5))
         kept = "outputs kept" if key == "output held" else "batches kept"
         # One batch by itself: what is alive beside it is no batch and no output that came before.
-        key = "output copied" if one >= 1.25 * alone else kept if peak > few + alone else key
+        key = kept if peak > few + alone else "output copied" if one >= 1.25 * alone else key
         expect(peak < 1.25 * alone, key, expected=f"under {format_bytes(round(1.25 * alone))}", got=format_bytes(peak))

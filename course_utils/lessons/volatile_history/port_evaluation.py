@@ -63,7 +63,7 @@ def _expect_no_history(trial: Trial, got: Tensor, key: str = "") -> None:
     expect_no_history(got, key)
 
 
-@port_evaluation.claim("returns outputs on the CPU", weight=0.5)
+@port_evaluation.claim("returns outputs on the CPU", weight=0.25)
 def _(trial: Trial) -> None:
     # Of tensors on the device meta nothing can come to the CPU: to ask for it raises, and not to ask for it does not.
     model, batches = _shared.plain_model(trial).to("meta"), [x.to("meta") for x in _shared.draw_batches(trial, 3, 5)]
@@ -100,6 +100,14 @@ def _(trial: Trial) -> None:
         modes.expect_grad_mode_kept(trial)
         for got in outputs:  # leaving the mode alone earns nothing where the outputs were to have no history
             _expect_no_history(trial, got)
+
+
+@port_evaluation.claim("returns outputs of the dtype that the model gives them", weight=0.25)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        model, batches = _shared.plain_model(trial).to(dtype), [x.to(dtype) for x in _shared.draw_batches(trial, 3, 5)]
+        for got in _outputs(trial, model, batches, 2, f"model, 2 batches in {dtype}"):
+            expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
 
 
 @port_evaluation.claim("computes them in eval mode", gate=True)
