@@ -195,7 +195,7 @@ def _is_flagged(scene: Scene, name: str) -> bool:
 
 
 def _uses_gradient(edit: Edit) -> bool:
-    """Whether the edit is worked out from a gradient: by a name such as ``grad_w``."""
+    """Whether the edit is worked out from a gradient: by a name such as "grad_w"."""
     return any("grad" in read.lower() for node in edit.statement.inside for read in names_read(node)[:6])
 
 

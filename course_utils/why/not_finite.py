@@ -53,7 +53,7 @@ def not_finite(scene: Scene, log: Log | None, tensor: torch.Tensor) -> Reason:
 def first_bad(log: Log) -> Reason | None:
     """What made the first loss that was not finite, or the first gradient that was NaN; None where none was seen.
 
-    An infinite gradient of a finite loss is what ``GradScaler`` looks for, and waits out.
+    An infinite gradient of a finite loss is what a gradient scaler looks for, and waits out.
     """
     found = log.first_backward
     if found is None or (found.backward and found.what == "inf"):

@@ -222,5 +222,5 @@ def _attribute(thing: Any, name: str) -> Any:
 
 
 def _is_shells(name: str) -> bool:
-    """Whether a variable is IPython's own: ``_``, ``_3``, ``Out``."""
+    """Whether a variable is IPython's own: ``_``, ``Out``."""
     return name in ("In", "Out", "_oh", "_dh") or not name.strip("_i0123456789")

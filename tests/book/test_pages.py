@@ -157,7 +157,7 @@ def test_every_error_has_a_page_with_its_message_its_program_and_its_causes(sour
 
 def test_an_error_that_a_lesson_shows_leads_to_its_page(notebook, lesson):
     links = [cell.source for cell in notebook.cells if cell.source.startswith("*In the index of errors:* ")]
-    assert links or lesson.number in (0, 11)
+    assert links or lesson.number in (0, 11, 12)  # the errors of lesson 12 are its own engine's
     if lesson.name == "detach":
         assert any("(../errors/modified_in_place.md)" in link for link in links)
 
