@@ -23,7 +23,7 @@ from course_utils.holders.ways import name_of
 from course_utils.why.frames import entries_of, frame_at, given_to_backward, running
 from course_utils.why.source import is_cell
 
-_SECONDS = 0.25
+_SECONDS = 0.15
 """So long may the search for names take."""
 
 
@@ -90,7 +90,8 @@ class Scene:
         if self._named is None:
             looking = Search((0,), graphs=False)
             with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
-                looking.run(chain(self._frame_roots(), users_roots()), _SECONDS)
+                looking.run(self._frame_roots(), _SECONDS)
+                looking.run(users_roots(), _SECONDS)  # a large program's modules must not keep the frames waiting
             self._named = []
             for path in looking.tensors():
                 if not _is_shells(path.root.name):
