@@ -1,12 +1,40 @@
-"""Somebody's script, to be run as Python would (``load``), and what it ends with (``exit_code``, ``print_error``)."""
+"""Somebody's script, to be run as Python would (``asked_for``, ``load``), and what it ends with (``exit_code``,
+``print_error``).
+"""
 
+import argparse
 import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from types import CodeType, ModuleType
 
 from course_utils.base.user_code import call_it_the_users
+
+
+def asked_for(
+    parser: argparse.ArgumentParser, arguments: Sequence[str] | None
+) -> tuple[argparse.Namespace, CodeType, ModuleType]:
+    """The options of a command, and the script that its ``words`` begin with, or the ``module``, loaded.
+
+    Args:
+        parser: of a command that has both.
+        arguments: what to parse; by default the command line's.
+
+    Raises:
+        SystemExit: with 2, and why on stderr: no script was named, or it cannot be run.
+    """
+    options = parser.parse_args(arguments)
+    if not options.words or (options.module and options.words[0].startswith("-")):
+        parser.error("the script to run is missing")
+    name = options.words[0]
+    try:
+        code, module = load(name, options.module)
+    except (OSError, ImportError, SyntaxError) as error:
+        print(f"{name} could not be run: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    return options, code, module
 
 
 def load(name: str, is_module: bool = False) -> tuple[CodeType, ModuleType]:

@@ -11,7 +11,7 @@ from types import CodeType, ModuleType
 
 import torch
 
-from course_utils.base.scripts import exit_code, load, print_error
+from course_utils.base.scripts import asked_for, exit_code, print_error
 from course_utils.base.text import format_bytes
 from course_utils.leaks.process import resident
 from course_utils.leaks.rounds import Mark, MarkedModules
@@ -33,15 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The script's exit code, or ``GROWS``. Where it was interrupted or terminated, the process ends by that signal.
     """
-    options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    options, code, module = asked_for(_parser(), arguments)
     words = options.words
-    if not words or (options.module and words[0].startswith("-")):
-        _parser().error("the script to run is missing")
-    try:
-        code, module = load(words[0], options.module)
-    except (OSError, ImportError, SyntaxError) as error:
-        print(f"{words[0]} could not be run: {error}", file=sys.stderr)
-        return 2
     watch = watch_growth(every=options.every, limit_bytes=options.limit, warm_up=options.warm_up)
     mark = Mark(options.step, watch.step) if options.step else None
     if mark is not None:

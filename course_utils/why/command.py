@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from course_utils.base.scripts import exit_code, load, print_error
+from course_utils.base.scripts import asked_for, exit_code, print_error
 from course_utils.why.ask import why
 from course_utils.why.not_finite import first_bad
 from course_utils.why.watch import watch_why
@@ -21,15 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The script's exit code.
     """
-    options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    options, code, module = asked_for(_parser(), arguments)
     words = options.words
-    if not words or (options.module and words[0].startswith("-")):
-        _parser().error("the script to run is missing")
-    try:
-        code, module = load(words[0], options.module)
-    except (OSError, ImportError, SyntaxError) as error:
-        print(f"{words[0]} could not be run: {error}", file=sys.stderr)
-        return 2
     sys.argv = [getattr(module, "__file__", None) or words[0], *words[1:]]
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are

@@ -66,11 +66,10 @@ def _expression(entry: TracebackType) -> ast.expr | None:
     if tree is None or at >= len(positions):
         return None
     for one in ast.walk(tree):
-        is_it = isinstance(one, ast.expr) and positions[at] == (
-            one.lineno, one.end_lineno, one.col_offset, one.end_col_offset
-        )  # fmt: skip
-        if is_it:
-            return one  # type: ignore[return-value]
+        if isinstance(one, ast.expr):
+            place = (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset)
+            if positions[at] == place:
+                return one
     return None
 
 

@@ -124,9 +124,9 @@ def _worth(
         worth += 6
     elif edit.name.startswith("self.") and any(name.endswith(edit.name.removeprefix("self")) for name in names):
         worth += 5  # `self.weight` is `net.weight`
-    made = [one for one in bindings(edit.name, site) if value_of(one) is not None]
+    made = [value for one in bindings(edit.name, site) if (value := value_of(one)) is not None]
     maker = op_of(message.maker) if message.maker else ""
-    if maker and any(is_op(maker, value_of(one), scene.layers) for one in made):  # type: ignore[arg-type]
+    if maker and any(is_op(maker, value, scene.layers) for value in made):
         worth += 5
     elif maker and made and maker in edit.ops:
         worth += 4  # where the tensor itself was saved, its history now ends in the edit
