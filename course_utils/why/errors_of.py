@@ -1,5 +1,6 @@
-"""Why other errors of autograd were raised: a loss without a history, a loss of many numbers, an edited leaf,
-a gradient that DDP waits for (``no_history``, ``not_a_scalar``, ``leaf_edited``, ``awaited``), and any error of which the index has a page (``by_page``).
+"""Why other errors of autograd were raised: a loss without a history, a loss of many numbers, an edited leaf, a
+gradient that DDP waits for (``no_history``, ``not_a_scalar``, ``leaf_edited``, ``awaited``), and any error of which the
+index has a page (``by_page``).
 """
 
 import ast

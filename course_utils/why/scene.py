@@ -4,6 +4,7 @@
 
 import contextlib
 import functools
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -133,7 +134,7 @@ class Scene:
         Args:
             more: variables that come before those of the frames.
         """
-        first, *rest = text.split(".")
+        first, *rest = re.findall(r"[^.\[\]]+", text)
         for variables in (
             more or {},
             *(frame.variables for frame in self.frames),

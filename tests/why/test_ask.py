@@ -134,7 +134,7 @@ def test_without_an_error_it_says_so(monkeypatch):
 
 def test_what_is_no_tensor_is_refused_with_a_hint():
     with pytest.raises(TypeError, match=r"why\(model.weight\)"):
-        why("the weight")
+        why(["the weight"])
 
 
 def test_an_error_behind_another_one_is_found():
