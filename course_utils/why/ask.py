@@ -89,7 +89,7 @@ def of_error(error: BaseException | None, log: Log | None, recording: bool = Tru
         page = page_for(message_of_all(one))
         if page is not None:
             scene = Scene(one, recording=recording)
-            search = _SEARCHES.get(page.key) if scene.frames else None
+            search = _SEARCHES.get(page.key) if one.__traceback__ else None  # a message that was pasted
             return (search(scene, log) if search is not None else errors_of.by_page(scene, page)).done()
     return Reason(
         "", UNKNOWN, "An error that is not in the index",
