@@ -485,6 +485,9 @@ def test_one_mistake_is_told_once_and_what_fails_with_it_in_one_line():
 def test_a_claim_that_fails_without_a_name_below_a_named_one_is_not_told_as_broken():
     echo = Claim("returns the module it was given", False, (("expected", "a module"), ("got", "None")))
     changed = Claim("changes nothing", False, (("found", "the answer edited x"),))
+    third = Claim("`outer`", False, (("your prediction", "True"), ("found", "False")))
+    for shown in both(score(1, "partial", (FAILS, changed, third))):  # not in want of the first
+        assert "Does not hold either: <code>outer</code>." in shown or "Does not hold either: `outer`." in shown
     for shown in both(score(1, "partial", (FAILS, echo, changed))):
         assert "To be seen again when that is mended: returns the module it was given." in " ".join(shown.split())
         assert "a module" not in shown and "the answer edited x" in shown

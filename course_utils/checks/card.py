@@ -50,7 +50,7 @@ def _story(score: Score) -> tuple[list[Claim], str, list[Claim]]:
     has a name, nobody knows whether it fails by itself: it is not told that it is broken.
     """
     stories: dict[str, Claim] = {}
-    same, open_yet, is_named = list[str](), list[str](), False
+    same, too, open_yet, is_named = list[str](), list[str](), list[str](), False
     for claim in (claim for claim in score.claims if _sign(claim) is _FAILS):
         name = claim.misconception.name if claim.misconception else ""
         story = name or claim.diagnosis or claim.text
@@ -60,8 +60,9 @@ def _story(score: Score) -> tuple[list[Claim], str, list[Claim]]:
             stories[story] = claim
             is_named |= bool(name)
         else:
-            open_yet.append(claim.text)
+            (too if _is_seen(claim) else open_yet).append(claim.text)
     more = [f"Fails by the same mistake: {'; '.join(same)}."] * bool(same)
+    more += [f"Does not hold either: {'; '.join(too)}."] * bool(too)
     more += [f"To be seen again when that is mended: {'; '.join(open_yet)}."] * bool(open_yet)
     return list(stories.values()), " ".join(more), [claim for claim in score.claims if _sign(claim) is not _FAILS]
 
