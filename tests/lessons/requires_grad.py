@@ -997,6 +997,19 @@ def gradient_flags_x(model, x):
         return torch.autograd.grad(model(x).sum(), x)[0]
 
 
+def gradient_in_a_tuple(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(model(leaf).sum(), leaf)
+
+
+def gradient_of_the_callers_x(model, x):
+    with torch.enable_grad():
+        x.requires_grad_()
+        model(x).sum().backward()
+        return x.grad
+
+
 def gradient_fills_x(model, x):
     with torch.enable_grad():
         flag = x.requires_grad
@@ -1408,6 +1421,8 @@ WRONG = (
     Wrong("input_gradient", "history", gradient_history),
     Wrong("input_gradient", "history", gradient_func_history, "torch.func, not detached"),
     Wrong("input_gradient", "x changed", gradient_flags_x),
+    Wrong("input_gradient", "x changed", gradient_of_the_callers_x, "flags x, and returns its .grad"),
+    Wrong("input_gradient", "tuple", gradient_in_a_tuple),
     Wrong("input_gradient", "accumulated", gradient_fills_x, "fills x.grad"),
     Wrong("input_gradient", "accumulated", gradient_accumulated),
     Wrong("input_gradient", "non-leaf", gradient_non_leaf),
