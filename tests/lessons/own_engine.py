@@ -957,7 +957,10 @@ class ExtendTuple(ExtendByClass):
         with self.no_grad():
             result = self.detach(function.forward(context, *tensors))
         del context.save_for_backward
-        rule = lambda g, *saved: function.backward(SimpleNamespace(**vars(context), saved_tensors=saved), g)
+
+        def rule(gradient, *saved):
+            return function.backward(SimpleNamespace(**vars(context), saved_tensors=saved), gradient)
+
         return self.record(function.__name__, result, (tensors, rule, *noted))
 
 
