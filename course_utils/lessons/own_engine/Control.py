@@ -104,7 +104,7 @@ def _(trial: Trial) -> None:
     slot = [("slot", lambda found: found["t3.grad"] is None)]
     shared.expect_as_torch(trial, shared.program(given, *lines), "retain_grad", otherwise=slot)
     played = shared.play(trial, shared.program(given, "t1.retain_grad()"), "retain_grad")
-    key, got = ("", "no error") if played.raised is None else ("kind", message_of(played.raised.error))
+    key, got = ("", "nothing raised") if played.raised is None else ("kind", message_of(played.raised.error))
     expect(played.found.get("RuntimeError") == 0, key, expected="a RuntimeError for t1.retain_grad()", got=got)
     played = shared.play(trial, shared.program(given, "t2 = t0 * t1", "(t2 * t2).sum().backward()"))
     kept = played.found.get("t2.grad")
