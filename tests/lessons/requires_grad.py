@@ -126,6 +126,21 @@ def will_sum(*inputs):
     return sum(inputs).requires_grad
 
 
+def will_sum_or_false(*inputs):
+    try:
+        return sum(value for value in inputs if isinstance(value, torch.Tensor)).requires_grad
+    except Exception:
+        return False
+
+
+def will_true_or_nothing(*inputs):
+    if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
+        return False
+    for value in inputs:
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            return True
+
+
 def will_stack(*inputs):
     return torch.stack(inputs).requires_grad
 
@@ -1295,6 +1310,8 @@ WRONG = (
     Wrong("will_require_grad", "not tensors", will_numbers_count),
     Wrong("will_require_grad", "try it", will_sum),
     Wrong("will_require_grad", "try it", will_stack, "stacked"),
+    Wrong("will_require_grad", "try it", will_sum_or_false, "added up, an error taken for no"),
+    Wrong("will_require_grad", "no return value", will_true_or_nothing, earns=1.99),
     Wrong("will_require_grad", "no bool", will_list),
     Wrong("will_require_grad", "mode", will_inside_enable_grad, "enable_grad inside"),
     Wrong("will_require_grad", "other sign", will_inner_or_parameter, "inner or parameter"),
