@@ -209,6 +209,8 @@ def _agrees(guess: Any, actual: Any) -> bool:
             return math.isclose(float(guess), float(actual), rel_tol=0.01, abs_tol=1e-9)
         except (TypeError, ValueError):
             return False
+    if isinstance(guess, str) and isinstance(actual, int) and guess.strip().isdecimal():
+        guess = int(guess)  # "3" for 3, as "0.5" for 0.5 above
     try:
         return bool(normal_value(guess) == normal_value(actual))
     except TypeError:

@@ -1041,6 +1041,7 @@ def test_lesson_predict_gives_nothing_away_before_a_guess():
     asked = lesson.predict("is it flagged?", ..., "a very telling value")
     assert "telling" not in repr(asked) + asked._repr_html_()
     assert lesson.predict("how many?", 10.05, 10.0).right and not lesson.predict("how many?", 11, 10).right
+    assert lesson.predict("how many?", " 3", 3).right and not lesson.predict("how many?", "4", 3).right
     assert lesson.predict("flags", {"a": 1, "b": False}, {"a": True, "b": False}).right
 
 

@@ -284,6 +284,7 @@ def test_next_is_the_nearest_open_exercise_from_where_the_learner_is():
     attempt(0, "double", 0, "start_here", "partial")
     assert progress().next == ("start_here", "double"), "an exercise without points is open until it passes"
     attempt(0, "double", 0, "start_here", "passed")
+    attempt(0, "double", 0, "start_here", "partial")  # a wrong answer, tried afterwards to see its card
     assert progress().next == ("requires_grad", next(iter(find("requires_grad").exercises)))
     attempt(1, "snapshot", 1)
     assert progress().next == ("detach", "predicted_edit")

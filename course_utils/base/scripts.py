@@ -97,10 +97,28 @@ def exit_code(error: SystemExit) -> int:
 
 
 def print_error(error: BaseException) -> None:
-    """Prints a traceback as Python does, without the frames of what watches."""
+    """Prints a traceback as Python does without a watch: its frames are left out, and what PyTorch put between it and
+    the script.
+    """
     shown = traceback.TracebackException.from_exception(error)
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-    frames = [frame for frame in shown.stack if not frame.filename.startswith(own)]
-    shown.stack = traceback.StackSummary.from_list(frames)
+    _forget_the_watch(shown)
     sys.stdout.flush()
     print("".join(shown.format()), end="", file=sys.stderr)
+
+
+def _forget_the_watch(shown: traceback.TracebackException) -> None:
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    kept: list[traceback.FrameSummary] = []
+    asked = False  # a mode was asked on the way from the last frame; it calls the same function again
+    for frame in shown.stack:
+        if frame.filename.startswith(own) or frame.name == "handle_torch_function":
+            asked = True
+            continue
+        if asked and kept and (kept[-1].filename, kept[-1].name) == (frame.filename, frame.name):
+            kept.pop()
+        kept.append(frame)
+        asked = False
+    shown.stack = traceback.StackSummary.from_list(kept)
+    for earlier in (shown.__cause__, shown.__context__):
+        if earlier is not None:
+            _forget_the_watch(earlier)

@@ -266,7 +266,7 @@ class _Namer:
         if isinstance(key, str) and (member or isinstance(inner, torch.nn.Module)):
             if isinstance(inner, torch.nn.Module):
                 self._modules.append(key)
-            self.name += f".{key}"
+            self.name += f"[{key}]" if key.isdigit() else f".{key}"  # the layers of a Sequential
             self.tail = ("attribute", key)
         elif isinstance(key, str):
             if self.hook:

@@ -25,6 +25,7 @@ class Attempt:
         status: a ``Score``'s status, of the last attempt; "not attempted" where only hints were taken.
         count: how often it was attempted.
         hints: how many of its hints have been seen.
+        passed: whether any attempt passed.
     """
 
     lesson: str
@@ -35,10 +36,11 @@ class Attempt:
     status: str = "not attempted"
     count: int = 0
     hints: int = 0
+    passed: bool = False
 
     def is_solved(self, points: float) -> bool:
-        """Whether the best attempt has all ``points``; without points, whether the last one passed."""
-        return self.best_of(points) >= points if points else self.status == "passed"
+        """Whether the best attempt has all ``points``; without points, whether any passed."""
+        return self.best_of(points) >= points if points else self.passed
 
     @property
     def best_share(self) -> float:
@@ -190,8 +192,9 @@ class History:
         key = (lesson, exercise)
         before = self._attempts.get(key, Attempt(*key))
         best = max(earned, before.best_of(possible))
+        passed = before.passed or status == "passed"
         self._attempts[key] = replace(
-            before, earned=earned, best=best, possible=possible, status=status, count=before.count + 1
+            before, earned=earned, best=best, possible=possible, status=status, count=before.count + 1, passed=passed
         )
         # An answer is free of what was told where the claim that showed it was judged and held, not where that was
         # never reached. One that passed is free of all, also where a claim has other words by now.
@@ -232,7 +235,7 @@ class History:
     # What files of version 1 hold: three tables whose rows were updated in place.
 
     def _earlier_exercise(self, at: str, first_at: str, **row: Any) -> None:
-        self._attempts[row["lesson"], row["exercise"]] = Attempt(**row)
+        self._attempts[row["lesson"], row["exercise"]] = Attempt(**row, passed=row["status"] == "passed")
 
     def _earlier_prediction(
         self, at: str, first_at: str, lesson: str, question: str, first_right: int, last_right: int, count: int

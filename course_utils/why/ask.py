@@ -27,11 +27,12 @@ _SEARCHES: dict[str, Callable[[Scene, Log | None], Draft]] = {
     "does_not_require_grad": errors_of.no_history,
     "not_a_scalar": errors_of.not_a_scalar,
     "leaf_in_place": errors_of.leaf_edited,
+    "ddp_unused": errors_of.awaited,
     "nan_in_backward": nan_in_backward,
 }
 
 
-def why(what: BaseException | torch.Tensor | None = None, loss: torch.Tensor | None = None) -> Reason:
+def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tensor | None = None) -> Reason:
     """Why the last error was raised, why a tensor has no gradient, or why a loss is NaN; with your own names and lines.
 
     Changes nothing and runs none of your code: gradients, hooks, random numbers and modes stay as they are. Never
@@ -47,8 +48,9 @@ def why(what: BaseException | torch.Tensor | None = None, loss: torch.Tensor | N
         forgotten_mean
 
     Args:
-        what: an exception; by default the last one. Or a tensor: a parameter or an input whose ``.grad`` is None or
-            that does not move, a loss that is NaN or infinite.
+        what: an exception; by default the last one. Or a message that somebody else got, pasted: what its page in the
+            index of errors says. Or a tensor: a parameter or an input whose ``.grad`` is None or that does not move, a
+            loss that is NaN or infinite.
         loss: what the tensor's gradient was expected of.
 
     Returns:
@@ -57,15 +59,15 @@ def why(what: BaseException | torch.Tensor | None = None, loss: torch.Tensor | N
     Raises:
         TypeError: it was asked about something else.
     """
-    if what is not None and not isinstance(what, (BaseException, torch.Tensor)):
+    if what is not None and not isinstance(what, (BaseException, torch.Tensor, str)):
         raise TypeError(
             explain(
                 f"why({describe(what)}).",
-                "nothing, for the last error; an exception; or a tensor.",
+                "nothing, for the last error; an exception; its message; or a tensor.",
                 try_this="why(model.weight) or why(model.weight, loss)",
             )
         )
-    error = what if isinstance(what, BaseException) else None
+    error = RuntimeError(what) if isinstance(what, str) else what if isinstance(what, BaseException) else None
     recording, caller = torch.is_grad_enabled(), sys._getframe(1)
     try:
         with probing_alone():
@@ -87,7 +89,7 @@ def of_error(error: BaseException | None, log: Log | None, recording: bool = Tru
         page = page_for(message_of_all(one))
         if page is not None:
             scene = Scene(one, recording=recording)
-            search = _SEARCHES.get(page.key)
+            search = _SEARCHES.get(page.key) if one.__traceback__ else None  # a message that was pasted
             return (search(scene, log) if search is not None else errors_of.by_page(scene, page)).done()
     return Reason(
         "", UNKNOWN, "An error that is not in the index",

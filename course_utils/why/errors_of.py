@@ -1,8 +1,10 @@
-"""Why other errors of autograd were raised: a loss without a history, a loss of many numbers, an edited leaf
-(``no_history``, ``not_a_scalar``, ``leaf_edited``), and any error of which the index has a page (``by_page``).
+"""Why other errors of autograd were raised: a loss without a history, a loss of many numbers, an edited leaf, a
+gradient that DDP waits for (``no_history``, ``not_a_scalar``, ``leaf_edited``, ``awaited``), and any error of which the
+index has a page (``by_page``).
 """
 
 import ast
+import re
 from collections.abc import Sequence
 
 import torch
@@ -12,7 +14,7 @@ from course_utils.base.user_code import Site
 from course_utils.why.edits import Edit, edits_in
 from course_utils.why.history import CUTS, Ending, ending
 from course_utils.why.log import Log
-from course_utils.why.pages import ErrorPage
+from course_utils.why.pages import ErrorPage, page_for
 from course_utils.why.reason import Draft, begin, place
 from course_utils.why.scene import Scene
 from course_utils.why.second import loss_name
@@ -197,6 +199,21 @@ def _is_flagged(scene: Scene, name: str) -> bool:
 def _uses_gradient(edit: Edit) -> bool:
     """Whether the edit is worked out from a gradient: by a name such as "grad_w"."""
     return any("grad" in read.lower() for node in edit.statement.inside for read in names_read(node)[:6])
+
+
+def awaited(scene: Scene, log: Log | None) -> Draft:
+    """Which parameters got no gradient, where DDP says their numbers."""
+    page = page_for(scene.message)
+    assert page is not None
+    draft = by_page(scene, page)
+    numbers = re.search(r"for rank \d+: ([\d ]+)", scene.message)
+    wrapped = [model for _, model in scene.objects(torch.nn.parallel.DistributedDataParallel)]
+    if numbers and len(wrapped) == 1:
+        named = torch.nn.Module.named_parameters(wrapped[0].module)
+        waiting = dict(enumerate(name for name, parameter in named if parameter.requires_grad))
+        missing = [f"`{waiting[int(number)]}`" for number in numbers[1].split() if int(number) in waiting]
+        draft.say(f"No gradient came for {', '.join(missing)}." if missing else "")
+    return draft
 
 
 def by_page(scene: Scene, page: ErrorPage) -> Draft:

@@ -4,6 +4,7 @@
 
 import contextlib
 import functools
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -22,6 +23,9 @@ from course_utils.holders.search import Root, Search
 from course_utils.holders.ways import name_of
 from course_utils.why.frames import entries_of, frame_at, given_to_backward, running
 from course_utils.why.source import is_cell
+
+_HELD = ("_parameters", "_buffers", "_modules")
+"""Where a module keeps what its user reaches by name."""
 
 _SECONDS = 0.15
 """So long may the search for names take."""
@@ -88,7 +92,7 @@ class Scene:
     def named(self) -> list[Named]:
         """The user's tensors by name: of the frames, innermost first, then of modules. Found once."""
         if self._named is None:
-            looking = Search((0,), graphs=False)
+            looking = Search((0,), self._insides(), graphs=False)
             with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
                 looking.run(self._frame_roots(), _SECONDS)
                 looking.run(users_roots(), _SECONDS)  # a large program's modules must not keep the frames waiting
@@ -97,6 +101,16 @@ class Scene:
                 if not _is_shells(path.root.name):
                     self._named.append(Named(name_of(path), path.things[-1], path.root.where))
         return self._named
+
+    def _insides(self) -> list[int]:
+        """By ``id``, what a library's module keeps for itself, such as a list of its parameters: no name for them."""
+        return [
+            id(value)
+            for _, module in self.objects(torch.nn.Module)
+            if not is_users_class(type(module))
+            for name, value in _own(module).items()
+            if name.startswith("_") and name not in _HELD
+        ]
 
     def _frame_roots(self) -> Iterator[Root]:
         for frame in self.frames:
@@ -120,7 +134,7 @@ class Scene:
         Args:
             more: variables that come before those of the frames.
         """
-        first, *rest = text.split(".")
+        first, *rest = re.findall(r"[^.\[\]]+", text)
         for variables in (
             more or {},
             *(frame.variables for frame in self.frames),
@@ -216,7 +230,7 @@ def edits_its_input(layer: torch.nn.Module) -> bool:
 def _attribute(thing: Any, name: str) -> Any:
     """An attribute that is there, past properties and ``__getattr__`` of the user's; a method as its function."""
     own = _own(thing)
-    for held in (own, *(own.get(place) or {} for place in ("_parameters", "_buffers", "_modules"))):
+    for held in (own, *(own.get(place) or {} for place in _HELD)):
         if name in held:
             return held[name]
     return next((vars(kind)[name] for kind in type(thing).__mro__ if callable(vars(kind).get(name))), None)

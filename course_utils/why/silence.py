@@ -1,5 +1,6 @@
 """Why a tensor has no gradient, or does not move, though no error was raised (``silence``)."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -128,7 +129,7 @@ class _Silence:
         cuts = self.log.cuts_in(nodes_behind(loss), self.tensor) if self.log is not None else []
         if cuts:
             return seen(cuts[0])
-        name, owner, here = self.scene.name(loss), self.name.partition(".")[0], self.scene.here
+        name, owner, here = self.scene.name(loss), re.split(r"[.\[]", self.name)[0], self.scene.here
         if not name:
             return None
         whole = loss.grad_fn is None

@@ -67,6 +67,8 @@ def asked(path: Path, watched: bool) -> Reason:
         return why(error)
     finally:
         sys.modules["__main__"] = before
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
         torch.set_grad_enabled(True)
 
 

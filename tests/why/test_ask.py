@@ -134,7 +134,7 @@ def test_without_an_error_it_says_so(monkeypatch):
 
 def test_what_is_no_tensor_is_refused_with_a_hint():
     with pytest.raises(TypeError, match=r"why\(model.weight\)"):
-        why("the weight")
+        why(["the weight"])
 
 
 def test_an_error_behind_another_one_is_found():
@@ -145,6 +145,12 @@ def test_an_error_behind_another_one_is_found():
             raise ValueError("the training failed") from error
 
     assert why(error_of(fail)).page == "not_a_scalar"
+
+
+def test_a_pasted_message_is_told_what_its_page_says():
+    reason = why("RuntimeError: element 0 of tensors does not require grad\nand does not have a grad_fn")
+    assert (reason.page, reason.lines) == ("does_not_require_grad", ()) and reason.cure
+    assert why("it rains").page == ""
 
 
 def test_a_card_is_html_and_text():
@@ -189,7 +195,8 @@ def test_the_command_runs_a_script_as_it_is(tmp_path):
     failed = command("script.py", folder=tmp_path)
     assert failed.returncode == 1 and failed.stdout == ""
     assert "edited  script.py:10  h -= 1" in failed.stderr
-    assert failed.stderr.index("Traceback") < failed.stderr.index("== Why?")
+    plain = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert failed.stderr.partition("\n== Why?")[0] == plain.stderr
     module = command("-m", "script", folder=tmp_path)
     assert "edited  script.py:10  h -= 1" in module.stderr
     assert command("nowhere.py", folder=tmp_path).returncode == 2
