@@ -73,7 +73,8 @@ def test_other_training_flags_are_a_miss(mode, one, named):
     with pytest.raises(Missed) as missed:
         expect_training_flags(model.train(mode), before, "all off", one)
     assert missed.value.misconception == named
-    assert missed.value.details[0] == ("expected", "training flags train train eval")
+    told = ("1: eval", "1: train") if mode else ("the model: train, 0: train", "the model: eval, 0: eval")
+    assert missed.value.details == (("expected", f"training flags as before, {told[0]}"), ("got", told[1]))
 
 
 def missed(call):

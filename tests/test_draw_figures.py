@@ -264,7 +264,7 @@ def test_the_words_of_the_history_say_the_same_as_the_figure():
     assert words.startswith("Then and now. ")
     for _, version, date in RELEASES:
         assert f"{version} ({date})" in words
-    assert "volatile=True, from 0.1 (January 2017) to 0.4 (April 2018): flag of an input" in words
+    assert "volatile=True, from 0.1 (January 2017) to 0.4 (April 2018): an input's flag" in words
 
 
 def test_eras_of_a_row_follow_each_other_and_start_at_releases():

@@ -169,9 +169,9 @@ def expect_training_flags(model: nn.Module, before: list[bool], key: str = "", o
         key: the misconception to name.
         one: the one to name where not all flags are off; that of ``key`` where it is empty.
     """
-    after = training_flags(model)
-    key = one if one and any(after) else key
-    expect(after == before, key, expected=f"training flags {flag_words(before)}", got=flag_words(after))
+    key = one if one and any(training_flags(model)) else key
+    expected, got = changed_flags(model, before)
+    expect(not got, key, expected=f"training flags as before, {expected}", got=got)
 
 
 def expect_hooks(model: nn.Module, before: int, key: str, cleared: str = "") -> None:
@@ -213,6 +213,15 @@ def training_flags(model: nn.Module) -> list[bool]:
 def flag_words(flags: list[bool]) -> str:
     """Training flags in words: ``"train eval"``."""
     return " ".join("train" if flag else "eval" for flag in flags)
+
+
+def changed_flags(model: nn.Module, before: list[bool]) -> tuple[str, str]:
+    """Whose training flags are others than ``before``, the first three of them: ``("1: eval", "1: train")``."""
+    pairs = zip(model.named_modules(), before, strict=False)  # the model may have got or lost a module
+    changed = [(name or "the model", was) for (name, module), was in pairs if module.training != was]
+    more = ", ..." * (len(changed) > 3)
+    then, now = ([f"{name}: {flag_words([was is kept])}" for name, was in changed[:3]] for kept in (True, False))
+    return ", ".join(then) + more, ", ".join(now) + more
 
 
 def gradient(result: Tensor, wanted: Tensor, upstream: Tensor | None = None) -> Tensor | None:

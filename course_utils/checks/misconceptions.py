@@ -44,15 +44,17 @@ class Misconception:
 # What can go wrong in any exercise.
 GENERAL = {
     "no return value": Misconception(
-        "A function without `return` gives None",
-        "The function ran, but what it worked out never left it: without `return`, Python returns None.",
-        "End the function with `return` and the result.",
+        "What a function works out comes back by itself",
+        "None came back. The way that this call took meets no `return`, or what stands after it gives None, as "
+        "`list.append` does.",
+        "Follow this call through your function, line by line, up to the `return` that it meets.",
         program="""
-def mean(values):
-    total = sum(values) / len(values)
-print(mean([1.0, 3.0]))
+def sign(number):
+    if number > 0:
+        return "plus"
+print(sign(2), sign(-2))
 """.strip(),
-        prints="None",
+        prints="plus None",
     ),
     "not a tensor": Misconception(
         "A number or an array is as good as a tensor",

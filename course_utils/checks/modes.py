@@ -18,10 +18,10 @@ from course_utils.checks.claims import (
     Missed,
     ModeRoll,
     Trial,
+    changed_flags,
     expect,
     expect_raises,
     expect_training_flags,
-    flag_words,
     training_flags,
 )
 
@@ -111,8 +111,9 @@ def expect_modes_put_back(
     finally:
         trial.effects = effects
     trial.called = called
-    got = ", ".join([flag_words(flags), *_grad_mode_changes(trial)])
-    raise Missed("only without error", expected=f"{flag_words(before)}, the grad mode as before", got=got)
+    then, now = changed_flags(model, before)
+    got = ", ".join([now] * bool(now) + _grad_mode_changes(trial))
+    raise Missed("only without error", expected=", ".join([then] * bool(then) + ["all else as before"]), got=got)
 
 
 def _grad_mode_changes(trial: Trial) -> list[str]:

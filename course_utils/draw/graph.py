@@ -40,7 +40,7 @@ _WORDS: dict[Role, str] = {
     "leaf": "leaf: the gradient ends here",
 }
 _WORDS_OF_NUMBERS: dict[Role, str] = {
-    "plain": "operation: its result's value, and the gradient of the top by it",
+    "plain": "operation: its result's value, and its gradient (d top / d result)",
     "leaf": "leaf: the gradient ends here",
 }
 # Drawn smaller than this, a graph in given axes is folded.

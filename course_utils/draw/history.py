@@ -40,8 +40,8 @@ RELEASES = ((FIRST, "0.1", "January 2017"), (V0_4, "0.4", "April 2018"), (V1_9, 
 ERAS = (
     Era("Variable(x)", FIRST, V0_4, "a wrapper"),
     Era("Variable(x)", V0_4, None, "gives back a tensor: Variable and Tensor are one class", lapsed=True),
-    Era("volatile=True", FIRST, V0_4, "flag of an input"),
-    Era("volatile=True", V0_4, None, "a warning, no effect", lapsed=True),
+    Era("volatile=True", FIRST, V0_4, "an input's flag"),
+    Era("volatile=True", V0_4, None, "a warning; the recording goes on", lapsed=True),
     Era("no_grad, enable_grad,\nset_grad_enabled", V0_4, None, "a mode of the thread, for a block of code"),
     Era("inference_mode", V1_9, None, "a stricter mode"),
 )

@@ -126,6 +126,21 @@ def will_sum(*inputs):
     return sum(inputs).requires_grad
 
 
+def will_sum_or_false(*inputs):
+    try:
+        return sum(value for value in inputs if isinstance(value, torch.Tensor)).requires_grad
+    except Exception:
+        return False
+
+
+def will_true_or_nothing(*inputs):
+    if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
+        return False
+    for value in inputs:
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            return True
+
+
 def will_stack(*inputs):
     return torch.stack(inputs).requires_grad
 
@@ -982,6 +997,19 @@ def gradient_flags_x(model, x):
         return torch.autograd.grad(model(x).sum(), x)[0]
 
 
+def gradient_in_a_tuple(model, x):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(model(leaf).sum(), leaf)
+
+
+def gradient_of_the_callers_x(model, x):
+    with torch.enable_grad():
+        x.requires_grad_()
+        model(x).sum().backward()
+        return x.grad
+
+
 def gradient_fills_x(model, x):
     with torch.enable_grad():
         flag = x.requires_grad
@@ -1282,6 +1310,8 @@ WRONG = (
     Wrong("will_require_grad", "not tensors", will_numbers_count),
     Wrong("will_require_grad", "try it", will_sum),
     Wrong("will_require_grad", "try it", will_stack, "stacked"),
+    Wrong("will_require_grad", "try it", will_sum_or_false, "added up, an error taken for no"),
+    Wrong("will_require_grad", "no return value", will_true_or_nothing, earns=1.99),
     Wrong("will_require_grad", "no bool", will_list),
     Wrong("will_require_grad", "mode", will_inside_enable_grad, "enable_grad inside"),
     Wrong("will_require_grad", "other sign", will_inner_or_parameter, "inner or parameter"),
@@ -1391,6 +1421,8 @@ WRONG = (
     Wrong("input_gradient", "history", gradient_history),
     Wrong("input_gradient", "history", gradient_func_history, "torch.func, not detached"),
     Wrong("input_gradient", "x changed", gradient_flags_x),
+    Wrong("input_gradient", "x changed", gradient_of_the_callers_x, "flags x, and returns its .grad"),
+    Wrong("input_gradient", "tuple", gradient_in_a_tuple),
     Wrong("input_gradient", "accumulated", gradient_fills_x, "fills x.grad"),
     Wrong("input_gradient", "accumulated", gradient_accumulated),
     Wrong("input_gradient", "non-leaf", gradient_non_leaf),

@@ -99,7 +99,7 @@ def _(trial: Trial) -> None:
         expect(same(run.last, plain[-1]), expected="the state of the last step", got="other values")
 
 
-@truncated_bptt.claim("cuts the history of the state", weight=0, gate=True)
+@truncated_bptt.claim("cuts the history of the state, and not all of it", weight=0, gate=True)
 def _(trial: Trial) -> None:
     run = _Run(trial, 7, 3)
     some = any(state.requires_grad for state in run.states)

@@ -72,7 +72,7 @@ def _callers_no_grad() -> Iterator[None]:
 
 def _call(trial: Trial, model: nn.Module, x: Tensor, show: str = "", within: Any = None) -> Any:
     """Calls the answer. Its arguments are reported as ``model`` and ``x``, whatever it calls them."""
-    called, watch = show or f"input_gradient(model, x of shape {tuple(x.shape)})", {"model": model, "x": x}
+    called, watch = show or f"input_gradient(model, x of shape {tuple(x.shape)})", {"x": x, "model": model}
     try:
         result = trial.run(lambda: trial.answer(model, x), called=called, watch=watch, within=within)
     except AnswerRaised as raised:
@@ -82,6 +82,8 @@ def _call(trial: Trial, model: nn.Module, x: Tensor, show: str = "", within: Any
     # None for a flagged leaf alone comes from a clone of it: the clone is a result, whose ``.grad`` stays None.
     filled = result is not None or (x.is_leaf and not (x.requires_grad and _gives_tensor(trial, model, x.detach())))
     expect(filled, "non-leaf", expected=f"a gradient of shape {tuple(x.shape)}", got="None")
+    in_tuple = isinstance(result, tuple) and any(isinstance(one, Tensor) for one in result)
+    expect(not in_tuple, "tuple", expected="a tensor", got="a tuple that has it")
     return result
 
 

@@ -20,6 +20,14 @@ def _can_be_flagged(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+def _tried(work: Callable[[Sequence[Tensor]], Tensor], *tensors: Tensor) -> bool:
+    """The flag of what an operation gives, False where it does not take these shapes."""
+    try:
+        return work(tensors).requires_grad
+    except RuntimeError:
+        return False
+
+
 # What an answer may take for the rule. An answer that agrees with one of them in every case is told so.
 _BELIEFS: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("all", lambda *tensors: all(tensor.requires_grad for tensor in tensors)),
@@ -30,6 +38,7 @@ _BELIEFS: tuple[tuple[str, Callable[..., bool]], ...] = (
     ("parameters", lambda *tensors: any(isinstance(tensor, nn.Parameter) for tensor in tensors)),
     ("dtype", lambda *tensors: any(map(_can_be_flagged, tensors))),
     ("whole", lambda *tensors: all(map(_can_be_flagged, tensors)) and any(tensor.requires_grad for tensor in tensors)),
+    *(("try it", partial(_tried, work)) for work in (sum, torch.stack, torch.cat)),
 )
 
 # Whether something is recorded in these modes, and the modes, the outermost first.
@@ -77,11 +86,13 @@ def _fails_without_inputs(trial: Trial) -> bool:
     return False
 
 
-def _flag(trial: Trial, *inputs: Any, within: AbstractContextManager | None = None, show: str = "") -> bool:
-    """The answer's result as a bool. What kind of object it is, a claim of its own judges."""
+def _flag(
+    trial: Trial, *inputs: Any, right: bool, within: AbstractContextManager | None = None, show: str = ""
+) -> bool:
+    """The answer's result as a bool. What kind of object it is, a claim of its own judges, also of None for False."""
     names = ", ".join("tensor" if isinstance(value, Tensor) else repr(value) for value in inputs)
     got = _call(trial, *inputs, within=within, show=f"will_require_grad({names}){show}")
-    expect(got is not None, "no return value", expected="True or False", got="None")
+    expect(got is not None or not right, "no return value", expected="True", got="None")
     try:
         return bool(got)
     except (RuntimeError, ValueError):  # a tensor or an array of several elements
@@ -114,18 +125,19 @@ def _tensor_cases(trial: Trial) -> list[tuple[Tensor, ...]]:
 @will_require_grad.claim("is True as soon as one tensor is flagged, and only then", weight=2, gate=True)
 def _(trial: Trial) -> None:
     cases = _tensor_cases(trial)
-    got = [_flag(trial, *tensors) for tensors in cases]
-    for tensors, answer in zip(cases, got, strict=True):
-        flags = [tensor.requires_grad for tensor in tensors]
-        if answer != any(flags):
+    flagged = [any(tensor.requires_grad for tensor in tensors) for tensors in cases]
+    got = [_flag(trial, *tensors, right=right) for tensors, right in zip(cases, flagged, strict=True)]
+    for tensors, answer, right in zip(cases, got, flagged, strict=True):
+        if answer != right:
             trial.called = f"will_require_grad({', '.join('tensor' for _ in tensors)})"
             beliefs = ((key, [rule(*case) for case in cases]) for key, rule in _BELIEFS)
             key = reading(got, beliefs, eq) or "other sign"
+            kinds = ["not flagged" if _can_be_flagged(tensor) else "whole numbers" for tensor in tensors]
             inputs = ", ".join(
-                "flagged" if tensor.requires_grad else "not flagged" if _can_be_flagged(tensor) else "whole numbers"
-                for tensor in tensors
+                f"{'flagged' if tensor.requires_grad else kind} {tuple(tensor.shape)}"
+                for tensor, kind in zip(tensors, kinds, strict=True)
             )
-            raise Missed(key, inputs=inputs, expected=any(flags), got=answer)
+            raise Missed(key, inputs=inputs, expected=right, got=answer)
 
 
 class _Tagged(torch.Tensor):
@@ -145,7 +157,7 @@ def _(trial: Trial) -> None:
             ("class", tagged, "of a subclass of Tensor"),
             ("other sign", half, "float16"),
         ):
-            got = _flag(trial, tensor, whole)
+            got = _flag(trial, tensor, whole, right=flag)
             flagged = "flagged" if flag else "not flagged"
             expect(got == flag, key, inputs=f"{flagged} {shown}, whole numbers", expected=flag, got=got)
 
@@ -163,7 +175,7 @@ def _(trial: Trial) -> None:
         ((number, 1.5, 2j), False),
         ((), False),
     ):
-        got = _flag(trial, *inputs)
+        got = _flag(trial, *inputs, right=expected)
         expect(got == expected, "not tensors", expected=expected, got=got)
 
 
@@ -173,10 +185,11 @@ def _judge_modes(trial: Trial, inference: bool) -> None:
         if ("inference" in name) != inference:
             continue
         for inputs, shown, expected in (((flagged, plain), "flagged", records), ((plain, 2), "not flagged", False)):
-            got = _flag(trial, *inputs, within=_entered(modes), show=f" under {name}")
+            got = _flag(trial, *inputs, right=expected, within=_entered(modes), show=f" under {name}")
             if got != expected:
                 made = Calls()
-                _flag(trial, *inputs, within=_entered([*modes, lambda: made]), show=f" under {name}")
+                again = _entered([*modes, lambda: made])
+                _flag(trial, *inputs, right=expected, within=again, show=f" under {name}")
                 is_view = any(tensor._base is flagged for tensor in made.tensors)
                 key = "inference" if "inference_mode(), enable" in name else "view" if is_view else "mode"
                 raise Missed(key, inputs=shown, expected=expected, got=got)
@@ -199,4 +212,5 @@ def _(trial: Trial) -> None:
         for make in (torch.enable_grad, torch.no_grad, torch.inference_mode):
             got = _call(trial, *inputs, within=make())
             is_bool = isinstance(got, bool) or type(got).__module__ == "numpy"
-            expect(is_bool, "no bool", expected="True or False", got=got)
+            key = "no return value" if got is None else "no bool"
+            expect(is_bool, key, expected="True or False", got=got)
