@@ -49,7 +49,7 @@ CUTS = {
     "operation": "the operation has no derivative",
     "gradient": "`torch.autograd.grad` gives gradients without a history, unless it is told `create_graph=True`",
     "reentrant": "a checkpoint with `use_reentrant=True` records nothing unless one of its inputs requires grad",
-    "mode": "recording was switched off there",
+    "mode": "recording was switched off",
 }
 """What each way to end a history does."""
 
@@ -256,6 +256,9 @@ def _had_history(scene: Scene, node: ast.AST, one: Statement, way: "_Way") -> bo
         if held is None and (not made or read.startswith("self.")):
             return True  # it is gone, and was handed in
         if any(_makes_history(scene, inner, way) for value in made for inner in ast.walk(value)):
+            return True
+        parts = [scene.value(part, way.own) for value in made for part in names_read(value)]
+        if any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts):
             return True
     return False
 
