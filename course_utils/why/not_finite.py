@@ -33,7 +33,14 @@ _SIGNS: dict[str, tuple[str, Callable[[torch.Tensor], torch.Tensor], bool]] = {
     "softmax": ("result", lambda x: x.isnan(), False),
     "logsoftmax": ("result", lambda x: x.isnan(), False),
 }  # fmt: skip
-_ALSO = {"truediv": "div", "rtruediv": "div", "log2": "log", "log10": "log", "linalgvectornorm": "norm"}
+_ALSO = {
+    "crossentropy": "nllloss",
+    "truediv": "div",
+    "rtruediv": "div",
+    "log2": "log",
+    "log10": "log",
+    "linalgvectornorm": "norm",
+}
 
 
 def not_finite(scene: Scene, log: Log | None, tensor: torch.Tensor) -> Reason:
