@@ -1158,7 +1158,9 @@ WRONG = (
     Wrong("make_weight", "inference", weight_inference),
     Wrong("make_weight", "inference", weight_inference_flagged_outside, "inference, flagged outside"),
     Wrong("make_weight", "swapped", lambda i, o: weight_as_parameter(i, o).detach().T.requires_grad_()),
-    Wrong("make_weight", "swapped", lambda i, o: (torch.randn(i, o) * i**-0.5).requires_grad_(), "as Keras", earns=1.86),
+    Wrong(
+        "make_weight", "swapped", lambda i, o: (torch.randn(i, o) * i**-0.5).requires_grad_(), "as Keras", earns=1.86
+    ),
     Wrong("make_weight", "unscaled", lambda i, o: torch.randn(o, i, requires_grad=True)),
     Wrong("make_weight", "wrong fan", lambda i, o: nn.Parameter(torch.randn(o, i) / math.sqrt(o))),
     Wrong("make_weight", "variance", lambda i, o: nn.Parameter(torch.randn(o, i) / i)),
