@@ -31,6 +31,11 @@ def snapshot_unassigned(x):
     return result
 
 
+def snapshot_view_under_no_grad(x):
+    with torch.no_grad():
+        return x.view_as(x)
+
+
 def snapshot_x_itself(x):
     with torch.no_grad():
         return x
@@ -771,6 +776,7 @@ WRONG = (
     Wrong("snapshot", "history", lambda x: x + 0, "plus 0"),
     Wrong("snapshot", "history", snapshot_unassigned, "a detach that is not assigned"),
     Wrong("snapshot", "x itself", snapshot_x_itself),
+    Wrong("snapshot", "view", snapshot_view_under_no_grad, "a view made under no_grad"),
     Wrong("snapshot", "filled", lambda x: torch.empty_like(x).copy_(x)),
     Wrong("snapshot", "flagged", snapshot_flagged),
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point()), "Parameter"),

@@ -40,8 +40,9 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for x in _sources(trial):
         got = trial.tensor(trial.call(x))
-        itself = got.is_leaf and got.requires_grad and got.data_ptr() == x.data_ptr()
-        expect(not itself, "x itself", expected="a new tensor", got="x itself")
+        expect(got is not x, "x itself", expected="a new tensor", got="x itself")
+        is_view = got.is_leaf and got.requires_grad and got.data_ptr() == x.data_ptr()
+        expect(not is_view, "view", expected="no flag", got="a view of x, not recorded, with the flag of x")
         filled = got.grad_fn is not None and "Copy" in got.grad_fn.name()
         expect_no_history(got, "filled" if filled else "history", "flagged", "grad_fn None, requires_grad False")
 

@@ -121,7 +121,7 @@ def _judge_states(runs: Iterator[_Run]) -> None:
         expect(same(run.last, plain[-1]), expected="the state of the last step", got="other values")
 
 
-@truncated_bptt.claim("cuts the history of the state", weight=0, gate=True)
+@truncated_bptt.claim("cuts the history of the state, and not all of it", weight=0, gate=True)
 def _(trial: Trial) -> None:
     run = _Run(trial, 6, 2)
     some = any(state.requires_grad for state in run.states)
