@@ -1,5 +1,5 @@
-"""The control panel: every way to say no to autograd, side by side, each fact found out by running it
-(``control_panel``).
+"""The control panel: ways to say no to autograd, and some that only look like one, side by side, each fact found out
+by running it (``control_panel``).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from course_utils.memory import MemoryTracker
 # Name, the lines that are run, what it is for, the lesson that is about it. The lines find `torch`, `encoder`, `images`
 # and `keep`, a forward hook that keeps a layer's output, and leave `features`.
 _CONTROLS = (
-    ("nothing", "features = encoder(images)", "training", "requires_grad"),
+    ("no control", "features = encoder(images)", "training", "requires_grad"),
     (
         "no_grad",
         "with torch.no_grad():\n    features = encoder(images)",
@@ -88,6 +88,7 @@ _HEADINGS = (
     "use it for",
 )
 _NEITHER = "—"
+_NOTE = "Kept: when the head has run, parameters and images left out. —: does not arise."
 _CELL = f"padding:0.3em 0.8em 0.3em 0;text-align:left;vertical-align:top;border-bottom:1px solid {GREY}"
 
 
@@ -152,14 +153,15 @@ class ControlPanel(Shown):
         heads = [element("th", prose(heading), scope="col", style=_CELL) for heading in _HEADINGS]
         rows = [element("tr", *_row(control)) for control in self.controls]
         parts = [element("thead", element("tr", *heads)), element("tbody", Html("\n".join(rows)))]
+        table = element("table", Html("\n".join(parts)), style="margin:0.3em 0;border-collapse:collapse")
         return Block(
-            element("table", Html("\n".join(parts)), style="margin:0.3em 0;border-collapse:collapse"),
-            lambda indent: "\n\n".join(_in_words(control, indent) for control in self.controls),
+            Html("\n".join([table, element("p", _NOTE, style="margin:0.3em 0")])),
+            lambda indent: "\n\n".join([*(_in_words(control, indent) for control in self.controls), indent + _NOTE]),
         )
 
 
 def control_panel() -> ControlPanel:
-    """Every way to say no to autograd, side by side: what it records, lets pass, fills in and keeps, and its use.
+    """Ways to say no to autograd, and some that only look like one: what each records, lets pass, fills in and keeps.
 
     Only the last column is written by hand. For the others each row runs its lines, with an encoder, a head behind it
     (``head(features)``) and 16 images that require grad, and goes backward from the sum.

@@ -28,7 +28,7 @@ def test_what_each_control_does(rows):
         name: (row.runs, row.recorded, row.reaches_images, row.filled, row.kept_bytes) for name, row in rows.items()
     }
     assert said == {
-        "nothing": (True, True, "yes", everything, 2 * ACTIVATION),
+        "no control": (True, True, "yes", everything, 2 * ACTIVATION),
         "no_grad": (True, False, "no", ("head",), ACTIVATION),
         "inference_mode": (True, False, "no", (), None),
         "detach()": (True, True, "no", ("head",), ACTIVATION),

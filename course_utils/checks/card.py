@@ -50,18 +50,20 @@ def _story(score: Score) -> tuple[list[Claim], str, list[Claim]]:
     has a name, nobody knows whether it fails by itself: it is not told that it is broken.
     """
     stories: dict[str, Claim] = {}
-    same, too, open_yet, is_named = list[str](), list[str](), list[str](), False
+    same, too, open_yet, is_named = dict[str, list[str]](), list[str](), list[str](), False
     for claim in (claim for claim in score.claims if _sign(claim) is _FAILS):
         name = claim.misconception.name if claim.misconception else ""
         story = name or claim.diagnosis or claim.text
         if story in stories:
-            same.append(claim.text)
+            same.setdefault(story, []).append(claim.text)
         elif len(stories) < _STORIES and (claim.misconception or not is_named or _is_seen(claim)):
             stories[story] = claim
             is_named |= bool(name)
         else:
             (too if _is_seen(claim) else open_yet).append(claim.text)
-    more = [f"Fails by the same mistake: {'; '.join(same)}."] * bool(same)
+    which = ("same",) if len(stories) < 2 else ("first", "second")
+    told = [(word, same[story]) for word, story in zip(which, stories, strict=False) if story in same]
+    more = [f"Fails by the {word} mistake: {'; '.join(claims)}." for word, claims in told]
     more += [f"Does not hold either: {'; '.join(too)}."] * bool(too)
     more += [f"To be seen again when that is mended: {'; '.join(open_yet)}."] * bool(open_yet)
     return list(stories.values()), " ".join(more), [claim for claim in score.claims if _sign(claim) is not _FAILS]

@@ -1086,6 +1086,12 @@ def times_mask(output, channels):
     return output * mask.view(1, -1, *[1] * (output.dim() - 2))
 
 
+def times_float_mask(output, channels):
+    return output * torch.ones(output.shape[1]).index_fill(0, torch.tensor(channels), 0).view(
+        -1, *[1] * (output.dim() - 2)
+    )
+
+
 def times_image_mask(output, channels):
     mask = torch.ones(output.shape[1], dtype=output.dtype)
     mask[channels] = 0
@@ -1326,6 +1332,10 @@ def cam_variant(**parts):
 
 def weighted(activation, gradient):
     return (gradient.mean((2, 3), keepdim=True) * activation).sum(1)
+
+
+def cam_of_squeezed_weights(activation, gradient):
+    return torch.einsum("bc,bchw->bhw", gradient.mean((2, 3), keepdim=True).squeeze(), activation).relu()
 
 
 def normalised(activation, gradient):
@@ -1594,10 +1604,10 @@ WRONG = (
     Wrong("activation_bytes", "statistics", bytes_batch_norm_counts),
     Wrong("activation_bytes", "snapshot", bytes_state_dict),
     Wrong("activation_bytes", "eval", bytes_in_eval_mode, "eval mode put back"),
-    Wrong("activation_bytes", "eval", bytes_eval_alone, "eval mode for batch norm"),
+    Wrong("activation_bytes", "own buffers", bytes_eval_alone, "eval mode for batch norm"),
     Wrong("activation_bytes", "own buffers", bytes_loaded_back, "a state dict loaded back"),
     Wrong("activation_bytes", "swapped twice", bytes_by_functional_call, "functional_call"),
-    Wrong("activation_bytes", "versions", bytes_written_back, "buffers written back"),
+    Wrong("activation_bytes", "versions", bytes_written_back, "buffers written back", earns=1.33),
     Wrong("activation_bytes", "by hand", bytes_by_hand),
     Wrong("activation_bytes", "side effect", bytes_untracked),
     Wrong("activation_bytes", "counter", bytes_mean_and_variance),
@@ -1626,7 +1636,8 @@ WRONG = (
     Wrong("ablate", "in place", ablate_hook(in_place_data), "data"),
     Wrong("ablate", "in place", ablate_hook(in_place_detached), "detached, no clone"),
     Wrong("ablate", "dtype", ablate_hook(cast)),
-    Wrong("ablate", "dtype", ablate_where_of_float32, "where, with a zero of float32"),
+    Wrong("ablate", "widened", ablate_where_of_float32, "where, with a zero of float32"),
+    Wrong("ablate", "times zero", ablate_hook(times_float_mask), "times a mask of float32"),
     Wrong("ablate", "detached", ablate_hook(detached), earns=1.5),
     Wrong("ablate", "detached", ablate_hook(unrecorded), "no_grad"),
     Wrong("ablate", "no return value", ablate_no_handle),
@@ -1639,10 +1650,10 @@ WRONG = (
     Wrong("grad_cam", "relu first", cam_variant(combine=lambda a, g: cam_of(a.relu(), g)), "relu of the activation"),
     Wrong("grad_cam", "one sample", cam_variant(score=lambda logits, index: logits[0, index])),
     Wrong("grad_cam", "class first", cam_variant(score=lambda logits, index: logits[index % len(logits)].sum())),
-    Wrong("grad_cam", "mean of batch", cam_variant(score=lambda logits, index: logits[:, index].mean()), earns=2.43),
+    Wrong("grad_cam", "mean of batch", cam_variant(score=lambda logits, index: logits[:, index].mean()), earns=1.8),
     Wrong("grad_cam", "batch weights", cam_variant(combine=lambda a, g: cam_of(a, g.mean(0, True).expand_as(a)))),
     Wrong("grad_cam", "pixel weights", cam_variant(combine=lambda a, g: (a * g).sum(1).relu())),
-    Wrong("grad_cam", "summed weights", cam_variant(combine=lambda a, g: cam_of(a, g * g[0, 0].numel())), earns=2.43),
+    Wrong("grad_cam", "summed weights", cam_variant(combine=lambda a, g: cam_of(a, g * g[0, 0].numel())), earns=1.8),
     Wrong("grad_cam", "channel mean", cam_variant(combine=lambda a, g: cam_of(a, g) / a.shape[1])),
     Wrong("grad_cam", "unweighted", cam_variant(combine=lambda a, g: a.mean(1))),
     Wrong("grad_cam", "all classes", cam_variant(score=lambda logits, index: logits.sum())),
@@ -1654,6 +1665,9 @@ WRONG = (
     Wrong("grad_cam", "unaligned", cam_variant(combine=lambda a, g: g.mean((2, 3)) * a)),
     Wrong("grad_cam", "vector", cam_variant(score=lambda logits, index: logits[:, index])),
     Wrong("grad_cam", "size one", cam_variant(combine=lambda a, g: cam_of(a, g)[:, None])),
+    Wrong("grad_cam", "size one", cam_variant(combine=lambda a, g: cam_of(a, g).squeeze()), "squeezed"),
+    Wrong("grad_cam", "size one", cam_variant(combine=lambda a, g: cam_of(a, g).squeeze(0)), "one image, squeezed"),
+    Wrong("grad_cam", "size one", cam_variant(combine=cam_of_squeezed_weights), "the weights squeezed"),
     Wrong("grad_cam", "dtype", cam_variant(combine=lambda a, g: cam_of(a, g).float())),
     Wrong("grad_cam", "history", cam_history),
     Wrong("grad_cam", "in place", cam_in_place),

@@ -372,6 +372,15 @@ def gradients_of_each(layers, x):
     return [*found, torch.ones_like(outputs[-1])]
 
 
+def gradients_by_each_input(layers, x):
+    gradients = []
+    with torch.enable_grad():
+        for layer in layers:
+            x = x.detach()
+            gradients += torch.autograd.grad(layer(x).sum(), x)
+    return gradients
+
+
 def gradients_of_every_sum(layers, x):
     outputs = recorded(layers, x.detach().requires_grad_())
     return list(torch.autograd.grad(sum(output.sum() for output in outputs), outputs))
@@ -1122,6 +1131,7 @@ WRONG = (
             ("view", "view"),
         )
     ),
+    Wrong("predicted_leaves", "upside down", {k: v == (k in ("detached", "under_no_grad")) for k, v in LEAVES.items()}),
     Wrong("predicted_leaves", "computed", dict.fromkeys(LEAVES, True), "everything is a leaf", earns=0),
     Wrong("predicted_leaves", "only parameters", {key: key == "parameter" for key in LEAVES}),
     Wrong("predicted_leaves", "unflagged", {key: key in ("flagged", "parameter") for key in LEAVES}, "flagged leaves"),
@@ -1157,11 +1167,14 @@ WRONG = (
     Wrong("make_weight", "inference", weight_inference),
     Wrong("make_weight", "inference", weight_inference_flagged_outside, "inference, flagged outside"),
     Wrong("make_weight", "swapped", lambda i, o: weight_as_parameter(i, o).detach().T.requires_grad_()),
+    Wrong(
+        "make_weight", "swapped", lambda i, o: (torch.randn(i, o) * i**-0.5).requires_grad_(), "as Keras", earns=1.86
+    ),
     Wrong("make_weight", "unscaled", lambda i, o: torch.randn(o, i, requires_grad=True)),
     Wrong("make_weight", "wrong fan", lambda i, o: nn.Parameter(torch.randn(o, i) / math.sqrt(o))),
     Wrong("make_weight", "variance", lambda i, o: nn.Parameter(torch.randn(o, i) / i)),
     Wrong("make_weight", "uniform", lambda i, o: nn.Linear(i, o).weight, "nn.Linear"),
-    Wrong("make_weight", "uniform", lambda i, o: nn.Parameter((torch.rand(o, i) - 0.5) * math.sqrt(12 / i))),
+    Wrong("make_weight", "same deviation", lambda i, o: nn.Parameter((torch.rand(o, i) - 0.5) * math.sqrt(12 / i))),
     Wrong("make_weight", "repeated", weight_repeated),
     Wrong("make_weight", "seeded", weight_seeded),
     Wrong("make_weight", "not a tensor", lambda i, o: weight_as_parameter(i, o).detach().numpy(), "an array"),
@@ -1169,6 +1182,7 @@ WRONG = (
     Wrong("activation_gradients", "asked too late", gradients_asked_too_late),
     Wrong("activation_gradients", "backward fills", gradients_backward),
     Wrong("activation_gradients", "cleanup", gradients_cleanup),
+    Wrong("activation_gradients", "unflagged", gradients_by_each_input),
     Wrong("activation_gradients", "recorded", gradients_frozen),
     Wrong("activation_gradients", "frozen", gradients_frozen_skipped),
     Wrong("activation_gradients", "own derivative", gradients_of_each),
@@ -1263,8 +1277,8 @@ WRONG = (
     Wrong("fit_line", "one element", fit_vectors, "vectors at the end"),
     Wrong("fit_line", "unflagged", fit_cut_at_the_end, "cut at the end"),
     Wrong("make_weight", "standardised", weight_standardised),
-    Wrong("make_weight", "unrecorded view", weight_viewed_under_no_grad),
-    Wrong("make_weight", "uniform", weight_by_uniform, "uniform_"),
+    Wrong("make_weight", "unrecorded view", weight_viewed_under_no_grad, earns=1.33),
+    Wrong("make_weight", "same deviation", weight_by_uniform, "uniform_"),
     Wrong("activation_gradients", "run again", gradients_each_from_a_run),
     Wrong("activation_gradients", "run again", gradients_after_a_look, "a look at the shapes first"),
     Wrong("sgd_step", "zero gradient", step_unless_zero),

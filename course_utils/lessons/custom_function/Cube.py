@@ -16,19 +16,32 @@ def _(trial: Trial) -> None:
         shared.expect_value(trial, [x], x * x * x, [("value", 3 * x)])
 
 
+def _slope(x: Tensor) -> Tensor:
+    return 3 * x * x
+
+
 def _wrong(incoming: Tensor, x: Tensor) -> shared.Wrong:
-    slope = 3 * x * x
+    slope = _slope(x)
     for power in (x * x, 3 * x, 2 * x, 6 * x):
         yield "power rule", power * incoming
     yield "passed on", incoming
     yield "added", slope + incoming
-    for is_lost in (x == 0, x < 0):  # as by a quotient, or by a root
-        yield "at zero", torch.where(is_lost, torch.nan, slope * incoming)
+    yield "at zero", torch.where(x < 0, torch.nan, slope * incoming)  # by a root
 
 
 @Cube.claim("has a backward of its own, which gives 3x² times the incoming gradient", weight=1, gate=True)
 def _(trial: Trial) -> None:
-    shared.expect_slope(trial, lambda x: 3 * x * x, _wrong)
+    shared.expect_slope(trial, _slope, _wrong)
+
+
+@Cube.claim("gives the right gradient at x = 0, too")
+def _(trial: Trial) -> None:
+    shared.expect_slope_at_zero(trial, _slope)
+
+
+@Cube.claim("keeps for each call what that call needs")
+def _(trial: Trial) -> None:
+    shared.expect_calls_apart(trial, [trial.randn(5)], [trial.randn(5)], lambda incoming, x: [_slope(x) * incoming])
 
 
 @Cube.claim("passes gradcheck in float64", weight=0.5)

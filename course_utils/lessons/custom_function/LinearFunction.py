@@ -116,6 +116,10 @@ def _(trial: Trial) -> None:
     for sizes, with_bias in product((_square(trial), _different(trial), (1, 2, 3)), _biases(trial)):
         tensors = _inputs(trial, sizes, with_bias)
         _expect_gradients(trial, tensors, [True] * len(tensors))
+
+
+@LinearFunction.claim("keeps for each call what that call needs")
+def _(trial: Trial) -> None:
     sizes = _different(trial)
     shared.expect_calls_apart(trial, _inputs(trial, sizes), _inputs(trial, sizes), _gradients)
 

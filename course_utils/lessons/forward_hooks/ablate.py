@@ -128,7 +128,8 @@ def _(trial: Trial) -> None:
         module, x = trial.fill(nn.Linear(3, c)).to(dtype), trial.randn(4, 3).to(dtype)
         result = _ablating(trial, module, _split(trial, c)[0], lambda _: module(x), x, f"module(x) in {dtype}")
         got = trial.tensor(result)
-        expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
+        widened = dtype.itemsize == 2 and got.dtype == torch.float32  # and wider ones stayed as they were
+        expect(got.dtype == dtype, "widened" if widened else "dtype", expected=str(dtype), got=str(got.dtype))
 
 
 @ablate.claim("edits neither the module's input nor its own output tensor", weight=3)

@@ -250,7 +250,13 @@ def _(trial: Trial) -> None:
         model, show = trial.fill(_Auxiliary()).train(training), f"model in {'training' if training else 'eval'} mode, x"
         right = {"body": 16 * n, "head": 8 * n} | ({"auxiliary": 12 * n} if training else {})
         got = _sizes(trial, model, _floats(trial, n, 3), show)
-        _expect_sizes(got, right, "eval" if right.keys() - got.keys() == {"auxiliary"} else "")
+        key = "eval" if right.keys() - got.keys() == {"auxiliary"} else ""
+        if key:
+            # Who leaves a count in a buffer to the model has set the mode for the buffers' sake.
+            counts = nn.Sequential(_Counts())
+            _sizes(trial, counts, trial.randn(4, 3), show)
+            key = "own buffers" if counts[0].calls else key
+        _expect_sizes(got, right, key)
 
 
 class _Counts(nn.Module):
@@ -265,7 +271,7 @@ class _Counts(nn.Module):
         return x + 0 * self.calls
 
 
-@activation_bytes.claim("leaves all buffers as they were, also when the forward pass raises")
+@activation_bytes.claim("leaves all buffers as they were, also when the forward pass raises", weight=3)
 def _(trial: Trial) -> None:
     for raises, key in ((False, "statistics"), (True, "only without error")):
         norm = nn.BatchNorm1d(2).double()
@@ -297,7 +303,7 @@ def _(trial: Trial) -> None:
     expect(kept, "swapped twice", expected="its buffers as before", got="others in their place, or other values")
 
 
-@activation_bytes.claim("leaves the caller's graphs: a backward of what was recorded before goes on")
+@activation_bytes.claim("leaves the caller's graphs: a backward of what was recorded before goes on", weight=6)
 def _(trial: Trial) -> None:
     for training in (True, False):
         model, x = layers(trial).append(nn.BatchNorm1d(2).double()).train(training), trial.randn(4, 3)

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from course_utils.base.text import message_of
 from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
     Raises,
     Trial,
     Unlucky,
@@ -26,13 +29,13 @@ grad_cam = exercise(__file__)
 _HEIGHT, _WIDTH = 7, 6
 
 
-def _image_model(trial: Trial, *, inplace: bool = False) -> nn.Sequential:
-    """A convolutional model of 4 classes for images of shape (2, 7, 6), without pooling: no gradient is constant."""
+def _image_model(trial: Trial, *, inplace: bool = False, height: int = _HEIGHT) -> nn.Sequential:
+    """A convolutional model of 4 classes for images of two channels, without pooling: no gradient is constant."""
     c = trial.integer(6, 7)  # channels, places and samples differ in number, or recipes could not be told apart
     features = nn.Sequential(
         nn.Conv2d(2, 5, 2), nn.ReLU(inplace=inplace), nn.Conv2d(5, c, 2), nn.ReLU(inplace=inplace), nn.Softplus()
     )
-    head = nn.Sequential(nn.Flatten(), nn.Linear(c * (_HEIGHT - 2) * (_WIDTH - 2), 6), nn.Tanh(), nn.Linear(6, 4))
+    head = nn.Sequential(nn.Flatten(), nn.Linear(c * (height - 2) * (_WIDTH - 2), 6), nn.Tanh(), nn.Linear(6, 4))
     model = trial.fill(nn.Sequential(OrderedDict(features=features, head=head)).double())
     with torch.no_grad():
         head[1].weight.mul_(0.2)  # or tanh would be flat, and every gradient tiny
@@ -154,10 +157,23 @@ def _(trial: Trial) -> None:
         expect_same(got, cam.of_size(got), cam.other_recipes())
 
 
-@grad_cam.claim("weighs each channel by the mean of its gradient", weight=1)
+@grad_cam.claim("weighs each channel by the mean of its gradient", weight=4.5)
 def _(trial: Trial) -> None:
     model, x, _index, cam = _telling(trial, "features.2")
     expect_same(_map(trial, model, "features.2", x, cam.index), cam.map, cam.other_sizes())
+
+
+@grad_cam.claim("keeps its three dimensions for a single image, and for a layer of height 1", weight=0.5)
+def _(trial: Trial) -> None:
+    for count, height, show in ((1, _HEIGHT, "model, one image"), (2, 3, "model, low images")):
+        model, x = _image_model(trial, height=height), trial.randn(count, 2, height, _WIDTH)
+        cam, right = _Cam(model, "features.2", x, 1), f"shape {(count, height - 2, _WIDTH - 2)}"
+        try:
+            got = _map(trial, model, "features.2", x, 1, show)
+        except AnswerRaised as raised:
+            raise Missed("size one", expected=right, raised=message_of(raised.error, 100)) from None
+        expect(got.shape == cam.map.shape, "size one", expected=right, got=f"shape {tuple(got.shape)}")
+        expect_same(got, cam.of_size(got))
 
 
 @grad_cam.claim("has the activation's dtype, also where that has 16 bits", weight=0.5)
@@ -174,7 +190,7 @@ def _(trial: Trial) -> None:
         expect_no_history(_map(trial, _image_model(trial), "features.2", x, trial.integer(0, 3)), "history")
 
 
-@grad_cam.claim("uses the layer's own activation and gradient, also where an in-place operation follows", weight=1.5)
+@grad_cam.claim("uses the layer's own activation and gradient, also where an in-place operation follows", weight=2)
 def _(trial: Trial) -> None:
     for layer, key in (("features.2", "in place"), ("features.0", "in place"), ("features.3", "")):
         model, x, index, cam = _mapped(trial, layer, inplace=True)
