@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from course_utils.checks.judge import judge
 from course_utils.draw.drawing import Drawing
 from course_utils.engine import Engine, assemble, whole
 from course_utils.engine.drawing import plot_own_graph
 from course_utils.engine.parts import PARTS, beside
 from course_utils.lessons.own_engine._programs import ERROR, TORCH, Program, agree, difference, drawn, outcome
+from tests.lessons.loaded import LOADED
 
 EVERY_RUN, NIGHTLY = range(60), range(60, 500)
 
@@ -122,3 +124,46 @@ def test_two_leaves_without_dimensions_share_their_grad_in_pytorch_and_not_here(
     lines = "(t0.sum() + t1.sum()).backward()", "(t0.sum() + t1.sum()).backward()"
     program = Program(lines, {"t0": (np.array(1.0), True), "t1": (np.array(2.0), True)})
     assert outcome(Engine(), program)["t0.grad"] == 2.0 and outcome(TORCH, program)["t0.grad"] == 3.0
+
+
+def claims_of(name, answer):
+    score = judge(LOADED["own_engine"].exercises[name], answer, "own_engine")
+    return {claim.text: dict(claim.details) for claim in score.claims if claim.judged and not claim.held}
+
+
+def test_a_random_program_that_fails_is_shown_without_the_lines_that_it_fails_without():
+    class Record:
+        matmul, sum, walk, backward = (vars(Engine)[name] for name in ("matmul", "sum", "walk", "backward"))
+
+        def tanh(self, x):
+            made = self.tensor(np.tanh(x.data))
+            return self.record("tanh", made, (x, lambda g, y: g * (1 - np.tanh(y) ** 2), made))
+
+    lines = claims_of("Record", Record)["agrees with PyTorch on random programs"]["called"].split("; ")
+    assert "tanh" in str(lines) and "backward" in lines[-1] and len(lines) <= 9
+    named = [line.partition(" = ")[0].split(", ") for line in lines[:-1]]
+    used = [any(name in " ".join(lines[at + 1 :]) for name in names) for at, names in enumerate(named)]
+    assert all(used), f"a line that nothing needs: {lines}"
+
+
+def test_a_method_that_is_missing_is_named_where_it_is_needed_and_costs_nothing_elsewhere():
+    class Record:
+        matmul, walk, backward = (vars(Engine)[name] for name in ("matmul", "walk", "backward"))
+
+    missed = claims_of("Record", Record)
+    assert missed["computes the values of the three operations"]["expected"] == "Record with tanh"
+    assert "adds up what arrives from several uses" not in missed
+
+
+def test_an_error_of_another_class_is_told_beside_the_one_that_was_expected():
+    class Memory:
+        save, write, bytes_held = (vars(Engine)[name] for name in ("save", "write", "bytes_held"))
+
+        def unsave(self, way):
+            try:
+                return Engine.unsave(self, way)
+            except RuntimeError as error:
+                raise ValueError("not so") from error
+
+    details = claims_of("Memory", Memory)["frees what was saved, and says so to a second backward"]
+    assert details["expected"] == "a RuntimeError: line 3, loss.backward()" and details["got"] == "ValueError: not so"

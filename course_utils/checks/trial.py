@@ -28,7 +28,7 @@ from course_utils.checks.plain import Classes, plain
 from course_utils.checks.state import Settings, running_threads
 
 _clock = time.perf_counter
-_NOT_THE_LEARNER_S = ("torch", "functorch", "course_utils")
+_NOT_THE_LEARNER_S = ("torch", "functorch", "numpy", "course_utils")
 
 
 class Trial:

@@ -93,8 +93,8 @@ class Engine:
 
     def record(self, name, result, *ways):
         """Gives a result its node. A way is (input, rule, *saved); lists stand for several inputs, several results."""
-        results = result if isinstance(result, list) else [result]
-        ways = [(inputs if isinstance(inputs, list) else [inputs], rule, saved) for inputs, rule, *saved in ways]
+        several = lambda given: given if isinstance(given, (list, tuple)) else [given]
+        results, ways = several(result), [(several(inputs), rule, saved) for inputs, rule, *saved in ways]
         if self.records([x for inputs, *_ in ways for x in inputs]):
             wanted = [way for way in ways if any(x.requires_grad for x in way[0])]
             found = [Way(rule, [*map(self.save, saved)], [*map(self.target, inputs)]) for inputs, rule, saved in wanted]

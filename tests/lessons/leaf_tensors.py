@@ -372,6 +372,15 @@ def gradients_of_each(layers, x):
     return [*found, torch.ones_like(outputs[-1])]
 
 
+def gradients_by_each_input(layers, x):
+    gradients = []
+    with torch.enable_grad():
+        for layer in layers:
+            x = x.detach()
+            gradients += torch.autograd.grad(layer(x).sum(), x)
+    return gradients
+
+
 def gradients_of_every_sum(layers, x):
     outputs = recorded(layers, x.detach().requires_grad_())
     return list(torch.autograd.grad(sum(output.sum() for output in outputs), outputs))
@@ -1169,6 +1178,7 @@ WRONG = (
     Wrong("activation_gradients", "asked too late", gradients_asked_too_late),
     Wrong("activation_gradients", "backward fills", gradients_backward),
     Wrong("activation_gradients", "cleanup", gradients_cleanup),
+    Wrong("activation_gradients", "unflagged", gradients_by_each_input),
     Wrong("activation_gradients", "recorded", gradients_frozen),
     Wrong("activation_gradients", "frozen", gradients_frozen_skipped),
     Wrong("activation_gradients", "own derivative", gradients_of_each),

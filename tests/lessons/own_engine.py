@@ -78,6 +78,45 @@ class RecordOneNumber(RecordByRecursion):
         return self.record("sum", self.tensor(x.data.sum()), (x, lambda g: g))
 
 
+class RecordOrderOfB(RecordByRecursion):
+    def matmul(self, a, b):
+        y = self.tensor(a.data @ b.data)
+        return self.record("matmul", y, (a, lambda g, b: g @ b.T, b), (b, lambda g, a: g @ a.T, a))
+
+
+class RecordOtherWayRound(RecordByRecursion):
+    def matmul(self, a, b):
+        y = self.tensor(a.data @ b.data)
+        return self.record("matmul", y, (a, lambda g, b: g @ b.T, b), (b, lambda g, a: g.T @ a, a))
+
+
+class RecordBuiltIn(RecordByRecursion):
+    def sum(self, x):
+        return self.record("sum", self.tensor(sum(x.data)), (x, lambda g, shape=x.shape: np.full(shape, g)))
+
+
+class RecordSavesArrays(RecordByRecursion):
+    def tanh(self, x):
+        y = self.tensor(np.tanh(x.data))
+        return self.record("tanh", y, (x, lambda g, y: g * (1 - y * y), y.data))
+
+
+class RecordSeesItsResult(RecordByRecursion):
+    def tanh(self, x):
+        y = self.tensor(np.tanh(x.data))
+        return self.record("tanh", y, (x, lambda g: g * (1 - y.data**2)))
+
+
+class RecordSeesItsInput(RecordByRecursion):
+    def sum(self, x):
+        return self.record("sum", self.tensor(x.data.sum()), (x, lambda g: g * np.ones_like(x.data)))
+
+
+class RecordNoLeaves(RecordByRecursion):
+    def walk(self, node):
+        return [each for each in RecordByRecursion.walk(self, node) if each.ways]
+
+
 class RecordUnsaved(RecordByRecursion):
     def matmul(self, a, b):
         y = self.tensor(a.data @ b.data)
@@ -185,6 +224,38 @@ class RecordStartsAtSlot0(RecordByRecursion):
         result.slot = slot
 
 
+class RecordZeros(RecordByRecursion):
+    """What did not come is handed as zeros."""
+
+    missing = staticmethod(np.zeros)
+
+    def backward(self, result, gradient):
+        first = self.target(result)
+        arrived = {(first.node, first.slot): gradient}
+        for node in self.walk(first.node):
+            gradients = [arrived.get((node, slot), self.missing(shape)) for slot, shape in enumerate(node.shapes)]
+            if self.is_left_out(gradients):
+                continue
+            for target, g in self.run(node, gradients):
+                key = target.node, target.slot
+                arrived[key] = arrived[key] + g if key in arrived else g
+
+    def is_left_out(self, gradients):
+        return False
+
+
+class RecordNoLeavesByPairs(RecordZeros):
+    missing = staticmethod(lambda shape: None)
+    walk = RecordNoLeaves.walk
+
+
+class RecordSkipped(RecordZeros):
+    missing = staticmethod(lambda shape: None)
+
+    def is_left_out(self, gradients):
+        return all(g is None for g in gradients)
+
+
 class RecordOverwritten(RecordByRecursion):
     def backward(self, result, gradient):
         first = self.target(result)
@@ -233,9 +304,63 @@ class ShapesByLoops:
         )
 
 
+class ShapesGenerator(ShapesByLoops):
+    """Pairs one by one, pieces in a tuple."""
+
+    def through(self, node, gradients):
+        arrays = [np.zeros(node.shapes[i]) if g is None else g for i, g in enumerate(gradients)]
+        for way in node.ways:
+            for target, g in way.back(arrays, self.unsave(way)):
+                yield target, self.fit(g, target.shape)
+
+    def split(self, x, sizes):
+        x.memory.viewed = True
+        pieces = tuple(Tensor(self, part, memory=x.memory) for part in np.split(x.data, np.cumsum(sizes)[:-1]))
+        return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
+
+
 class ShapesLeadingOnly(ShapesByLoops):
     def fit(self, gradient, shape):
         return gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+
+
+class ShapesDropped(ShapesByLoops):
+    def fit(self, gradient, shape):
+        gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+        return gradient.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1))
+
+
+class ShapesAtTheFront(ShapesByLoops):
+    def fit(self, gradient, shape):
+        gradient = gradient.sum(axis=tuple(range(len(shape), gradient.ndim)))
+        return gradient.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
+
+
+class ShapesReshaped(ShapesByLoops):
+    def fit(self, gradient, shape):
+        return gradient.reshape(shape)
+
+
+class ShapesSizes(ShapesByLoops):
+    places = staticmethod(lambda sizes: sizes)
+
+    def split(self, x, sizes):
+        x.memory.viewed = True
+        pieces = [Tensor(self, part, memory=x.memory) for part in np.split(x.data, self.places(sizes))]
+        return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
+
+
+class ShapesAllSums(ShapesSizes):
+    places = staticmethod(np.cumsum)
+
+
+class ShapesOneGradient(ShapesByLoops):
+    """A way for each piece."""
+
+    def split(self, x, sizes):
+        x.memory.viewed = True
+        pieces = [Tensor(self, part, memory=x.memory) for part in np.split(x.data, np.cumsum(sizes)[:-1])]
+        return self.record("split", pieces, *[(x, lambda g: g) for _ in pieces])
 
 
 class ShapesMean(ShapesByLoops):
@@ -393,6 +518,42 @@ class ControlOwnCounter(ControlByClass):
         return self.tensor(x.data)
 
 
+class ControlNodes(ControlByClass):
+    def records(self, inputs):
+        return self.enabled and any(x.node is not None for x in inputs)
+
+
+class ControlNoTwin(ControlByClass):
+    def detach(self, x):
+        return self.tensor(x)
+
+
+class ControlViewed(ControlByClass):
+    def detach(self, x):
+        x.memory.viewed = True
+        return Tensor(self, x.data, memory=x.memory)
+
+
+class ControlSlot(ControlByClass):
+    def retain_grad(self, x):
+        if not x.requires_grad:
+            raise RuntimeError("it does not require grad")
+        if x.node is not None:
+            x.node.keeps[0] = x
+
+
+class ControlKind(ControlByClass):
+    def retain_grad(self, x):
+        if not x.requires_grad:
+            raise ValueError("it does not require grad")
+        super().retain_grad(x)
+
+
+class ControlLowered(ControlByClass):
+    def accumulate(self, x, gradient):
+        x.grad = np.array(gradient) if x.grad is None else x.grad + gradient
+
+
 class ControlLeafKept(ControlByClass):
     def retain_grad(self, x):
         if not x.requires_grad:
@@ -483,6 +644,48 @@ class MemoryNeverFreed(MemoryInObjects):
         if any(version != memory.version for _, memory, version in way.saved):
             raise RuntimeError("edited in place")
         return [array for array, *_ in way.saved]
+
+
+class MemoryValueError(MemoryInObjects):
+    def unsave(self, way):
+        try:
+            return super().unsave(way)
+        except RuntimeError as error:
+            raise ValueError(*error.args) from None
+
+
+class MemoryFreedUnasked(MemoryInObjects):
+    def unsave(self, way):
+        arrays = []
+        for array, memory, version in way.saved:
+            if memory.version != version:
+                raise RuntimeError("edited in place")
+            arrays.append(array)
+        way.saved = way.saved if self.retain_graph or not arrays else None
+        return arrays
+
+
+class MemoryFreedToAList(MemoryInObjects):
+    def unsave(self, way):
+        arrays = super().unsave(way)
+        way.saved = [] if way.saved is None else way.saved
+        return arrays
+
+
+class MemoryTensorSaved(MemoryInObjects):
+    def save(self, x):
+        return x, x.memory, x.memory.version
+
+    def unsave(self, way):
+        return [x.data for x in super().unsave(way)]
+
+
+class MemoryLeaves(MemoryInObjects):
+    def bytes_held(self, result):
+        nodes = self.walk(result.node)
+        held = {memory for node in nodes for way in node.ways for _, memory, _ in way.saved or ()}
+        held |= {x.memory for node in nodes for x in node.keeps if x}
+        return sum(memory.nbytes for memory in held)
 
 
 class MemoryRetainIgnored(MemoryInObjects):
@@ -731,6 +934,36 @@ class ExtendNotChained(ExtendByClass):
         return result
 
 
+class ExtendFirstOnly(ExtendByClass):
+    def hooked(self, hooks, gradient):
+        for hook in hooks:
+            answer = hook(gradient)
+            if answer is not None:
+                return answer
+        return gradient
+
+
+class ExtendTheWrongList(ExtendByClass):
+    def register_post_accumulate_grad_hook(self, x, hook):
+        x.hooks.append(hook)
+
+
+class ExtendTuple(ExtendByClass):
+    """The inputs of the way as a tuple."""
+
+    def apply(self, function, *inputs):
+        tensors, noted = tuple(map(self.tensor, inputs)), []
+        context = SimpleNamespace(save_for_backward=lambda *tensors: noted.extend(tensors))
+        with self.no_grad():
+            result = self.detach(function.forward(context, *tensors))
+        del context.save_for_backward
+
+        def rule(gradient, *saved):
+            return function.backward(SimpleNamespace(**vars(context), saved_tensors=saved), gradient)
+
+        return self.record(function.__name__, result, (tensors, rule, *noted))
+
+
 class ExtendTheGradient(ExtendByClass):
     def accumulated(self, x):
         for hook in x.after:
@@ -740,9 +973,11 @@ class ExtendTheGradient(ExtendByClass):
 RIGHT = (
     Right("Record", "recursion, reversed", RecordByRecursion),
     Right("Shapes", "loops", ShapesByLoops),
+    Right("Shapes", "a generator", ShapesGenerator),
     Right("Control", "a class for the mode", ControlByClass),
     Right("Memory", "one loop", MemoryInObjects),
     Right("Extend", "a class for the context", ExtendByClass),
+    Right("Extend", "a tuple of inputs", ExtendTuple),
 )
 
 WRONG = (
@@ -750,6 +985,16 @@ WRONG = (
     Wrong("Record", "from the input", RecordFromTheInput),
     Wrong("Record", "matmul order", RecordMatmulOrder),
     Wrong("Record", "matmul order", RecordNotTransposed, "not transposed"),
+    Wrong("Record", "matmul order", RecordOrderOfB, "b: g @ a.T"),
+    Wrong("Record", "matmul order", RecordOtherWayRound, "b: g.T @ a"),
+    Wrong("Record", "built-in", RecordBuiltIn),
+    Wrong("Record", "arrays saved", RecordSavesArrays),
+    Wrong("Record", "unsaved", RecordSeesItsResult, "tanh sees its result"),
+    Wrong("Record", "unsaved", RecordSeesItsInput, "sum sees its input"),
+    Wrong("Record", "no leaves", RecordNoLeaves),
+    Wrong("Record", "no leaves", RecordNoLeavesByPairs, "no leaves, a dict by pairs"),
+    Wrong("Record", "zeros", RecordZeros),
+    Wrong("Record", "skipped", RecordSkipped),
     Wrong("Record", "spread", RecordOneNumber),
     Wrong("Record", "unsaved", RecordUnsaved),
     Wrong("Record", "held", RecordHoldsTheInput, "tanh saves its input"),
@@ -766,6 +1011,12 @@ WRONG = (
     Wrong("Record", "slot", RecordStartsAtSlot0, "starts at slot 0"),
     Wrong("Record", "ones", RecordOnes),
     Wrong("Shapes", "leading only", ShapesLeadingOnly),
+    Wrong("Shapes", "dropped", ShapesDropped),
+    Wrong("Shapes", "at the front", ShapesAtTheFront),
+    Wrong("Shapes", "reshaped", ShapesReshaped),
+    Wrong("Shapes", "cut points", ShapesSizes, "sizes"),
+    Wrong("Shapes", "cut points", ShapesAllSums, "the end as well"),
+    Wrong("Shapes", "one gradient", ShapesOneGradient),
     Wrong("Shapes", "mean", ShapesMean),
     Wrong("Shapes", "leaves only", ShapesLeavesOnly),
     Wrong("Shapes", "a node each", ShapesNodeEach),
@@ -774,6 +1025,12 @@ WRONG = (
     Wrong("Shapes", "unused", ShapesUnused),
     Wrong("Shapes", "around unsave", ShapesAroundUnsave),
     Wrong("Control", "all", ControlAll),
+    Wrong("Control", "nodes", ControlNodes),
+    Wrong("Control", "no twin", ControlNoTwin),
+    Wrong("Control", "viewed", ControlViewed),
+    Wrong("Control", "slot", ControlSlot),
+    Wrong("Control", "kind", ControlKind),
+    Wrong("Control", "lowered", ControlLowered),
     Wrong("Control", "ignores the mode", ControlIgnoresTheMode),
     Wrong("Control", "clears flags", ControlClearsFlags),
     Wrong("Control", "always on", ControlAlwaysOn),
@@ -788,6 +1045,11 @@ WRONG = (
     Wrong("Control", "overwritten", ControlOverwritten),
     Wrong("Control", "zeros", ControlZeros),
     Wrong("Memory", "never freed", MemoryNeverFreed),
+    Wrong("Memory", "kind", MemoryValueError, "a ValueError"),
+    Wrong("Memory", "kind", MemoryFreedUnasked, "None is looked into"),
+    Wrong("Memory", "kind", MemoryFreedToAList, "freed to an empty list"),
+    Wrong("Memory", "tensor saved", MemoryTensorSaved),
+    Wrong("Memory", "leaves", MemoryLeaves),
     Wrong("Memory", "retain ignored", MemoryRetainIgnored),
     Wrong("Memory", "nothing saved", MemoryNothingSaved),
     Wrong("Memory", "rebound", MemoryRebound),
@@ -808,5 +1070,7 @@ WRONG = (
     Wrong("Extend", "or", ExtendOr),
     Wrong("Extend", "None is zero", ExtendNoneIsZero),
     Wrong("Extend", "not chained", ExtendNotChained),
+    Wrong("Extend", "first only", ExtendFirstOnly),
+    Wrong("Extend", "the wrong list", ExtendTheWrongList),
     Wrong("Extend", "the gradient", ExtendTheGradient),
 )

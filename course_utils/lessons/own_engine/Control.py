@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from course_utils.base.text import message_of
 from course_utils.checks.claims import Missed, Trial, exercise, expect
 from course_utils.lessons.own_engine import _shared as shared
 
 Control = exercise(__file__)
 
 
-@Control.claim("is a class with the methods of this part", weight=0, gate=True)
+@Control.claim("is a class of your own with a method of this part", weight=0, gate=True)
 def _(trial: Trial) -> None:
     shared.expect_part(trial)
 
@@ -19,6 +20,8 @@ def _(trial: Trial) -> None:
     lines = "t2 = t0 * t1", "t3 = t1 * t0", "t4 = t1 * t1", "t5 = t4 + t3", "(t5 + t2).sum().backward()"
     all_of_them = [("all", lambda found: not found["t2.requires_grad"])]
     program = shared.program(given, *lines)
+    found = shared.play(trial, shared.program(given, "t2 = t0 * t0"), "records").found
+    expect(found.get("t2.requires_grad", True), "nodes", expected="t2 requires grad", got="it does not")
     played = shared.play(trial, program, "records")
     if played.found.get("RuntimeError") == 4:  # the result has no history
         raise Missed("all", expected="t0 * t1 requires grad", got="it does not")
@@ -39,7 +42,8 @@ def _(trial: Trial) -> None:
     lines = "(t0 + t1).sum().backward()", "t0.sum().backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate", otherwise=alias)
     lines = "t3 = t0 * t1", "t0.requires_grad = False", "t3.sum().backward()"
-    shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate")
+    lowered = [("lowered", lambda found: found["t0.grad"] is not None)]
+    shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate", otherwise=lowered)
 
 
 @Control.claim("records nothing inside `no_grad`, and puts back the mode that it found", weight=2)
@@ -76,6 +80,7 @@ def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     lines = "t2 = t0 * t1", "t3 = t2.detach()", "t4 = t2 * t3", "t4.sum().backward()"
     otherwise = [("itself", lambda found: not found["t2.requires_grad"])]
+    otherwise += [("no twin", lambda found: found["t3.requires_grad"])]
     program = shared.program(given, *lines)
     played = shared.play(trial, program, "detach")
     if played.found.get("RuntimeError") == 3:
@@ -86,6 +91,8 @@ def _(trial: Trial) -> None:
     shared.expect_as_torch(trial, program, "detach", otherwise=copy)
     program = shared.program(given, "t2 = t0.exp()", "t2.detach().mul_(2.0)", "t2.sum().backward()")
     shared.expect_as_torch(trial, program, "detach", silent="own counter")
+    program = shared.program(given, "t2 = t0 * t1", "t3 = t2.detach()", "t2.mul_(2.0)", "t2.sum().backward()")
+    shared.expect_as_torch(trial, program, "detach", error="viewed")
 
 
 @Control.claim("keeps an inner gradient where that is asked for", weight=1.5)
@@ -93,9 +100,12 @@ def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     lines = "t2 = t0 * t1", "t2.retain_grad()", "t0.retain_grad()", "(t2 * t2).sum().backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), "retain_grad")
+    lines = "t2, t3 = t0.split([1, 2])", "t3.retain_grad()", "(t3 * t3).sum().backward()"
+    slot = [("slot", lambda found: found["t3.grad"] is None)]
+    shared.expect_as_torch(trial, shared.program(given, *lines), "retain_grad", otherwise=slot)
     played = shared.play(trial, shared.program(given, "t1.retain_grad()"), "retain_grad")
-    got = "no error" if played.raised is None else type(played.raised.error).__name__
-    expect(played.found.get("RuntimeError") == 0, "", expected="a RuntimeError for t1.retain_grad()", got=got)
+    key, got = ("", "nothing raised") if played.raised is None else ("kind", message_of(played.raised.error))
+    expect(played.found.get("RuntimeError") == 0, key, expected="a RuntimeError for t1.retain_grad()", got=got)
     played = shared.play(trial, shared.program(given, "t2 = t0 * t1", "(t2 * t2).sum().backward()"))
     kept = played.found.get("t2.grad")
     expect(kept is None, expected="t2.grad None without retain_grad()", got=np.array(kept).tolist())

@@ -14,7 +14,7 @@ from course_utils.lessons.own_engine import _shared as shared
 Extend = exercise(__file__)
 
 
-@Extend.claim("is a class with the methods of this part", weight=0, gate=True)
+@Extend.claim("is a class of your own with a method of this part", weight=0, gate=True)
 def _(trial: Trial) -> None:
     shared.expect_part(trial)
 
@@ -50,6 +50,7 @@ class _Noted:
 
 @Extend.claim("records a Function as one node, whose backward is called once with what was saved", weight=3)
 def _(trial: Trial) -> None:
+    shared.expect_written(trial, "apply")
     a, b = trial.randn(3).numpy(), trial.randn(3).numpy()
     noted = _Noted()
 
@@ -75,6 +76,7 @@ def _(trial: Trial) -> None:
 
 @Extend.claim("keeps a Function's tensors as the engine's own are kept: checked and freed", weight=1.5)
 def _(trial: Trial) -> None:
+    shared.expect_written(trial, "apply")
     a, b = trial.randn(3).numpy(), trial.randn(3).numpy()
 
     def raised(edit: bool) -> str:
@@ -97,6 +99,7 @@ def _(trial: Trial) -> None:
 
 @Extend.claim("gives a Function that returns its input a result of its own", weight=0.5)
 def _(trial: Trial) -> None:
+    shared.expect_written(trial, "apply")
     a = trial.randn(3).numpy()
 
     def same() -> list[Any]:
@@ -121,9 +124,10 @@ def _(trial: Trial) -> None:
     program = shared.program(given, "t2 = t0 * t1", "t2.register_hook(lambda g: None)", "t2.sum().backward()")
     otherwise = [("None is zero", lambda found: not shared.near(found["t0.grad"], c))]
     shared.expect_as_torch(trial, program, *own, otherwise=otherwise, error="None is zero")
-    hooks = "t2.register_hook(lambda g: g * 2.0)", "t2.register_hook(lambda g: g + 1.0)"
-    # Ones come to t2. The first hook alone makes 2 of them, and so does the second; one after the other they make 3.
+    hooks = "t2.register_hook(lambda g: g * 3.0)", "t2.register_hook(lambda g: g + 1.0)"
+    # Ones come to t2. The first hook alone makes 3 of them, the second 2; one after the other they make 4.
     otherwise = [("not chained", lambda found: shared.near(found["t0.grad"], 2 * c))]
+    otherwise += [("first only", lambda found: shared.near(found["t0.grad"], 3 * c))]
     shared.expect_as_torch(
         trial, shared.program(given, "t2 = t0 * t1", *hooks, "t2.sum().backward()"), *own, otherwise=otherwise
     )
@@ -138,19 +142,28 @@ def _(trial: Trial) -> None:
     def step() -> list[Any]:
         engine, seen = shared.engine_of(trial, "register_post_accumulate_grad_hook", "accumulated"), []
         x = engine.tensor(a.copy(), True)
-        x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf is x and leaf.grad.copy()))
-        (x + x * 2.0).sum().backward()
-        return seen
+        early = []
 
-    seen = trial.run(step, called="backward with a hook of register_post_accumulate_grad_hook")
+        def hook(leaf: Any) -> None:
+            early.append(x.grad is None)
+            seen.append(leaf is x and leaf.grad.copy())
+
+        x.register_post_accumulate_grad_hook(hook)
+        (x + x * 2.0).sum().backward()
+        return [seen, early[:1] == [True]]
+
+    shared.expect_written(trial, "register_post_accumulate_grad_hook", "accumulated")
+    seen, early = trial.run(step, called="backward with a hook of register_post_accumulate_grad_hook")
     expect(len(seen) > 0, expected="one call", got="no call")
     expect(len(seen) == 1, expected="one call", got=f"{len(seen)} calls")
-    expect(seen[0] is not False, "the gradient", expected="the leaf itself", got="something else")
+    where = "the wrong list" if early else "the gradient"
+    expect(seen[0] is not False, where, expected="the leaf itself", got="a gradient" + " on its way" * early)
     expect(shared.near(seen[0], np.full(3, 3.0)), expected=".grad filled: 3 everywhere", got=shared.shown(seen[0]))
 
 
 @Extend.claim("lets go of what backward frees", weight=0.5)
 def _(trial: Trial) -> None:
+    shared.expect_written(trial, "apply")
     a = trial.randn(3).numpy()
 
     class Kept(Function):
@@ -176,7 +189,7 @@ def _(trial: Trial) -> None:
 
     before, after = trial.run(alive, called="backward through a Function that saves what its forward made")
     expect(before, expected="the array alive before backward", got="it is gone")
-    expect(not after, "kept", expected="nobody holds the array after backward", got="the context holds it")
+    expect(not after, "kept", expected="nobody holds the array after backward", got="somebody does")
 
 
 @Extend.claim("trains a net, each weight stepping in its hook, to the losses of PyTorch", weight=1)
@@ -203,6 +216,7 @@ def _(trial: Trial) -> None:
             losses.append(float(loss.data))
         return losses
 
+    shared.expect_written(trial)
     with torch.enable_grad():
         right = train(shared.TORCH)
     got = trial.run(lambda: train(shared.engine_of(trial)), called="eight steps of a two-layer net")

@@ -15,7 +15,7 @@ Memory = exercise(__file__)
 _SAVING = "save", "unsave", "write"
 
 
-@Memory.claim("is a class with the methods of this part", weight=0, gate=True)
+@Memory.claim("is a class of your own with a method of this part", weight=0, gate=True)
 def _(trial: Trial) -> None:
     shared.expect_part(trial)
 
@@ -24,7 +24,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,))
     program = shared.program(given, "loss = (t0 * t1).sum()", "loss.backward()", "loss.backward()")
-    shared.expect_as_torch(trial, program, *_SAVING, silent="never freed")
+    shared.expect_as_torch(trial, program, *_SAVING, silent="never freed", kind="kind")
     lines = "loss = (t0 * t1).sum()", "loss.backward(retain_graph=True)", "loss.backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error="retain ignored")
     lines = "loss = (t0 + t1).sum()", "loss.backward()", "loss.backward()"
@@ -36,6 +36,8 @@ def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), flags=(False,))
     program = shared.program(given, "t1 = t0.detach()", "t0.mul_(2.0)")
     shared.expect_as_torch(trial, program, *_SAVING, otherwise=[("rebound", lambda found: True)])
+    program = shared.program(shared.leaves(trial, (), flags=(False,)), "t0.mul_(2.0)")
+    shared.expect_as_torch(trial, program, *_SAVING)
 
 
 @Memory.claim("saves the arrays themselves, no copies", weight=1)
@@ -44,6 +46,8 @@ def _(trial: Trial) -> None:
     lines = "t2 = t0 * t1", "t1.data[...] = 5.0", "t2.sum().backward()"  # which goes around the counter
     copy = [("copy", lambda found: True)]
     shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, otherwise=copy)
+    first = trial.run(lambda: type(shared.engine_of(trial, "save").tensor(1.0).save()[0]).__name__, called="save(x)[0]")
+    expect(first == "ndarray", "tensor saved", expected="an array", got=f"a {first}")
 
 
 @Memory.claim("raises an error where what was saved has been edited since, and nowhere else", weight=3)
@@ -60,7 +64,7 @@ def _(trial: Trial) -> None:
         ("t3, t4 = t1.split([1, 2])", "t2 = t0.split([1, 2])[1] * t4", "t3.mul_(2.0)"),
     ):
         program = shared.program(given, *lines, "t2.sum().backward()")
-        shared.expect_as_torch(trial, program, *_SAVING, silent="unnoticed", error="every edit")
+        shared.expect_as_torch(trial, program, *_SAVING, silent="unnoticed", error="every edit", kind="kind")
 
     def held() -> list[int]:
         engine = shared.engine_of(trial, *_SAVING)
@@ -76,8 +80,9 @@ def _(trial: Trial) -> None:
     expect(after == before, "freed first", expected=f"{before} bytes, then as before", got=f"{after} bytes")
 
 
-@Memory.claim("counts the bytes that the graph holds, each memory once, as graph_memory does", weight=2)
+@Memory.claim("counts the bytes of what the graph has saved, each memory once", weight=2)
 def _(trial: Trial) -> None:
+    shared.expect_written(trial, "bytes_held")
     rows, wide = trial.integer(3, 9), trial.integer(3, 9)
     x, w1, w2 = (trial.randn(*shape).numpy() for shape in ((rows, 4), (4, wide), (wide, wide)))
     programs = {
@@ -90,17 +95,23 @@ def _(trial: Trial) -> None:
     for text, rest in programs.items():
         right = _held(TORCH, rest, x, w1, w2)
 
-        def measure(rest=rest) -> tuple[int, int]:
+        def measure(backward: bool, rest=rest) -> tuple[int, int]:
             engine = shared.engine_of(trial, "bytes_held")
-            result, _ = _result(engine, rest, x, w1, w2)
-            held = engine.bytes_held(result)
-            result.backward()
-            return held, engine.bytes_held(result)
+            result, weights = _result(engine, rest, x, w1, w2)
+            nodes = engine.walk(result.node)
+            saved = {id(memory) for node in nodes for way in node.ways for _, memory, _ in way.saved}
+            leaves = {id(w.memory): w.data.nbytes for w in weights if w in [node.keeps[0] for node in nodes]}
+            if backward:
+                result.backward()
+            return engine.bytes_held(result), right + sum(leaves[one] for one in leaves.keys() - saved)
 
-        held, after = trial.run(measure, called=f"{text}; bytes_held(loss)")
-        key = "counted twice" if held > right else "array bytes" if text == piece else ""
+        held, with_leaves = trial.run(lambda: measure(False), called=f"{text}; bytes_held(loss)")
+        key = "array bytes" if text == piece else ""
+        if held > right:
+            key = "leaves" if held == with_leaves else "counted twice"
         expect(held == right, key, expected=f"{right:,} bytes", got=f"{held:,}")
-        expect(after == 0, expected="0 bytes after backward", got=f"{after:,}")
+        after, _ = trial.run(lambda: measure(True), called=f"{text}; loss.backward(); bytes_held(loss)")
+        expect(after == 0, expected="0 bytes", got=f"{after:,}")
 
 
 def _result(lib: object, rest: object, x: np.ndarray, w1: np.ndarray, w2: np.ndarray) -> object:

@@ -2,19 +2,21 @@
 
 import numpy as np
 
+from course_utils.base.text import message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect
 from course_utils.lessons.own_engine import _shared as shared
 
 Shapes = exercise(__file__)
 
 
-@Shapes.claim("is a class with the methods of this part", weight=0, gate=True)
+@Shapes.claim("is a class of your own with a method of this part", weight=0, gate=True)
 def _(trial: Trial) -> None:
     shared.expect_part(trial)
 
 
 @Shapes.claim("fits a gradient to a shape by sums", weight=2)
 def _(trial: Trial) -> None:
+    shared.expect_written(trial, "fit")
     shapes = [((3, 2), (2,)), ((3, 2), ()), ((3, 2), (1, 2)), ((3, 2), (3, 1)), ((2, 3, 2), (3, 1)), ((3, 2), (3, 2))]
     for full, shape in shapes:
         gradient = trial.randn(*full).numpy()
@@ -26,7 +28,8 @@ def _(trial: Trial) -> None:
         got = trial.run(lambda g=gradient, s=shape: np.array(_fit(trial, g, s)), called=called)
         expect(np.array_equal(gradient, before), "side effect", expected="the gradient as it was", got="other values")
         mean = gradient.mean(axis=added).mean(axis=ones, keepdims=True) if added or ones else right
-        readings = [("leading only", leading), ("mean", mean)]
+        readings = [("leading only", leading), ("mean", mean), ("dropped", leading.sum(axis=ones))]
+        readings += [("at the front", gradient.sum(axis=tuple(range(len(shape), len(full)))))]
         if shared.near(got, right):
             continue
         key = next((key for key, value in readings if shared.near(got, value)), "")
@@ -36,7 +39,7 @@ def _(trial: Trial) -> None:
 
 
 def _fit(trial: Trial, gradient: np.ndarray, shape: tuple[int, ...]) -> object:
-    return shared.engine_of(trial).fit(gradient, shape)
+    return shared.engine_of(trial, "fit").fit(gradient, shape)
 
 
 @Shapes.claim("does so at every edge, on the way", weight=2)
@@ -50,6 +53,10 @@ def _(trial: Trial) -> None:
 
 @Shapes.claim("splits a tensor into pieces that are views, with one node for all of them", weight=2)
 def _(trial: Trial) -> None:
+    shared.expect_written(trial, "split")
+    cut = trial.run(lambda: _cut(trial), called="x.split([2, 1, 2]), x of shape (5, 2)")
+    right = [(2, 2), (1, 2), (2, 2)]
+    expect(cut == right, "cut points" if len(cut) == 4 else "", expected=f"shapes {right}", got=f"{cut}")
     given = shared.leaves(trial, (5, 2), (5, 2), flags=(True, False))
     lines = "t2 = t0 * t1", "t3, t4, t5 = t2.split([2, 1, 2])"
     program = shared.program(given, *lines, "(t3.sum() + (t4 * t4).sum() + t5.tanh().sum()).backward()")
@@ -65,6 +72,11 @@ def _(trial: Trial) -> None:
     shared.expect_as_torch(trial, shared.program(given, *lines), "split", silent="copies")
     refused = trial.run(lambda: _is_edit_refused(trial), called="h = x * 2.0; h.split([1, 2]); h.mul_(3.0)")
     expect(refused, "not marked", expected="h.mul_(3.0) refused: h has views now", got="it was recorded")
+
+
+def _cut(trial: Trial) -> list[tuple[int, ...]]:
+    engine = shared.engine_of(trial, "split")
+    return [piece.shape for piece in engine.tensor(np.ones((5, 2))).split([2, 1, 2])]
 
 
 def _is_edit_refused(trial: Trial) -> bool:
@@ -84,9 +96,10 @@ def _(trial: Trial) -> None:
     try:
         for used in ("t1", "t2"):
             program = shared.program(given, "t1, t2 = t0.split([1, 2])", f"{used}.tanh().sum().backward()")
-            shared.expect_as_torch(trial, program, "through", otherwise=[("unused", lambda found: True)])
+            too_long = [("unused", lambda found: np.shape(found["t0.grad"])[:1] > (3,))]
+            shared.expect_as_torch(trial, program, "through", otherwise=too_long)
     except AnswerRaised as raised:
-        got = f"{type(raised.error).__name__}: {raised.error}"[:120]
+        got = message_of(raised.error, 120)
         raise Missed("unused", expected="zeros in the other piece's place", got=got) from None
 
 

@@ -17,7 +17,7 @@ TORCH = SimpleNamespace(
     tensor=lambda data, requires_grad=False: torch.tensor(data, dtype=torch.float64, requires_grad=requires_grad),
     no_grad=torch.no_grad,
 )
-ERROR = "RuntimeError"
+ERROR, SAID = "RuntimeError", "its message"
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,20 @@ class Program:
 
     @property
     def text(self) -> str:
-        return "; ".join(" ".join(line.split()) for line in self.lines)
+        """In one line; a block keeps its lines."""
+        return ("\n" if any("\n" in line for line in self.lines) else "; ").join(self.lines)
 
 
 def outcome(lib: Any, program: Program) -> dict[str, Any]:
-    """The values and the gradients of all tensors at the end; or where it ended with a RuntimeError."""
+    """The values and the gradients of all tensors at the end; or where it ended with a RuntimeError, and which."""
     space = {"lib": lib} | {name: lib.tensor(values.copy(), flag) for name, (values, flag) in program.given.items()}
     for number, line in enumerate(program.lines):
         try:
             exec(line, space)
         except (NotImplementedError, RecursionError):  # they are RuntimeErrors, and none that an engine raises
             raise
-        except RuntimeError:
-            return {ERROR: number}
+        except RuntimeError as error:
+            return {ERROR: number, SAID: str(error)}
     tensors = {name: value for name, value in space.items() if name.startswith("t")}
     found = {name: array(value.data) for name, value in tensors.items()}
     found |= {f"{name}.requires_grad": bool(value.requires_grad) for name, value in tensors.items()}

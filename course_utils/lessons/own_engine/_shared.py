@@ -12,7 +12,7 @@ from course_utils.checks.claims import AnswerRaised, Missed, Trial, expect
 from course_utils.engine import Engine
 from course_utils.engine.parts import PARTS, beside
 from course_utils.graph import graph_memory
-from course_utils.lessons.own_engine._programs import ERROR, TORCH, Program, difference, drawn, outcome
+from course_utils.lessons.own_engine._programs import ERROR, SAID, TORCH, Program, difference, drawn, outcome
 
 # A mistake, and whether an outcome shows it.
 Reading = tuple[str, Callable[[dict[str, Any]], bool]]
@@ -45,6 +45,12 @@ def expect_part(trial: Trial) -> None:
     expect(bool(there), expected="one of the methods " + ", ".join(asked), got="none of them")
 
 
+def expect_written(trial: Trial, *own: str) -> None:
+    """The answer has these methods, or all of its part where none is named."""
+    missing = [name for name in own or PARTS[trial.name] if not hasattr(trial.answer, name)]
+    expect(not missing, expected=f"{trial.name} with {', '.join(missing)}", got="not written yet")
+
+
 def engine_of(trial: Trial, *own: str) -> Any:
     """An engine of the answer and of the course's other parts. It notes which nodes are run, and takes everything else
     from the course where ``own`` names the answer's methods that are to be used."""
@@ -61,6 +67,8 @@ def engine_of(trial: Trial, *own: str) -> Any:
 
 def play(trial: Trial, program: Program, *own: str) -> Played:
     """Runs a program on the answer's engine."""
+    trial.called = ""  # of another claim's program, should a method be missing
+    expect_written(trial, *own)
     visits: list[Any] = []
 
     def run() -> tuple[dict[str, Any], list[int], list[str]]:
@@ -78,7 +86,13 @@ def play(trial: Trial, program: Program, *own: str) -> Played:
 
 
 def expect_as_torch(
-    trial: Trial, program: Program, *own: str, otherwise: Sequence[Reading] = (), error: str = "", silent: str = ""
+    trial: Trial,
+    program: Program,
+    *own: str,
+    otherwise: Sequence[Reading] = (),
+    error: str = "",
+    silent: str = "",
+    kind: str = "",
 ) -> Played:
     """The answer's engine comes to the same values, gradients and errors as PyTorch.
 
@@ -89,12 +103,20 @@ def expect_as_torch(
         otherwise: what known mistakes lead to, by their keys; the first that fits is named.
         error: the misconception where the engine raises a RuntimeError and PyTorch does not, or another error.
         silent: the one where it raises none and PyTorch does.
+        kind: the one where it raises something that is no RuntimeError, and PyTorch a RuntimeError.
     """
     played, right = play(trial, program, *own), outcome(TORCH, program)
     if played.raised is not None:
+        got = message_of(played.raised.error, 120)
+        if ERROR in right:
+            before = play(trial, Program(program.lines[: right[ERROR]], program.given), *own)
+            if before.raised is not None:
+                raise before.raised
+            trial.called = program.text
+            raise Missed(kind, expected=f"a RuntimeError: {_line(program.lines, right[ERROR])}", got=got)
         if not error:
             raise played.raised
-        raise Missed(error, expected="nothing raised", got=message_of(played.raised.error, 120))
+        raise Missed(error, expected="nothing raised", got=got)
     wrong = difference(played.found, right)
     if wrong is None:
         return played
@@ -102,7 +124,8 @@ def expect_as_torch(
     if name == ERROR:
         lines = program.lines
         texts = ["nothing raised" if at is None else f"a RuntimeError: {_line(lines, at)}" for at in (expected, got)]
-        raise Missed(silent if got is None else error, expected=texts[0], got=texts[1])
+        said = "" if got is None else f": {message_of(played.found[SAID], 120)}"
+        raise Missed(silent if got is None else error, expected=texts[0], got=texts[1] + said)
     key = next((key for key, fits in otherwise if fits(played.found)), "")
     raise Missed(key, expected=f"{name}: {shown(expected)}", got=shown(got))
 
@@ -117,9 +140,38 @@ def held(lib: Any, program: Program) -> int:
 
 
 def expect_random(trial: Trial, kinds: str, count: int = 12, *own: str) -> None:
-    """Random programs come to the same as in PyTorch."""
+    """Random programs come to the same as in PyTorch. Of one that does not, as few lines are shown as will do."""
     for program in random_programs(trial, kinds, count):
+        if _fails(trial, program, *own):
+            expect_as_torch(trial, _shortened(trial, program, *own), *own)
+
+
+def _fails(trial: Trial, program: Program, *own: str) -> bool:
+    try:
         expect_as_torch(trial, program, *own)
+    except (Missed, AnswerRaised):
+        return True
+    return False
+
+
+def _shortened(trial: Trial, program: Program, *own: str) -> Program:
+    """Without the lines and the terms of its losses that it fails without; from the last line up, for who uses a
+    tensor stands below it."""
+    for at in reversed(range(len(program.lines))):
+        name, _, terms = program.lines[at].partition(" = ")
+        alone = [(f"{name} = {term}",) for term in terms.split(" + ")] if terms and name.startswith("loss") else []
+        for instead in ((), *alone):
+            shorter = Program((*program.lines[:at], *instead, *program.lines[at + 1 :]), program.given)
+            try:
+                right, engine_s = outcome(TORCH, shorter), outcome(Engine(), shorter)
+            except NameError:  # another line needs this one
+                continue
+            # Where PyTorch ends otherwise than before, or than the course's engine, it says nothing about the answer.
+            same = (ERROR in right) == (ERROR in outcome(TORCH, program)) and not difference(engine_s, right)
+            if same and _fails(trial, shorter, *own):
+                program = shorter
+                break
+    return program
 
 
 def random_programs(trial: Trial, kinds: str, count: int) -> Iterator[Program]:
