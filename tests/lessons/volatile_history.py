@@ -970,7 +970,7 @@ WRONG = (
     Wrong("port_evaluation", "lower the flag", port_flag_lowered),
     Wrong("port_evaluation", "no eval", port_without_eval),
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
-    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end", earns=1.79),
+    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end", earns=1.8),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
     Wrong("port_evaluation", "children", port_children_only, "children only"),
     Wrong("port_evaluation", "train spreads", port_by_apply, "train() by apply()"),
