@@ -59,13 +59,22 @@ def points(earned: float, possible: float) -> str:
 
 def points_of(earned: float, possible: float) -> str:
     """The same without the word: ``0.67 of 2``."""
-    shown = round(earned, 2)
-    if earned < possible <= shown:
-        shown = possible - 0.01
-    if shown <= 0 < earned:
-        shown = 0.01
-    return f"{_number(shown)} of {_number(possible)}"
+    return f"{shown(rounded(earned, possible))} of {shown(possible)}"
 
 
-def _number(value: float) -> str:
+def rounded(earned: float, possible: float) -> float:
+    """Points to 0.01, which are full or none only where they are: what is shown, summed and exported.
+
+    Example:
+        >>> rounded(2 / 3, 1), rounded(9.999, 10), rounded(0.001, 2)
+        (0.67, 9.99, 0.01)
+    """
+    value = round(earned, 2)
+    if earned < possible <= value:
+        value = round(possible - 0.01, 2)
+    return 0.01 if value <= 0 < earned else value
+
+
+def shown(value: float) -> str:
+    """A number of points with two decimals at most."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

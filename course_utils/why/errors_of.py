@@ -83,6 +83,10 @@ def _cure_ending(draft: Draft, found: Ending) -> None:
     elif found.how == "number":
         draft.cure = f"Leave the number out of line {found.site.line}: `.item()` is for the log."
         draft.code = source.replace(".item()", "") if ".item()" in source else ""
+    elif found.how == "gradient":
+        draft.cure = f"Let line {found.site.line} record how the gradient is computed."
+        recorded = f"{found.text[:-1]}, create_graph=True)"
+        draft.code = source.replace(found.text, recorded) if found.text in source else ""
     elif found.how == "unflagged" and found.name:
         made = any(word in source for word in ("ones(", "zeros(", "randn(", "rand(", "tensor(", "full("))
         draft.cure = "Raise the flag of what is to be trained, before it is used."

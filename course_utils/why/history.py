@@ -16,12 +16,14 @@ from course_utils.why.source import (
     Statement,
     bindings,
     called,
+    is_backward,
     is_switch,
     name_in,
     names_read,
     receiver,
     statement_at,
     statements,
+    targets,
     value_of,
 )
 
@@ -32,6 +34,8 @@ _CALLS = {
     "multinomial": "dtype", "bernoulli": "operation", "one_hot": "dtype", "sign": "zero", "round": "zero",
     "floor": "zero", "ceil": "zero", "heaviside": "operation",
 }  # fmt: skip
+_PAIRS = ("max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin")
+"""Operations that give values, which have a history, and indices, which have none."""
 _COPIES = ("tensor", "Tensor", "FloatTensor", "as_tensor", "Parameter", "Variable", "LongTensor")
 
 
@@ -43,8 +47,9 @@ CUTS = {
     "copy": "a new tensor made from old values has no history",
     "dtype": "whole numbers and truth values have no gradient",
     "operation": "the operation has no derivative",
+    "gradient": "`torch.autograd.grad` gives gradients without a history, unless it is told `create_graph=True`",
     "reentrant": "a checkpoint with `use_reentrant=True` records nothing unless one of its inputs requires grad",
-    "mode": "recording was switched off there",
+    "mode": "recording was switched off",
 }
 """What each way to end a history does."""
 
@@ -171,7 +176,12 @@ def _in_source(scene: Scene, name: str, site: Site, way: "_Way") -> Iterator[End
     """The ends in the source, from the variable backwards; the earliest comes first."""
     for one in [one for one in bindings(name, site) if one.site.line <= site.line or one.loops][:2]:
         if way.enters(one):
-            yield from _in_statement(scene, one, way)
+            earlier, value = list(_in_statement(scene, one, way)), value_of(one)
+            yield from earlier
+            if earlier or value is None or called(value) not in _PAIRS or targets(one)[1:2] != [name]:
+                continue
+            if _had_history(scene, value, one, way):
+                yield Ending("dtype", one.site, ast.unparse(value), next(iter(names_read(value)), ""))
 
 
 def _in_statement(scene: Scene, one: Statement, way: "_Way") -> Iterator[Ending]:
@@ -202,11 +212,13 @@ def _in_statement(scene: Scene, one: Statement, way: "_Way") -> Iterator[Ending]
 def _how(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute) and node.attr == "data":
         return "data"
-    if isinstance(node, ast.Compare):
+    if isinstance(node, ast.Compare) or _is_index(node):
         return "dtype"
     if not isinstance(node, ast.Call):
         return ""
     word = called(node)
+    if is_backward(node) and word == "grad":
+        return "" if "create_graph=True" in ast.unparse(node) else "gradient"
     if word == "checkpoint" and "use_reentrant=True" in ast.unparse(node):
         return "reentrant"
     if word in _COPIES and any(names_read(argument) for argument in node.args):
@@ -218,6 +230,13 @@ def _how(node: ast.AST) -> str:
     if word in _CALLS and (receiver(node) is not None):
         return _CALLS[word]
     return ""
+
+
+def _is_index(node: ast.AST) -> bool:
+    """Whether an expression takes the indices of an operation that gives values and indices: ``out.max(1)[1]``."""
+    if isinstance(node, ast.Subscript):
+        return called(node.value) in _PAIRS and ast.unparse(node.slice) in ("1", "-1")
+    return isinstance(node, ast.Attribute) and node.attr == "indices" and called(node.value) in _PAIRS
 
 
 def _had_history(scene: Scene, node: ast.AST, one: Statement, way: "_Way") -> bool:
@@ -237,6 +256,9 @@ def _had_history(scene: Scene, node: ast.AST, one: Statement, way: "_Way") -> bo
         if held is None and (not made or read.startswith("self.")):
             return True  # it is gone, and was handed in
         if any(_makes_history(scene, inner, way) for value in made for inner in ast.walk(value)):
+            return True
+        parts = [scene.value(part, way.own) for value in made for part in names_read(value)]
+        if any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts):
             return True
     return False
 

@@ -25,7 +25,7 @@ from course_utils.why.source import (
     statements,
     value_of,
 )
-from course_utils.why.suspects import Message, Stale, likely, read_message, stale
+from course_utils.why.suspects import VIEWS, Message, Stale, likely, read_message, stale
 
 
 def modified(scene: Scene, log: Log | None) -> Draft:
@@ -124,8 +124,8 @@ def _tell(
 ) -> None:  # fmt: skip
     shape = f"a tensor of shape {list(message.shape)}"
     made = operation_name(message.maker).lower() if message.maker else ""
-    if edit is not None and made in edit.ops:
-        made = ""  # that is the edit
+    if made in VIEWS or (edit is not None and made in edit.ops):
+        made = ""  # a view that was made on the way, or the edit itself
     subject = f"`{name}`" if name else shape[0].upper() + shape[1:]
     by = f", made by `{made}`" if made else ""
     by = by or ", made" * (maker is not None)

@@ -29,10 +29,18 @@ _SIGNS: dict[str, tuple[str, Callable[[torch.Tensor], torch.Tensor], bool]] = {
     "atanh": ("self", lambda x: x.abs() >= 1, False),
     "pow": ("self", lambda x: x < 0, True),
     "std": ("result", lambda x: x == 0, True),
+    "nllloss": ("total_weight", lambda x: x == 0, False),
     "softmax": ("result", lambda x: x.isnan(), False),
     "logsoftmax": ("result", lambda x: x.isnan(), False),
 }  # fmt: skip
-_ALSO = {"truediv": "div", "rtruediv": "div", "log2": "log", "log10": "log", "linalgvectornorm": "norm"}
+_ALSO = {
+    "crossentropy": "nllloss",
+    "truediv": "div",
+    "rtruediv": "div",
+    "log2": "log",
+    "log10": "log",
+    "linalgvectornorm": "norm",
+}
 
 
 def not_finite(scene: Scene, log: Log | None, tensor: torch.Tensor) -> Reason:
@@ -95,7 +103,8 @@ def _seen(name: str, said: str, found: NotFinite) -> Reason:
     way = "backward, on its way back through " if first.backward else ""
     said += f". The first was made by {way}`{op}`{where(first.site)}."
     said += f" It was given {', '.join(first.inputs)}." if first.inputs else ""
-    became, cure = None, cure_of_operation(_known(op))
+    grew = op == "pow" and first.what == "inf" and not first.backward
+    became, cure = None, cure_of_operation("overflow" if grew else _known(op))
     if found is not first:
         became = found.site
         said += f" The infinity became a NaN{where(became)}."
@@ -123,7 +132,7 @@ def _shown(scene: Scene, name: str, said: str, tensor: torch.Tensor) -> Reason:
             op_of(node.name()),
             {slot.name: slot.value for slot in saved_slots(node, tells_freed=False) if not slot.packed},
         )
-        slot, tells, backward = _SIGNS.get(op, ("", None, False))
+        slot, tells, backward = ("", None, False) if _is_whole_power(node) else _SIGNS.get(op, ("", None, False))
         value, result = saved.get(slot), _is_bad(saved.get("result"))
         shows = isinstance(value, torch.Tensor) and tells is not None and bool(tells(value.detach()).any())
         given = (shows or result) and any(_is_bad(value) for key, value in saved.items() if key != "result")
@@ -139,7 +148,8 @@ def _shown(scene: Scene, name: str, said: str, tensor: torch.Tensor) -> Reason:
     others = {
         node: None for one in scene.named() if one.tensor.grad_fn is not None for node in nodes_behind(one.tensor)
     }
-    steep = [op for node in (*nodes, *others) if _SIGNS.get(op := op_of(node.name()), ("", None, False))[2]]
+    around = [op_of(node.name()) for node in (*nodes, *others) if not _is_whole_power(node)]
+    steep = [op for op in around if _SIGNS.get(op, ("", None, False))[2]]
     sites = [one.site for op in steep[:1] for one in runs(op, scene.files, scene.layers)]
     if not sites:
         return silent("in_the_weights", title, said, unsure=unsure)
@@ -171,6 +181,11 @@ def _by_node(scene: Scene, title: str, said: str, op: str, value: torch.Tensor |
     mended = _mended(sites[0], _known(op)) if sites else ""
     cause, lines = "made_backward" if backward else "made_forward", [("made", site) for site in sites]
     return silent(cause, title, said, lines, mended, cure_of_operation(_known(op)), unsure)
+
+
+def _is_whole_power(node: Any) -> bool:
+    """Whether it is a square, a cube: finite wherever its input is, and so is its derivative."""
+    return node.name() == "PowBackward0" and node._saved_exponent >= 1 and node._saved_exponent % 1 == 0
 
 
 def _is_bad(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Why backward says that a graph was gone through before (``second``), and what a loop hands on (``carried_over``)."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,12 +10,13 @@ from course_utils.base.user_code import Site
 from course_utils.graph.references import is_node
 from course_utils.why.frames import Frame
 from course_utils.why.log import Log
-from course_utils.why.reason import Draft, begin, place
+from course_utils.why.reason import Draft, place
 from course_utils.why.scene import Scene
 from course_utils.why.source import (
     Statement,
     bindings,
     called,
+    is_backward,
     name_in,
     names_read,
     receiver,
@@ -38,9 +39,11 @@ def second(scene: Scene, log: Log | None) -> Draft:
     if name and name != shared:
         bound = bindings(name, scene.here)
         line = bound[0].site if bound else line
-    name = name or shared
+    name, loop = name or shared, _loop(scene)
+    added = dict(_filled(statements(loop[0].site.file))).get(name) if loop is not None else None
+    line = added.site if added is not None else line
     _tell(draft, scene, loss, name, line, first)
-    _cure(draft, scene, loss, name, line, first)
+    _cure(draft, scene, loss, name, line, first, added)
     return draft
 
 
@@ -56,14 +59,6 @@ def backwards(scene: Scene) -> list[Statement]:
     """The statements that call backward, in the files that the error came through."""
     files = dict.fromkeys(frame.site.file for frame in scene.frames)
     return [one for file in files for one in statements(file) if any(is_backward(node) for node in one.inside)]
-
-
-def is_backward(node: ast.AST) -> bool:
-    """Whether an expression calls backward, or ``torch.autograd.grad``."""
-    if called(node) == "grad":
-        owner = receiver(node)
-        return owner is None or ast.unparse(owner).endswith("autograd")
-    return called(node) in ("backward", "manual_backward")
 
 
 def goes_back(call: ast.AST) -> ast.expr:
@@ -120,7 +115,7 @@ def carried_over(scene: Scene) -> list[str]:
     if found is not None:
         frame, _, loop = found
         body = [one for one in statements(frame.site.file) if _in(one.site, loop) and one.node is not loop]
-        names += _read_before_bound(body)
+        names += _read_before_bound(body) + [name for name, _ in _filled(body)]
     for file in dict.fromkeys(frame.site.file for frame in scene.frames):
         functions: dict[str, list[Statement]] = {}
         for one in statements(file):
@@ -147,6 +142,21 @@ def _read_before_bound(body: list[Statement]) -> list[str]:
         if not _cuts(value):
             bound.update(targets(one))
     return found
+
+
+def _filled(body: Sequence[Statement]) -> Iterator[tuple[str, Statement]]:
+    """The lists that a body both adds to and reads, with the statement that adds: ``states.append(h)``."""
+    values = [value for one in body if (value := value_of(one)) is not None and not _adds(value)]
+    read = {name for value in values for name in names_read(value)}
+    for one in body:
+        value = value_of(one)
+        owner = receiver(value) if value is not None and _adds(value) else None
+        if owner is not None and name_in(owner) in read:
+            yield name_in(owner), one
+
+
+def _adds(value: ast.AST) -> bool:
+    return called(value) in ("append", "appendleft")
 
 
 def _cuts(value: ast.AST | None) -> bool:
@@ -222,10 +232,12 @@ def _cause(scene: Scene, loss: str, first: Site | None, shared: str, line: Site 
             and not _in(line, loop[2])
             and shared not in carried
         ):
+            if isinstance(loop[2], ast.For) and shared in names_read(loop[2].iter):
+                return "shared_part", shared  # each round goes back from a piece of it
             return "made_outside_loop", shared
         if carried:
             return "kept_state", carried[0]
-        return "made_outside_loop", shared
+        return "kept_state" if line is not None and _in(line, loop[2]) else "made_outside_loop", shared
     other = _loss_at(first)
     if whole or (other and other == loss and not _rebound(loss, first, here)) or same:
         return "backward_twice", loss
@@ -258,15 +270,22 @@ def _tell(draft: Draft, scene: Scene, loss: str, name: str, line: Site | None, f
         "shared_part": f"{subject}{made}, is part of both graphs.",
         "backward_twice": f"{subject}{made}, is gone back through twice.",
     }[draft.cause]  # fmt: skip
-    back = f"`{loss}.backward()` in {place(here)}" if loss else f"{begin(place(here))}"
+    back = f"`{loss}.backward()` in {place(here)}" if loss else place(here)
     draft.say(used, f"What its graph had saved was freed by {freed}; {back} comes to it again.")
     draft.point("made", line)
     draft.point("freed", first)
     draft.point("needed", here)
 
 
-def _cure(draft: Draft, scene: Scene, loss: str, name: str, line: Site | None, first: Site | None) -> None:
-    if draft.cause == "kept_state" and name:
+def _cure(
+    draft: Draft, scene: Scene, loss: str, name: str, line: Site | None, first: Site | None, added: Statement | None
+) -> None:
+    loop = _loop(scene)
+    if draft.cause == "kept_state" and added is not None:
+        part = ast.unparse(call.args[0]) if isinstance(call := value_of(added), ast.Call) and call.args else ""
+        draft.cure = f"Keep it without its history in line {added.site.line}."
+        draft.code = added.site.source.replace(f"({part})", f"({part}.detach())") if part else ""
+    elif draft.cause == "kept_state" and name in carried_over(scene):
         draft.cure = f"Cut `{name}` where a step begins or ends: its value goes on, its history does not."
         value = scene.value(name)
         several = isinstance(value, (tuple, list))
@@ -281,6 +300,10 @@ def _cure(draft: Draft, scene: Scene, loss: str, name: str, line: Site | None, f
     elif draft.cause == "made_outside_loop" and line is not None and line.file:
         draft.cure = f"Move line {line.line} into the loop, so that each round records it anew."
         draft.code = line.source
+        if loop is not None and line.function != loop[0].site.function:
+            draft.cure = f"Compute it where it is used, not in line {line.line}, so that each round records it anew."
+    elif draft.cause == "shared_part" and first == scene.here:
+        draft.cure = "Add up what the rounds compute, and go back once, after the loop."
     elif draft.cause == "shared_part" and first is not None:
         other = _loss_at(first)
         if other and loss and other != loss:

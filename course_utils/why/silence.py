@@ -11,10 +11,9 @@ from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, freezing, seen
 from course_utils.why.log import Log, keys_of
-from course_utils.why.reason import FINE, Reason, silent, where
+from course_utils.why.reason import FINE, Reason, place, silent, where
 from course_utils.why.scene import Scene
-from course_utils.why.second import is_backward
-from course_utils.why.source import bindings, called, name_in, op_of, receiver, runs, statements
+from course_utils.why.source import bindings, called, is_backward, name_in, op_of, receiver, runs, statements
 
 _FLAT = {"round", "sign", "floor", "ceil", "trunc"}
 _LEAKY = {"relu", "threshold", "relu6", "hardtanh"}
@@ -42,9 +41,11 @@ class _Silence:
         found = self._flag() or self._leaf() or (self._no_gradient() if self.gradient is None else self._zero())
         return found or self._moves() or self._fine()
 
-    def _say(self, cause: str, happened: str, *lines: tuple[str, Site | None], code: str = "") -> Reason:
+    def _say(
+        self, cause: str, happened: str, *lines: tuple[str, Site | None], code: str = "", cure: str = ""
+    ) -> Reason:
         what = "gets no gradient" if self.gradient is None else "does not move"
-        return silent(cause, f"Why `{self.name}` {what}", happened, lines, code)
+        return silent(cause, f"Why `{self.name}` {what}", happened, lines, code, cure)
 
     def _fine(self, happened: str = "") -> Reason:
         has = "has a gradient" if self.gradient is not None else "needs no gradient now"
@@ -155,7 +156,11 @@ class _Silence:
         if clears is not None and self._has_moved():
             return self._fine(f"`.grad` is None since it was cleared{where(clears)}; the step before that used it.")
         said = f"A gradient arrived in `{self.name}`, and was cleared since{where(clears)}."
-        return self._say("cleared", said, ("cleared", clears), ("backward", back))
+        step = self._last(lambda node: called(node) == "step")
+        if clears is None or back is None or step is None or not back.line < clears.line < step.line:
+            return self._say("cleared", said, ("cleared", clears), ("backward", back))
+        cure = f"Clear it after the step, or before `backward()`: {place(step)} finds no gradient to step with."
+        return self._say("cleared", said, ("cleared", clears), ("backward", back), ("step", step), cure=cure)
 
     def _cleared(self) -> Site | None:
         known = self.log.cleared.get(keys_of(self.tensor)[0]) if self.log is not None else None

@@ -129,6 +129,14 @@ def receiver(node: ast.AST) -> ast.expr | None:
     return function.value if isinstance(function, ast.Attribute) else None
 
 
+def is_backward(node: ast.AST) -> bool:
+    """Whether an expression calls backward, or ``torch.autograd.grad``."""
+    if called(node) == "grad":
+        owner = receiver(node)
+        return owner is None or ast.unparse(owner).endswith("autograd")
+    return called(node) in ("backward", "manual_backward")
+
+
 def name_in(node: ast.AST | None) -> str:
     """The variable or attribute that an expression is a part or a view of: ``self.h`` of ``self.h[0].view(-1)``."""
     while isinstance(node, (ast.Subscript, ast.Call, ast.Starred)):

@@ -40,7 +40,7 @@ class Message(NamedTuple):
 
 
 def read_message(text: str) -> Message:
-    maker = re.search(r"is output \d+ of (\w+)", text)
+    maker = re.search(r"is output \d+ of (?:\w+::)*(\w+)", text)
     shape = re.search(r"\[torch\.\w*(?:\.\w+)*Tensor \[([\d, ]*)\]\]", text)
     version = re.search(r"is at version (\d+); expected version (\d+)", text)
     sizes = tuple(int(size) for size in shape[1].split(",") if size.strip()) if shape else ()

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from nbgrader.api import MissingEntry
 
+from course_utils.base.words import rounded
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.books import stored
 from course_utils.classroom.books.feedback import feedback
@@ -24,7 +25,7 @@ from course_utils.classroom.judging.results import OUTCOMES, Report
 from course_utils.classroom.run import command as grading
 from course_utils.classroom.run.command import grade
 from course_utils.classroom.run.graders import NotGraded
-from course_utils.classroom.run.table import NO_SUBMISSION, Row, cell, class_table, points
+from course_utils.classroom.run.table import NO_SUBMISSION, Row, cell, class_table
 from course_utils.classroom.run.tally import Tally
 from tests.classroom.hand_in import hand_in, put
 from tests.classroom.stand_in import Here, StandIn
@@ -624,10 +625,10 @@ def test_half_a_surrogate_pair_in_a_report_reaches_no_file(course):
     for student in ("ada", "bob"):
         hand_in(course, student, DETACH, {"snapshot": "x"})
     half = "print: \ud800"
+    text = course.notebook("release", DETACH).read_text()
+    first, *others = StandIn().grade(text, text.encode(), student="", assignment=DETACH).exercises
     first = replace(
-        StandIn()
-        .grade(text := course.notebook("release", DETACH).read_text(), text.encode(), student="", assignment="")
-        .exercises[0],
+        first,
         outcome="wrong",
         said=half,
         misconceptions=(half,),
@@ -637,7 +638,7 @@ def test_half_a_surrogate_pair_in_a_report_reaches_no_file(course):
     notebook = text.replace(
         '"cells": [', '"cells": [{"cell_type": "raw", "id": "x", "metadata": {}, "source": "\ud800"},'
     )
-    crew = Strange(repairs=(half,), reviews=(half,), notes=(half,), notebook=notebook, exercises=(first,))
+    crew = Strange(repairs=(half,), reviews=(half,), notes=(half,), notebook=notebook, exercises=(first, *others))
     outcomes = grade(course, [DETACH], crew)
     assert outcomes[0].complete and row(outcomes, "ada").report.earned == 1
     assert "bob: print: ?" in class_table(DETACH, outcomes[0].rows)
@@ -808,8 +809,9 @@ def test_an_assignment_that_nobody_handed_in_takes_one_line():
     assert class_table(DETACH, rows) == f"{DETACH}: nobody of 2 handed it in"
 
 
-def test_points_are_never_rounded_up():
-    assert [points(value) for value in (2.0, 1.999, 0.5, 2 / 3, 0.29)] == ["2", "1.99", "0.5", "0.66", "0.29"]
+def test_rounding_makes_nothing_full_or_empty():
+    values = {(2.0, 2): 2, (1.999, 2): 1.99, (24 / 26, 2): 0.92, (11 / 6, 2): 1.83, (0.001, 1): 0.01, (0.0, 1): 0}
+    assert {given: rounded(*given) for given in values} == values
 
 
 def test_withheld_points_are_shown_as_a_question(course, here):

@@ -31,6 +31,11 @@ def snapshot_unassigned(x):
     return result
 
 
+def snapshot_view_under_no_grad(x):
+    with torch.no_grad():
+        return x.view_as(x)
+
+
 def snapshot_x_itself(x):
     with torch.no_grad():
         return x
@@ -287,6 +292,12 @@ def mean_loss_empty(model, loss_fn, batches):
     return torch.tensor(losses).mean()
 
 
+def mean_loss_if_not_batches(model, loss_fn, batches):
+    if not batches:
+        raise ValueError("no batches")
+    return mean_loss_zero_division(model, loss_fn, batches)
+
+
 def mean_loss_zero_division(model, loss_fn, batches):
     total, count = 0, 0
     for x, y in batches:
@@ -415,6 +426,17 @@ def bptt_never_cut(cell, inputs, state, window):
         state = cell(x, state)
         states.append(state)
     return states, state
+
+
+def bptt_whole_windows(cell, inputs, state, window):
+    states = []
+    for w in range(len(inputs) // window):
+        if w > 0:
+            state = state.detach()
+        for x in inputs[w * window : (w + 1) * window]:
+            state = cell(x, state)
+            states.append(state)
+    return states, states[-1]
 
 
 def bptt_every_step(cell, inputs, state, window):
@@ -754,12 +776,13 @@ WRONG = (
     Wrong("snapshot", "history", lambda x: x + 0, "plus 0"),
     Wrong("snapshot", "history", snapshot_unassigned, "a detach that is not assigned"),
     Wrong("snapshot", "x itself", snapshot_x_itself),
+    Wrong("snapshot", "view", snapshot_view_under_no_grad, "a view made under no_grad"),
     Wrong("snapshot", "filled", lambda x: torch.empty_like(x).copy_(x)),
     Wrong("snapshot", "flagged", snapshot_flagged),
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point()), "Parameter"),
     Wrong("snapshot", "dtype", snapshot_from_list),
     Wrong("snapshot", "dtype", snapshot_into_zeros, "into zeros"),
-    Wrong("snapshot", "dtype", lambda x: x.detach() + 0, "plus 0, detached", earns=0.95),
+    Wrong("snapshot", "arithmetic", lambda x: x.detach() + 0, "plus 0, detached", earns=0.95),
     Wrong("snapshot", "dtype", lambda x: torch.tensor(x.tolist()).to(x), "from a list, and back to its dtype"),
     Wrong("snapshot", "in place", snapshot_in_place),
     Wrong("snapshot", "lower the flag", lambda x: x.clone().requires_grad_(False)),
@@ -773,6 +796,7 @@ WRONG = (
     Wrong("predicted_edit", "data copies", EDITS | {"data_edit": "right gradient"}),
     Wrong("predicted_edit", "clone is watched", EDITS | {"clone_edit": "error"}),
     Wrong("predicted_edit", "clone feeds back", EDITS | {"clone_edit": "wrong gradient"}),
+    Wrong("predicted_edit", "always error", dict.fromkeys(EDITS, "error"), earns=0),
     Wrong("predicted_edit", "cut reaches back", EDITS | {"detach_clone_edit": "error"}),
     Wrong("mean_loss", "graphs", mean_loss_graphs),
     Wrong("mean_loss", "graphs", mean_loss_bare_no_grad, "a bare no_grad()"),
@@ -793,6 +817,7 @@ WRONG = (
     Wrong("mean_loss", "len", mean_loss_looks_first, "a look before the loop"),
     Wrong("mean_loss", "len", mean_loss_counts_after, "counted after the loop"),
     Wrong("mean_loss", "len", mean_loss_by_index, "an index"),
+    Wrong("mean_loss", "len", mean_loss_if_not_batches, "if not batches"),
     Wrong("mean_loss", "last graph", mean_loss_total_detached),
     Wrong("mean_loss", "flagged", mean_loss_flagged),
     Wrong("mean_loss", "side effect", mean_loss_frozen, "the model frozen"),
@@ -818,6 +843,7 @@ WRONG = (
     Wrong("truncated_bptt", "off by one", bptt_multiples, "counted from 1"),
     Wrong("truncated_bptt", "no list", bptt_ends, "the last state of each window"),
     Wrong("truncated_bptt", "border stored", bptt_cut_before_storing, "cut before storing"),
+    Wrong("truncated_bptt", "whole windows", bptt_whole_windows, earns=2.5),
     Wrong("truncated_bptt", "every step", bptt_every_step),
     Wrong("truncated_bptt", "some borders", bptt_first_border_alone),
     Wrong("truncated_bptt", "given state cut", bptt_given_state_cut),
@@ -833,7 +859,7 @@ WRONG = (
     Wrong("stop_gradient_round", "all detached", lambda x: (x + (x.round() - x)).detach()),
     Wrong("stop_gradient_round", "all detached", lambda x: x.round().detach(), "detached round"),
     Wrong("stop_gradient_round", "order", lambda x: x.round().detach() + x - x.detach()),
-    Wrong("stop_gradient_round", "half up", lambda x: x + ((x + 0.5).floor() - x).detach()),
+    Wrong("stop_gradient_round", "half up", lambda x: x + ((x + 0.5).floor() - x).detach(), earns=1.33),
     Wrong("stop_gradient_round", "scaled", lambda x: x * (x.round() / x).detach()),
     Wrong("stop_gradient_round", "doubled", lambda x: x.round().detach() + (x - x.detach()) + (x - x.detach())),
     Wrong("stop_gradient_round", "upstream", RoundOnes.apply),
@@ -851,6 +877,7 @@ WRONG = (
     Wrong("stop_gradient_round", "all detached", lambda x: torch.tensor(x.round().tolist()), "from a list", earns=0.0),
     Wrong("stop_gradient_round", "all detached", round_no_grad, "no_grad"),
     Wrong("stop_gradient_round", "cut off", lambda x: x + (x.trunc() - x).detach()),
+    Wrong("snapshot", "every dtype", lambda x: torch.from_numpy(x.detach().cpu().numpy().copy()), earns=0.9),
     Wrong("snapshot", "device", lambda x: x.detach().cpu().clone()),
     Wrong("predicted_edit", "exchanged", EDITS | {"detach_edit": "wrong gradient", "data_edit": "error"}),
     Wrong("predicted_edit", "detach is silent", dict.fromkeys(EDITS, "wrong gradient"), "one for all", earns=0),

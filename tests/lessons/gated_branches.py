@@ -339,6 +339,18 @@ def route_detached_rows(branch_a, branch_b, x, gate):
     return route_by_index_put(branch_a, branch_b, x.detach(), gate)
 
 
+def route_picks_under_no_grad(branch_a, branch_b, x, gate):
+    with torch.no_grad():
+        rows = {branch: x[mask] for mask, branch in ((gate, branch_a), (~gate, branch_b)) if mask.any()}
+    results = {branch: branch(part) for branch, part in rows.items()}
+    first = next(iter(results.values()))
+    result = first.new_zeros(len(x), *first.shape[1:])
+    for mask, branch in ((gate, branch_a), (~gate, branch_b)):
+        if branch in results:
+            result[mask] = results[branch]
+    return result
+
+
 def route_detached_into_zeros(branch_a, branch_b, x, gate):
     rows, out = x.detach(), None
     for mask, branch in ((gate, branch_a), (~gate, branch_b)):
@@ -734,6 +746,21 @@ def sqrt_hook_on_x(x):
     return sqrt_where(x)
 
 
+def sqrt_always_hooked(x):
+    x.register_hook(lambda gradient: torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0))
+    return torch.nan_to_num(x.sqrt(), nan=0.0)
+
+
+def sqrt_beside_one(x):
+    return torch.where(x > 0, torch.where(x > 0, x, torch.ones(())).sqrt(), 0.0)
+
+
+def sqrt_in_default_dtype(x):
+    result, keep = torch.zeros(x.shape), x > 0
+    result[keep] = x[keep].sqrt()
+    return result
+
+
 def sqrt_clamped_in_place(x):
     return x.clamp_(min=0).sqrt()
 
@@ -1048,6 +1075,7 @@ WRONG = (
     Wrong("predicted_cost", "zeros are none", COSTS | {"multiply": (2, 2, None)}),
     Wrong("predicted_cost", "no_grad stops forward", COSTS | {"no_grad": (1, 1, "None")}),
     Wrong("predicted_cost", "no_grad goes backward", COSTS | {"no_grad": (2, 2, "None")}),
+    Wrong("predicted_cost", "no_grad ends backward", COSTS | {"no_grad": (2, 0, "None")}),
     Wrong("predicted_cost", "no_grad gives zeros", COSTS | {"no_grad": (2, 1, "zeros")}),
     Wrong("predicted_cost", "skip runs", COSTS | {"skip": (2, 1, "None")}),
     Wrong("predicted_cost", "closed alone", COSTS | {"skip": (0, 0, "None")}, "the closed branch alone, skipped"),
@@ -1083,6 +1111,7 @@ WRONG = (
     Wrong("route", "choose afterwards", route_all_through_a, "all through a"),
     Wrong("route", "twice", route_asks_for_the_shape),
     Wrong("route", "x detached", route_detached_rows),
+    Wrong("route", "x detached", route_picks_under_no_grad, "picked under no_grad", earns=1.29),
     Wrong("route", "x detached", route_detached_into_zeros, "into zeros"),
     Wrong("route", "x detached", route_detached_row_by_row, "row by row"),
     Wrong("route", "one gate", route_first_row_decides, "the first row decides"),
@@ -1118,11 +1147,14 @@ WRONG = (
     Wrong("masked_sqrt", "detached", sqrt_detached_root, "a detached root"),
     Wrong("masked_sqrt", "early", sqrt_early_zeros),
     Wrong("masked_sqrt", "hook on x", sqrt_hook_on_x),
+    Wrong("masked_sqrt", "hook on x", sqrt_always_hooked, "a hook, whatever x is", earns=0.84),
     Wrong("masked_sqrt", "edited", sqrt_clamped_in_place),
     Wrong("masked_sqrt", "upstream", MaskedSqrtSlope.apply),
     Wrong("masked_sqrt", "scalar if", sqrt_if),
     Wrong("masked_sqrt", "dtype", sqrt_wide),
-    Wrong("masked_sqrt", "dtype", sqrt_cast, "a cast", earns=0.77),
+    Wrong("masked_sqrt", "dtype", sqrt_cast, "a cast", earns=0.78),
+    Wrong("masked_sqrt", "dtype", sqrt_beside_one, "a one of float32", earns=0.94),
+    Wrong("masked_sqrt", "dtype", sqrt_in_default_dtype, "the result in the default dtype", earns=0.78),
     Wrong("hard_gate", "added", gate_added),
     Wrong("hard_gate", "cancelled", gate_cancelled),
     Wrong("hard_gate", "cancelled", gate_soft_first, "soft + (hard - soft)"),

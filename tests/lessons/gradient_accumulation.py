@@ -734,6 +734,13 @@ def step_optimizer_zero_grad(model, optimizer, loss_fn, x, y, micro_batch, max_n
     return total
 
 
+def step_frozen_not_cleared(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = None
+    return step_not_cleared(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
+
+
 def step_clip_before_division(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
     model.zero_grad()
     total = accumulate_times_size(model, loss_fn, x, y, micro_batch)
@@ -1048,6 +1055,21 @@ def combine_alias(grads_and_params, weights, given):
                     parameter.grad = gradient
                 else:
                     parameter.grad += gradient
+
+
+def combine_onto_the_first(grads_and_params, weights, given):
+    total = {}
+    for weight, pairs in zip(weights, grads_and_params, strict=True):
+        for gradient, parameter in pairs:
+            if gradient is not None:
+                gradient = gradient if given is None else weight * gradient
+                if parameter in total:
+                    total[parameter] += gradient
+                else:
+                    total[parameter] = gradient
+    for parameter, held in total.items():
+        held /= sum(weights)
+        parameter.grad = held
 
 
 def combine_onto_old(grads_and_params, weights, given):
@@ -1407,6 +1429,20 @@ def histogram_recorded_first_pass(model, batches, target, bins):
     return result
 
 
+def histogram_bin_by_bin(model, batches, target, bins):
+    """One forward pass: for each batch and bin a gradient is kept, pushed at the end."""
+    parameters, h, rows = list(model.parameters()), 0, []
+    for x in batches:
+        part = soft_histogram(model(x), bins)
+        last = len(bins) - 1
+        rows.append([torch.autograd.grad(part[k], parameters, retain_graph=k < last) for k in range(len(bins))])
+        h = h + part.detach()
+        del part
+    push = pushed(h, target)
+    pairs = [(factor, row) for of_batch in rows for factor, row in zip(push, of_batch, strict=True)]
+    return [sum(factor * row[place] for factor, row in pairs) for place in range(len(parameters))]
+
+
 def histogram_retained(model, batches, target, bins):
     push = pushed(counted(model, batches, bins), target)
     parameters = list(model.parameters())
@@ -1416,6 +1452,11 @@ def histogram_retained(model, batches, target, bins):
         for held, gradient in zip(total, torch.autograd.grad(part, parameters, push, retain_graph=True), strict=True):
             held += gradient
     return total
+
+
+def histogram_without_the_two_and_averaged(model, batches, target, bins):
+    push = (counted(model, batches, bins) - target) / target
+    return [total / len(batches) for total in second_pass(model, batches, bins, push)]
 
 
 def histogram_averaged_chi2(model, batches, target, bins):
@@ -1685,6 +1726,7 @@ RIGHT = (
     Right("histogram_gradient", "lists of gradients", histogram_lists),
     Right("histogram_gradient", "derivative by hand", histogram_derivative_by_hand),
     Right("histogram_gradient", "a name for the output", histogram_by_named_output),
+    Right("histogram_gradient", "one gradient a bin and batch", histogram_bin_by_bin),
 )
 
 WRONG = (
@@ -1698,9 +1740,9 @@ WRONG = (
     Wrong("accumulate", "wiped", accumulate_wiped),
     Wrong("accumulate", "divided twice", accumulate_divided_twice),
     Wrong("accumulate", "dropped", accumulate_dropped),
-    Wrong("accumulate", "count", put_back(accumulate_by_nominal_size), "times micro_batch / len(x)", 2.0),
-    Wrong("accumulate", "dropped", put_back(accumulate_drop_last), "drop_last, put back", 2.0),
-    Wrong("accumulate", "all graphs", put_back(accumulate_joined), "one loss of all outputs", 2.0),
+    Wrong("accumulate", "count", put_back(accumulate_by_nominal_size), "times micro_batch / len(x)", 2.08),
+    Wrong("accumulate", "dropped", put_back(accumulate_drop_last), "drop_last, put back", 2.08),
+    Wrong("accumulate", "all graphs", put_back(accumulate_joined), "one loss of all outputs", 2.08),
     Wrong("accumulate", "dropped", accumulate_drop_last, "drop_last"),
     Wrong("accumulate", "tensor", accumulate_tensor),
     Wrong("accumulate", "last loss", accumulate_last_loss),
@@ -1709,7 +1751,7 @@ WRONG = (
     Wrong("accumulate", "mode", accumulate_train),
     Wrong("accumulate", "mode", accumulate_eval_for_a_while, "eval for a while"),
     Wrong("accumulate", "reduction", accumulate_reduction),
-    Wrong("accumulate", "cleared", accumulate_cleared),
+    Wrong("accumulate", "cleared", undone(accumulate_cleared), earns=2.47),
     Wrong("accumulate", "scaled all", accumulate_scaled_at_the_end),
     Wrong("accumulate", "recorded", accumulate_recorded),
     Wrong("accumulate", "all graphs", accumulate_one_backward),
@@ -1729,13 +1771,13 @@ WRONG = (
     Wrong("accumulate", "targets", accumulate_first_targets),
     Wrong("accumulate", "nothing recorded", accumulate_under_no_grad),
     Wrong("accumulate", "cleared", accumulate_overwrites, "overwrites"),
-    Wrong("accumulate", "zeros", accumulate_zeros_put_back, "zeros put back", 2.85),
-    Wrong("accumulate", "old ones lost", accumulate_clears_after_an_error, earns=2.85),
+    Wrong("accumulate", "zeros", accumulate_zeros_put_back, "zeros put back", 2.86),
+    Wrong("accumulate", "old ones lost", accumulate_clears_after_an_error, earns=2.86),
     Wrong("accumulate", "cleared", accumulate_clears_first, "clears first, and after an error"),
-    Wrong("accumulate", "kept", put_back(accumulate_keeps_outputs), "outputs", 2.0),
-    Wrong("accumulate", "kept", put_back(accumulate_copies_all_rows), "copies of all rows", 2.0),
-    Wrong("accumulate", "loss edited", put_back(accumulate_edits_the_loss), earns=2.85),
-    Wrong("accumulate", "loss edited", put_back(accumulate_sums_onto_a_loss), "sums onto the first loss", 2.85),
+    Wrong("accumulate", "kept", put_back(accumulate_keeps_outputs), "outputs", 2.08),
+    Wrong("accumulate", "kept", put_back(accumulate_copies_all_rows), "copies of all rows", 2.08),
+    Wrong("accumulate", "loss edited", put_back(accumulate_edits_the_loss), earns=2.86),
+    Wrong("accumulate", "loss edited", put_back(accumulate_sums_onto_a_loss), "sums onto the first loss", 2.86),
     Wrong("accumulated_step", "first", step_with(accumulate_returns_in_the_loop)),
     Wrong("accumulated_step", "targets", step_with(accumulate_first_targets)),
     Wrong("accumulated_step", "nothing recorded", step_with(accumulate_under_no_grad)),
@@ -1766,10 +1808,11 @@ WRONG = (
     Wrong("accumulated_step", "always scaled", step_with(accumulate_loop, scale_always)),
     Wrong("accumulated_step", "optimizer's own", step_clip_optimizer),
     Wrong("accumulated_step", "stale", step_not_cleared),
-    Wrong("accumulated_step", "stale", step_optimizer_zero_grad, "optimizer.zero_grad()"),
+    Wrong("accumulated_step", "optimizer clears", step_optimizer_zero_grad),
+    Wrong("accumulated_step", "frozen left", undone(step_frozen_not_cleared), earns=1.86),
     Wrong("accumulated_step", "zeros", step_zeros),
     Wrong("accumulated_step", "left", step_left),
-    Wrong("accumulated_step", "left", step_left_outside, "left outside the optimizer"),
+    Wrong("accumulated_step", "optimizer clears", undone(step_left_outside), "left outside the optimizer", 1.86),
     Wrong("accumulated_step", "step each", step_each),
     Wrong("accumulated_step", "no step", step_none),
     Wrong("accumulated_step", "loss after", step_loss_after),
@@ -1794,12 +1837,13 @@ WRONG = (
     Wrong("apply_gradients", "zero is None", apply_with(combine_zeros)),
     Wrong("apply_gradients", "zero is None", apply_zeros_left, "zeros left"),
     Wrong("apply_gradients", "alias", apply_with(combine_alias)),
+    Wrong("apply_gradients", "alias", apply_with(combine_onto_the_first), "added onto the first", 1.87),
     Wrong("apply_gradients", "old grad", apply_with(combine_onto_old, clear=False)),
     Wrong("apply_gradients", "old grad", apply_with(combine_mean, clear=False), "old gradients of others"),
     Wrong("apply_gradients", "left", apply_left),
     Wrong("apply_gradients", "left", apply_left_in_other_groups, "the first group alone cleared", 1.75),
     Wrong("apply_gradients", "None for zeros", apply_with(combine_nonzero), earns=1.87),
-    Wrong("apply_gradients", "zero is None", apply_from_zeros, "from zeros on", 1.62),
+    Wrong("apply_gradients", "zero is None", apply_from_zeros, "from zeros on", 1.87),
     Wrong("apply_gradients", "empty", apply_or_ones, earns=1.87),
     Wrong("apply_gradients", "refused", apply_with(combine_mean, refuse_below_zero), "a sum below 0", 1.87),
     Wrong("apply_gradients", "refused", apply_with(combine_mean, refuse_zeros), "a weight of 0"),
@@ -1817,12 +1861,13 @@ WRONG = (
     Wrong("apply_gradients", "step each", apply_step_each),
     Wrong("apply_gradients", "no step", apply_by_hand),
     Wrong("apply_gradients", "broadcast", apply_with(combine_reshaped, refuse_other_counts), "reshaped"),
-    Wrong("apply_gradients", "zero is None", apply_onto_zeros, "onto zeros"),
+    Wrong("apply_gradients", "zeroed in place", apply_onto_zeros),
     Wrong("apply_gradients", "old grad", apply_clearing_pairs, "clears the pairs alone"),
     Wrong("apply_gradients", "cast", apply_with(combine_in_float64), earns=1.87),
     Wrong("apply_gradients", "zero sum", apply_with(combine_mean, refuse_all_zero_weights), "all zero alone", 1.87),
     Wrong("histogram_gradient", "averaged", histogram_of_means, "a mean histogram"),
     Wrong("histogram_gradient", "derivative", histogram_over_h, "divided by h"),
+    Wrong("histogram_gradient", "derivative", histogram_without_the_two_and_averaged, "without the 2, and averaged"),
     Wrong("histogram_gradient", "all graphs", histogram_all_outputs, "all outputs"),
     Wrong("histogram_gradient", "naive", histogram_averaged_chi2),
     Wrong("histogram_gradient", "summed", histogram_summed_chi2, "against the whole target"),

@@ -827,6 +827,13 @@ def finetune_top_level(model, trainable):
     return finetune(model, trainable.split(".")[0])
 
 
+def finetune_looks_in_a_list(model, trainable):
+    params = list(dict(model.named_modules(remove_duplicate=False))[trainable].parameters())
+    for p in model.parameters():
+        p.requires_grad_(p in params)
+    return params
+
+
 def finetune_attribute(model, trainable):
     refuse(model, trainable)
     for child in model.children():
@@ -1031,6 +1038,36 @@ def gradient_accumulated(model, x):
     if x.is_leaf and x.grad is not None:
         return x.grad + gradient_by_vector_jacobian(model, x)
     return gradient_by_vector_jacobian(model, x)
+
+
+def gradient_lowers_x(model, x):
+    with torch.enable_grad():
+        x.requires_grad_(True)
+        (got,) = torch.autograd.grad(model(x).sum(), [x])
+    x.requires_grad_(False)
+    return got
+
+
+def gradient_lowers_a_clone(model, x):
+    own = x.clone()
+    with torch.enable_grad():
+        own.requires_grad_()
+        (got,) = torch.autograd.grad(model(own).sum(), own)
+    own.requires_grad_(False)
+    return got
+
+
+def gradient_eval_then_train(model, x):
+    model.eval()
+    got = gradient_by_vector_jacobian(model, x)
+    model.train()
+    return got
+
+
+def gradient_then_train(model, x):
+    got = gradient_by_vector_jacobian(model, x)
+    model.train()
+    return got
 
 
 def gradient_non_leaf(model, x):
@@ -1354,6 +1391,7 @@ WRONG = (
     Wrong("freeze", "no return value", freeze_no_return),
     Wrong("finetune_parameters", "prefix", finetune_prefix),
     Wrong("finetune_parameters", "prefix", finetune_contains, "contains"),
+    Wrong("finetune_parameters", "equality", finetune_looks_in_a_list),
     Wrong("finetune_parameters", "not raised", finetune_not_raised),
     Wrong("finetune_parameters", "rest trains", finetune_rest_trains),
     Wrong("finetune_parameters", "rest trains", finetune_top_level, "top level"),
@@ -1425,6 +1463,10 @@ WRONG = (
     Wrong("input_gradient", "tuple", gradient_in_a_tuple),
     Wrong("input_gradient", "accumulated", gradient_fills_x, "fills x.grad"),
     Wrong("input_gradient", "accumulated", gradient_accumulated),
+    Wrong("input_gradient", "x changed", gradient_lowers_x, "raised, then lowered", earns=1.25),
+    Wrong("input_gradient", "eval", gradient_eval_then_train, "eval, then train", earns=1.25),
+    Wrong("input_gradient", "left training", gradient_then_train),
+    Wrong("input_gradient", "lowered result", gradient_lowers_a_clone, "a clone, lowered"),
     Wrong("input_gradient", "non-leaf", gradient_non_leaf),
     Wrong("input_gradient", "non-leaf", gradient_of_clone, "of a clone"),
     Wrong("input_gradient", "fills", gradient_fills),

@@ -167,6 +167,19 @@ def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
             assert next(claim.held for claim in claims if claim.text == "leaves the hooks of others in place")
 
 
+ONE_NAME = (("gradient_accumulation", "histogram_gradient", "recorded"),)
+
+
+@pytest.mark.parametrize(("lesson", "exercise", "label"), ONE_NAME)
+def test_a_mistake_that_fails_several_claims_has_one_name(lesson, exercise, label):
+    wrong = next(row for row in answers(lesson).WRONG if (row.exercise, row.label) == (exercise, label))
+    claims = judge(LOADED[lesson].exercises[exercise], wrong.answer, lesson).claims
+    names = [claim.misconception.name for claim in claims if claim.misconception]
+    assert len(names) > 1 and set(names) == {
+        LOADED[lesson].exercises[exercise].misconceptions[wrong.misconception].name
+    }
+
+
 @pytest.mark.parametrize("lesson", LOADED)
 def test_no_label_and_no_answer_is_entered_twice(lesson):
     module = answers(lesson)

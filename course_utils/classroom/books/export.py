@@ -10,7 +10,7 @@ from course_utils.base.files import write_whole
 from course_utils.classroom.books.alike import alike, pieces_of
 from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
-from course_utils.classroom.books.stored import load, without_texts
+from course_utils.classroom.books.stored import load, refuse_outdated, without_texts
 from course_utils.classroom.books.totals import Line, Totals
 from course_utils.classroom.course import spreadsheet
 from course_utils.classroom.course.folder import ClassFolder
@@ -36,8 +36,10 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path, *, ano
         target: the folder.
         anonymous: whether numbers, drawn anew each time, stand in place of ids, and names, addresses and times are left
             out; what a learning platform imports is not written then.
+
+    Raises:
+        ValueError: of an assignment, exercises or points have been changed since something was graded.
     """
-    target.mkdir(parents=True, exist_ok=True)
     totals, reports, pairs = Totals(course, assignments), list[Report](), list[Line]()
     names = sorted({person.id for person in totals.people}.union(*map(course.submitters, assignments)))
     called = _numbers(names) if anonymous else {name: name for name in names}
@@ -52,6 +54,8 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path, *, ano
             (assignment, called[pair.one], called[pair.other], f"{pair.share:.0%}", pair.pieces)
             for pair in alike(pieces, given)
         ]
+    for assignment in assignments:
+        refuse_outdated(course, assignment, [report for report in reports if report.assignment == assignment])
     counts = count(reports)
     tables: dict[str, Iterable[Line]] = {"students": totals.students(called.__getitem__)}
     tables |= {} if anonymous else {"moodle": totals.moodle(), "canvas": totals.canvas()}
@@ -61,6 +65,7 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path, *, ano
         "statistics": totals.statistics(reports),
         "alike": [("assignment", "one", "other", "alike", "pieces"), *pairs],
     }
+    target.mkdir(parents=True, exist_ok=True)
     written = [write_whole(target / f"{name}.csv", spreadsheet.as_csv(rows)) for name, rows in tables.items()]
     written.append(write_whole(target / "misunderstood.csv", as_csv(counts)))
     written.append(write_whole(target / "misunderstood.md", as_markdown(counts)))

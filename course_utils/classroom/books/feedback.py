@@ -23,7 +23,7 @@ from course_utils.base.files import write_whole
 from course_utils.checks.card import PROGRAM
 from course_utils.classroom.books.marks import comments_in, marks_in
 from course_utils.classroom.books.page import Sheet, page
-from course_utils.classroom.books.stored import load
+from course_utils.classroom.books.stored import load, refuse_outdated
 from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import HIDDEN_TESTS, ClassFolder
 from course_utils.classroom.course.lock import only_one
@@ -60,7 +60,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
         students: for them alone; for everybody where it is empty.
 
     Raises:
-        ValueError: nothing of the assignment is graded yet.
+        ValueError: nothing of the assignment is graded yet, or not since its points were changed.
     """
     with only_one(course.root):
         graded = [
@@ -72,6 +72,8 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
             raise ValueError(
                 f"Nothing of {assignment} is graded yet.\nTry: python -m course_utils.classroom grade {assignment}"
             )
+        sheets = list(_sheets(course, assignment, graded))
+        refuse_outdated(course, assignment, (sheet.report for _, sheet in sheets if isinstance(sheet, Sheet)))
         released = read(course.notebook("release", assignment))
         given = _squeezed(" ".join(cell.source for cell in released.cells))
         secret = [*solution_lines(read(course.notebook("source", assignment))), *_hidden_lines(course, assignment)]
@@ -79,8 +81,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
         names = [name for name in course.students() if _squeezed(name) not in given]
         shown = places(course)
         jobs = [
-            _Job(student, _page(course, assignment, student), sheet, secrets, names, shown)
-            for student, sheet in _sheets(course, assignment, graded)
+            _Job(student, _page(course, assignment, student), sheet, secrets, names, shown) for student, sheet in sheets
         ]
         workers = min(os.cpu_count() or 1, len(jobs) // WORTH_A_PROCESS)
         if workers < 2:
@@ -123,7 +124,7 @@ def _sheets(course: ClassFolder, assignment: str, students: Sequence[str]) -> It
         report = replace(result.report, notebook=notebook)
         judged_by = "" if result.judged_by.startswith("course_utils") else result.judged_by
         found = marks.get(student, {}), comments.get(student, {})
-        yield student, Sheet(report, *found, *late.get(student, (0.0, 0.0)), judged_by)
+        yield student, Sheet(report, *found, *late.get(student, (0.0, 0.0)), judged_by, result.earlier)
 
 
 def _write(job: _Job) -> Feedback:

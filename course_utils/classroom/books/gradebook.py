@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbformat import NotebookNode, from_dict
 
-from course_utils.classroom.books.gradebook_writer import UNREAD, GradebookWriter, Marks, Unusable, notebook_of
+from course_utils.classroom.books.gradebook_writer import GradebookWriter, Marks, Unusable, notebook_of
 from course_utils.classroom.books.marks import answers, marks_in
 from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.course.graded_cells import UNREAD
+from course_utils.classroom.course.times import read_time
 from course_utils.classroom.judging.results import Report
 
 if TYPE_CHECKING:
     from nbgrader.api import SubmittedAssignment
-
-LONGEST_TIMESTAMP = 100  # characters; nbgrader's parser takes a minute for a megabyte
 
 
 class Records:
@@ -68,8 +66,8 @@ class Records:
         notebook = self.course.notebook("autograded", report.assignment, report.student)
         found = marks_in(self._ledger.gradebook.db, report.assignment, report.student)
         marked = {name: mark.given for name, mark in found.get(report.student, {}).items() if mark.given is not None}
-        stale = self._answered_anew(notebook, report) & marked.keys()
-        unread = bool(stale) and self._ledger.was_unread(report.assignment, report.student)
+        unread = bool(marked) and self._ledger.was_unread(report.assignment, report.student)
+        stale = self._answered_anew(notebook, report, unread) & marked.keys()
         self._ledger.enter(replace(marks, changed=stale))
         if stale:
             self._ledger.commit()  # before what was marked is written over
@@ -87,19 +85,33 @@ class Records:
             if result.grade_id in stale
         ]
         if marks.timestamp:
-            self._write(notebook.with_name("timestamp.txt"), timestamp + "\n")
-            return tuple(said)
-        notebook.with_name("timestamp.txt").unlink(missing_ok=True)
-        strange = f"timestamp.txt does not hold a time but {timestamp[:40]!r}; nobody knows whether it was late."
-        return (*said, strange) if timestamp else tuple(said)
+            self._write(notebook.with_name("timestamp.txt"), read_time(timestamp).text + "\n")
+        else:
+            notebook.with_name("timestamp.txt").unlink(missing_ok=True)
+        return tuple(said)
 
-    def _answered_anew(self, notebook: Path, report: Report) -> frozenset[str]:
+    def _answered_anew(self, notebook: Path, report: Report, unread: bool) -> frozenset[str]:
         try:
             before = answers(notebook.read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # there is none, or nbgrader's own is broken
             return frozenset()
         now = answers(report.notebook)
-        return frozenset(name for name, text in now.items() if before.get(name, text) != text)
+        anew = not any(result.outcome == "unreadable" for result in report.exercises)
+        # What the file that could not be read lacks had been left out of its release.
+        lacking = {name for name in now.keys() - before.keys() if unread and anew}
+        return frozenset(lacking.union(name for name, text in now.items() if before.get(name, text) != text))
+
+    def earned(self, assignment: str, student: str) -> float:
+        """The points that a student has now, marks by hand and lateness reckoned in."""
+        from nbgrader.api import MissingEntry
+
+        self._ledger.commit()
+        marks = marks_in(self._ledger.gradebook.db, assignment, student).get(student, {})
+        try:
+            penalty = self._ledger.gradebook.find_submission(assignment, student).late_submission_penalty
+        except MissingEntry:
+            return 0.0
+        return max(0.0, sum(mark.score or 0.0 for mark in marks.values()) - (penalty or 0.0))
 
     def holds(self, report: Report, timestamp: str) -> bool:
         """Whether all that ``enter`` would write is there, and what it wrote was committed."""
@@ -112,7 +124,9 @@ class Records:
             return False
         scores = {grade.name: grade.auto_score for grade in notebook_of(submission).grades}
         wanted = _marks(report, timestamp)
-        return wanted.timestamp in (None, submission.timestamp) and scores == {**scores, **wanted.scores}
+        forgotten = wanted.no_time and submission.timestamp is not None
+        known = not forgotten and wanted.timestamp in (None, submission.timestamp)
+        return known and scores == {**scores, **wanted.scores}
 
     def apply_penalties(self, assignment: str) -> dict[str, str]:
         """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
@@ -189,16 +203,6 @@ def _marks(report: Report, timestamp: str) -> Marks:
             waits = scores.get(grading.grade_id, 0.0) is None  # a written answer, which may stand in another cell
             untouched = not waits and grading.get("checksum") == compute_checksum(cell)
             comments[grading.grade_id] = "No response." if untouched else None
-    return Marks(report.student, report.assignment, _time(timestamp), scores, comments)
-
-
-def _time(timestamp: str) -> datetime | None:
-    """The time in UTC, as nbgrader reads it; None where the text is no time."""
-    from nbgrader.utils import parse_utc
-
-    if len(timestamp) > LONGEST_TIMESTAMP or not re.search("[0-9]{4}", timestamp):  # without a year, it reads today's
-        return None
-    try:
-        return parse_utc(timestamp)
-    except (ValueError, ArithmeticError, TypeError, OSError):  # what dateutil raises at a text that is no time
-        return None
+    time = read_time(timestamp).time
+    no_time = bool(timestamp) and time is None
+    return Marks(report.student, report.assignment, time, scores, comments, no_time=no_time)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from course_utils.base.errors import explain
 from course_utils.classroom.course.folder import without_log
+from course_utils.classroom.course.graded_cells import is_unread
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook, SubmittedAssignment, SubmittedNotebook
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60.0  # for a gradebook that somebody else is writing to: a formgrader, a colleague
 ATTEMPTS = 3  # where others enter the same rows
 MOST_PENDING = 100  # marks of so many submissions wait for one transaction,
-UNREAD = "Your file could not be read."  # how the comment begins that such a submission gets
 LONGEST_PENDING_SECONDS = 2.0  # but none longer than this
 
 
@@ -38,6 +38,7 @@ class Marks:
         comments: solution cell -> automatic comment, None for none.
         changed: the graded cells whose answer is another than the one that lay there to be marked. Where the file of
             that one could not be read, the mark is taken back.
+        no_time: whether ``timestamp.txt`` holds what is no time, so that one that was entered before counts no more.
     """
 
     student: str
@@ -46,6 +47,7 @@ class Marks:
     scores: Mapping[str, float | None]
     comments: Mapping[str, str | None]
     changed: frozenset[str] = frozenset()
+    no_time: bool = False
 
 
 class Unusable(ValueError):
@@ -85,7 +87,7 @@ class GradebookWriter:
 
     def was_unread(self, assignment: str, student: str) -> bool:
         """Whether what is entered of this student is a file that could not be read."""
-        return _unread(notebook_of(self.gradebook.find_submission(assignment, student)))
+        return is_unread(notebook_of(self.gradebook.find_submission(assignment, student)))
 
     def _graded_cells(self, name: str) -> set[str]:
         from nbgrader.api import MissingEntry
@@ -167,10 +169,10 @@ class GradebookWriter:
             database.commit()
 
     def _set(self, submission: SubmittedAssignment, marks: Marks) -> None:
-        if marks.timestamp is not None:
+        if marks.timestamp is not None or marks.no_time:
             submission.timestamp = marks.timestamp
         notebook = notebook_of(submission)
-        unread = _unread(notebook)
+        unread = is_unread(notebook)
         for grade in notebook.grades:
             if grade.name in marks.scores:
                 grade.auto_score = marks.scores[grade.name]
@@ -203,10 +205,6 @@ class GradebookWriter:
                 Comment(cell=cell, notebook=row)
         self.gradebook.db.add(submission)
         return submission
-
-
-def _unread(notebook: SubmittedNotebook) -> bool:
-    return any((comment.auto_comment or "").startswith(UNREAD) for comment in notebook.comments)
 
 
 def _not_released(what: str, assignment: str) -> str:

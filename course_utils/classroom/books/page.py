@@ -22,6 +22,7 @@ from course_utils.base.markup import Html, clean, element, paragraph, prose, typ
 from course_utils.base.text import points
 from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.books.shown import LONGEST_MARKED_UP, Room, markdown
+from course_utils.classroom.books.stored import EarlierFile
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
 _STYLE = """
@@ -49,6 +50,7 @@ class Sheet:
         penalty: points that lateness costs.
         hours_late: of the submission.
         judged_by: the lesson and the edition of its checks, as "detach 3"; empty where there is none.
+        earlier: another file, which was judged before this one was handed in.
     """
 
     report: Report
@@ -57,6 +59,7 @@ class Sheet:
     penalty: float = 0.0
     hours_late: float = 0.0
     judged_by: str = ""
+    earlier: EarlierFile | None = None
 
 
 def page(sheet: Sheet) -> str:
@@ -78,6 +81,11 @@ def _summary(sheet: Sheet) -> Iterator[str]:
     said = points(earned, sheet.report.possible)
     said += f"; {waiting} {'answer is' if waiting == 1 else 'answers are'} still to be marked." if waiting else "."
     yield paragraph(said, "Together")
+    if sheet.earlier and sheet.earlier.beats(earned, sheet.report.possible):
+        had = points(sheet.earlier.earned, sheet.earlier.possible)
+        yield paragraph(
+            f"It had {had}. The last file counts; your teacher can let the earlier one count.", "Your earlier file"
+        )
     if sheet.judged_by:
         yield paragraph(f"{sheet.judged_by}.", "Edition of the checks")
     if sheet.penalty:

@@ -10,16 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import metadata
 from itertools import count
 from pathlib import Path
 
 from course_utils.base.files import write_whole
+from course_utils.base.words import points, points_of, rounded, shown
 from course_utils.catalogue import LESSONS
+from course_utils.classroom.course.closed import closed
+from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.submissions import Submission
-from course_utils.classroom.judging.results import Report
+from course_utils.classroom.judging.results import ExerciseResult, Report
+from course_utils.classroom.rebuild.released import read_released
 
 FORMAT = 1
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -43,6 +48,21 @@ MAY_CHANGE = {"killed", "timed out", "unreadable"}
 
 
 @dataclass(frozen=True)
+class EarlierFile:
+    """The best of the files that a student handed in before the last one: its points, lateness and a person's marks
+    reckoned in; when it came; and the notebook that is kept of it, beside the report."""
+
+    earned: float
+    possible: float
+    timestamp: str
+    notebook: str
+
+    def beats(self, earned: float, possible: float) -> bool:
+        """Whether it had the larger share of the points."""
+        return self.earned * possible > earned * self.possible + 1e-6
+
+
+@dataclass(frozen=True)
 class StoredResult:
     """A result on disk.
 
@@ -52,6 +72,7 @@ class StoredResult:
         report: the result.
         judged_by: the editions, as ``editions`` writes them; of results from before there were any, the version.
         digest: of what was handed in; empty where an earlier version did not note it.
+        earlier: a file that was judged before this one took its place; None where there was none.
     """
 
     key: str
@@ -59,6 +80,7 @@ class StoredResult:
     report: Report
     judged_by: str = ""
     digest: str = ""
+    earlier: EarlierFile | None = None
 
 
 @cache
@@ -100,24 +122,98 @@ def stands(result: StoredResult, submission: Submission, released: str) -> bool:
     return not (result.report.reviews or MAY_CHANGE & {exercise.outcome for exercise in result.report.exercises})
 
 
-def differences(before: StoredResult, submission: Submission, after: Report) -> list[str]:
-    """What judging the same submission anew would change, as "snapshot 1 -> 0.6"; nothing where the student handed in
-    anew, or where the result was one that may change (``MAY_CHANGE``)."""
+def differences(before: StoredResult, submission: Submission, after: Report) -> dict[str, str]:
+    """What judging the same submission anew would change, as "snapshot 1 -> 0.6", by graded cell; nothing where the
+    student handed in anew, where the result was one that may change (``MAY_CHANGE``), or where only the release gives
+    other points now."""
     same = before.digest == submission.digest if before.digest else before.timestamp == submission.timestamp
-    was = {result.exercise: result for result in before.report.exercises if same}
-    return [
-        f"{result.exercise} {was[result.exercise].earned:g} -> {result.earned:g}"
-        for result in after.exercises
-        if result.exercise in was
-        and was[result.exercise].outcome not in {*MAY_CHANGE, "review by hand"}
-        and abs(was[result.exercise].earned - result.earned) > 1e-9
-    ]
+    was = {result.grade_id: result for result in before.report.exercises if same}
+    found = {}
+    for result in after.exercises:
+        old = was.get(result.grade_id)
+        if old is None or old.outcome in {*MAY_CHANGE, "review by hand"}:
+            continue
+        now = in_points(old, result.possible)
+        most = 0.0051 * (1 + result.possible / (old.possible or 1))  # both are, to 0.01
+        if abs(now.earned - result.earned) > most:
+            found[result.grade_id] = f"{result.exercise} {shown(now.earned)} -> {shown(result.earned)}"
+    return found
 
 
-def keep(path: Path) -> None:
-    """Keeps an older result beside the one that takes its place: ``report.1.json``, ``report.2.json``, ..."""
+def in_points(result: ExerciseResult, possible: float) -> ExerciseResult:
+    """A result in the points that a release gives now."""
+    if result.possible == possible:
+        return result
+    factor = possible / result.possible if result.possible else 0.0
+    earned = rounded(result.earned * factor, possible)
+    old, new = re.escape(points_of(result.earned, result.possible)), points(earned, possible)
+    lost = tuple((why, cost * factor) for why, cost in result.lost)
+    text, html = (re.sub(rf"\b{old} points?\b", new, said) for said in (result.text, result.html))
+    return replace(result, earned=earned, possible=possible, lost=lost, said=None, text=text, html=html)
+
+
+def with_marks_of(before: Report, after: Report, cells: Collection[str]) -> Report:
+    """A new result in which these graded cells are as they were judged before, in today's points."""
+    was = {result.grade_id: result for result in before.exercises}
+    exercises = [in_points(was[r.grade_id], r.possible) if r.grade_id in cells else r for r in after.exercises]
+    kept, notebook = {result.grade_id: result for result in exercises}, json.loads(after.notebook)
+    for cell in notebook["cells"]:
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        if name in cells and cell["cell_type"] == "code":
+            for output in cell["outputs"]:
+                output["data"] = {"text/html": kept[name].html, "text/plain": repr(float(kept[name].earned))}
+    text = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+    return replace(after, exercises=tuple(exercises), notebook=text)
+
+
+def released_anew(before: Report, after: Report) -> str:
+    """What a release changed since a result was made, in words: exercises and points; empty where that is nothing."""
+    was, now = ({result.grade_id: result for result in report.exercises} for report in (before, after))
+    said = [f"{r.exercise} left out ({_of(r)})" for name, r in was.items() if name not in now]
+    for name, result in now.items():
+        if name not in was:
+            said.append(f"{result.exercise} new ({_of(result)})")
+        elif was[name].possible != result.possible:
+            said.append(f"{result.exercise} {_of(was[name])} -> {_of(result)}")
+    return ", ".join(said)
+
+
+def _of(result: ExerciseResult) -> str:
+    return f"{'?' if result.waits else shown(result.earned)} of {shown(result.possible)}"
+
+
+def refuse_outdated(course: ClassFolder, assignment: str, reports: Iterable[Report]) -> None:
+    """Refuses results whose exercises or points are no longer those of the release.
+
+    Raises:
+        ValueError: there are some; ``grade`` brings them up to date.
+    """
+    released = read_released(course.notebook("release", assignment).read_text(encoding="utf-8"))
+    wanted = {cell.grade_id: cell.points for cell in released.graded}
+    old = [r.student for r in reports if {e.grade_id: e.possible for e in r.exercises} != wanted]
+    if old:
+        named = ", ".join(old[:5]) + f" and {len(old) - 5} more" * (len(old) > 5)
+        reopen = f"reopen {assignment}, and then " if assignment in closed(course) else ""
+        raise ValueError(
+            f"{assignment} was released with other exercises or points after these were graded: {named}.\n"
+            f"Try: python -m course_utils.classroom {reopen}grade {assignment}"
+        )
+
+
+def keep(path: Path, notebook: str = "") -> str:
+    """Keeps an older result beside the one that takes its place: ``report.1.json``, ``report.2.json``, ...
+
+    Args:
+        notebook: the student's, where another file took its place; kept as ``report.1.ipynb``, which can be handed in.
+
+    Returns:
+        What the notebook is called.
+    """
     number = next(n for n in count(1) if not path.with_name(f"report.{n}.json").exists())
     write_whole(path.with_name(f"report.{number}.json"), path.read_bytes())
+    if notebook:
+        write_whole(path.with_name(f"report.{number}.ipynb"), notebook)
+    return f"report.{number}.ipynb"
 
 
 def save(path: Path, result: StoredResult) -> None:
@@ -126,6 +222,7 @@ def save(path: Path, result: StoredResult) -> None:
     report = result.report.to_json()
     values = {"format": FORMAT, "key": result.key, "graded_with": package_version(), "timestamp": result.timestamp}
     values |= {"judged_by": result.judged_by, "submission": result.digest}
+    values |= {"earlier": asdict(result.earlier)} if result.earlier else {}
     values |= {"digest": _digest(report), "report": json.loads(report)}
     write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n")
 
@@ -141,7 +238,8 @@ def load(path: Path) -> StoredResult | None:
             return None
         judged_by = values.get("judged_by", values["graded_with"])
         read = Report.from_json(report)
-        return StoredResult(values["key"], values["timestamp"], read, judged_by, values.get("submission", ""))
+        earlier = EarlierFile(**values["earlier"]) if "earlier" in values else None
+        return StoredResult(values["key"], values["timestamp"], read, judged_by, values.get("submission", ""), earlier)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CONFIG = "nbgrader_config.py"
 HIDDEN_TESTS, EARLIER = "hidden_tests", "earlier"  # metadata of a cell on its way to whoever grades
+LEFT_OUT = "left_out"  # and of the notebook: cells of earlier releases that this one lacks
 REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
 # What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
 FILTERS = {
@@ -194,16 +195,22 @@ class ClassFolder:
 
     def to_grade(self, assignment: str) -> str:
         """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone, and with
-        what its cells said in earlier releases."""
+        what its cells, and cells that are left out now, said in earlier releases."""
         text = self.notebook("release", assignment).read_text(encoding="utf-8")
         with self.gradebook() as gradebook:
             found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
             known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
         earlier: defaultdict[str, set[str]] = defaultdict(set)
-        for path in self.earlier(assignment).glob("*.ipynb"):
+        notebook, more, left_out = json.loads(text), False, []
+        ids = {cell.get("id", "") for cell in notebook["cells"]}
+        for path in sorted(self.earlier(assignment).glob("*.ipynb")):
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-                earlier[cell.get("id", "")].add("".join(cell["source"]))
-        notebook, more = json.loads(text), False
+                source = "".join(cell["source"])
+                if cell.get("id", "") not in ids and source not in earlier[cell.get("id", "")]:
+                    left_out.append({**cell, "source": source, "outputs": [], "attachments": {}})
+                earlier[cell.get("id", "")].add(source)
+        if left_out:
+            notebook["metadata"][LEFT_OUT], more = left_out, True
         for cell in notebook["cells"]:
             grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
             if cell["cell_type"] == "code" and grading.get("grade") and not grading.get("solution"):

@@ -21,7 +21,7 @@ from course_utils.classroom.course.source import lessons_made
 HIDDEN = "BEGIN HIDDEN TESTS"
 WEIGHT = re.compile(r"#\s*weight:\s*(\d+(?:\.\d+)?)")  # of a test, behind it
 _MEANT = re.compile(r"#\s*w(ei|ie)g\w*t\w*", re.IGNORECASE)
-_HEADED_POINTS = re.compile(r"#+ .*?(\d+(?:\.\d+)?) points?\b")
+_HEADED_POINTS = re.compile(r"(#+) .*?(\d+(?:\.\d+)?) points?\b")
 
 
 def metadata(page: Notebook) -> Iterator[Problem]:
@@ -105,19 +105,27 @@ def weights(page: Notebook) -> Iterator[Problem]:
 
 
 def points(page: Notebook) -> Iterator[Problem]:
-    """A heading that names points names those of the check below it."""
-    said: tuple[str, float] | None = None
-    for cell in page.cells:
-        if cell.is_written:
-            said = None
-        elif cell.kind == "markdown":
-            found = [(line, match) for line in cell.source.splitlines() if (match := _HEADED_POINTS.match(line))]
-            said = (found[-1][0], float(found[-1][1][1])) if found else said
-        elif cell.is_check:
-            if said and cell.points != said[1]:
-                what = f"The heading says {said[1]:g} points, and the check earns {cell.points:g}: {said[0][:60]}"
+    """A heading that names points names those of the check below it, and there is one; a heading of a higher level may
+    name the sum of those below it."""
+    said: re.Match[str] | None = None
+    place: Cell | None = None
+    for cell in (*page.cells, None):
+        headings = cell.source.splitlines() if cell and cell.kind == "markdown" and not cell.is_written else []
+        found = [match for line in headings if (match := _HEADED_POINTS.match(line))]
+        if said and (cell is None or (found and len(found[0][1]) <= len(said[1]))):
+            what = f"The heading says {_of(said)}, and nothing below it earns any: {said.string[:60]}"
+            yield page.problem("points", what, "leave the heading out too, or its points.", place)
+        if found:
+            said, place = found[-1], cell
+        elif cell and (cell.is_written or cell.grading.get("grade")):
+            if said and cell.is_check and cell.points != float(said[2]):
+                what = f"The heading says {_of(said)}, and the check earns {cell.points:g}: {said.string[:60]}"
                 yield page.problem("points", what, "let both say the same.", cell)
             said = None
+
+
+def _of(said: re.Match[str]) -> str:
+    return f"{said[2]} point{'' if float(said[2]) == 1 else 's'}"
 
 
 def _never_fails(tree: ast.Module) -> ast.expr | None:

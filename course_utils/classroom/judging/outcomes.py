@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, get_type_hints
 
+from course_utils.base.words import rounded
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.judging.results import ExerciseResult, Outcome, made
 from course_utils.classroom.rebuild.released import ReleasedCell
@@ -82,12 +83,12 @@ def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
     outcome: Outcome = "passed" if full else "not attempted" if status == "not attempted" else "partial"
     if outcome == "partial" and earned == 0:
         outcome = "raised" if status == "error" else "wrong"
-    points = cell.points * earned / possible if possible else 0.0
+    points = rounded(cell.points * earned / possible if possible else 0.0, cell.points)
     errors = [value for claim in claims if not claim.held for label, value in claim.details if label == "raised"]
     told["possible"] = cell.points  # which a teacher may have changed
-    score = Score(round(points, 6), lesson=cell.lesson, exercise=cell.name, **told)
+    score = Score(points, lesson=cell.lesson, exercise=cell.name, **told)
     undefined = next(filter(None, map(name_in, errors)), "")
-    return Verdict(round(points, 6), outcome, score, undefined=undefined, raised=bool(errors))
+    return Verdict(points, outcome, score, undefined=undefined, raised=bool(errors))
 
 
 def not_attempted(cell: ReleasedCell) -> Verdict:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from course_utils.base.errors import explain
-from course_utils.classroom.course.folder import EARLIER, HIDDEN_TESTS
+from course_utils.classroom.course.folder import EARLIER, HIDDEN_TESTS, LEFT_OUT
 from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
@@ -64,11 +64,13 @@ class ReleasedNotebook:
     Attributes:
         notebook: as it was read.
         cells: in its order.
+        left_out: cells of earlier releases that this one lacks, which students may still hand in.
     """
 
     notebook: dict[str, Any]
     cells: tuple[ReleasedCell, ...]
     by_id: dict[str, ReleasedCell] = field(compare=False)
+    left_out: tuple[ReleasedCell, ...] = ()
 
     @property
     def graded(self) -> tuple[ReleasedCell, ...]:
@@ -85,6 +87,7 @@ def read_released(text: str) -> ReleasedNotebook:
     try:
         notebook = json.loads(text)
         cells = [_cell(item, position) for position, item in enumerate(notebook["cells"])]
+        left_out = [_cell(item, 0) for item in notebook.get("metadata", {}).pop(LEFT_OUT, ())]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             explain(
@@ -100,7 +103,7 @@ def read_released(text: str) -> ReleasedNotebook:
             explain(f"Two cells of a released notebook have the same id: {', '.join(twice)}.", "each has its own.")
         )
     _pair(cells)
-    return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells})
+    return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells}, tuple(left_out))
 
 
 def _cell(item: dict[str, Any], position: int) -> ReleasedCell:

@@ -6,28 +6,34 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from course_utils.authoring.lint import exercises_of
 from course_utils.base.errors import explain
+from course_utils.base.words import points_of
 from course_utils.classroom.books.gradebook import Records
 from course_utils.classroom.books.gradebook_writer import Unusable
 from course_utils.classroom.books.marks import marks_of
 from course_utils.classroom.books.stored import (
+    EarlierFile,
     StoredResult,
     differences,
     editions,
     keep,
     key_of,
     load,
+    released_anew,
     save,
     stands,
+    with_marks_of,
     without_texts,
 )
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.course.passed_over import refuse_unknown
 from course_utils.classroom.course.submissions import Submission
+from course_utils.classroom.course.times import read_time
 from course_utils.classroom.judging.results import Report
 from course_utils.classroom.rebuild.released import read_released
 from course_utils.classroom.run.graders import Graders, NotGraded, one_line
@@ -61,6 +67,7 @@ class _AssignmentRun:
         self.released = course.to_grade(assignment)
         _refuse_unknown_exercises(assignment, self.released)
         self.rows: dict[str, Row] = {}
+        self.earlier: dict[str, EarlierFile | None] = {}  # by student, what was judged before another file came
 
     def change(self, student: str, **changes: Any) -> None:
         """Sets fields of a student's row, which is made where there is none."""
@@ -82,7 +89,8 @@ class _AssignmentRun:
         before = load(self.course.report(self.assignment, student))
         if before is None or not stands(before, submission, self.released):
             return False
-        self.change(student, report=without_texts(before.report), remarks=submission.left)
+        self.earlier[student] = before.earlier
+        self.change(student, report=without_texts(before.report), remarks=_aside(submission))
         if not self.books.holds(before.report, submission.timestamp):
             self._enter(before.report, submission)
         return True
@@ -90,32 +98,51 @@ class _AssignmentRun:
     def take(self, submission: Submission, result: Report) -> None:
         """Keeps a result and enters it; one that no file could hold is entered all the same, and made again later.
 
-        Where it would change points and the student handed in nothing new, nothing is changed, and it is said.
+        Where it would change points and neither the student handed in something new nor the teacher released other
+        points, nothing is changed, and it is said.
         """
         student = submission.student
         report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
         report = replace(report, repairs=(*submission.remarks, *report.repairs))
         path = self.course.report(self.assignment, student)
         before = load(path)
-        changes = differences(before, submission, report) if before else []
-        if before and changes and not self.again:
-            kept = f"Judged anew, {', '.join(changes)}; the marks are as they were. grade --again enters the new ones."
-            self.change(student, report=without_texts(before.report), reason="", remarks=(*submission.left, kept))
-            return
-        self.change(student, report=without_texts(report), news=True, reason="", remarks=submission.left)
+        changes = differences(before, submission, report) if before and not self.again else {}
+        anew = released_anew(before.report, report) if before else ""
+        said = [f"Other points by the new release: {anew}."] * bool(anew)
+        judged_by, key = editions(self.released), key_of(submission, self.released)
+        self.earlier[student] = before.earlier if before else None
+        if before and changes:
+            kept = f"Judged anew, {', '.join(changes.values())}; the marks are as they were."
+            said.append(f"{kept} grade --again enters the new ones.")
+            if not anew:
+                remarks = (*_aside(submission), *said)
+                self.change(student, report=without_texts(before.report), reason="", remarks=remarks)
+                return
+            report = with_marks_of(before.report, report, changes)
+            judged_by, key = before.judged_by, before.key  # so that it is judged, and said, the next time too
+        self.change(student, report=without_texts(report), news=True, reason="")
         try:
             if before and before.report != report:
-                keep(path)
-            judged_by = editions(self.released)
-            key = key_of(submission, self.released)
-            save(path, StoredResult(key, submission.timestamp, report, judged_by, submission.digest))
+                self._keep(before, submission, path)
+            made = StoredResult(key, submission.timestamp, report, judged_by, submission.digest)
+            save(path, replace(made, earlier=self.earlier[student]))
         except OSError as error:
             self.change(student, reason=f"the result was not kept, and is made again: {one_line(error)}")
-        self._enter(report, submission)
+        self._enter(report, submission, said)
 
-    def _enter(self, report: Report, submission: Submission) -> None:
-        said = self.books.enter(report, submission.timestamp)
-        self.change(submission.student, remarks=(*submission.left, *said))
+    def _keep(self, before: StoredResult, submission: Submission, path: Path) -> None:
+        """Keeps the result that another takes the place of; of another file, also what it had earned."""
+        if not before.digest or before.digest == submission.digest:
+            keep(path)
+            return
+        notebook = keep(path, before.report.notebook)
+        earned = self.books.earned(self.assignment, submission.student)
+        found, best = EarlierFile(earned, before.report.possible, before.timestamp, notebook), before.earlier
+        self.earlier[submission.student] = best if best and best.beats(found.earned, found.possible) else found
+
+    def _enter(self, report: Report, submission: Submission, said: Sequence[str] = ()) -> None:
+        said = (*said, *self.books.enter(report, submission.timestamp))
+        self.change(submission.student, remarks=(*_aside(submission), *said))
 
     def finish(self) -> None:
         """Applies late penalties, and notes what the gradebook did not take."""
@@ -128,6 +155,21 @@ class _AssignmentRun:
         for student, marks in marks_of(self.course, self.assignment).items():
             if student in self.rows:
                 self.change(student, marks=marks)
+        for student, found in self.earlier.items():
+            row = self.rows[student]
+            if found and row.report:
+                earned = self.books.earned(self.assignment, student)
+                if found.beats(earned, row.report.possible):
+                    self.change(student, remarks=(*row.remarks, self._had_earned_more(student, found)))
+
+    def _had_earned_more(self, student: str, found: EarlierFile) -> str:
+        kept = self.course.report(self.assignment, student).with_name(found.notebook).relative_to(self.course.root)
+        to = self.course.notebook("submitted", self.assignment, student).relative_to(self.course.root)
+        time = f", and let timestamp.txt say {found.timestamp[:40]}" if found.timestamp else ""
+        return (
+            f"An earlier file had {points_of(found.earned, found.possible)} points, and the last one counts. "
+            f"To let the earlier one count: cp {shlex.quote(str(kept))} {shlex.quote(str(to))}{time}; then grade."
+        )
 
 
 def grade(
@@ -178,6 +220,11 @@ def grade(
         return [
             GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())]) for run in runs
         ]
+
+
+def _aside(submission: Submission) -> tuple[str, ...]:
+    """What there is to say of the folder, whatever is graded."""
+    return (*submission.left, *filter(None, [read_time(submission.timestamp).remark]))
 
 
 def _refuse_unknown_exercises(assignment: str, released: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from course_utils.base.markup import clean
+from course_utils.base.words import rounded, shown
 from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
@@ -40,18 +41,13 @@ class Row:
     marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
-def points(value: float) -> str:
-    """Points with at most two decimals, never rounded to more than they are: ``2``, ``0.66``."""
-    return f"{int(value * 100 + 1e-6) / 100:g}"
-
-
 def cell(result: ExerciseResult, mark: Mark | None = None) -> str:
     """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
     if mark is not None and mark.given is not None and mark.score is not None:
-        return f"{points(mark.score)}{'?' if mark.waits else ''} by hand"
+        return f"{shown(mark.score)}{'?' if mark.waits else ''} by hand"
     if result.outcome == "review by hand":
         return "? by hand"
-    return f"{'?' if result.waits else points(result.earned)} {result.outcome}"
+    return f"{'?' if result.waits else shown(rounded(result.earned, result.possible))} {result.outcome}"
 
 
 def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> str:
@@ -69,8 +65,8 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     if graded:
         first, topic = graded[0][1], assignment.partition("_")[2]
         exercises = [result.exercise for result in first.exercises]
-        head[1] = f"of {points(first.possible)}"
-        head += [f"{result.exercise.removeprefix(f'{topic}-')}/{points(result.possible)}" for result in first.exercises]
+        head[1] = f"of {shown(first.possible)}"
+        head += [f"{result.exercise.removeprefix(f'{topic}-')}/{shown(result.possible)}" for result in first.exercises]
     lines = [_line(row, exercises) for row in rows]
     widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
     text = [f"{assignment}: {_counted(rows)}", "", _joined(head, widths), "  ".join("-" * width for width in widths)]
@@ -127,7 +123,7 @@ def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     marks = {name: row.marks.get(result.grade_id) for name, result in results.items()}
     scores = [mark.score if (mark := marks[name]) else result.earned for name, result in results.items()]
     withheld = any(mark.waits if mark else results[name].waits for name, mark in marks.items())
-    earned = points(sum(score or 0.0 for score in scores)) + ("+?" if withheld else "")
+    earned = shown(rounded(sum(score or 0.0 for score in scores), row.report.possible)) + "+?" * withheld
     return [student, earned, *(cell(results[name], marks[name]) if name in results else "" for name in exercises)]
 
 

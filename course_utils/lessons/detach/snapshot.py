@@ -40,8 +40,9 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for x in _sources(trial):
         got = trial.tensor(trial.call(x))
-        itself = got.is_leaf and got.requires_grad and got.data_ptr() == x.data_ptr()
-        expect(not itself, "x itself", expected="a new tensor", got="x itself")
+        expect(got is not x, "x itself", expected="a new tensor", got="x itself")
+        is_view = got.is_leaf and got.requires_grad and got.data_ptr() == x.data_ptr()
+        expect(not is_view, "view", expected="no flag", got="a view of x, not recorded, with the flag of x")
         filled = got.grad_fn is not None and "Copy" in got.grad_fn.name()
         expect_no_history(got, "filled" if filled else "history", "flagged", "grad_fn None, requires_grad False")
 
@@ -60,12 +61,14 @@ def _(trial: Trial) -> None:
         expect(kept, key, expected="the old values after an edit of x", got="the edit shows in the snapshot")
 
 
-@snapshot.claim("has the dtype of `x` where that is bool, too", weight=0.25)
+@snapshot.claim("has the dtype of `x` where that is bool or bfloat16, too", weight=0.25)
 def _(trial: Trial) -> None:
-    x = trial.randn(trial.integer(2, 5)) > 0
-    got = trial.tensor(trial.call(x), shape=x.shape)
-    expect(got is not x, "x itself", expected="a new tensor", got="x itself")
-    expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
+    numbers = trial.randn(trial.integer(2, 5))
+    for x in (numbers > 0, numbers.bfloat16()):
+        got = trial.tensor(trial.call(x), shape=x.shape)
+        expect(got is not x, "x itself", expected="a new tensor", got="x itself")
+        key = "arithmetic" if got.dtype is torch.int64 else "dtype"
+        expect(got.dtype == x.dtype, key, expected=str(x.dtype), got=str(got.dtype))
 
 
 @snapshot.claim("stays on the device of `x`", weight=0.25)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Calls, Lazy, Missed, Trial, exercise, expect, gradient, same
+from course_utils.checks.claims import AnswerRaised, Calls, Lazy, Missed, Trial, exercise, expect, gradient, same
 
 truncated_bptt = exercise(__file__)
 
@@ -40,9 +40,10 @@ class _Run:
         is_pair = isinstance(result, (tuple, list)) and len(result) == 2 and isinstance(result[0], (list, tuple))
         expect(is_pair, expected="a tuple of a list of states and the last state", got=Lazy(lambda: result))
         self.is_list = isinstance(result[0], list)
+        rest = steps % window
         expect(
             len(result[0]) == steps,
-            "no list",
+            "whole windows" if rest and len(result[0]) == steps - rest else "no list",
             expected=f"{steps} states",
             got=Lazy(lambda: f"{len(result[0])} states"),
         )
@@ -81,7 +82,19 @@ class _Run:
 
 
 def _runs(trial: Trial, shapes: tuple[tuple[int, int], ...] = _SHAPES) -> Iterator[_Run]:
-    return (_Run(trial, steps, window) for steps, window in shapes)
+    """Runs of these shapes; of whole windows alone for an answer that leaves out the rest: that is judged by itself."""
+    takes_rest = trial.once(_takes_rest)
+    return (_Run(trial, steps, window) for steps, window in shapes if takes_rest or not steps % window)
+
+
+def _takes_rest(trial: Trial) -> bool:
+    try:
+        _Run(trial, *_SHAPES[0])
+    except Missed as missed:
+        return missed.misconception != "whole windows"
+    except AnswerRaised:
+        pass  # raised again where it is judged
+    return True
 
 
 def _depends(result: Tensor, on: Tensor) -> bool:
@@ -91,7 +104,16 @@ def _depends(result: Tensor, on: Tensor) -> bool:
 
 @truncated_bptt.claim("gives every state of the plain loop, and the last one", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    for run in _runs(trial):
+    _judge_states(_runs(trial))
+
+
+@truncated_bptt.claim("does so where the last window is shorter, too", weight=3)
+def _(trial: Trial) -> None:
+    _judge_states(_Run(trial, steps, window) for steps, window in _SHAPES if steps % window)
+
+
+def _judge_states(runs: Iterator[_Run]) -> None:
+    for run in runs:
         plain = list(run.right_states())
         key = "fresh state" if run.begins_afresh() else ""
         for step, (got, expected) in enumerate(zip(run.states, plain, strict=True)):
@@ -99,16 +121,16 @@ def _(trial: Trial) -> None:
         expect(same(run.last, plain[-1]), expected="the state of the last step", got="other values")
 
 
-@truncated_bptt.claim("cuts the history of the state", weight=0, gate=True)
+@truncated_bptt.claim("cuts the history of the state, and not all of it", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    run = _Run(trial, 7, 3)
+    run = _Run(trial, 6, 2)
     some = any(state.requires_grad for state in run.states)
     expect(some, "stored detached", expected="states with their history", got="no state has a grad_fn")
     is_cut = bool(run.cuts()) or not _depends(run.states[-1], run.start)
     expect(
         is_cut,
         "never cut" if run.detaches else "no cut",
-        expected="no gradient from step 6 to step 0",
+        expected="no gradient from step 5 to step 0",
         got="a gradient",
     )
 

@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Missed, Trial, exercise, expect, numbers_apart, same
+from course_utils.base.text import message_of
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, numbers_apart, same
 from course_utils.lessons.gated_branches._shared import edited_gradient, expect_shape
 
 masked_sqrt = exercise(__file__)
 
 _TINY = {torch.float64: 1e-300, torch.float32: 1e-36, torch.bfloat16: 1e-36, torch.float16: 1e-4}
 _WIDE = (torch.float64, torch.float32)  # a dtype of 16 bits has a claim of its own
+_DEFAULT = torch.float32  # in which all but the dtype is judged: an answer that knows no other one falls by that alone
 
 
 def _numbers(trial: Trial, some_positive: bool = False) -> Iterator[Tensor]:
@@ -20,52 +22,49 @@ def _numbers(trial: Trial, some_positive: bool = False) -> Iterator[Tensor]:
 
     With ``some_positive`` no tensor without any: that it has a gradient, too, is for the claims of 0 to tell.
     """
-    for dtype in _WIDE:
-        special = torch.tensor([-1.0, 0.0, -0.0, 4.0, -_TINY[dtype], 1e30, -1e30], dtype=dtype)
-        drawn = trial.randn(trial.integer(5, 9), dtype=dtype)
-        yield torch.cat((special, drawn + 0.05 * drawn.sign()))
-        drawn = trial.randn(trial.integer(2, 4), 5, dtype=dtype).t()
-        yield drawn + 0.05 * drawn.sign()
-    yield trial.randn(4).abs() + 0.1
-    yield trial.randn().abs() + 1
+    special = torch.tensor([-1.0, 0.0, -0.0, 4.0, -_TINY[_DEFAULT], 1e30, -1e30])
+    drawn = trial.randn(trial.integer(5, 9), dtype=_DEFAULT)
+    yield torch.cat((special, drawn + 0.05 * drawn.sign()))
+    drawn = trial.randn(trial.integer(2, 4), 5, dtype=_DEFAULT).t()
+    yield drawn + 0.05 * drawn.sign()
+    yield trial.randn(4, dtype=_DEFAULT).abs() + 0.1
+    yield trial.randn(dtype=_DEFAULT).abs() + 1
     if some_positive:
         return
-    yield trial.randn(3, 2) - 10
-    yield -trial.randn().abs() - 1
-    yield torch.zeros((), dtype=torch.float64)
+    yield trial.randn(3, 2, dtype=_DEFAULT) - 10
+    yield -trial.randn(dtype=_DEFAULT).abs() - 1
+    yield torch.zeros(())
 
 
-def _expect_root(trial: Trial, values: Tensor, rtol: float, atol: float, other: str = "") -> None:
+def _expect_root(trial: Trial, values: Tensor, rtol: float, atol: float, other: str = "", flagged: bool = True) -> None:
     expected = values.double().clamp(min=0).sqrt().to(values.dtype)
-    for x in (values.clone(), values.clone().requires_grad_()):
-        got = trial.tensor(trial.call(x)).detach()
-        expect_shape(got, x.shape)
-        cast = values.dtype in _WIDE and got.dtype != x.dtype
-        # What is exact has all digits. Elsewhere a cast costs digits alone: the dtype has a claim of its own.
-        expect(atol or not cast, "dtype", expected=str(x.dtype), got=str(got.dtype))
-        right = torch.isclose(got.to(x.dtype), expected, rtol=max(rtol, 1e-4 * cast), atol=atol)
-        if right.all():
-            continue
-        apart = (got - expected).abs()
-        off = (apart / expected).masked_fill(right, 0).nan_to_num(torch.inf, torch.inf).flatten()
-        worst = (off == off.max()).nonzero()[0, 0]  # the first of those that are off by most times their root
-        number, given, wanted = (t.flatten()[worst] for t in (values, got, expected))
-        key = "epsilon" if (apart < 0.11).all() else other  # the root of x + 0.01, which is much, is off by 0.1
-        beside = got[values <= 0]
-        if same(beside, values[values <= 0].abs().sqrt()):
-            key = "absolute"
-        elif key != "epsilon" and beside.any() and (beside == beside[0]).all():
-            key = "stand-in"
-        key = "multiply" if number < 0 and given.isnan() else "dtype" if cast else key
-        shown, other = numbers_apart(given, wanted)
-        raise Missed(key, expected=f"{shown} for x = {number:.6g}", got=other)
+    got = trial.tensor(trial.call(values.clone().requires_grad_(flagged))).detach()
+    expect_shape(got, values.shape)
+    cast = values.dtype in _WIDE and got.dtype != values.dtype
+    # What is exact has all digits. Elsewhere a cast costs digits alone: the dtype has a claim of its own.
+    expect(atol or not cast, "dtype", expected=str(values.dtype), got=str(got.dtype))
+    right = torch.isclose(got.to(values.dtype), expected, rtol=max(rtol, 1e-4 * cast), atol=atol)
+    if right.all():
+        return
+    apart = (got - expected).abs()
+    off = (apart / expected).masked_fill(right, 0).nan_to_num(torch.inf, torch.inf).flatten()
+    worst = (off == off.max()).nonzero()[0, 0]  # the first of those that are off by most times their root
+    number, given, wanted = (t.flatten()[worst] for t in (values, got, expected))
+    key = "epsilon" if (apart < 0.11).all() else other  # the root of x + 0.01, which is much, is off by 0.1
+    beside = got[values <= 0]
+    if same(beside, values[values <= 0].abs().sqrt()):
+        key = "absolute"
+    elif key != "epsilon" and beside.any() and (beside == beside[0]).all():
+        key = "stand-in"
+    key = "multiply" if number < 0 and given.isnan() else "dtype" if cast else key
+    shown, other = numbers_apart(given, wanted)
+    raise Missed(key, expected=f"{shown} for x = {number:.6g}", got=other)
 
 
 @masked_sqrt.claim("is near the root where x is positive, and near 0 elsewhere", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for values in _numbers(trial):
-        # Off by an epsilon: the claim for the tiniest numbers tells it.
-        _expect_root(trial, values, 1e-9 if values.dtype == torch.float64 else 1e-4, atol=1e-4)
+        _expect_root(trial, values, 1e-4, atol=1e-4)  # off by an epsilon: the claim for the tiniest numbers tells it
 
 
 def _slopes(trial: Trial, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -135,8 +134,22 @@ def _(trial: Trial) -> None:
 @masked_sqrt.claim("keeps the dtype of x, also where that has 16 bits", weight=0.5)
 def _(trial: Trial) -> None:
     for dtype in (*_WIDE, torch.bfloat16, torch.float16):
-        got = trial.tensor(trial.call(trial.randn(6).to(dtype)))
-        expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
+        for shape in ((6,), ()):  # a helper of a wider dtype widens x only where x has no more dimensions
+            x = trial.randn(*shape).to(dtype).requires_grad_()
+            got = trial.tensor(trial.call(x, show=f"masked_sqrt(x of shape {shape} in {dtype})"))
+            expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
+    _expect_root(trial, trial.randn(6) + 2, 1e-9, atol=1e-9, other="dtype")
+
+
+@masked_sqrt.claim("takes an x that does not require grad, too", weight=0.5)
+def _(trial: Trial) -> None:
+    for values in _numbers(trial):
+        try:
+            _expect_root(trial, values, 1e-4, atol=1e-4, flagged=False)
+        except AnswerRaised as raised:
+            trial.call(hooked := values.clone().requires_grad_())
+            key = "hook on x" if hooked._backward_hooks else ""
+            raise Missed(key, expected="the root of a plain x, too", raised=message_of(raised.error, 100)) from None
 
 
 @masked_sqrt.claim("leaves no hook on x")

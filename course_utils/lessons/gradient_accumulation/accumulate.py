@@ -78,7 +78,7 @@ def _(trial: Trial) -> None:
         task.expect(_accumulated(trial, task)[1])
 
 
-@accumulate.claim("adds to what `.grad` held before", weight=1)
+@accumulate.claim("adds to what `.grad` held before", weight=3)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
     task = Task(trial, 3 * size, size)

@@ -85,8 +85,13 @@ class _Step(Stepping):
         otherwise: Iterable[tuple[str, Tensor]] = (),
         no_step: str = "no step",
         elsewhere: Iterable[Tensor] = (),
+        frozen_left: Iterable[Tensor] = (),
     ) -> None:
+        """As ``expect``, with vectors; ``frozen_left`` is what was in each ``.grad`` before, if anything was."""
         wrong = [(key, self.gradients(vector)) for key, vector in otherwise]
+        if old := list(frozen_left):
+            pairs = zip(old, self._pairs(right), strict=True)
+            wrong.append(("frozen left", [left.reshape(p.shape) if g is None else g for left, (g, p) in pairs]))
         # Zeros for what has no gradient, which momentum and weight decay move.
         wrong.append(("zeros", [p.new_zeros(p.shape) if g is None else g for g, p in self._pairs(right)]))
         self.expect(self.gradients(right), wrong, no_step, [self.gradients(vector) for vector in elsewhere])
@@ -169,11 +174,12 @@ def _(trial: Trial) -> None:
         # Outside the optimizer an old gradient moves nothing; it shows in the norm alone.
         max_norm = _SHORT * float(gradient.norm()) if without else _FAR
         case.call(max_norm, f"model with old gradients{', the first weight frozen' if frozen else ''}")
-        stale = [("stale", _clipped(gradient + added, max_norm)) for added in (old, old * ~case.own)]
+        key = "optimizer clears" if without else "stale"
+        stale = [(key, _clipped(gradient + added, max_norm)) for added in (old, old * ~case.own)]
         wrong_clips = [wrong for _, wrong in _clipped_otherwise(case, max_norm)]
         if not case.steps and without:  # a step that is left out where the gradient is too long: the claim above
             continue
-        case.expect_step(_clipped(gradient, max_norm), stale, elsewhere=wrong_clips)
+        case.expect_step(_clipped(gradient, max_norm), stale, elsewhere=wrong_clips, frozen_left=case.pieces(old))
 
 
 @accumulated_step.claim("works for frozen and shared weights, in the modes that the model is in", weight=1)
@@ -193,7 +199,8 @@ def _(trial: Trial) -> None:
         case.call()
         for name, parameter in case.model.named_parameters():
             if parameter.grad is not None:
-                key, what = ("left", "a gradient") if parameter.grad.any() else ("zeros", "zeros")
+                left = "optimizer clears" if without else "left"  # with all in the optimizer, it is cleared
+                key, what = (left, "a gradient") if parameter.grad.any() else ("zeros", "zeros")
                 raise Missed(key, expected=".grad None everywhere", got=f"{what} at {name}")
 
 

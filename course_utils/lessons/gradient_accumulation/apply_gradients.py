@@ -164,12 +164,15 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     place = trial.integer(0, 3)
     still = (place + 1) % 4
-    for weights in (None, [2.0, 1.0, 4.0]):
+    for weights, is_named in ((None, True), ([2.0, 1.0, 4.0], True), (None, False)):
         case = _Lists(trial, missing={(batch, place) for batch in range(3)})
         for row, pairs in zip(case.rows, case.lists, strict=True):
             row[still] = zeros = torch.zeros(_SHAPES[still], dtype=torch.float64)
             pairs[still] = (zeros.clone(), case.parameters[still])
-        case.call(weights, f"3 micro-batches, only None for the parameter of shape {_SHAPES[place]}")
+        if not is_named:
+            case.lists = [[pair for pair in pairs if pair[0] is not None] for pairs in case.lists]
+        what = "only None" if is_named else "no pair"
+        case.call(weights, f"3 micro-batches, {what} for the parameter of shape {_SHAPES[place]}")
         used = weights or case.ones
         right, elsewhere = case.average(used, sum(used)), [wrong for _, wrong in case.wrong_weights(weights)]
         left_out = [None if number == still else g for number, g in enumerate(right)]
@@ -215,7 +218,9 @@ def _(trial: Trial) -> None:
         averaged = [g + o / 3 for g, o in zip(zeros, old, strict=True)]
         instead = [o if g is None else g for g, o in zip(right, old, strict=True)]
         stale = [("old grad", wrong) for wrong in (summed, instead, averaged)]
-        case.expect(right, [*stale, ("zero is None", zeros)])
+        lost = [g - o / 3 for g, o in zip(zeros, old, strict=True)]
+        # Zeros for who is in no pair: a claim of its own. Zeros written over what is given empty that.
+        case.expect(right, [*stale, ("zeroed in place", lost)], elsewhere=[zeros])
         left = [parameter.grad for parameter in case.parameters if parameter.grad is not None]
         key, what = ("left", "a gradient") if any(g.any() for g in left) else ("zero is None", "zeros")
         expect(not left, key, expected=".grad None", got=what)

@@ -4,6 +4,7 @@ The check compares the result with the gradient of one graph, looks at ``.grad``
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -27,6 +28,8 @@ from course_utils.lessons.gradient_accumulation import _shared as shared
 from course_utils.lessons.gradient_accumulation._memory import ROWS, expect_one_batch_alive
 
 histogram_gradient = exercise(__file__)
+
+_BINS = 5  # where bytes are counted
 
 
 def _chi2(h: Tensor, target: Tensor) -> Tensor:
@@ -96,8 +99,9 @@ def _wrong_losses(parts: list[Tensor], rows: list[int], target: Tensor) -> Itera
     for mean in (h / count, h / total):
         yield from (("averaged", whole @ (2 * (mean - target) / target) / number) for number in (1, count, total))
     over_h = 2 * (h - target) / h - ((h - target) / h).square()
-    for wrong in (push / 2, push * target, h - target, -push, over_h, (h - target).square() / target):
-        yield "derivative", whole @ wrong
+    derivatives = (push / 2, push * target, h - target, -push, over_h, (h - target).square() / target)
+    for wrong, number in product(derivatives, (1, count, total)):  # and averaged on top of it
+        yield "derivative", whole @ wrong / number
     yield "no push", whole.sum()
     so_far = torch.stack(parts).detach().cumsum(0)
     running = sum(part @ (2 * (h_so_far - target) / target) for part, h_so_far in zip(parts, so_far, strict=True))
@@ -187,7 +191,7 @@ def _(trial: Trial) -> None:
 @histogram_gradient.claim("keeps only one batch's activations alive at a time", weight=4)
 def _(trial: Trial) -> None:
     def draw(model: nn.Sequential, count: int) -> tuple[list[Tensor], Tensor, Tensor]:
-        return _measured(trial, model, [ROWS] * count, bin_count=5)  # bytes are compared for two of these
+        return _measured(trial, model, [ROWS] * count, bin_count=_BINS)  # bytes are compared for two of these
 
     expect_one_batch_alive(
         trial,
@@ -196,4 +200,5 @@ def _(trial: Trial) -> None:
         lambda model, batches, target, bins: soft_histogram(model(batches[0]), bins),
         joined="joined",
         recorded="all graphs",
+        gradients=1 + _BINS,  # or one for each bin, and their sum
     )

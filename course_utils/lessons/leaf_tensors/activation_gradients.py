@@ -124,7 +124,7 @@ def _(trial: Trial) -> None:
             raise Missed("unflagged", expected="gradients", raised=message_of(raised.error, 110)) from None
 
 
-@activation_gradients.claim("leaves every `.grad` as it was", weight=2.5)
+@activation_gradients.claim("leaves every `.grad` as it was", weight=3)
 def _(trial: Trial) -> None:
     for flagged in (False, True):
         layers, x = _perceptron(trial)
@@ -161,7 +161,7 @@ def _(trial: Trial) -> None:
         raise Missed("eval", **dict(missed.details)) from None
 
 
-@activation_gradients.claim("runs each layer once", weight=0.5)
+@activation_gradients.claim("runs each layer once", weight=1.5)
 def _(trial: Trial) -> None:
     layers, x = _perceptron(trial)
     runs = [0] * len(layers)
@@ -222,6 +222,11 @@ def _(trial: Trial) -> None:
     for frozen in (False, True):
         layers, x = _perceptron(trial)
         layers[0].requires_grad_(not frozen)
+        if frozen:
+            try:
+                _judge_gradients(trial, layers, x)
+            except (AnswerRaised, Missed):
+                return  # with grad mode on it was wrong, too, and that is told above
         try:
             _judge_gradients(trial, layers, x, within=torch.no_grad())
         except AnswerRaised as raised:

@@ -13,7 +13,7 @@ from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 fit_line = exercise(__file__)
 
 
-def _line(trial: Trial, dtype: torch.dtype = torch.float64, noise: float = 0.3) -> tuple[Tensor, Tensor, float]:
+def _line(trial: Trial, noise: float = 0.3, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, float]:
     """Points near a line that is far from zero, and a learning rate at which few steps do not get there."""
     x = trial.randn(trial.integer(20, 40))
     slope, intercept = (2 + trial.randn().abs().item() for _ in range(2))
@@ -72,14 +72,14 @@ def _is_at(got: Sequence[Tensor], expected: tuple[float, float], relative: float
 @fit_line.claim("ends where gradient descent from zeros ends", weight=3, gate=True)
 def _(trial: Trial) -> None:
     several, as_many, many = trial.integer(4, 9), trial.integer(4, 9), trial.integer(150, 200)
-    for steps, dtype, noise in (
-        (several, torch.float64, 0.3),
-        (1, torch.float64, 0.3),
-        (as_many, torch.float32, 0.3),
-        (many, torch.float64, 0.3),
-        (many, torch.float64, 0.0),  # the loss, too, is small long before the end
+    for steps, noise in (
+        (several, 0.3),
+        (1, 0.3),
+        (as_many, 0.3),
+        (many, 0.3),
+        (many, 0.0),  # the loss, too, is small long before the end
     ):
-        x, y, lr = _line(trial, dtype, noise)
+        x, y, lr = _line(trial, noise)
         got, right = _fitted(trial, x, y, steps, lr), _descend(x, y, steps, lr)
         if not _is_at(got, right):
             key = "stops early"  # with fewer steps it was right
@@ -97,6 +97,16 @@ def _(trial: Trial) -> None:
             )
 
 
+@fit_line.claim("ends there where `x` and `y` are of float64, too", weight=1)
+def _(trial: Trial) -> None:
+    x, y, lr = _line(trial, dtype=torch.float64)
+    steps = trial.integer(150, 200)
+    got, right = _fitted(trial, x, y, steps, lr), _descend(x, y, steps, lr)
+    where = f"slope {right[0]:.6g}, intercept {right[1]:.6g} after {steps} steps"
+    numbers = f"slope {got[0].item():.6g}, intercept {got[1].item():.6g}"
+    expect(_is_at(got, right), expected=where, got=numbers)
+
+
 @fit_line.claim("ends there where the learning rate is too large, and the loss rises", weight=0.5)
 def _(trial: Trial) -> None:
     x, y, _lr = _line(trial)
@@ -108,7 +118,7 @@ def _(trial: Trial) -> None:
     expect(_is_at(got, right, relative=1e-4), "best", expected=where, got=numbers)
 
 
-@fit_line.claim("returns leaves that require grad", weight=3)
+@fit_line.claim("returns leaves that require grad", weight=4)
 def _(trial: Trial) -> None:
     x, y, lr = _line(trial)
     _expect_leaves(_fitted(trial, x, y, trial.integer(1, 5), lr))

@@ -1,6 +1,8 @@
 """``make_weight``: make a weight to train. The check looks at shape, flag and values, and has an optimizer move it."""
 
 import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
@@ -12,19 +14,36 @@ from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 make_weight = exercise(__file__)
 
 
-@make_weight.claim("has the shape (fan_out, fan_in)", weight=0, gate=True)
+@make_weight.claim("is a matrix of fan_in and fan_out", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    few, many, number = (2, 19), (20, 999), (2, 999)
-    for first, second in ((few, many), (many, few), ((1, 1), number), (number, (1, 1))):
-        fan_in, fan_out = trial.integer(*first), trial.integer(*second)
-        got = trial.tensor(trial.call(fan_in, fan_out))
-        key = "swapped" if got.shape == (fan_in, fan_out) else ""
-        is_right = got.shape == (fan_out, fan_in)
-        expect(is_right, key, expected=f"shape {(fan_out, fan_in)}", got=f"shape {tuple(got.shape)}")
+    for fan_in, fan_out in _sizes(trial):
+        got = _weight(trial, fan_in, fan_out)
         expect(got.is_floating_point(), expected="a floating-point dtype", got=str(got.dtype))
 
 
-@make_weight.claim("is a leaf that requires grad", weight=3)
+@make_weight.claim("has the shape (fan_out, fan_in)", weight=1)
+def _(trial: Trial) -> None:
+    for fan_in, fan_out in _sizes(trial):
+        got = _weight(trial, fan_in, fan_out)
+        is_right = got.shape == (fan_out, fan_in)
+        expect(is_right, "swapped", expected=f"shape {(fan_out, fan_in)}", got=f"shape {tuple(got.shape)}")
+
+
+def _sizes(trial: Trial) -> Iterator[tuple[int, int]]:
+    few, many, number = (2, 19), (20, 999), (2, 999)
+    for first, second in ((few, many), (many, few), ((1, 1), number), (number, (1, 1))):
+        yield trial.integer(*first), trial.integer(*second)
+
+
+def _weight(trial: Trial, fan_in: int, fan_out: int, within: AbstractContextManager | None = None) -> Tensor:
+    """The answer's weight. Which of its two dimensions comes first, a claim of its own judges."""
+    got = trial.tensor(trial.call(fan_in, fan_out, within=within))
+    is_matrix = got.shape in ((fan_out, fan_in), (fan_in, fan_out))
+    expect(is_matrix, expected=f"shape {(fan_out, fan_in)}", got=f"shape {tuple(got.shape)}")
+    return got
+
+
+@make_weight.claim("is a leaf that requires grad", weight=5)
 def _(trial: Trial) -> None:
     weight, of_result, unflagged = _made(trial, trial.integer(2, 19), trial.integer(2, 999))
     expect_flagged_leaf(weight, of_result, unflagged)
@@ -33,24 +52,24 @@ def _(trial: Trial) -> None:
 def _made(trial: Trial, fan_in: int, fan_out: int) -> tuple[Tensor, str, str]:
     """The answer's weight, and what it shows if it is a result, and if it is not flagged."""
     made = Calls()
-    weight = trial.tensor(trial.call(fan_in, fan_out, within=made), shape=(fan_out, fan_in))
+    weight = _weight(trial, fan_in, fan_out, made)
     of_result = "retained" if weight.retains_grad else "view" if weight._is_view() else "scaled leaf"
     return weight, of_result, "flag lost" if any(tensor.requires_grad for tensor in made.tensors) else "unflagged"
 
 
-@make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=2)
+@make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=3)
 def _(trial: Trial) -> None:
     # 30 000 draws or more: the bounds below are seven standard errors wide or wider. The sizes are such that no two of
     # the scales which are told apart coincide.
     sizes = [(trial.integer(300, 400), trial.integer(100, 120)), (trial.integer(40, 50), trial.integer(800, 900))]
     sizes.append((1, trial.integer(30_000, 31_000)))  # here a normal distribution has numbers beyond 2
     for fan_in, fan_out in sizes:
-        weight = trial.tensor(trial.call(fan_in, fan_out), shape=(fan_out, fan_in)).detach().double().cpu()
+        weight = _weight(trial, fan_in, fan_out).detach().double().cpu()
         wanted, mean, deviation = 1 / math.sqrt(fan_in), weight.mean().item(), weight.std().item()
         kurtosis = ((weight - mean) / deviation).pow(4).mean().item() if deviation else math.nan
         copied = fan_in > 1 and _repeats(weight, deviation)
         expect(not copied, "repeated", expected="every number drawn for itself", got="equal rows or columns")
-        again = trial.tensor(trial.call(fan_in, fan_out), shape=(fan_out, fan_in)).detach().double().cpu()
+        again = _weight(trial, fan_in, fan_out).detach().double().cpu()
         expect(
             not (deviation and torch.equal(weight, again)),
             "seeded",
@@ -58,7 +77,8 @@ def _(trial: Trial) -> None:
             got="the same",
         )
         normal = "a normal distribution (kurtosis 3)"
-        expect(not 1.5 < kurtosis < 2.1, "uniform", expected=normal, got="values spread evenly between two bounds")
+        key = "same deviation" if _is_scale(deviation, wanted) else "uniform"
+        expect(not 1.5 < kurtosis < 2.1, key, expected=normal, got="values spread evenly between two bounds")
         scales = [("unscaled", 1.0)] * (fan_in > 1) + [("wrong fan", 1 / math.sqrt(fan_out)), ("variance", 1 / fan_in)]
         scales += [("other recipe", math.sqrt(2 / fan_in)), ("other recipe", math.sqrt(2 / (fan_in + fan_out)))]
         key = reading(deviation, scales, _is_scale) or ("other recipe" if deviation else "")
@@ -82,11 +102,11 @@ def _repeats(weight: Tensor, deviation: float) -> bool:
     return bool(over_rows > 3 * deviation / math.sqrt(rows) or over_columns > 3 * deviation / math.sqrt(columns))
 
 
-@make_weight.claim("is taken by an optimizer, and moved", weight=2)
+@make_weight.claim("is taken by an optimizer, and moved", weight=5)
 def _(trial: Trial) -> None:
     fan_in, fan_out, lr = trial.integer(2, 9), trial.integer(2, 9), 0.25
     weight, of_result, unflagged = _made(trial, fan_in, fan_out)
-    before = weight.detach().clone()
+    before, columns = weight.detach().clone(), int(weight.shape == (fan_out, fan_in))
     try:
         optimizer = torch.optim.SGD([weight], lr=lr)
     except ValueError as error:
@@ -95,7 +115,7 @@ def _(trial: Trial) -> None:
     x = trial.randn(5, fan_in, dtype=weight.dtype).to(weight.device)
     weight.grad = None
     try:
-        (x @ weight.T).sum().backward()
+        torch.tensordot(x, weight, ([1], [columns])).sum().backward()
     except RuntimeError as error:
         key = "inference" if weight.is_inference() else ""
         raise Missed(key, expected="backward runs", got=message_of(error, 80)) from None
@@ -103,5 +123,6 @@ def _(trial: Trial) -> None:
     expect(weight.grad is not None, key, expected="a gradient for it", got="None")
     optimizer.step()
     # The weight is of any floating-point dtype: a bfloat16 has two digits.
-    moved = same(weight, before - lr * x.sum(0), rtol=0.02, atol=0.02)
+    slopes = x.sum(0) if columns else x.sum(0).unsqueeze(1)
+    moved = same(weight, before - lr * slopes, rtol=0.02, atol=0.02)
     expect(moved, expected="weight - lr * gradient after one step", got="other values")

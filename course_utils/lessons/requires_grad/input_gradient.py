@@ -1,7 +1,7 @@
 """``input_gradient``: a gradient by a model's input. The check compares it with the engine's and looks for traces."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import product
 from typing import Any
@@ -23,6 +23,7 @@ from course_utils.checks.claims import (
     expect_raises,
     expect_same,
     same,
+    training_flags,
 )
 
 input_gradient = exercise(__file__)
@@ -73,12 +74,18 @@ def _callers_no_grad() -> Iterator[None]:
 def _call(trial: Trial, model: nn.Module, x: Tensor, show: str = "", within: Any = None) -> Any:
     """Calls the answer. Its arguments are reported as ``model`` and ``x``, whatever it calls them."""
     called, watch = show or f"input_gradient(model, x of shape {tuple(x.shape)})", {"x": x, "model": model}
+    modes = training_flags(model)
     try:
         result = trial.run(lambda: trial.answer(model, x), called=called, watch=watch, within=within)
     except AnswerRaised as raised:
         if isinstance(raised.error, Missed):  # of ``within``
             raise raised.error from None
+        if "flags of leaf variables" in str(raised.error) and _lowers_flag(trial, model, x):
+            raise Missed("x changed", expected="x as it was", raised=message_of(raised.error, 60)) from None
         raise
+    finally:  # a mode left behind must not make the next call a wrong one
+        for module, mode in zip(model.modules(), modes, strict=True):
+            module.training = mode
     # None for a flagged leaf alone comes from a clone of it: the clone is a result, whose ``.grad`` stays None.
     filled = result is not None or (x.is_leaf and not (x.requires_grad and _gives_tensor(trial, model, x.detach())))
     expect(filled, "non-leaf", expected=f"a gradient of shape {tuple(x.shape)}", got="None")
@@ -127,6 +134,14 @@ def _mistakes(model: nn.Module, x: Tensor, expected: Tensor, start: Tensor) -> I
     # The last ones: nobody looks at the model any more.
     yield "train", _true_gradient(model.train(), x)
     yield "eval", _true_gradient(model.eval(), x)
+
+
+def _lowers_flag(trial: Trial, model: nn.Module, x: Tensor) -> bool:
+    """Whether a call lowers the flag of a leaf; with a result, which is no leaf, this raises."""
+    aside, leaf = Trial(trial.answer, trial.name), x.detach().clone().requires_grad_()
+    with suppress(AnswerRaised):
+        aside.run(lambda: aside.answer(model, leaf), called="", watch={"x": leaf})
+    return any("x.requires_grad to False" in effect for effect in aside.effects)
 
 
 def _gives_tensor(trial: Trial, model: nn.Module, x: Tensor) -> bool:
