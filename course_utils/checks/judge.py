@@ -170,10 +170,9 @@ def _earned(
     if all(claim.held for claim in claims):
         return float(exercise.points), "passed"
     total = sum(claim.weight for claim in claims)
-    held = sum(claim.weight for claim in claims if claim.held)
-    # Rounded down, and never full: only an answer for which every claim holds gets all points. The division comes last:
-    # 3 * (7.5 / 12.5) is below 1.8.
-    earned = min(math.floor(100 * exercise.points * held / total) / 100, max(exercise.points - 0.01, 0.0))
+    share = sum(claim.weight for claim in claims if claim.held) / total
+    # Rounded down, and never full: only an answer for which every claim holds gets all points. (3 * 0.6 is 1.7999999.)
+    earned = min(math.floor(exercise.points * share * 100 + 1e-6) / 100, max(exercise.points - 0.01, 0.0))
     raised = any(outcome and outcome.kind == "raised" for _, outcome in outcomes)
     return earned, "error" if raised and earned == 0 else "partial"
 
