@@ -52,7 +52,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_no_loop()
 
 
-@ensemble_predict_each.claim("runs the architecture's forward once", weight=4.5)
+@ensemble_predict_each.claim("runs the architecture's forward once", weight=7)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -60,7 +60,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_passes(4 * count)
 
 
-@ensemble_predict_each.claim("runs no model on another model's batch", weight=1.5)
+@ensemble_predict_each.claim("runs no model on another model's batch", weight=7)
 def _(trial: Trial) -> None:
     columns, count, batch = trial.integer(2, 5), trial.integer(3, 6), trial.integer(2, 5)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -99,7 +99,7 @@ def _(trial: Trial) -> None:
 
 
 @ensemble_predict_each.claim(
-    "is connected to the models' own parameters and to `xs`, as a loop's result is", weight=1.5
+    "is connected to the models' own parameters and to `xs`, as a loop's result is", weight=2
 )
 def _(trial: Trial) -> None:
     expect_connected(trial, each=True)
