@@ -98,8 +98,6 @@ def _(trial: Trial) -> None:
     expect_own_buffers(trial, each=True)
 
 
-@ensemble_predict_each.claim(
-    "is connected to the models' own parameters and to `xs`, as a loop's result is", weight=2
-)
+@ensemble_predict_each.claim("is connected to the models' own parameters and to `xs`, as a loop's result is", weight=2)
 def _(trial: Trial) -> None:
     expect_connected(trial, each=True)

@@ -85,7 +85,7 @@ def _classified(
     return _Samples(ensemble, model, x, shared.labels(trial, batch, classes))
 
 
-@per_sample_gradients.claim("gives, by parameter name, gradients in the direction of each sample's own", weight=0, gate=True)
+@per_sample_gradients.claim("gives, by name, gradients in the direction of each sample's own", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for batch in (trial.integer(4, 7), 1):
         case = _classified(trial, batch, 1)
