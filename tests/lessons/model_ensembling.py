@@ -453,6 +453,18 @@ def each_one_at_a_time(models, xs):
     return vmap(stateless(models), chunk_size=1)(params, buffers, torch.stack(list(xs)))
 
 
+def each_by_numbers(models, xs):
+    return each_default(models, torch.tensor([x.tolist() for x in xs]))
+
+
+def each_list_by_numbers(models, xs):
+    return each_by_numbers(models, xs) if isinstance(xs, list) else each_default(models, xs)
+
+
+def predict_by_numbers(models, x):
+    return predict_on_meta(models, torch.tensor(x.tolist()))
+
+
 def predict_cut_from_x(models, x):
     return predict_on_meta(models, x.detach())
 
@@ -1349,6 +1361,7 @@ WRONG = [
     Wrong(P, "cast", predict_in_single_precision),
     Wrong(P, "moved", predict_and_lose_the_first),
     Wrong(P, "input cut", predict_cut_from_x),
+    Wrong(P, "cast", predict_by_numbers, "x by its numbers"),
     Wrong(P, "cast", predict_in_float32, "16 bits become 32"),
     Wrong(E, "models mapped", each_over_modules),
     Wrong(E, "all on all", each_concatenated, "batches concatenated"),
@@ -1363,6 +1376,8 @@ WRONG = [
     Wrong(E, "side effect", each_list_in_place, "the list edited"),
     Wrong(E, "side effect", each_popped, "the list emptied", 1.9),
     Wrong(E, "input cut", each_detached_list),
+    Wrong(E, "cast", each_by_numbers),
+    Wrong(E, "cast", each_list_by_numbers, "a list by its numbers"),
     Wrong(E, "rows", each_by_size),
     Wrong(E, "rows", each_wrong_dim, "dimension 1"),
     Wrong(E, "averaged", each_averaged),

@@ -231,6 +231,15 @@ def evaluate_tensor(model, batches):
     return torch.tensor(evaluate_decorated(model, batches))
 
 
+def evaluate_squeezed(model, batches):
+    right = total = 0
+    with eval_mode(model), torch.no_grad():
+        for x, labels in batches:
+            right += (model(x).squeeze().argmax(dim=1) == labels).sum().item()
+            total += len(labels)
+    return share(right, total)
+
+
 def evaluate_len(model, batches):
     if len(batches) == 0:
         raise ValueError("no batches")
@@ -997,6 +1006,12 @@ def features_data_detached(backbone, x):
     return features_recorded(backbone, x.detach())
 
 
+def features_of_lowered_x(backbone, x):
+    with eval_mode(backbone), torch.no_grad():
+        x.requires_grad_(False)
+        return backbone(x)
+
+
 def features_flag_lowered(backbone, x):
     with eval_mode(backbone), torch.no_grad():
         return backbone(x).requires_grad_(False)
@@ -1138,8 +1153,9 @@ WRONG = (
     Wrong("evaluate", "side effect", evaluate_moved, "moved to another device"),
     Wrong("evaluate", "only without error", evaluate_refused_in_eval, "refused in eval mode"),
     Wrong("evaluate", "last", evaluate_last),
-    Wrong("evaluate", "tensor", evaluate_tensor, earns=1.69),
-    Wrong("evaluate", "len", evaluate_len),
+    Wrong("evaluate", "tensor", evaluate_tensor, earns=1.71),
+    Wrong("evaluate", "len", evaluate_len, earns=1.78),
+    Wrong("evaluate", "squeezed", evaluate_squeezed),
     Wrong("evaluate", "empty", evaluate_zero),
     Wrong("evaluate", "empty", evaluate_divided_by_zero, "divided by zero"),
     Wrong("evaluate", "frozen", evaluate_frozen),
@@ -1200,7 +1216,8 @@ WRONG = (
     Wrong("stream_predictions", "always on", stream_switched_on),
     Wrong("stream_predictions", "eval", stream_left_in_eval, "left in eval"),
     Wrong("stream_predictions", "history", stream_late_map, "a late map"),
-    Wrong("frozen_features", "view", features_no_grad),
+    Wrong("frozen_features", "view", features_no_grad, earns=1.33),
+    Wrong("frozen_features", "side effect", features_of_lowered_x, "the flag of x lowered"),
     Wrong("frozen_features", "in place", features_detached_in_place),
     Wrong("frozen_features", "view", features_of_detached_x, "a parameter for features"),
     Wrong("frozen_features", "view", features_cloned_with_the_flag, "a clone of a parameter"),

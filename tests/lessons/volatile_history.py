@@ -99,6 +99,11 @@ def in_eval(model):
             module.training = training
 
 
+def rule_swapped_for_all(inputs):
+    is_volatile = any(volatile for _, volatile in inputs)
+    return is_volatile, bool(inputs) and all(flagged for flagged, _ in inputs) and not is_volatile
+
+
 def port_by_inference_mode(model, batches):
     with in_eval(model), torch.inference_mode():
         outputs = []
@@ -300,6 +305,12 @@ def port_children_only(model, batches):
 def port_by_index(model, batches):
     with in_eval(model):
         return [model(batches[index]).cpu() for index in range(len(batches))]
+
+
+def port_by_index_left_off(model, batches):
+    with in_eval(model):
+        torch.set_grad_enabled(False)
+        return [model(batches[i]).cpu() for i in range(len(batches))]
 
 
 @torch.no_grad()
@@ -948,6 +959,7 @@ WRONG = (
     ),
     Wrong("volatile_rule", "two inputs", rule_of_two),
     Wrong("volatile_rule", "swapped", lambda inputs: rule_in_a_loop(inputs)[::-1]),
+    Wrong("volatile_rule", "swapped", rule_swapped_for_all, "swapped, and all for any"),
     Wrong("volatile_rule", "empty", rule_by_max, "an error for no inputs"),
     Wrong("volatile_rule", "no return value", rule_none_for_nothing, "None for no inputs"),
     Wrong("volatile_rule", "no return value", lambda inputs: print(inputs), "no return"),
@@ -970,13 +982,14 @@ WRONG = (
     Wrong("port_evaluation", "lower the flag", port_flag_lowered),
     Wrong("port_evaluation", "no eval", port_without_eval),
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
-    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end", earns=1.79),
+    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end", earns=1.85),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
     Wrong("port_evaluation", "children", port_children_only, "children only"),
     Wrong("port_evaluation", "train spreads", port_by_apply, "train() by apply()"),
-    Wrong("port_evaluation", "len", port_by_index),
+    Wrong("port_evaluation", "len", port_by_index, earns=2.9),
+    Wrong("port_evaluation", "len", port_by_index_left_off, "by index, and a switch left off", earns=1.95),
     Wrong("port_evaluation", "left in eval", port_left_in_eval),
-    Wrong("port_evaluation", "only without error", port_no_finally, "no finally", earns=2.4),
+    Wrong("port_evaluation", "only without error", port_no_finally, "no finally", earns=2.42),
     Wrong("port_evaluation", "only without error", port_mode_put_back_without_finally, "grad mode without finally"),
     Wrong("port_evaluation", "swallowed", port_swallowed),
     Wrong("port_evaluation", "frozen", port_frozen),
@@ -1029,6 +1042,7 @@ WRONG = (
     Wrong("predicted_growth", "every step", GROWTH | {"outputs": 816_000}),
     Wrong("predicted_growth", "inputs counted", GROWTH | {"outputs": 544_000}),
     Wrong("predicted_growth", "detach", GROWTH | {"detached": 416_000}),
+    Wrong("predicted_growth", "detach", GROWTH | {"detached": 20_800}, "detached, the graph of one batch"),
     Wrong("predicted_growth", "no backward", GROWTH | {"outputs_no_grad": 416_000}),
     Wrong("predicted_growth", "weightless", GROWTH | {"detached": 0, "outputs_no_grad": 0}),
     Wrong("predicted_growth", "floats", GROWTH | {"floats": 80}),

@@ -14,7 +14,7 @@ _CAUSES = {
     "weight": ("weight = nn.Parameter(scale * torch.randn(128, 10, device=dataset.device)).T",),
     "log": ("losses.append(loss)", "loss = accumulate(model, images, labels, dataset.micro_rows)", "return total"),
     "steps": ("ctx.x, ctx.y = x, x * torch.sigmoid(x)", "return ctx.y"),
-    "evaluation": ("outputs.append(model(x))", "def evaluate(model, batches):"),
+    "evaluation": ("outputs.append(model(x))", "for x, y in batches:", "def evaluate(model, batches):"),
     "modes": ("model.eval()", "return right.float().mean().item()"),
     "gate": ("halves.append(is_open * Swish.apply(branch(x)))", "for branch, is_open in self.gates:"),
     "hooks": ("model.encoder.register_forward_hook(note)",),
@@ -64,10 +64,25 @@ def _with_the_line(rule: Rule) -> Rule:
                 f"`{script[number - 1].strip()}`" if 0 < number <= len(script) else f"none of the {len(script)} lines"
             )
             key = "counted" if _is_counted_without_blanks(trial.answer) else missed.misconception
-            raise Missed(key, your_prediction=f"line {number}", which_is=told, found="another line") from None
+            raise Missed(key, your_prediction=f"line {number}", which_is=told) from None
+
+    return replace(rule, judge=judge)
+
+
+def _as_one_line(rule: Rule) -> Rule:
+    """The rule for one number in all ten places: what that shows is not the mistake of a single symptom."""
+
+    def judge(trial: Trial) -> None:
+        try:
+            rule.judge(trial)
+        except Missed as missed:
+            missed.misconception = "one line"
+            raise
 
     return replace(rule, judge=judge)
 
 
 diagnosis = predict(__file__, causes, _number)
 diagnosis._rules[:] = map(_with_the_line, diagnosis._rules)
+_of_constants = diagnosis.first_rules
+diagnosis.first_rules = lambda answer: [*map(_as_one_line, _of_constants(answer))]

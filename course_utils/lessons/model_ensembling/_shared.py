@@ -149,7 +149,7 @@ class Ensemble:
         """The answer's last call ran the architecture's forward as often as expected, or at least mapped some of it."""
         looped = self.passed > expected and not any(mapped for _, mapped in self._passes)
         told = f"forward passes of the architecture: {expected}"
-        expect(not looped, "loop", expected=told, got=f"{self.passed}, of one model or one sample each")
+        expect(not looped, "loop", expected=told, got=f"{self.passed}, each of one model or one sample")
 
     def expect_passes(self, rows: int, expected: int = 1) -> None:
         """The answer's last call ran the architecture's forward as often as expected, each time on all these rows."""

@@ -3,6 +3,7 @@
 The check compares with a loop over the models, for batches in a tensor and in a list.
 """
 
+import re
 from typing import Any
 
 from torch import Tensor
@@ -88,7 +89,8 @@ def _(trial: Trial) -> None:
             result = ensemble.call_with_models([x.clone() for x in xs])
         except AnswerRaised as raised:
             error = message_of(raised.error, 160)
-            raise Missed("list", expected="the same as for the stacked batches", raised=error) from raised
+            key = "cast" if re.search("scalar type|same dtype", error) else "list"
+            raise Missed(key, expected="the same as for the stacked batches", raised=error) from raised
         ensemble.expect_predictions(result, list(xs), "list")
         ensemble.expect_no_loop()
 

@@ -7,8 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from course_utils.base.text import message_of
 from course_utils.checks import modes
-from course_utils.checks.claims import Missed, Trial, exercise, expect, reading, unlucky
+from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, reading, unlucky
 from course_utils.lessons.no_grad import _shared
 
 evaluate = exercise(__file__)
@@ -47,7 +48,7 @@ def _share(trial: Trial, model: nn.Module, batches: Iterable[_Batch], show: str 
 @evaluate.claim("is the accuracy over all samples, from 0 to 1", weight=0, gate=True)
 def _(trial: Trial) -> None:
     model = _shared.plain_model(trial, trial.integer(3, 6))
-    sizes = [trial.integer(2, 3), trial.integer(9, 12), trial.integer(4, 6)]
+    sizes = [trial.integer(2, 3), trial.integer(9, 12), trial.integer(4, 5)]  # no size is their mean
     batches, right = _labelled(trial, model, *sizes)
     hits, samples = sum(right), sum(sizes)
     shares = [agree / size for agree, size in zip(right, sizes, strict=True)]
@@ -57,11 +58,34 @@ def _(trial: Trial) -> None:
     otherwise += [("batch size", hits / (3 * size)) for size in (sizes[0], sizes[-1])]
     x = batches[0][0]
     before = _shared.in_eval_mode(model, x)
-    for given in (batches, iter(batches)):
-        got = _share(trial, model, given, "model, 3 batches of different size")
-        _shared.expect_usable(trial, model, x, before)
-        key = reading(got, otherwise, _near) if given is batches else "read twice"
-        expect(_near(got, hits / samples), key, expected=f"{hits} of {samples}: {hits / samples:.6f}", got=f"{got:.6f}")
+    got = _share(trial, model, batches, "model, 3 batches of different size")
+    _shared.expect_usable(trial, model, x, before)
+    key = reading(got, otherwise, _near)
+    expect(_near(got, hits / samples), key, expected=f"{hits} of {samples}: {hits / samples:.6f}", got=f"{got:.6f}")
+
+
+@evaluate.claim("takes any iterable of batches, one that can be gone through once, too", weight=0.5)
+def _(trial: Trial) -> None:
+    model = _shared.plain_model(trial)
+    batches, right = _labelled(trial, model, 4, 6)
+    got = _share(trial, model, iter(batches), "model, iter(batches)")
+    expect(_near(got, sum(right) / 10), "read twice", expected=f"{sum(right) / 10:.6f}", got=f"{got:.6f}")
+
+
+@evaluate.claim("takes a batch of one sample", weight=0.5)
+def _(trial: Trial) -> None:
+    model = _shared.plain_model(trial)
+    for sizes in ((5, 1), (1,)):
+        batches, right = _labelled(trial, model, *sizes)
+        expected, show = f"{sum(right) / sum(sizes):.6f}", f"model, batches of {' and '.join(map(str, sizes))} samples"
+        try:
+            got = _share(trial, model, batches, show)
+        except AnswerRaised as raised:
+            told = message_of(raised.error, 100)
+            raise Missed(
+                "squeezed" if "Dimension out of range" in told else "", expected=expected, raised=told
+            ) from None
+        expect(_near(got, sum(right) / sum(sizes)), expected=expected, got=f"{got:.6f}")
 
 
 @evaluate.claim("is a float", weight=2)
@@ -104,7 +128,7 @@ def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 1)):
         model = modes.mixed_mode_model(trial, training, other)
         batches, right = _labelled(trial, model, 5, 8)
-        got = _share(trial, model, iter(batches), "model in training mode, 2 batches")
+        got = _share(trial, model, batches, "model in training mode, 2 batches")
         expected = f"{sum(right)} of 13 right, in eval mode"
         expect(_near(got, sum(right) / 13), "no eval", expected=expected, got=f"{got * 13:.1f} of 13")
         moved = any("running_" in effect for effect in trial.effects)
@@ -132,5 +156,13 @@ def _(trial: Trial) -> None:
     model = modes.mixed_mode_model(trial, True, 1)
     batches, _right = _labelled(trial, model, 4)
     for empty, shown, key in (([], "[]", "empty"), (iter([]), "iter([])", "empty iterator")):
-        call = partial(_call, trial, show=f"model, {shown}")
+
+        def call(model: nn.Module, given: Iterable[_Batch], shown: str = shown) -> object:
+            try:
+                return _call(trial, model, given, f"model, {shown}")
+            except AnswerRaised as raised:
+                if "has no len()" in str(raised.error):
+                    raise Missed("len", expected="ValueError", got=message_of(raised.error, 100)) from None
+                raise
+
         modes.expect_modes_put_back(trial, call, model, empty, good=batches, key=key)

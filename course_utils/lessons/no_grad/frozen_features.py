@@ -5,8 +5,18 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from course_utils.base.text import message_of
 from course_utils.checks import modes
-from course_utils.checks.claims import Trial, exercise, expect, expect_no_history, expect_same, same
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Trial,
+    exercise,
+    expect,
+    expect_no_history,
+    expect_same,
+    same,
+)
 from course_utils.lessons.no_grad import _shared
 
 frozen_features = exercise(__file__)
@@ -36,7 +46,7 @@ def _is_recorded(trial: Trial, frozen: bool) -> bool:
     return _features(trial, backbone, trial.randn(4, 3, requires_grad=frozen)).grad_fn is not None
 
 
-@frozen_features.claim("does not require grad and has no graph into the backbone or `x`", gate=True)
+@frozen_features.claim("does not require grad and has no graph into the backbone or `x`", weight=0.5, gate=True)
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone = _shared.plain_model(trial).requires_grad_(not frozen)
@@ -49,7 +59,7 @@ def _(trial: Trial) -> None:
         expect_no_history(got, key, "flagged")
 
 
-@frozen_features.claim("can be saved for the backward of a head", weight=2)
+@frozen_features.claim("can be saved for the backward of a head", weight=4)
 def _(trial: Trial) -> None:
     for enabled, show in ((True, "backbone, x"), (False, "backbone, x, called inside no_grad")):
         backbone, x = _shared.plain_model(trial), trial.randn(4, 3, requires_grad=True)
@@ -66,7 +76,7 @@ def _(trial: Trial) -> None:
         modes.expect_grad_mode_kept(trial)
 
 
-@frozen_features.claim("is computed in eval mode, and batch norm learns nothing", gate=True)
+@frozen_features.claim("is computed in eval mode, and batch norm learns nothing", weight=0.5, gate=True)
 def _(trial: Trial) -> None:
     for training, other in ((False, 1), (True, 1), (True, 2)):
         backbone, x = modes.mixed_mode_model(trial, training, other), trial.randn(5, 3)
@@ -78,7 +88,7 @@ def _(trial: Trial) -> None:
         expect(kept, "no eval", expected="batch norm's statistics as before", got="they have moved")
 
 
-@frozen_features.claim("puts back every submodule's own training flag, also where the backbone raises")
+@frozen_features.claim("puts back every submodule's own training flag, also where the backbone raises", weight=0.5)
 def _(trial: Trial) -> None:
     modes.expect_flags_put_back(trial, lambda backbone: _features(trial, backbone, trial.randn(4, 3)))
     show = "backbone, x of a wrong width"
@@ -95,7 +105,17 @@ def _lowers_flags(trial: Trial) -> bool:
     return not x.requires_grad
 
 
-@frozen_features.claim("records nothing while the backbone runs", weight=4.5)
+def _lowers_flag_of_x(trial: Trial) -> bool:
+    """Whether the flag of ``x`` is lowered where the backbone computes, so that it is not the result's."""
+    called, effects = trial.called, trial.effects
+    trial.effects = []
+    _features(trial, _shared.plain_model(trial), trial.randn(4, 3, requires_grad=True))
+    lowered = any("x.requires_grad" in effect for effect in trial.effects)
+    trial.called, trial.effects = called, effects
+    return lowered
+
+
+@frozen_features.claim("records nothing while the backbone runs", weight=6.5)
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone, recorded = _shared.plain_model(trial).requires_grad_(not frozen), list[bool]()
@@ -118,14 +138,20 @@ class _Token(nn.Module):
 
 
 @frozen_features.claim(
-    "does not require grad either where the backbone gives back `x`, a parameter, or a view of one", weight=3
+    "does not require grad either where the backbone gives back `x`, a parameter, or a view of one", weight=6.5
 )
 def _(trial: Trial) -> None:
     for backbone in (nn.Flatten(), nn.Identity(), nn.Sequential(nn.Dropout(), nn.Flatten(0))):
         leaf = trial.randn(4, 3, 2, requires_grad=True)
         for x in (leaf, leaf * 2):
             what = f"an output of {type(backbone).__name__} that does not require grad"
-            got = _features(trial, backbone, x, "backbone, x that requires grad")
+            try:
+                got = _features(trial, backbone, x, "backbone, x that requires grad")
+            except AnswerRaised as raised:
+                if "requires_grad flags of leaf" in str(raised.error) and _lowers_flag_of_x(trial):
+                    told = f"x with requires_grad False, and where x is no leaf: {message_of(raised.error, 60)}"
+                    raise Missed("side effect", expected="x with its flag", got=told) from None
+                raise
             key = "flag lowered" if got.requires_grad and _lowers_flags(trial) else "view"
             expect_no_history(got, key, what=what)
     token = trial.fill(_Token())

@@ -34,10 +34,16 @@ def _(trial: Trial) -> None:
     model = _shared.plain_model(trial)
     batches = _shared.draw_batches(trial, trial.integer(2, 3), 7, trial.integer(5, 6), 4)
     expected = _shared.outputs_in_eval_mode(model, batches)
-    for given in (batches, iter(batches)):
-        outputs = _outputs(trial, model, given, 4, short="last" if given is batches else "read twice")
-        for got, wanted in zip(outputs, expected, strict=True):
-            expect_same(got.cpu(), wanted, what=f"the model's output of shape {tuple(wanted.shape)}, batch by batch")
+    for got, wanted in zip(_outputs(trial, model, batches, 4), expected, strict=True):
+        expect_same(got.cpu(), wanted, what=f"the model's output of shape {tuple(wanted.shape)}, batch by batch")
+
+
+@port_evaluation.claim("takes any iterable of batches, one that can be gone through once, too", weight=0.5)
+def _(trial: Trial) -> None:
+    model, batches = _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5)
+    outputs = _outputs(trial, model, iter(batches), 2, "model, iter(batches)", short="read twice")
+    for got, wanted in zip(outputs, _shared.outputs_in_eval_mode(model, batches), strict=True):
+        expect_same(got.cpu(), wanted, what="the model's outputs, batch by batch")
 
 
 @port_evaluation.claim("returns a list, an empty one for no batches", weight=0.5)
@@ -76,7 +82,7 @@ def _(trial: Trial) -> None:
     expect(not left, "device", expected="an error: nothing on meta can be brought to the CPU", got="outputs on meta")
 
 
-@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way", weight=5)
+@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way", weight=5.25)
 def _(trial: Trial) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = [x.to(device) for x in _shared.draw_batches(trial, 3, 5)]
@@ -113,7 +119,7 @@ def _(trial: Trial) -> None:
 @port_evaluation.claim("computes them in eval mode", gate=True)
 def _(trial: Trial) -> None:
     for model, batches, expected in _shared.mixed_mode_cases(trial):
-        for got, wanted in zip(_outputs(trial, model, iter(batches), 2), expected, strict=True):
+        for got, wanted in zip(_outputs(trial, model, batches, 2), expected, strict=True):
             expect_same(got.cpu(), wanted, what="the values of eval mode", key="no eval")
 
 

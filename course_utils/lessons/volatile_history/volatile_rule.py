@@ -79,6 +79,11 @@ def _belief(trial: Trial, inputs: list[_Flags]) -> str:
     except (AnswerRaised, Missed):
         return ""
     believed = ((key, [belief(*zip(*sample, strict=True)) for sample in samples]) for key, belief in _BELIEFS)
+    if given[1:3] == [
+        _FLAGGED,
+        _VOLATILE,
+    ]:  # single inputs that come back turned round tell the pair, whatever else is wrong
+        return "swapped"
     return reading(given, believed, operator.eq) or ("one input" if turned != given else "")
 
 
