@@ -142,6 +142,7 @@ def _lost(course: ClassFolder, asked: Sequence[str]) -> bool:
 
 
 def _grade(options: argparse.Namespace) -> int:
+    from course_utils.classroom.books.stored import not_graded
     from course_utils.classroom.course.closed import closed, open_ones
     from course_utils.classroom.course.passed_over import passed_over
     from course_utils.classroom.run.command import grade
@@ -157,6 +158,9 @@ def _grade(options: argparse.Namespace) -> int:
     print("\n\n\n".join(tables))
     if not options.assignments and (days := closed(course)):
         print("\nClosed, and passed over:", ", ".join(f"{name} ({day})" for name, day in sorted(days.items())))
+        for name in sorted(days.keys() & set(course.released())):
+            if new := not_graded(course, name):
+                print(f"  {name}: handed in and not graded: {', '.join(new)}; to grade them, reopen it.")
     if not options.student and (passed := passed_over(course)):
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     _say_what_to_mark(course, assignments)

@@ -131,7 +131,7 @@ def test_late_work_loses_what_the_courses_own_plugin_says(course):
     hand_in(course, "early", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 11:00:00 UTC")
     hand_in(course, "late", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 13:30:00 UTC")
     outcomes = grade(course, [DETACH], Here())
-    assert row(outcomes, "late").remarks == ("1.5 hours late, 1 points less.",)
+    assert row(outcomes, "late").remarks == ("1.5 hours late, 1 point less.",)
     assert row(outcomes, "early").remarks == ()
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(DETACH, "late").late_submission_penalty == 1.0
@@ -604,7 +604,7 @@ def test_a_penalty_that_cannot_be_set_costs_the_others_nothing(course):
     for student in ("ada", "bob", "c: d"):
         hand_in(course, student, DETACH, {"snapshot": "x"}, timestamp="2027-03-01 13:30:00 UTC")
     outcomes = grade(course, [DETACH], Here())
-    assert row(outcomes, "ada").remarks == ("1.5 hours late, 1 points less.",)
+    assert row(outcomes, "ada").remarks == ("1.5 hours late, 1 point less.",)
     assert row(outcomes, "c: d").remarks == ("1.5 hours late, 0.5 points less.",)
     assert row(outcomes, "bob").reason == "not in the gradebook: KeyError: 'bob'"
 
@@ -840,7 +840,7 @@ def test_outside_a_terminal_progress_is_plain_lines(course, monkeypatch):
         for report in (good, odd, None):
             tally.add(report)
     lines = stream.getvalue().splitlines()
-    assert lines[0].startswith("1 of 4 graded, about ") and lines[0].endswith(" left")
+    assert lines[0].startswith("1 of 4 graded, at this pace ") and lines[0].endswith(" left")
     assert lines[2].endswith(" left: 1 to look at by hand, 1 without a result")
     assert re.fullmatch(r"3 of 4 graded in \d+ s: 1 to look at by hand, 1 without a result", lines[3])
 

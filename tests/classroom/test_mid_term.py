@@ -2,23 +2,31 @@
 
 import csv
 import json
+import re
+from dataclasses import asdict, replace
 
 import pytest
 
 from course_utils.authoring.files import dumps, read
 from course_utils.base.files import write_whole
+from course_utils.checks.score import Claim
 from course_utils.classroom.__main__ import main
 from course_utils.classroom.books.export import export
 from course_utils.classroom.books.feedback import feedback
 from course_utils.classroom.books.marks import still_to_mark
+from course_utils.classroom.books.page import Sheet, page
 from course_utils.classroom.books.stored import key_of, load, save
 from course_utils.classroom.course.release import release
+from course_utils.classroom.course.submissions import LARGEST_BYTES
+from course_utils.classroom.judging.outcomes import judged, result_of
 from course_utils.classroom.judging.results import Report
+from course_utils.classroom.rebuild.reading import Unreadable, read_cells
 from course_utils.classroom.rebuild.rebuild import rebuild
 from course_utils.classroom.rebuild.released import read_released
 from course_utils.classroom.run.command import grade
 from course_utils.classroom.run.table import class_table
 from tests.classroom.hand_in import answered, hand_in, put, released
+from tests.classroom.handed_in import Notebook
 from tests.classroom.stand_in import Here
 
 pytestmark = pytest.mark.slow
@@ -67,8 +75,8 @@ def views(course, folder):
     with open(folder / "students.csv", newline="") as file:
         sums = {line["student"]: (line["total"], line["possible"]) for line in csv.DictReader(file)}
     for student, (total, possible) in sums.items():
-        page = course.notebook("feedback", DETACH, student).with_suffix(".html").read_text(encoding="utf-8")
-        assert f"{total} of {possible} points" in page
+        text = course.notebook("feedback", DETACH, student).with_suffix(".html").read_text(encoding="utf-8")
+        assert f"{total} of {possible} points" in text
         (line,) = [line for line in table if line.startswith(student)]
         assert line.split()[1] == total and table[2].split()[2] == possible
     with open(folder / "statistics.csv", newline="") as file:
@@ -207,13 +215,13 @@ def test_an_earlier_and_better_file_is_named_to_teacher_and_student_and_can_be_p
             "then grade."
         )
     feedback(course, DETACH)
-    page = course.notebook("feedback", DETACH, "ada").with_suffix(".html")
-    assert "It had 11.5 of 12 points. The last file counts" in page.read_text(encoding="utf-8")
+    path_of_page = course.notebook("feedback", DETACH, "ada").with_suffix(".html")
+    assert "It had 11.5 of 12 points. The last file counts" in path_of_page.read_text(encoding="utf-8")
     path.write_bytes((course.root / kept).read_bytes())
     found, table = row(course, "ada")
     assert "11.5" in table and found.remarks == ()
     feedback(course, DETACH)
-    assert "It had" not in page.read_text(encoding="utf-8")
+    assert "It had" not in path_of_page.read_text(encoding="utf-8")
 
 
 def test_of_several_files_the_best_earlier_one_is_named_and_a_worse_one_is_not(course):
@@ -246,3 +254,98 @@ def test_a_time_is_read_in_one_way_or_said_also_of_what_is_graded_already(text, 
         with course.gradebook() as gradebook:
             time = gradebook.find_submission(DETACH, "ada").timestamp
         assert (time and time.date().isoformat()) == day
+
+
+def test_a_closed_assignment_says_which_files_wait(course, capsys):
+    for student in ("ada", "bob"):
+        hand_in(course, student, DETACH, RIGHT)
+    grade(course, [DETACH], Here())
+    assert main(["close", "--course", str(course.root), DETACH]) == 0
+    for student in ("ada", "mia"):
+        hand_in(course, student, DETACH, {"snapshot": "# right"})
+    assert main(["grade", "--course", str(course.root)]) == 0
+    assert f"  {DETACH}: handed in and not graded: ada, mia; to grade them, reopen it." in capsys.readouterr().out
+
+
+def test_a_folder_one_too_deep_is_no_student(course, capsys, monkeypatch):
+    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: Here())
+    hand_in(course, "ada", DETACH)
+    path = course.root / "submitted" / "handed_in_2" / "bob" / DETACH
+    path.mkdir(parents=True)
+    assert main(["grade", "--course", str(course.root), DETACH]) == 0
+    said = capsys.readouterr().out
+    assert f"{DETACH}: 1 graded (1 now, 0 unchanged)\n" in said
+    assert "handed_in_2/bob: one folder too deep; move what is in handed_in_2/ one folder up." in said
+
+
+def test_an_assignment_behind_student_is_told_where_it_stands(course, capsys):
+    hand_in(course, "kim", DETACH)
+    assert main(["grade", "--course", str(course.root), "--student", "kim", DETACH]) == 1
+    said = capsys.readouterr().err
+    assert f"{DETACH} stands behind --student." in said and f"Try: {DETACH} --student ID" in said
+
+
+def test_edited_checks_and_endless_cells_stand_below_the_table_by_name(course):
+    hand_in(course, "finn", DETACH)
+    edited = [f"The check cell of `{name}` had been edited; the released one was used." for name in ("snapshot", GONE)]
+    hand_in(course, "jon", DETACH)
+    (outcome,) = grade(course, [DETACH], Here())
+    finn, jon = outcome.rows
+    finn = replace(finn, report=replace(finn.report, repairs=tuple(edited)))
+    jon = replace(jon, report=replace(jon.report, notes=("The added cell 20 was interrupted after 20 s.", "Other.")))
+    table = class_table(DETACH, [finn, jon])
+    assert f"Check cells that were edited; the released ones were used:\n  finn: snapshot, {GONE}\n" in table
+    assert "whenever they are graded:\n  jon: The added cell 20 was interrupted after 20 s." in table
+
+
+def test_lost_points_add_up(course):
+    hand_in(course, "bob", DETACH, RIGHT)
+    grade(course, [DETACH], Here())
+    report = load(course.report(DETACH, "bob")).report
+    claims = [Claim(str(n), n == 4, weight=w) for n, w in enumerate((4, 1, 1, 1, 6))]
+    cell = next(cell for cell in read_released(course.to_grade(DETACH)).graded if cell.exercise == "mean_loss")
+    said = {"earned": 24 / 26, "possible": 2.0, "status": "partial", "notes": [], "output": ""}
+    score = json.loads(json.dumps(said | {"claims": [asdict(claim) for claim in claims]}))
+    result = result_of(cell, judged(cell, score))
+    exercises = tuple(result if e.grade_id == result.grade_id else e for e in report.exercises)
+    text = page(Sheet(replace(report, exercises=exercises), {}, {}))
+    assert "0.92 of 2 points" in text and result.earned == 0.92
+    costs = [float(cost) for cost in re.findall(r"<li>-([\d.]+): ", text)]
+    assert costs == [0.62, 0.15, 0.16, 0.15] and sum(costs) == pytest.approx(2 - 0.92)
+
+
+def test_an_answer_that_lost_its_place_is_shown_where_it_stands(course):
+    notebook = Notebook().remove(GONE)
+    notebook.add("def stop_gradient_round(x):\n    return moved_here(x)", after="end")
+    rebuilt = rebuild(read_released(course.to_grade(DETACH)), notebook.bytes(), 2**25)
+    hand_in(course, "leo", DETACH, RIGHT)
+    grade(course, [DETACH], Here())
+    report = replace(load(course.report(DETACH, "leo")).report, notebook=json.dumps(rebuilt.notebook))
+    text = page(Sheet(report, {}, {}))
+    assert "moved_here" in text.partition("Your other cells")[2]
+
+
+def test_the_same_text_is_alike_however_many_have_it(course, tmp_path):
+    same = "def snapshot(x):\n" + "\n".join(f"    step_{n} = x * {n}" for n in range(12))
+    for student in ("ada", "bob", "cy", "dee"):
+        hand_in(
+            course,
+            student,
+            DETACH,
+            {"snapshot": same + "\n    # mine" * (student == "dee")},
+        )
+    hand_in(course, "eve", DETACH)
+    grade(course, [DETACH], Here())
+    export(course, [DETACH], tmp_path)
+    with open(tmp_path / "alike.csv", newline="") as file:
+        assert {(row["one"], row["other"]) for row in csv.DictReader(file)} == {
+            ("ada", "bob"),
+            ("ada", "cy"),
+            ("bob", "cy"),
+        }
+
+
+def test_a_file_that_is_too_large_is_the_students_to_send_again(course):
+    content = b"{" + b" " * LARGEST_BYTES
+    with pytest.raises(Unreadable, match=r"^The file is larger than the 32.0 MiB that are read. Clear the outputs and"):
+        read_cells(content)

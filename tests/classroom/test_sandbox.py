@@ -183,6 +183,7 @@ def test_endless_output_is_cut_and_costs_the_cell_alone(grader):
     assert outcomes(report)["snapshot"] == "passed"
     assert len(report.notebook) < len(released()) + LIMITS.output_bytes + 10_000
     assert any("was interrupted after 1 s" in note for note in report.notes)
+    assert "KeyboardInterrupt" in report.notebook and "sandbox/shell.py" not in report.notebook
 
 
 def test_files_have_a_limit(grader):

@@ -36,6 +36,6 @@ def test_one_whose_release_is_another_is_graded_again(tmp_path):
     course = ClassFolder(tmp_path)
     release = course.notebook("release", DETACH)
     release.write_text(release.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    before = course.report(DETACH, "bo").read_bytes()
+    before = course.report(DETACH, "ada").read_bytes()
     assert main(["grade", "--course", str(tmp_path)]) == 0
-    assert course.report(DETACH, "bo").read_bytes() != before
+    assert course.report(DETACH, "ada").read_bytes() != before

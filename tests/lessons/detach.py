@@ -843,7 +843,7 @@ WRONG = (
     Wrong("truncated_bptt", "off by one", bptt_multiples, "counted from 1"),
     Wrong("truncated_bptt", "no list", bptt_ends, "the last state of each window"),
     Wrong("truncated_bptt", "border stored", bptt_cut_before_storing, "cut before storing"),
-    Wrong("truncated_bptt", "whole windows", bptt_whole_windows, earns=2.5),
+    Wrong("truncated_bptt", "whole windows", bptt_whole_windows, earns=2.71),
     Wrong("truncated_bptt", "every step", bptt_every_step),
     Wrong("truncated_bptt", "some borders", bptt_first_border_alone),
     Wrong("truncated_bptt", "given state cut", bptt_given_state_cut),

@@ -1204,14 +1204,16 @@ WRONG = (
     Wrong("activation_gradients", "no sum", gradients_no_sum),
     Wrong("activation_gradients", "values", recorded),
     Wrong("activation_gradients", "recorded", gradients_no_grad, "under no_grad"),
-    Wrong("activation_gradients", "recorded", torch.enable_grad()(gradients_frozen), "frozen, recording on"),
+    Wrong(
+        "activation_gradients", "recorded", torch.enable_grad()(gradients_frozen), "frozen, recording on", earns=1.83
+    ),
     Wrong("activation_gradients", "no_grad", gradients_in_callers_mode),
     Wrong("activation_gradients", "no list", gradients_tuple),
     Wrong("activation_gradients", "history", gradients_history),
     Wrong("sgd_step", "rebinding", step_rebinding),
     Wrong("sgd_step", "rebinding", step_not_in_place, "sub without underscore"),
     Wrong("sgd_step", "leaf in place", step_leaf_in_place),
-    Wrong("sgd_step", "new memory", step_new_memory),
+    Wrong("sgd_step", "new memory", step_new_memory, earns=1.2),
     Wrong("sgd_step", "flag lost", step_flag_lost),
     Wrong("sgd_step", "flag lost", step_detached_in_place, "detach_"),
     Wrong("sgd_step", "kept", step_kept),

@@ -20,6 +20,7 @@ from course_utils.classroom.course.source import parse
 NODES, WORDS = 12, 5  # of a piece: so many nodes of a tree in a row, or words
 FEW = 0.05  # of the class, and two at least: what more have, many have found
 ALIKE, PIECES = 0.5, 10  # a pair is named from this share on, and so many pieces
+LINES = 10  # or where so many lines of their own, which are all, are the same
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,29 @@ def pieces_of(notebook: str) -> frozenset[int]:
         elif grading.get("solution"):
             found.update(_runs(re.findall(r"\w+", source.lower()), WORDS))
     return frozenset(found)
+
+
+def lines_of(notebook: str) -> tuple[str, ...]:
+    """The lines of what a student can have written, blank ones left out."""
+    found = list[str]()
+    for cell in json.loads(notebook)["cells"]:
+        grading = cell["metadata"].get("nbgrader", {})
+        if grading.get("solution") or (cell["cell_type"] == "code" and not grading.get("locked")):
+            found += (line for line in "".join(cell["source"]).splitlines() if line.strip())
+    return tuple(found)
+
+
+def the_same(lines: Mapping[str, tuple[str, ...]]) -> list[Pair]:
+    """The pairs who handed in the same lines, character by character, however many of the class did."""
+    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name in sorted(lines):
+        groups[lines[name]].append(name)
+    return [
+        Pair(one, other, 1.0, len(own))
+        for own, names in groups.items()
+        if len(own) >= LINES
+        for one, other in combinations(names, 2)
+    ]
 
 
 def alike(pieces: Mapping[str, frozenset[int]], given: frozenset[int]) -> list[Pair]:

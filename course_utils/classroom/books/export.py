@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from course_utils.base.files import write_whole
-from course_utils.classroom.books.alike import alike, pieces_of
+from course_utils.classroom.books.alike import alike, lines_of, pieces_of, the_same
 from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.books.misunderstood import ExerciseCounts, as_csv, as_markdown, count
 from course_utils.classroom.books.stored import load, refuse_outdated, without_texts
@@ -44,15 +44,20 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path, *, ano
     names = sorted({person.id for person in totals.people}.union(*map(course.submitters, assignments)))
     called = _numbers(names) if anonymous else {name: name for name in names}
     for assignment in assignments:
-        pieces: dict[str, frozenset[int]] = {}
+        pieces, lines = dict[str, frozenset[int]](), dict[str, tuple[str, ...]]()
+        text = course.notebook("release", assignment).read_text(encoding="utf-8")
+        given, known = pieces_of(text), set(lines_of(text))
         for student in course.submitters(assignment):
             if found := load(course.report(assignment, student)):
                 reports.append(without_texts(found.report))
                 pieces[student] = pieces_of(found.report.notebook)
-        given = pieces_of(course.notebook("release", assignment).read_text(encoding="utf-8"))
+                lines[student] = tuple(line for line in lines_of(found.report.notebook) if line not in known)
+        same = the_same(lines)
+        there = {(pair.one, pair.other) for pair in same}
+        others = [pair for pair in alike(pieces, given) if (pair.one, pair.other) not in there]
         pairs += [
             (assignment, called[pair.one], called[pair.other], f"{pair.share:.0%}", pair.pieces)
-            for pair in alike(pieces, given)
+            for pair in (*same, *others)
         ]
     for assignment in assignments:
         refuse_outdated(course, assignment, [report for report in reports if report.assignment == assignment])

@@ -162,7 +162,8 @@ class Records:
         database.expire_all()
         if not notebook.late_submission_penalty:
             return ""
-        return f"{late / 3600:.1f} hours late, {round(notebook.late_submission_penalty, 2):g} points less."
+        lost = round(notebook.late_submission_penalty, 2)
+        return f"{late / 3600:.1f} hours late, {lost:g} point{'' if lost == 1 else 's'} less."
 
     def _write(self, path: Path, text: str) -> None:
         """Writes a file whole or not at all. What a power cut takes of it, the kept result gives back."""
@@ -197,7 +198,8 @@ def _marks(report: Report, timestamp: str) -> Marks:
             cell = from_dict({**kept, "source": "".join(values["source"])})
             grading = cell.metadata.nbgrader
             if unreadable:
-                why = f"{UNREAD} {unreadable.partition(': ')[2]} Ask your teacher to look at it."
+                why = f"{UNREAD} {unreadable.partition(': ')[2]}"
+                why += "" if "hand it in again" in why else " Ask your teacher to look at it."
                 comments[grading.grade_id] = None if comments else why
                 continue
             waits = scores.get(grading.grade_id, 0.0) is None  # a written answer, which may stand in another cell

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import nbformat
@@ -19,7 +20,7 @@ from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  #
 from pygments.lexers import PythonLexer  # type: ignore[import-untyped]  # nor this
 
 from course_utils.base.markup import Html, clean, element, paragraph, prose, typed
-from course_utils.base.text import points
+from course_utils.base.words import points, rounded, shown
 from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.books.shown import LONGEST_MARKED_UP, Room, markdown
 from course_utils.classroom.books.stored import EarlierFile
@@ -35,7 +36,7 @@ tr { border-bottom: 1px solid #aaa; } td ul { margin: 0; padding-left: 1.1em; } 
 _SAID = {
     "not attempted": "You wrote no answer.",
     "review by hand": "Your teacher looks at this answer; its points are not in the sum yet.",
-    "unreadable": "Your file could not be read; your teacher looks at it.",
+    "unreadable": "Your file could not be read, so that nothing was graded.",
 }
 _MOST_REMARKS = 40  # of what happened to the file
 
@@ -114,9 +115,16 @@ def _why(sheet: Sheet, result: ExerciseResult, score: float | None) -> Html:
         return Html("")
     if not result.lost or result.outcome in _SAID:
         return prose(_SAID.get(result.outcome, f"It was {result.outcome}."))
-    costs = [f"{-cost:.2f}".rstrip("0").rstrip(".") + ": " if cost >= 0.005 else "" for _, cost in result.lost]
+    costs = [f"-{shown(cost)}: " if cost >= 0.005 else "" for cost in _costs(result)]
     items = [element("li", cost, prose(what, 400)) for cost, (what, _) in zip(costs, result.lost, strict=True)]
     return element("ul", *items)
+
+
+def _costs(result: ExerciseResult) -> list[float]:
+    """What each reason cost, to 0.01, so that they add up to the points that are missing."""
+    ends = [round(end, 2) for end in accumulate(cost for _, cost in result.lost)]
+    ends[-1] = result.possible - rounded(result.earned, result.possible)
+    return [end - before for before, end in pairwise([0.0, *ends])]
 
 
 def _file(report: Report) -> Iterator[str]:
@@ -155,6 +163,10 @@ def _exercises(sheet: Sheet) -> Iterator[str]:
         if not result.by_hand:
             yield result.html
         waiting = []
+    if waiting and not is_unreadable:  # where an answer that lost its place may stand
+        yield element("h3", "Your other cells")
+        for written in waiting:
+            yield from _cell(written, room)
 
 
 def _cell(cell: NotebookNode, room: Room) -> Iterator[str]:

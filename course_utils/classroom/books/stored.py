@@ -182,6 +182,16 @@ def _of(result: ExerciseResult) -> str:
     return f"{'?' if result.waits else shown(result.earned)} of {shown(result.possible)}"
 
 
+def not_graded(course: ClassFolder, assignment: str) -> list[str]:
+    """The students of whom a file lies there that is another than the one that was graded."""
+    return [
+        name
+        for name in course.submitters(assignment)
+        if (found := load(course.report(assignment, name))) is None
+        or (found.digest and found.digest != course.submission(assignment, name).digest)
+    ]
+
+
 def refuse_outdated(course: ClassFolder, assignment: str, reports: Iterable[Report]) -> None:
     """Refuses results whose exercises or points are no longer those of the release.
 

@@ -27,7 +27,7 @@ c = get_config()  # noqa: F821  traitlets puts get_config in this file's namespa
 c.CourseDirectory.course_id = "{course_id}"
 
 # A gradebook on a server that several people use, in place of gradebook.db in this folder:
-# c.CourseDirectory.db_url = "postgresql://user:password@host/{course_id}"
+# c.CourseDirectory.db_url = "postgresql+psycopg://user:password@host/{course_id}"
 
 # What stands in place of a solution. `pass` is right wherever a statement is, so that Run All on an untouched notebook
 # reaches the last cell.

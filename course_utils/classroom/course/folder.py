@@ -149,7 +149,7 @@ class ClassFolder:
         """Everybody in the gradebook, and everybody who handed in anything, in order."""
         with self.gradebook() as gradebook:
             enrolled = {student.id for student in gradebook.students}
-        return sorted(enrolled.union(self.submitters("*")))
+        return sorted(enrolled | self._submitters())
 
     def strangers(self) -> set[str]:
         """Who handed something in and is not on the teacher's list of students, where there is one.
@@ -157,12 +157,16 @@ class ClassFolder:
         Grading enters who hands something in, without a name. So where the gradebook holds names or addresses, it is
         who has neither; else, where it holds somebody who handed in nothing, who is not entered yet.
         """
-        submitters = set(self.submitters("*"))
+        submitters = self._submitters()
         with self.gradebook() as gradebook:
             about = {who.id: (who.first_name, who.last_name, who.email) for who in gradebook.students}
         if named := {name for name, known in about.items() if any(known)}:
             return submitters - named
         return submitters - about.keys() if about.keys() - submitters else set()
+
+    def _submitters(self) -> set[str]:
+        """Who handed in any assignment of this course; a folder that holds others is no student's."""
+        return {name for assignment in self.sources() for name in self.submitters(assignment)}
 
     def submitters(self, assignment: str) -> list[str]:
         """The students who handed in this assignment, in order; ``"*"`` stands for any."""

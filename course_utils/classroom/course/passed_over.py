@@ -72,6 +72,9 @@ def refuse_unknown(course: ClassFolder, students: list[str]) -> None:
     known = sorted({*course.students(), *course.handed_in("*")}) if students else []
     for name in students:
         if name not in known:
+            if name.removesuffix(".ipynb") in course.sources():
+                said = "what follows it is a student's id."
+                raise ValueError(explain(f"{name} stands behind --student.", said, try_this=f"{name} --student ID"))
             like = get_close_matches(name, known, n=3, cutoff=0.6)
             raise ValueError(
                 explain(

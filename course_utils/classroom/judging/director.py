@@ -30,6 +30,7 @@ _EXPERIMENTS_RUN = "The lesson's experiments were run, because {} uses `{}`."
 _ENDED_BEFORE = (
     "In {}: the answer raised, and {} processes that cells had started, which it may need, had ended before."
 )
+INTERRUPTED = "was interrupted after"
 _OUT_OF_TIME = "the submission as a whole had used up its time"
 _AROUND_BYTES = 1000  # of what a submission may print: for what outputs have around them, and the line on what is cut
 
@@ -213,7 +214,7 @@ class Director:
         if answer.get("interrupted"):
             limit = f"{self._limits.check_seconds:g} s"
             self._interrupted[step.index] = Ended("timed out", f"its cell ran for more than {limit}")
-            self.notes.append(f"{step.title} was interrupted after {limit}.")
+            self.notes.append(f"{step.title} {INTERRUPTED} {limit}.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:500] for part in error]
         self._last_errors[step.index] = self._errors.get(step.index)

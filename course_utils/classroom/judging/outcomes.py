@@ -194,10 +194,10 @@ def _lost(score: Score) -> Iterable[tuple[str, float]]:
         if claim.judged:
             why = [f": {value}" for label, value in claim.details if label in _WHY and value not in claim.text]
             yield claim.text + "".join(why) + f" (likely: {_likely(claim)})" * bool(_likely(claim)), cost
-    rest = [cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged]
+    rest = {claim.text: cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged}
     if rest:
         number = "one more claim" if len(rest) == 1 else f"{len(rest)} more claims"
-        yield f"{number}, not judged, because an earlier one does not hold", sum(rest)
+        yield f"{number}, not judged, because an earlier one does not hold: {'; '.join(rest)}", sum(rest.values())
 
 
 def _nothing(cell: ReleasedCell, status: Status, *claims: Claim) -> Score:

@@ -60,7 +60,7 @@ def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tup
         raise Unreadable("The file is empty.")
     if len(content) > largest_bytes:
         raise Unreadable(
-            f"The file has {format_bytes(len(content))}, more than the {format_bytes(largest_bytes)} that are read. "
+            f"The file is larger than the {format_bytes(largest_bytes)} that are read. "
             "Clear the outputs and hand it in again."
         )
     repairs: list[str] = []

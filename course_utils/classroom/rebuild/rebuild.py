@@ -85,6 +85,9 @@ class Rebuilt:
         return any(step.is_code and step.from_student and not step.blank for step in self.steps)
 
 
+EDITED_CHECK = r"The check cell of `([^`]*)` had been edited"  # in what ``repairs`` says
+
+
 def untouched(released: ReleasedNotebook) -> Rebuilt:
     """The released notebook itself, for a submission that cannot be read."""
     return _assemble(HandedIn(released, [], {}, []), {}, {})

@@ -5,6 +5,7 @@ Data in, text out.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from dataclasses import dataclass, field
 from course_utils.base.markup import clean
 from course_utils.base.words import rounded, shown
 from course_utils.classroom.books.marks import Mark
+from course_utils.classroom.judging.director import INTERRUPTED
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
+from course_utils.classroom.rebuild.rebuild import EDITED_CHECK
 
 NO_SUBMISSION = "no submission"
 _MARKED = "marked by hand"
@@ -85,6 +88,11 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     elif repairs:
         students = len({row.student for row, _ in repairs})
         text += ["", f"Put right before grading, harmless: {len(repairs)} (students: {students}); --verbose lists them"]
+    edited = [(row, re.findall(EDITED_CHECK, " ".join(report.repairs))) for row, report in graded]
+    title = "Check cells that were edited; the released ones were used"
+    text += _paragraph(title, ((row, ", ".join(names)) for row, names in edited if names))
+    stopped = [(row, said) for row, report in graded for said in report.notes if INTERRUPTED in said]
+    text += _paragraph("Cells that did not come to an end, which takes its time whenever they are graded", stopped)
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
     text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))

@@ -53,7 +53,8 @@ class Tally:
             self._last = time.monotonic()
             done = self.counts.total()
             left = (self._last - self._begun) / done * (self.total - done)
-            self.say(f"{done} of {self.total} graded, about {_words(left)} left{self._said()}")
+            pace = f", at this pace {_words(left)} left" if done < self.total else ""
+            self.say(f"{done} of {self.total} graded{pace}{self._said()}")
 
     def say(self, text: str) -> None:
         """Shows a line, without tearing the bar apart."""

@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 # Pictures and text. A student's HTML or JavaScript would run in the browser of whoever opens the feedback.
 KEPT_TYPES = ("text/plain", "image/png", "image/jpeg")
+_OWN = "course_utils/classroom/sandbox/"  # a part of paths in tracebacks
 _SETTINGS = {"colors": "NoColor", "xmode": "Context", "show_rewritten_input": False}
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -188,7 +189,8 @@ class Shell(InteractiveShell):
         pass
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
-        self.outputs.fail(getattr(etype, "__name__", str(etype)), str(evalue), list(stb))
+        lines = [line for line in stb if _OWN not in str(line).partition("\n")[0]]  # the frame of ``interrupt``
+        self.outputs.fail(getattr(etype, "__name__", str(etype)), str(evalue), lines)
 
     def interrupt(self, *_: object) -> None:
         """For SIGINT: ends the cell that is running, and nothing else."""

@@ -107,7 +107,7 @@ def _(trial: Trial) -> None:
     _judge_states(_runs(trial))
 
 
-@truncated_bptt.claim("does so where the last window is shorter, too", weight=3)
+@truncated_bptt.claim("does so where the last window is shorter, too", weight=2)
 def _(trial: Trial) -> None:
     _judge_states(_Run(trial, steps, window) for steps, window in _SHAPES if steps % window)
 
@@ -135,7 +135,7 @@ def _(trial: Trial) -> None:
     )
 
 
-@truncated_bptt.claim("lets gradients flow inside each window, to inputs and weights", weight=5)
+@truncated_bptt.claim("lets gradients flow inside each window, to inputs and weights", weight=7)
 def _(trial: Trial) -> None:
     for run in _runs(trial):
         for step, (got, expected) in enumerate(zip(run.states, run.right_states(), strict=True)):
@@ -177,7 +177,7 @@ def _(trial: Trial) -> None:
         expect(not _depends(run.states[-1], run.start), "never cut", expected=what, got="a gradient")
 
 
-@truncated_bptt.claim("reaches the given state from the first window", weight=5)
+@truncated_bptt.claim("reaches the given state from the first window", weight=7)
 def _(trial: Trial) -> None:
     for run in _runs(trial):
         # Windows of a single step come after longer ones: what they alone show is a border at another place.
