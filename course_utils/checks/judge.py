@@ -171,8 +171,8 @@ def _earned(
         return float(exercise.points), "passed"
     total = sum(claim.weight for claim in claims)
     share = sum(claim.weight for claim in claims if claim.held) / total
-    # Rounded down, and never full: only an answer for which every claim holds gets all points.
-    earned = min(math.floor(exercise.points * share * 100) / 100, max(exercise.points - 0.01, 0.0))
+    # Rounded down, and never full: only an answer for which every claim holds gets all points. (3 * 0.6 is 1.7999999.)
+    earned = min(math.floor(exercise.points * share * 100 + 1e-6) / 100, max(exercise.points - 0.01, 0.0))
     raised = any(outcome and outcome.kind == "raised" for _, outcome in outcomes)
     return earned, "error" if raised and earned == 0 else "partial"
 

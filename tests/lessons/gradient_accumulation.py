@@ -1868,7 +1868,7 @@ WRONG = (
     Wrong("histogram_gradient", "averaged", histogram_of_means, "a mean histogram"),
     Wrong("histogram_gradient", "derivative", histogram_over_h, "divided by h"),
     Wrong("histogram_gradient", "derivative", histogram_without_the_two_and_averaged, "without the 2, and averaged"),
-    Wrong("histogram_gradient", "all graphs", histogram_all_outputs, "all outputs"),
+    Wrong("histogram_gradient", "kept", histogram_all_outputs, "all outputs"),
     Wrong("histogram_gradient", "naive", histogram_averaged_chi2),
     Wrong("histogram_gradient", "summed", histogram_summed_chi2, "against the whole target"),
     Wrong("histogram_gradient", "summed", histogram_summed_shares),
