@@ -598,7 +598,7 @@ def test_a_file_that_is_no_notebook_is_refused_with_the_reason(content, reason):
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed():
-    with pytest.raises(Unreadable, match="more than"):
+    with pytest.raises(Unreadable, match="larger than the 1000 B that"):
         read_cells(b"{" * 2000, largest_bytes=1000)
 
 

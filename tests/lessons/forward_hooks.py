@@ -1402,6 +1402,19 @@ def cam_retained(model, layer, x, class_index):
     return cam_of(kept[1], kept[0].grad)
 
 
+def cam_from_a_leaf_handed_on(model, layer, x, class_index):
+    made = []
+
+    def begin_here(module, args, output):
+        made.append(output.detach().requires_grad_())
+        return made[0]
+
+    with torch.enable_grad(), model.get_submodule(layer).register_forward_hook(begin_here):
+        score = model(x)[:, class_index].sum()
+    (gradient,) = torch.autograd.grad(score, made)
+    return cam_of(made[0].detach(), gradient)
+
+
 def cam_of_a_clone_aside(model, layer, x, class_index):
     kept = []
     with model.get_submodule(layer).register_forward_hook(lambda m, a, o: kept.append(o.clone().requires_grad_())):
@@ -1652,6 +1665,12 @@ WRONG = (
     Wrong("grad_cam", "class first", cam_variant(score=lambda logits, index: logits[index % len(logits)].sum())),
     Wrong("grad_cam", "mean of batch", cam_variant(score=lambda logits, index: logits[:, index].mean()), earns=1.8),
     Wrong("grad_cam", "batch weights", cam_variant(combine=lambda a, g: cam_of(a, g.mean(0, True).expand_as(a)))),
+    Wrong(
+        "grad_cam",
+        "batch weights",
+        cam_variant(combine=lambda a, g: weighted(a, g.mean(0, True).expand_as(a))),
+        "batch weights and no relu",
+    ),
     Wrong("grad_cam", "pixel weights", cam_variant(combine=lambda a, g: (a * g).sum(1).relu())),
     Wrong("grad_cam", "summed weights", cam_variant(combine=lambda a, g: cam_of(a, g * g[0, 0].numel())), earns=1.8),
     Wrong("grad_cam", "channel mean", cam_variant(combine=lambda a, g: cam_of(a, g) / a.shape[1])),
@@ -1673,6 +1692,7 @@ WRONG = (
     Wrong("grad_cam", "in place", cam_in_place),
     Wrong("grad_cam", "in place", cam_activation_overwritten, "activation overwritten"),
     Wrong("grad_cam", "in place", cam_retained, "retain_grad"),
+    Wrong("grad_cam", "leaf handed on", cam_from_a_leaf_handed_on),
     Wrong("grad_cam", "aside", cam_of_a_clone_aside),
     Wrong("grad_cam", "full hook", cam_full_hook),
     Wrong("grad_cam", "fills", cam_backward),

@@ -40,6 +40,7 @@ OTHER_TEXTS = {
     "apply_gradients": {"zero", "zeros"},
     "histogram_gradient": {"zero"},
     "train_ensemble": {"sum"},
+    "run_clinic": {"none"},
     "Record": {"sum"},
     "Control": {"detach", "no_grad"},
     "Extend": {"accumulated"},

@@ -69,9 +69,9 @@ class _Cam:
     def weighted(self, gradient: Tensor) -> Tensor:
         return (gradient.mean((2, 3), keepdim=True) * self.activation).sum(1)
 
-    def map_of(self, result: Tensor) -> Tensor:
-        """The map of something else than the class's logit."""
-        return self.weighted(_gradient(result, self.leaf)).relu()
+    def sum_of(self, result: Tensor) -> Tensor:
+        """The sum of the channels for something else than the class's logit."""
+        return self.weighted(_gradient(result, self.leaf))
 
     def other_sizes(self) -> Iterator[tuple[str, Tensor]]:
         """The map too large or too small by one factor, with the misconceptions."""
@@ -87,10 +87,6 @@ class _Cam:
         """What other recipes give, with their misconceptions."""
         a, g = self.activation, self.gradient
         w = g.mean((2, 3), keepdim=True)
-        of_all = self.map_of(self.logits)
-        for row in torch.eye(len(a), dtype=a.dtype).view(len(a), len(a), 1, 1):
-            yield "one sample", self.map * row
-            yield "class first", of_all * row
         yield "no relu", self.sum
         yield "absolute", self.sum.abs()
         yield "relu first", (w.relu() * a).sum(1)
@@ -98,24 +94,34 @@ class _Cam:
         yield "relu first", (w * a).relu().sum(1)
         yield "relu first", (w * a.relu()).sum(1).relu()
         yield "relu first", self.weighted(g.relu()).relu()
-        yield "batch weights", (w.mean(0) * a).sum(1).relu()
-        yield "batch weights", (w.sum(0) * a).sum(1).relu()
-        yield "pixel weights", (g * a).sum(1).relu()
-        yield "pixel weights", (g * a).mean(1).relu()
-        for over_channels in (a.sum(1), a.mean(1)):
-            yield "unweighted", over_channels.relu()
-            yield "unweighted", over_channels
-        yield "all classes", of_all
-        yield "predicted class", self.map_of(self.logits.max(1).values)
-        yield "probability", self.map_of(self.logits.softmax(1)[:, self.index])
-        log = self.logits.log_softmax(1)[:, self.index]
-        for loss in (log, -log, log / len(a), -log / len(a)):  # summed in ``map_of``
-            yield "probability", self.map_of(loss)
+        for key, of_channels in self._other_sums():
+            yield key, of_channels.relu()
+            yield key, of_channels  # and no relu, which is told when this is mended
         largest, smallest = self.map.amax((1, 2), keepdim=True), self.map.amin((1, 2), keepdim=True)
         yield "normalised", self.map / largest
         yield "normalised", self.map / (largest + 1e-8)
         yield "normalised", self.map / self.map.max()
         yield "normalised", (self.map - smallest) / (largest - smallest)
+
+    def _other_sums(self) -> Iterator[tuple[str, Tensor]]:
+        a, g = self.activation, self.gradient
+        w = g.mean((2, 3), keepdim=True)
+        of_all = self.sum_of(self.logits)
+        for row in torch.eye(len(a), dtype=a.dtype).view(len(a), len(a), 1, 1):
+            yield "one sample", self.sum * row
+            yield "class first", of_all * row
+        yield "batch weights", (w.mean(0) * a).sum(1)
+        yield "batch weights", (w.sum(0) * a).sum(1)
+        yield "pixel weights", (g * a).sum(1)
+        yield "pixel weights", (g * a).mean(1)
+        yield "unweighted", a.sum(1)
+        yield "unweighted", a.mean(1)
+        yield "all classes", of_all
+        yield "predicted class", self.sum_of(self.logits.max(1).values)
+        yield "probability", self.sum_of(self.logits.softmax(1)[:, self.index])
+        log = self.logits.log_softmax(1)[:, self.index]
+        for loss in (log, -log, log / len(a), -log / len(a)):  # summed in ``sum_of``
+            yield "probability", self.sum_of(loss)
 
 
 def _map(trial: Trial, model: nn.Module, layer: str, x: Tensor, index: int, what: str = "model") -> Tensor:
@@ -137,7 +143,7 @@ def _telling(trial: Trial, layer: str) -> tuple[nn.Sequential, Tensor, int, _Cam
     while True:
         model, many, index = _image_model(trial), trial.randn(24, 2, _HEIGHT, _WIDTH), trial.integer(0, 3)
         cam = _Cam(model, layer, many, index)
-        telling = (cam.map > 1e-3) & (cam.map_of(cam.logits) > 1e-3)
+        telling = (cam.map > 1e-3) & (cam.sum_of(cam.logits) > 1e-3)
         mixed = telling.flatten(1).any(1) & (cam.sum < -1e-3).flatten(1).any(1) & (cam.logits.argmax(1) != index)
         x = many[mixed.nonzero().flatten()[: trial.integer(2, 4)]]
         if len(x) >= 2:
@@ -176,7 +182,7 @@ def _(trial: Trial) -> None:
         expect_same(got, cam.of_size(got))
 
 
-@grad_cam.claim("has the activation's dtype, also where that has 16 bits", weight=0.5)
+@grad_cam.claim("has the dtype of the layer's output, also where that has 16 bits", weight=0.5)
 def _(trial: Trial) -> None:
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         got = _map(trial, _image_model(trial).to(dtype), "features.2", _images(trial).to(dtype), 1, f"model in {dtype}")
@@ -190,7 +196,7 @@ def _(trial: Trial) -> None:
         expect_no_history(_map(trial, _image_model(trial), "features.2", x, trial.integer(0, 3)), "history")
 
 
-@grad_cam.claim("uses the layer's own activation and gradient, also where an in-place operation follows", weight=2)
+@grad_cam.claim("uses the layer's own output and its gradient, also where an in-place operation follows", weight=2)
 def _(trial: Trial) -> None:
     for layer, key in (("features.2", "in place"), ("features.0", "in place"), ("features.3", "")):
         model, x, index, cam = _mapped(trial, layer, inplace=True)

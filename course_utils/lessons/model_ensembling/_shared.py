@@ -290,7 +290,7 @@ def expect_connected(trial: Trial, *, each: bool) -> None:
             return
         got, right = gradient(result, x), gradient(loop, x)
         told = "a result without a way to x" if given is x else "a result without a way to the batches in a list"
-        expect(got is not None, "cut", expected=expected, got=told)
+        expect(got is not None, "input cut", expected=expected, got=told)
         expect(same(got, right), expected="the gradient of x that the loop's result gives", got="another one")
 
 

@@ -53,7 +53,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_no_loop()
 
 
-@ensemble_predict_each.claim("runs the architecture's forward once", weight=4.5)
+@ensemble_predict_each.claim("runs the architecture's forward once", weight=7)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -61,7 +61,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_passes(4 * count)
 
 
-@ensemble_predict_each.claim("runs no model on another model's batch", weight=1.5)
+@ensemble_predict_each.claim("runs no model on another model's batch", weight=7)
 def _(trial: Trial) -> None:
     columns, count, batch = trial.integer(2, 5), trial.integer(3, 6), trial.integer(2, 5)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -100,8 +100,6 @@ def _(trial: Trial) -> None:
     expect_own_buffers(trial, each=True)
 
 
-@ensemble_predict_each.claim(
-    "is connected to the models' own parameters and to `xs`, as a loop's result is", weight=1.5
-)
+@ensemble_predict_each.claim("is connected to the models' own parameters and to `xs`, as a loop's result is", weight=2)
 def _(trial: Trial) -> None:
     expect_connected(trial, each=True)

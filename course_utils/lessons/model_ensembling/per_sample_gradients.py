@@ -85,7 +85,7 @@ def _classified(
     return _Samples(ensemble, model, x, shared.labels(trial, batch, classes))
 
 
-@per_sample_gradients.claim("gives, by parameter name, the gradient of each sample's own loss", weight=0, gate=True)
+@per_sample_gradients.claim("gives, by name, gradients in the direction of each sample's own", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for batch in (trial.integer(4, 7), 1):
         case = _classified(trial, batch, 1)
@@ -99,13 +99,13 @@ def _(trial: Trial) -> None:
     case.ensemble.expect_no_loop()
 
 
-@per_sample_gradients.claim("gives each gradient at its full length", weight=1.5)
+@per_sample_gradients.claim("gives each gradient at its full length", weight=5)
 def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(4, 7), 1)
     case.expect(case.call(), shares=False)
 
 
-@per_sample_gradients.claim("runs the architecture's forward once", weight=4)
+@per_sample_gradients.claim("runs the architecture's forward once", weight=5)
 def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(4, 7), 0)
     case.call()
