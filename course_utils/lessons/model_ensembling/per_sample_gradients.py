@@ -112,7 +112,7 @@ def _(trial: Trial) -> None:
     case.ensemble.expect_passes(len(case.x))
 
 
-@per_sample_gradients.claim("asks `loss_fn` with a batch of one", weight=2)
+@per_sample_gradients.claim("gives the model and `loss_fn` a batch of one", weight=2)
 def _(trial: Trial) -> None:
     batch, classes = trial.integer(3, 6), trial.integer(2, 3)
     ensemble = shared.Ensemble(trial, 2, shared.for_images(classes))
