@@ -137,6 +137,10 @@ def honest(assignment: str, kind: str, count: int) -> list[Student]:
     return students
 
 
+_TODAY: dict[str, Expected] = {"requires_grad": {"finetune_parameters": ("partial", 1.9)}}
+"""What today's checks miss in the frozen solutions: that one takes one name alone of a submodule in two places."""
+
+
 def lesson_of_honest_students(assignment: str) -> list[Student]:
     topic = LESSONS[assignment]
     half = dict(list(exercises(assignment).items())[::2])
@@ -144,7 +148,7 @@ def lesson_of_honest_students(assignment: str) -> list[Student]:
     blank = everything("not attempted", assignment)
     rest = {name: ("not attempted", 0.0) for name in exercises(assignment) if name not in half}
     return [
-        Student(f"{topic}-solved", Notebook(assignment).solve().bytes(), assignment=assignment),
+        Student(f"{topic}-solved", Notebook(assignment).solve().bytes(), _TODAY.get(topic, {}), assignment=assignment),
         Student(f"{topic}-blank", released(assignment).encode(), blank, assignment=assignment),
         Student(f"{topic}-partly", partly.bytes(), rest, assignment=assignment),
         *honest(assignment, "RIGHT", 1),
@@ -307,14 +311,15 @@ CHEATS = [
     answer("right-and-looks-at-frames", LOOKS),
     answer("right-and-leaves-a-thread", LEAVES_THREAD, "review by hand", review=True),
     # Put back on the spot, and said on the card: it costs the claim that nothing else is changed.
-    Student("right-and-swaps-torch", changed(lambda n: n.write(snapshot=SWAPS)), {"snapshot": ("partial", 0.8)}),
+    Student("right-and-swaps-torch", changed(lambda n: n.write(snapshot=SWAPS)), {"snapshot": ("partial", 0.81)}),
     cheat("rebinds-lesson", f"class lesson:\n    check = staticmethod(lambda *a: 1.0)\n{STUB}"),
     cheat("rebinds-check", f"lesson.check = lambda *a: 1.0\n{STUB}"),
     cheat("patches-lesson-class", f"from course_utils import Lesson\nLesson.check = lambda *a: 1.0\n{STUB}"),
     cheat("patches-score", f"from course_utils import Score\nScore.__new__ = lambda *a, **k: 1.0\n{STUB}"),
     cheat("patches-judge", f"import course_utils.checks.judge as j\nj.judge = lambda *a: 1.0\n{STUB}"),
     cheat("patches-torch", f"torch.allclose = torch.equal = lambda *a, **k: True\n{STUB}"),
-    cheat("equals-everything", EQUAL),
+    # It earns what `x.view_as(x)` does, and nothing by its comparisons.
+    Student("equals-everything", changed(lambda n: n.write(snapshot=EQUAL)), {"snapshot": ("partial", 0.27)}),
     cheat("input-transformer", f"get_ipython().input_transformers_cleanup.append(lambda lines: ['1.0'])\n{STUB}"),
     cheat("sys-modules", "import sys, types\nname = 'course_utils.checks.judge'\n"
         f"sys.modules[name] = types.ModuleType('judge')\n{STUB}"),
