@@ -933,6 +933,18 @@ def fit_no_steps(x, y, steps, lr):
     return slope, intercept
 
 
+def fit_flagged_in_the_loop(x, y, steps, lr):
+    slope, intercept = torch.zeros(()), torch.zeros(())
+    for _ in range(steps):
+        slope.requires_grad_()
+        intercept.requires_grad_()
+        loss = (slope * x + intercept - y).square().mean()
+        of_slope, of_intercept = torch.autograd.grad(loss, (slope, intercept))
+        slope = (slope - lr * of_slope).detach().requires_grad_()
+        intercept = (intercept - lr * of_intercept).detach().requires_grad_()
+    return slope, intercept
+
+
 def fit_retain_grad(x, y, steps, lr):
     slope, intercept = zeros()
     for _ in range(steps):
@@ -1261,6 +1273,7 @@ WRONG = (
     Wrong("fit_line", "start", fit_random_start),
     Wrong("fit_line", "one element", fit_one_element),
     Wrong("fit_line", "no steps", fit_no_steps),
+    Wrong("fit_line", "no steps", fit_flagged_in_the_loop, "flagged in the loop"),
     Wrong("make_weight", "other recipe", weight_cut_at_two),
     Wrong("activation_gradients", "cleanup", gradients_grad_put_back_at_the_end, "put back at the end"),
     Wrong("activation_gradients", "twice", gradients_by_module),

@@ -139,11 +139,12 @@ def _(trial: Trial) -> None:
 @fit_line.claim("takes no step where `steps` is 0", weight=1)
 def _(trial: Trial) -> None:
     x, y, lr = _line(trial)
+    flagged = all(weight.is_leaf and weight.requires_grad for weight in _fitted(trial, x, y, 1, lr))
     try:
         weights = _fitted(trial, x, y, 0, lr)
     except AnswerRaised as raised:
         raise Missed("no steps", expected="zeros for steps=0", got=message_of(raised.error, 80)) from None
     numbers = ", ".join(f"{weight.item():.4g}" for weight in weights)
     expect(_is_at(weights, (0.0, 0.0)), "start", expected="slope 0, intercept 0", got=numbers)
-    if all(weight.is_leaf and weight.requires_grad for weight in _fitted(trial, x, y, 1, lr)):
-        _expect_leaves(weights)  # where they are none after a step, that is told above
+    for name, weight in zip(("slope", "intercept"), weights, strict=True) if flagged else ():  # else told above
+        expect_flagged_leaf(weight, "no steps", "no steps", name)
