@@ -415,6 +415,21 @@ class ShapesUnused(ShapesByLoops):
         return [(target, self.fit(np.asarray(g), target.shape)) for target, g in pairs]
 
 
+class ShapesZerosOfTheFirst(ShapesByLoops):
+    def through(self, node, gradients):
+        arrays = [np.zeros(node.shapes[0]) if g is None else g for g in gradients]
+        pairs = [pair for way in node.ways for pair in way.back(arrays, self.unsave(way))]
+        return [(target, self.fit(g, target.shape)) for target, g in pairs]
+
+
+class ShapesZerosOfWhatCame(ShapesByLoops):
+    def through(self, node, gradients):
+        came = next(g for g in gradients if g is not None)
+        arrays = [np.zeros_like(came) if g is None else g for g in gradients]
+        pairs = [pair for way in node.ways for pair in way.back(arrays, self.unsave(way))]
+        return [(target, self.fit(g, target.shape)) for target, g in pairs]
+
+
 class ShapesAroundUnsave(ShapesByLoops):
     def through(self, node, gradients):
         arrays = [np.zeros(shape) if g is None else g for g, shape in zip(gradients, node.shapes, strict=True)]
@@ -719,6 +734,11 @@ class MemoryUnnoticed(MemoryInObjects):
         return arrays
 
 
+class MemoryNotCounted(MemoryInObjects):
+    def write(self, x, values):
+        x.data[...] = values
+
+
 class MemoryEveryEdit(MemoryInObjects):
     edits = 0
 
@@ -764,6 +784,15 @@ class MemoryFreedFirst(MemoryInObjects):
         if any(version != memory.version for _, memory, version in saved):
             raise RuntimeError("edited in place")
         return [array for array, *_ in saved]
+
+
+class MemoryCountedByArray(MemoryInObjects):
+    """Pieces are arrays of their own, on one memory."""
+
+    def bytes_held(self, result):
+        ways = [way for node in self.walk(result.node) for way in node.ways]
+        held = {id(array): memory for way in ways for array, memory, _ in way.saved or ()}
+        return sum(memory.nbytes for memory in held.values())
 
 
 class MemoryCountedTwice(MemoryInObjects):
@@ -1023,6 +1052,8 @@ WRONG = (
     Wrong("Shapes", "copies", ShapesCopies),
     Wrong("Shapes", "not marked", ShapesNotMarked),
     Wrong("Shapes", "unused", ShapesUnused),
+    Wrong("Shapes", "any zeros", ShapesZerosOfTheFirst, "of the first result's shape", 1.6),
+    Wrong("Shapes", "any zeros", ShapesZerosOfWhatCame, "of the shape of what came", 1.6),
     Wrong("Shapes", "around unsave", ShapesAroundUnsave),
     Wrong("Control", "all", ControlAll),
     Wrong("Control", "nodes", ControlNodes),
@@ -1054,12 +1085,14 @@ WRONG = (
     Wrong("Memory", "nothing saved", MemoryNothingSaved),
     Wrong("Memory", "rebound", MemoryRebound),
     Wrong("Memory", "unnoticed", MemoryUnnoticed),
+    Wrong("Memory", "not counted", MemoryNotCounted, earns=1.16),
     Wrong("Memory", "every edit", MemoryEveryEdit),
     Wrong("Memory", "copy", MemoryCopy),
     Wrong("Memory", "copy", MemoryCopyChecked, "a copy, checked"),
     Wrong("Memory", "array bytes", MemoryArrayBytes),
     Wrong("Memory", "freed first", MemoryFreedFirst),
     Wrong("Memory", "counted twice", MemoryCountedTwice),
+    Wrong("Memory", "counted twice", MemoryCountedByArray, "by array"),
     Wrong("Extend", "recorded inside", ExtendRecordedInside),
     Wrong("Extend", "once each", ExtendOnceEach),
     Wrong("Extend", "around save", ExtendAroundSave),

@@ -113,4 +113,5 @@ def _(trial: Trial) -> None:
 
 @Control.claim("agrees with PyTorch on random programs", weight=1)
 def _(trial: Trial) -> None:
-    shared.expect_random(trial, "detach no_grad retain")
+    refused = shared.program(shared.leaves(trial, (3,), flags=(False,)), "t0.retain_grad()")
+    shared.expect_random(trial, "detach no_grad retain", [refused])

@@ -156,4 +156,9 @@ def _(trial: Trial) -> None:
 
 @Record.claim("agrees with PyTorch on random programs", weight=1.5)
 def _(trial: Trial) -> None:
-    shared.expect_random(trial, "expand")
+    given = shared.leaves(trial, (3, 2), (2, 3))
+    lines = "t2 = (t0 @ t1).tanh()", "loss0 = (t2 * t2).sum() * 0.5", "loss0.backward()"
+    added = "t2 = t0 * 1.0", "t3 = t0 * t0", "t4 = t3.tanh()", "t5 = t2.exp()", "t6 = t2 + t3"
+    losses = "loss0 = (t4 + (t5 + t6)).sum()", "loss0 = ((t6 + t5) + t4).sum()"
+    programs = [lines, *((*added, loss, "loss0.backward()") for loss in losses)]
+    shared.expect_random(trial, "expand", [shared.program(given, *one) for one in programs])

@@ -1,10 +1,13 @@
 """``Shapes``: what was broadcast is summed at every edge, and an operation may have several results."""
 
+from contextlib import suppress
+
 import numpy as np
 
 from course_utils.base.text import message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect
 from course_utils.lessons.own_engine import _shared as shared
+from course_utils.lessons.own_engine._programs import Program
 
 Shapes = exercise(__file__)
 
@@ -92,15 +95,35 @@ def _is_edit_refused(trial: Trial) -> bool:
 
 @Shapes.claim("gives a rule zeros for a result that nobody used", weight=1)
 def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3, 2))
     try:
-        for used in ("t1", "t2"):
-            program = shared.program(given, "t1, t2 = t0.split([1, 2])", f"{used}.tanh().sum().backward()")
-            too_long = [("unused", lambda found: np.shape(found["t0.grad"])[:1] > (3,))]
-            shared.expect_as_torch(trial, program, "through", otherwise=too_long)
+        for program in _with_an_unused_piece(trial):
+            shared.expect_as_torch(trial, program, "through")
     except AnswerRaised as raised:
         got = message_of(raised.error, 120)
-        raise Missed("unused", expected="zeros in the other piece's place", got=got) from None
+        raise Missed(_handed(trial), expected="zeros in the other piece's place", got=got) from None
+    except Missed as missed:
+        missed.misconception = _handed(trial)
+        raise
+
+
+def _with_an_unused_piece(trial: Trial) -> list[Program]:
+    given, split = shared.leaves(trial, (3, 2)), "t1, t2 = t0.split([1, 2])"
+    return [shared.program(given, split, f"loss0 = {used}.tanh().sum()", "loss0.backward()") for used in ("t1", "t2")]
+
+
+def _handed(trial: Trial) -> str:
+    """The misconception behind what a rule is handed for a result that nobody used: nothing, or other zeros."""
+    handed: list[object] = []
+
+    def through() -> None:
+        engine = shared.engine_of(trial, "through")
+        piece, _ = engine.tensor(np.ones((3, 2)), True).split([1, 2])
+        piece.node.ways[0].rule = lambda *given: handed.extend(given) or np.zeros((3, 2))
+        engine.through(piece.node, [np.ones((1, 2)), None])
+
+    with suppress(AnswerRaised):
+        trial.run(through, called=trial.called)
+    return "any zeros" if handed and handed[-1] is not None else "unused"
 
 
 @Shapes.claim("takes what was saved from `unsave`", weight=1)
@@ -114,4 +137,6 @@ def _(trial: Trial) -> None:
 
 @Shapes.claim("agrees with PyTorch on random programs", weight=1)
 def _(trial: Trial) -> None:
-    shared.expect_random(trial, "expand split split")
+    given = shared.leaves(trial, (3, 2), (3, 1), (1, 2), (2,))
+    broadcast = shared.program(given, "loss0 = (t0 * t1 * t2 + t3).tanh().sum()", "loss0.backward()")
+    shared.expect_random(trial, "expand split split", [broadcast, *_with_an_unused_piece(trial)])
