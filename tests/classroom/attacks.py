@@ -586,7 +586,7 @@ def mean_loss(model, loss_fn, batches):
 
 def _linear(name: str, all_three: str, helpers: str = "") -> Attack:
     source = LINEAR.format(all=all_three).replace("\nclass ", f"\n{helpers}\nclass ", 1)
-    return Attack(name, lambda n: n.write(LinearFunction=source), {"LinearFunction": 1.0}, ("Cube",), FUNCTION)
+    return Attack(name, lambda n: n.write(LinearFunction=source), {"LinearFunction": 1.08}, ("Cube",), FUNCTION)
 
 
 def _swish(name: str, keep: str, take: str, helpers: str = "") -> Attack:
