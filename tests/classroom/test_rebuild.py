@@ -1,10 +1,13 @@
 """Rebuilding a submission: nothing is run here."""
 
+import gc
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from course_utils.classroom.course.source import read_code
+from course_utils.classroom.course.source import parse, read_code
 from course_utils.classroom.rebuild.answers import ELSEWHERE
 from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
@@ -14,6 +17,16 @@ from tests.classroom.handed_in import Notebook, released, solutions
 
 HELPER = "def halve(x):\n    return x / 2"
 SNAPSHOT = "def snapshot(x):\n    return x.detach().clone()"
+
+
+def test_graders_side_by_side_read_code():
+    gc.callbacks.append(pause := lambda *_: time.sleep(1e-4))  # lets the other thread go on in the middle of a tree
+    source = "\n".join(f"def f{n}(x):\n    return [g(x + {n}) for g in (h, k) if x.y[{n}] > 0]" for n in range(60))
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            assert all(threads.map(parse, [source] * 40))
+    finally:
+        gc.callbacks.remove(pause)
 
 
 def uses(source):

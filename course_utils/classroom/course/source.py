@@ -9,6 +9,7 @@ import ast
 import builtins
 import re
 import symtable
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _MAGIC = re.compile(
     r"^([ \t]*)(?:(?:[%!?,;/]|([^=\n#\"']*=)[ \t]*[%!])(?:\\\n|[^\n])*|[^\s#\"'?]+\?\??[ \t]*$)", re.MULTILINE
 )
 _INDENT = re.compile(r"\s*^([ \t]+)\S", re.MULTILINE)
+# Python 3.11 counts a tree's depth for all threads at once, and raises SystemError where two make one side by side:
+# https://github.com/python/cpython/issues/106905
+_ONE_TREE = threading.Lock()
 _WORDS = re.compile("[^#\"']*[#\"'].*\\w", re.DOTALL)
 
 
@@ -90,8 +94,9 @@ def read_code(source: str) -> Code:
 
 
 def parse(source: str) -> ast.Module | None:
-    """The cell's syntax tree; None where it is not code."""
-    return _tried(ast.parse, source)
+    """The cell's syntax tree; None where it is not code. One thread at a time makes one."""
+    with _ONE_TREE:
+        return _tried(ast.parse, source)
 
 
 def deleted_first(source: str) -> set[str]:

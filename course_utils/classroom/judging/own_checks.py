@@ -9,6 +9,7 @@ from typing import Any
 
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.course.rules import WEIGHT
+from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging.outcomes import Verdict, name_in
 from course_utils.classroom.judging.results import Outcome
 from course_utils.classroom.rebuild.released import ReleasedCell
@@ -84,12 +85,8 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
 def _tests(cell: ReleasedCell) -> list[_Test]:
     shown = {line.strip() for line in cell.source.splitlines()}
     lines = cell.full.splitlines()
-    try:
-        body = ast.parse(cell.full).body
-    except SyntaxError:
-        return []
-    tests = []
-    for statement in body:
+    tree, tests = parse(cell.full), []
+    for statement in tree.body if tree else ():
         last = statement.end_lineno or statement.lineno
         called = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
         if not isinstance(statement, ast.Assert) and not (called and "assert" in lines[statement.lineno - 1].lower()):
