@@ -631,6 +631,20 @@ def logs_the_last_share(model, images, labels, dataset):
     return total.item()
 
 
+def mean_of_means_in_the_log(model, images, labels, dataset):
+    accumulate(model, images, labels, dataset.micro_rows, ())
+    with torch.no_grad():
+        means = [F.cross_entropy(model(x), y).item() for x, y in micro(images, labels, dataset)]
+    return sum(means) / len(means)
+
+
+def logs_the_last_undivided(model, images, labels, dataset):
+    for x, y in micro(images, labels, dataset):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+    return loss.item()
+
+
 def logs_the_last_micro(model, images, labels, dataset):
     for x, y in micro(images, labels, dataset):
         loss = F.cross_entropy(model(x), y)
@@ -748,6 +762,10 @@ WRONG = [
     wrong("logged sum", variant(train=training(logs_a_sum_of_means))),
     wrong("logged else", variant(train=training(logs_the_last_share)), "the last micro-batch's share"),
     wrong("logged else", variant(train=training(logs_the_last_micro)), "the last micro-batch's", 6.3),
+    wrong("mean of means", variant(train=training(mean_of_means_in_the_log)), "in the log alone"),
+    wrong(
+        "logged else", variant(train=training(logs_the_last_undivided)), "the last micro-batch's, gradient undivided"
+    ),
     wrong("mean of accuracies", variant(test=mean_of_accuracies), earns=6.3),
     wrong("as it came", variant(end=encoder_as_it_came), earns=6.3),
     wrong("never trains", variant(freeze=lambda model: model.eval().encoder.requires_grad_(False))),

@@ -118,21 +118,43 @@ def _expect_steps_of_descent(trial: Trial, dataset: WatchedDataset, seed: int) -
 
 
 def expect_mean_loss(trial: Trial) -> None:
-    """The log holds a batch's mean loss, whatever the micro-batches. With a wrong gradient, that alone is judged."""
-    dataset, seed = WatchedDataset(trial, batches=1), trial.integer(1, 10**6)
-    start, result = (run(trial, dataset, epochs, seed) for epochs in (0, 1))
-    weights, after = weights_of(start, dataset), weights_of(result, dataset)
-    right = _open_gradients(dataset, weights)[0][1]
-    step = (weights["open.weight"] - after["open.weight"]) / dataset.learning_rate
-    if (step - right).norm() >= 1e-3 * right.norm():
+    """The log holds a batch's mean loss, whatever the micro-batches. As wrong as its gradient, it is judged there."""
+    for _ in range(5):  # until no other number that people log is as near as 0.1 %; a constant start has none apart
+        dataset, seed = WatchedDataset(trial, batches=1), trial.integer(1, 10**6)
+        start = seeded(trial, dataset, 0, seed)
+        weights, (images, labels) = weights_of(start, dataset), next(iter(dataset.train))
+        losses = F.cross_entropy(logits(dataset, weights, images), labels, reduction="none")
+        parts, loss = torch.stack([part.mean() for part in losses.split(dataset.micro_rows)]), losses.mean().item()
+        if all(abs(one - loss) > 1e-3 * loss for one in (*parts.tolist(), parts.mean().item())):
+            break
+    result = seeded(trial, dataset, 1, seed)
+    logged = float(next(iter(result.losses)))
+    if is_loss(logged, loss):
         return
-    images, labels = next(iter(dataset.train))
-    losses = F.cross_entropy(logits(dataset, weights, images), labels, reduction="none")
-    loss, logged = losses.mean().item(), float(next(iter(result.losses)))
-    sums = (losses.sum().item(), sum(part.mean().item() for part in losses.split(dataset.micro_rows)))
-    key = "logged sum" if any(abs(logged - one) < 2e-3 * one for one in sums) else "logged else"
-    close = abs(logged - loss) < 2e-3 * loss
-    expect(close, key, expected=f"the batch's mean loss {loss:.4f} in the log", got=f"{logged:.4f}")
+    after = weights_of(result, dataset)
+    step = (weights["open.weight"] - after["open.weight"]) / dataset.learning_rate
+    gradients = _open_gradients(dataset, weights)
+    _, of_gradient = min((((step - value).norm() / value.norm()).item(), key) for key, value in gradients)
+    sums = {"undivided": parts.sum().item(), "sum of rows": losses.sum().item(), "mean of means": parts.mean().item()}
+    key = next((key for key, one in sums.items() if is_loss(logged, one)), "logged else")
+    if key == of_gradient:
+        return
+    if key in ("undivided", "sum of rows"):
+        key = "logged sum"
+    elif _key_of_step(dataset, weights, after, gradients[1][1], gradients[0][1]) == "step each":
+        key = "step each"
+    raise Missed(key, expected=f"the batch's mean loss {loss:.4f} in the log", got=f"{logged:.4f}")
+
+
+def seeded(trial: Trial, dataset: WatchedDataset, epochs: int, seed: int) -> ClinicResult:
+    """A run that begins alike each time, also of a script that ignores the seed, which has a claim of its own."""
+    torch.manual_seed(seed)
+    return run(trial, dataset, epochs, seed)
+
+
+def is_loss(logged: float, loss: float) -> bool:
+    """Whether an entry of the log is this loss. float32 is a hundred times as exact, another loss seldom as near."""
+    return abs(logged - loss) < 1e-4 * loss
 
 
 def _is_own_backward_wrong(trial: Trial, dataset: WatchedDataset, result: ClinicResult, weights: Weights) -> bool:
