@@ -363,6 +363,21 @@ def accumulate_put_back_at_the_end(model, loss_fn, x, y, micro_batch):
     return total
 
 
+def by_name(accumulate):
+    """The answer, and where it raises the tensors that it has added into are put back."""
+
+    def accumulate_by_name(model, *given):
+        held = [(p, p.grad) for p in model.parameters()]
+        try:
+            return accumulate(model, *given)
+        except BaseException:
+            for parameter, gradient in held:
+                parameter.grad = gradient
+            raise
+
+    return accumulate_by_name
+
+
 def accumulate_swallows(model, loss_fn, x, y, micro_batch):
     held = [(p, p.grad) for p in model.parameters()]
     model.zero_grad()
@@ -840,6 +855,21 @@ def step_from_zeros(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
 def step_nothing_put_back(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
     """Right where nothing raises."""
     return step_with(accumulate_loop)(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
+
+
+def step_on_zeros(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    """Zeros in the tensors that were there, and no gradient where there was none."""
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.zero_()
+    held = [p for p in model.parameters() if p.grad is not None and not p.requires_grad]
+    for parameter in held:
+        parameter.grad = None  # weight decay moves a frozen weight that has zeros
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    model.zero_grad()
+    return total
 
 
 def step_swallows(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
@@ -1762,6 +1792,7 @@ WRONG = (
     Wrong("accumulate", "half-way", accumulate_loop),
     Wrong("accumulate", "half-way", accumulate_functional, "torch.func"),
     Wrong("accumulate", "half-way", accumulate_put_back_at_the_end, "put back at the end"),
+    Wrong("accumulate", "by name", by_name(accumulate_loop), earns=2.86),
     Wrong("accumulate", "swallowed", accumulate_swallows),
     Wrong("accumulate", "retained", accumulate_retained_losses, "with the losses kept"),
     Wrong("accumulate", "cleared", accumulate_cleared_frozen, "the frozen ones too"),
@@ -1818,6 +1849,7 @@ WRONG = (
     Wrong("accumulated_step", "loss after", step_loss_after),
     Wrong("accumulated_step", "zeros", undone(step_from_zeros), "starts from zeros", 1.86),
     Wrong("accumulated_step", "half-way", step_nothing_put_back, earns=1.86),
+    Wrong("accumulated_step", "by name", by_name(step_on_zeros), earns=1.86),
     Wrong("accumulated_step", "old ones lost", step_clears_after_an_error, earns=1.86),
     Wrong("accumulated_step", "swallowed", step_swallows, earns=1.86),
     Wrong("accumulated_step", "loss edited", undone(step_with(accumulate_edits_the_loss)), earns=1.86),

@@ -64,7 +64,7 @@ def _wrong_number(incoming: Tensor, strength: float) -> shared.Wrong:
     yield "float32", -torch.tensor(strength, dtype=torch.float32) * incoming
 
 
-@ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=1)
+@ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=0.5)
 def _(trial: Trial) -> None:
     for strength in (0.0, 0.2 + abs(trial.randn().item())):
         with shared.rename_misconception({"no gradient": "none for zero"}):
@@ -86,7 +86,7 @@ def _expect_rounded_once(trial: Trial, dtype: torch.dtype) -> None:
     expect(exact, "float32", expected=f"a gradient in {dtype} that is rounded once, by half a step", got=off)
 
 
-@ReverseGradient.claim("keeps the strength of each call for that call", weight=0.5)
+@ReverseGradient.claim("keeps the strength of each call for that call", weight=1)
 def _(trial: Trial) -> None:
     strengths = _strengths(trial)
     leaves = [trial.randn(3, requires_grad=True) for _ in strengths]

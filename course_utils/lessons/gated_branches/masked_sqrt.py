@@ -92,7 +92,7 @@ def _expect_slope(trial: Trial, values: Tensor, rtol: float = 1e-4, key: str = "
         raise Missed(key or ("" if found.any() else "detached"), expected=expected, got=f"{given:.6g}")
 
 
-@masked_sqrt.claim("has the gradient of the root where x is positive", weight=0, gate=True)
+@masked_sqrt.claim("has the gradient of the root where x is positive, and not tiny", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for values in _numbers(trial, some_positive=True):
         _expect_slope(trial, values)

@@ -40,8 +40,9 @@ def raises_half_way(task: Task, raising: str, place: int) -> Iterator[Callable[[
 
 
 def expect_grad_as_before(model: nn.Module, before: Sequence[Tensor | None]) -> None:
-    """Each ``.grad`` is what it was; else it holds a part of the new sum ("half-way"), what was there has been thrown
-    away ("old ones lost"), or zeros stand where None was ("zeros")."""
+    """Each ``.grad`` is what it was. Else it holds a part of the new sum ("half-way"; "by name" where only tensors that
+    were there do), what was there has been thrown away ("old ones lost"), or zeros stand where None was ("zeros").
+    """
     found: dict[str, str] = {}
     for parameter, old in zip(model.parameters(), before, strict=True):
         now = parameter.grad
@@ -52,6 +53,6 @@ def expect_grad_as_before(model: nn.Module, before: Sequence[Tensor | None]) -> 
         elif old is None and not now.any():
             found["zeros"] = "zeros where None was"
         else:
-            found["half-way"] = "other values"
-    for key in ("half-way", "old ones lost", "zeros"):
+            found["half-way" if old is None else "by name"] = "other values"
+    for key in ("half-way", "by name", "old ones lost", "zeros"):
         expect(key not in found, key, expected="each .grad as before the call", got=found.get(key, ""))

@@ -1,5 +1,6 @@
 """How a part of an engine is judged: put before the course's other parts, it runs the same programs as PyTorch."""
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,7 +125,7 @@ def expect_as_torch(
     if name == ERROR:
         lines = program.lines
         texts = ["nothing raised" if at is None else f"a RuntimeError: {_line(lines, at)}" for at in (expected, got)]
-        said = "" if got is None else f": {message_of(played.found[SAID], 120)}"
+        said = "" if got is None else f": {textwrap.shorten(played.found[SAID], 120, placeholder='...')}"
         raise Missed(silent if got is None else error, expected=texts[0], got=texts[1] + said)
     key = next((key for key, fits in otherwise if fits(played.found)), "")
     raise Missed(key, expected=f"{name}: {shown(expected)}", got=shown(got))

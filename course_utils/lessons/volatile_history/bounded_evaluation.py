@@ -113,7 +113,7 @@ def _(trial: Trial) -> None:
     raise Missed(key, expected="the same peak for 3 and for 9 batches", got=growing)
 
 
-@bounded_evaluation.claim("stays under 1.25 times the peak of the largest batch alone under `no_grad`", weight=5.5)
+@bounded_evaluation.claim("stays under 1.25 times the peak of the largest batch alone, in a deep model", weight=5.5)
 def _(trial: Trial) -> None:
     model = _deep_model(trial)
     budget, peak = 1.25 * _reference_peak(trial, model), _peak(trial, model, 3)
