@@ -278,8 +278,8 @@ class DroppedDetach(TorchFunctionMode):
 # -------------------------------------------------------------------------------------------- what answers are given
 
 
-class Unlucky(Exception):
-    """What a batch, a block or a model raises in a check."""
+class Unlucky(ZeroDivisionError, IndexError):
+    """What a batch, a block or a model raises in a check. Whoever catches its bases around everything catches it."""
 
 
 class Raises(nn.Module):

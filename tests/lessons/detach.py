@@ -835,6 +835,9 @@ WRONG = (
     Wrong("mean_loss", "swallowed", partial(mean_loss_skipping, RuntimeError), "torch's errors are passed over"),
     Wrong("mean_loss", "other error", partial(mean_loss_renaming, Exception), "an error of a batch is a ValueError"),
     Wrong("mean_loss", "other error", partial(mean_loss_renaming, RuntimeError), "torch's errors are ValueErrors"),
+    Wrong(
+        "mean_loss", "other error", partial(mean_loss_renaming, ZeroDivisionError), "any division by zero means empty"
+    ),
     Wrong("truncated_bptt", "never cut", bptt_never_cut),
     Wrong("truncated_bptt", "no cut", bptt_clone_at_border, "clone at the border"),
     Wrong("truncated_bptt", "fresh state", bptt_fresh),

@@ -1062,6 +1062,10 @@ def four_indices(output, channels):
     return output
 
 
+def third_from_the_end(output, channels):
+    return output.index_fill(-3, torch.tensor(channels), 0)
+
+
 def ablate_by_vector(module, channels):
     def hook(m, args, output):
         return output.where(torch.tensor([index not in channels for index in range(output.shape[1])]), 0)
@@ -1632,6 +1636,7 @@ WRONG = (
     Wrong("ablate", "last", ablate_by_vector, "a mask of one dimension"),
     Wrong("ablate", "gone", ablate_in_a_block),
     Wrong("ablate", "image", ablate_hook(four_indices), "four indices"),
+    Wrong("ablate", "image", ablate_hook(third_from_the_end), "the third dimension from the end"),
     Wrong("ablate", "inputs", ablate_inputs),
     Wrong("ablate", "dropped", ablate_hook(dropped)),
     Wrong("ablate", "inverted", ablate_hook(inverted)),

@@ -1381,6 +1381,14 @@ def histogram_by_formula(model, batches, target, bins):
     return total
 
 
+def histogram_summed_in_float32(model, batches, target, bins):
+    h = torch.zeros(len(bins))
+    with torch.no_grad():
+        for x in batches:
+            h += soft_histogram(model(x), bins)
+    return second_pass(model, batches, bins, pushed(h, target))
+
+
 def histogram_by_backward(model, batches, target, bins):
     """backward fills .grad, which is set aside and put back."""
     push = pushed(counted(model, batches, bins), target)
@@ -1919,6 +1927,7 @@ WRONG = (
     Wrong("histogram_gradient", "one vector", histogram_dict, "a dict"),
     Wrong("histogram_gradient", "tuple", histogram_tuple, earns=2.75),
     Wrong("histogram_gradient", "cast", histogram_in_float32, earns=2.75),
+    Wrong("histogram_gradient", "rounded", histogram_summed_in_float32, earns=2.75),
     Wrong("histogram_gradient", "kept", histogram_keeps_outputs, "outputs", 2.0),
     Wrong("histogram_gradient", "averaged", histogram_averages_the_histograms, "the mean of histograms, and / k"),
     Wrong("histogram_gradient", "recorded", histogram_recorded),

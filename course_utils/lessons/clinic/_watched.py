@@ -23,6 +23,7 @@ class _Note(NamedTuple):
     """One forward pass of a part of the network."""
 
     part: str  # "encoder", "open" or "closed"
+    rows: int
     number: int  # 1, 2, 3 for the training batches, -1, -2, -3 for the test batches
     modes: list[bool]  # the training flag of each module inside the part
     norm_trains: bool  # whether a batch norm or dropout inside was in training mode
@@ -79,7 +80,9 @@ class Watched(nn.Sequential):
             norm_trains = any(
                 part.training for part in self.modules() if isinstance(part, (nn.BatchNorm1d, nn.Dropout))
             )
-            passes.append(_Note(self.part, number, training_flags(self), norm_trains, out.requires_grad, held, closed))
+            passes.append(
+                _Note(self.part, len(rows), number, training_flags(self), norm_trains, out.requires_grad, held, closed)
+            )
         return out
 
 

@@ -126,6 +126,17 @@ def _expect_share(trial: Trial) -> None:
             raise Missed(key, expected=f"the share of all test rows, {right:.3f}", got=f"{accuracies[-1]:.3f}")
 
 
+def _expect_few_rows(trial: Trial) -> None:
+    """No part of the network gets more rows at once than a micro-batch has. Of the whole network, bytes tell it."""
+    dataset = WatchedDataset(trial, batches=1)
+    run(trial, dataset, 1)
+    rows = {part: max(note.rows for note in dataset.passes.training(part)) for part in ("encoder", "open")}
+    if rows["open"] <= dataset.micro_rows:
+        most = rows["encoder"]
+        expected = f"at most {dataset.micro_rows} rows at once in training"
+        expect(most <= dataset.micro_rows, "encoder at once", expected=expected, got=f"{most} through the encoder")
+
+
 @run_clinic.claim("1 · keeps the encoder as it was, to the bit (lesson 01)")
 def _(trial: Trial) -> None:
     dataset = WatchedDataset(trial, with_modes=True)
@@ -299,6 +310,7 @@ run_clinic.claim("9 · accumulates the gradient of the full batch (lesson 09)")(
 @run_clinic.claim("10 · reaches the bar within the budget, and counts it by rows (lessons 03, 04 and 09)")
 def _(trial: Trial) -> None:
     _expect_share(trial)
+    _expect_few_rows(trial)
     seed = trial.integer(1, 10**6)
     data = ClinicDataset.digits(seed, use_a=bool(trial.integer(0, 1)))
     data.micro_rows = 30  # the accuracy does not depend on it, and half as many passes take half the time

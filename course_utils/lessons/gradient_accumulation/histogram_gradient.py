@@ -129,14 +129,18 @@ def _(trial: Trial) -> None:
     expect_training_flags(deep, flags, "mode")
 
 
-@histogram_gradient.claim("is a list, and its tensors have no history and the parameters' dtype", weight=1)
+@histogram_gradient.claim("is a list of tensors without history, in the parameters' dtype and all its digits", weight=1)
 def _(trial: Trial) -> None:
     model = shared.small_model(trial)
-    result = _call(trial, model, *_measured(trial, model, (4, 3)))
+    batches, target, bins = data = _measured(trial, model, (4, 3))
+    result = _call(trial, model, *data)
     expect(isinstance(result, list), "tuple", expected="a list", got="a tuple")
-    for tensor in _one_a_parameter(trial, result, model):
+    right = torch.autograd.grad(_chi2(sum(_histograms(model, batches, bins)), target), list(model.parameters()))
+    for tensor, exact in zip(_one_a_parameter(trial, result, model), right, strict=True):
         expect_no_history(tensor, "recorded")
         expect(tensor.dtype == torch.float64, "cast", expected="torch.float64", got=str(tensor.dtype))
+        off = ((tensor - exact).norm() / exact.norm()).item()
+        expect(off < 1e-10, "rounded", expected="all digits of float64", got=f"off by {off:.1g} of the gradient")
 
 
 def _expect_gradient(trial: Trial, model: nn.Module, sizes: Sequence[int], what: str) -> None:
