@@ -204,12 +204,14 @@ def test_a_line_that_the_diagnosis_accepts_cures_its_symptom_alone(number, sympt
 
 
 def test_either_line_of_the_circle_cures_the_steps_where_the_log_is_mended():
-    """Line 4 takes other lines with it; line 5 does it alone."""
+    """Line 4 takes other lines with it; line 5 needs the log mended, as exercise 11.1 supposes."""
     assert {4, 5} == causes()["steps"]
     log = MENDS["log"]
     for mend in (MENDS["steps"], {5: "return ctx.y.clone()"}):
         ten, _ = properties(examine(mended(sick_run, log | mend)))
         assert ten[3] and ten[4]
+    ten, _ = properties(examine(mended(sick_run, {5: "return ctx.y.clone()"})))
+    assert not ten[4]
 
 
 def test_all_lines_mended_make_a_healthy_script():
