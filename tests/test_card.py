@@ -461,7 +461,7 @@ def test_a_passed_card_is_short_and_asks_nothing_more():
     ("name", "heading"),
     [
         ("passed", "snapshot: 2 of 2 points. Every claim holds."),
-        ("partial", "snapshot: 1 of 2 points. 2 of 5 claims hold."),
+        ("partial", "snapshot: 1 of 2 points. 2 of 4 claims hold, 1 not judged yet."),
         ("not attempted", "snapshot: not attempted yet, 0 of 2 points."),
         ("error", "snapshot: 0 of 2 points. The answer raised an error."),
     ],

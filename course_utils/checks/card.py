@@ -83,8 +83,11 @@ def _verdict(score: Score) -> str:
         return f"{earned}. The answer raised an error."
     if score.status == "passed":
         return f"{earned}. Every claim holds."
-    held = sum(_sign(claim) is _HOLDS for claim in score.claims)
-    return f"{earned}. {held} of {len(score.claims)} claims hold." if score.claims else f"{earned}."
+    if not score.claims:
+        return f"{earned}."
+    signs = [_sign(claim) for claim in score.claims]
+    waiting = f", {signs.count(_OPEN)} not judged yet" * (_OPEN in signs)
+    return f"{earned}. {signs.count(_HOLDS)} of {len(signs) - signs.count(_OPEN)} claims hold{waiting}."
 
 
 def _next_step(score: Score) -> str:

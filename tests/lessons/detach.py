@@ -830,6 +830,7 @@ WRONG = (
     Wrong("mean_loss", "eval", mean_loss_eval_left, "eval, put back unless something raises"),
     Wrong("mean_loss", "grad mode", mean_loss_grad_mode),
     Wrong("mean_loss", "only without error", mean_loss_switched_back),
+    Wrong("mean_loss", "other error", partial(mean_loss_renaming, TypeError), "any TypeError means empty"),
     Wrong("mean_loss", "swallowed", mean_loss_swallowed),
     Wrong("mean_loss", "swallowed", partial(mean_loss_skipping, Exception), "a batch that raises is passed over"),
     Wrong("mean_loss", "swallowed", partial(mean_loss_skipping, RuntimeError), "torch's errors are passed over"),

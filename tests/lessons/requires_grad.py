@@ -262,6 +262,16 @@ def freeze_children(module):
     return module
 
 
+def freeze_weights_and_biases(module):
+    for layer in module.modules():
+        for name in ("weight", "bias"):
+            parameter = getattr(layer, name, None)
+            if isinstance(parameter, nn.Parameter):
+                parameter.requires_grad_(False)
+                parameter.grad = None
+    return module
+
+
 def freeze_linear_layers(module):
     for submodule in module.modules():
         if isinstance(submodule, nn.Linear):
@@ -1365,6 +1375,7 @@ WRONG = (
     Wrong("freeze", "shallow", freeze_own_only, "own parameters only"),
     Wrong("freeze", "own forgotten", freeze_children),
     Wrong("freeze", "kinds", freeze_linear_layers),
+    Wrong("freeze", "called", freeze_weights_and_biases),
     Wrong("freeze", "weights", freeze_weights),
     Wrong("freeze", "elsewhere", freeze_state_dict),
     Wrong("freeze", "elsewhere", freeze_data, "data"),

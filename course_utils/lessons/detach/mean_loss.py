@@ -182,7 +182,8 @@ def _(trial: Trial) -> None:
     raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
     expect_raises(Unlucky, raising, "swallowed", what=what, other="other error")
     expect_training_flags(model, before, "eval")
-    for kind, who in product((Unlucky, RuntimeError), ("model", "loss_fn")):  # torch's own errors are RuntimeErrors
+    # torch's own errors are RuntimeErrors; the others are what people catch to find out something else.
+    for kind, who in product((Unlucky, RuntimeError, TypeError, AttributeError), ("model", "loss_fn")):
         _expect_error_let_through(trial, kind, who)
     _expect_grad_mode_after_errors(trial, lambda: call(_batches(trial, [4]), "one batch"))
 

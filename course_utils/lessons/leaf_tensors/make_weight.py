@@ -57,7 +57,7 @@ def _made(trial: Trial, fan_in: int, fan_out: int) -> tuple[Tensor, str, str]:
     return weight, of_result, "flag lost" if any(tensor.requires_grad for tensor in made.tensors) else "unflagged"
 
 
-@make_weight.claim("is normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=3)
+@make_weight.claim("is drawn anew in each call: normal, with mean 0 and standard deviation 1/sqrt(fan_in)", weight=3)
 def _(trial: Trial) -> None:
     # 30 000 draws or more: the bounds below are seven standard errors wide or wider. The sizes are such that no two of
     # the scales which are told apart coincide.

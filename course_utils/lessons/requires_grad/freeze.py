@@ -21,6 +21,8 @@ class _Net(nn.Module):
         self.register_buffer("offset", torch.ones(width, dtype=torch.float64, requires_grad=True))
         self.stem = nn.Sequential(nn.Linear(3, width), nn.BatchNorm1d(width))
         self.out = nn.Linear(width, width)
+        self.slope = nn.PReLU()
+        self.cell = nn.GRUCell(width, width)  # whose parameters are weight_ih, weight_hh, bias_ih, bias_hh
         self.blocks = nn.ModuleList(nn.Sequential(nn.Sequential(nn.Linear(width, width)), nn.Tanh()) for _ in range(2))
 
 
@@ -38,12 +40,14 @@ def _frozen(trial: Trial, module: nn.Module, show: str = "freeze(module)") -> An
     result = trial.call(module, may_change=(module,), show=show)
     after = flagged_names(module)
     lowered = [name for name in before if name not in after]
+    called = [[name.endswith((".weight", ".bias")) for name in names] for names in (lowered, after)]
     deepest = max((name.count(".") for name in after), default=0)
     key = first_sign(
         ("eval", training_flags(module) != training),
         ("toggle", not set(after) <= set(before)),
         ("own forgotten", lowered and not deepest),
-        ("weights", lowered and all(name.endswith("weight") for name in lowered)),
+        ("called", lowered and all(called[0]) and not any(called[1])),
+        ("weights", lowered and all(name.rpartition(".")[2].startswith("weight") for name in lowered)),
         ("shallow", lowered and all(name.count(".") < deepest for name in lowered)),
         ("kinds", lowered),
         ("attribute", any("requires_grad" in vars(submodule) for submodule in module.modules())),
