@@ -165,5 +165,7 @@ def test_an_error_of_another_class_is_told_beside_the_one_that_was_expected():
             except RuntimeError as error:
                 raise ValueError("not so") from error
 
-    details = claims_of("Memory", Memory)["frees what was saved, and says so to a second backward"]
+    details = claims_of("Memory", Memory)[
+        "frees what was saved, unless told to retain it, and says so to a second backward"
+    ]
     assert details["expected"] == "a RuntimeError: line 3, loss.backward()" and details["got"] == "ValueError: not so"

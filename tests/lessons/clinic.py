@@ -686,6 +686,15 @@ def step_each(model, optimizer, images, labels, dataset, log):
     log.append(total)
 
 
+def clears_before_each(model, optimizer, images, labels, dataset, log):
+    for x, y in micro(images, labels, dataset):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+    log.append(loss.item())
+    optimizer.step()
+
+
 def clipped(model, optimizer, images, labels, dataset, log):
     optimizer.zero_grad()
     log.append(accumulate(model, images, labels, dataset.micro_rows, ()))
@@ -749,6 +758,7 @@ WRONG = [
     Wrong("diagnosis", "list itself", LINES | {"evaluation": 36}),
     Wrong("diagnosis", "caller restores", LINES | {"modes": 59}),
     Wrong("diagnosis", "backward scales", LINES | {"gradient": 26}),
+    Wrong("diagnosis", "by hand", LINES | {"gradient": 10}),
     Wrong("diagnosis", "one graph", LINES | {"peak": 24}),
     Wrong("diagnosis", "optimizer decides", LINES | {"encoder": 46}),
     Wrong("diagnosis", "not among the parameters", LINES | {"weight": 46}),
@@ -847,6 +857,7 @@ WRONG = [
     wrong("mean of means", variant(train=training(mean_of_means))),
     wrong("sum of rows", variant(train=training(sum_of_rows))),
     wrong("last only", variant(train=training(last_only))),
+    wrong("last only", variant(train=clears_before_each), "and its loss in the log", 6.3),
     wrong("another rule", variant(optimize=optimizer(torch.optim.SGD, momentum=0.9)), "momentum"),
     wrong("another rule", variant(optimize=optimizer(torch.optim.SGD, weight_decay=0.1)), "weight decay"),
     wrong("another rule", variant(optimize=optimizer(torch.optim.Adam, lr=0.01)), "Adam"),

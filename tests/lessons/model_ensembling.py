@@ -634,6 +634,13 @@ def samples_all_targets(model, loss_fn, x, y):
     return vmap(grad(loss), in_dims=(None, 0))(detached(model), x)
 
 
+def samples_all_inputs(model, loss_fn, x, y):
+    def loss(params, y):
+        return loss_fn(functional_call(model, params, (x,)), y[None])
+
+    return vmap(grad(loss), in_dims=(None, 0))(detached(model), y)
+
+
 def samples_by_vjp(model, loss_fn, x, y):
     def losses(params):
         return vmap(lambda o, t: loss_fn(o[None], t[None]))(functional_call(model, params, (x,)), y)
@@ -1414,7 +1421,8 @@ WRONG = [
     Wrong(G, "own weights", samples_of_the_input, "gradient of the input"),
     Wrong(G, "own weights", samples_by_another_argument, "the number of another argument"),
     Wrong(G, "not named", samples_flat, "one flat tensor"),
-    Wrong(G, "whole batch", samples_all_targets, "all targets"),
+    Wrong(G, "not dealt out", samples_all_targets, "all targets"),
+    Wrong(G, "not dealt out", samples_all_inputs, "all inputs, one target"),
     Wrong(G, "unbatched", samples_unbatched),
     Wrong(G, "unbatched", samples_y_unbatched, "outputs unbatched"),
     Wrong(G, "whole batch", samples_masked),

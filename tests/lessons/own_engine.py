@@ -415,6 +415,13 @@ class ShapesUnused(ShapesByLoops):
         return [(target, self.fit(np.asarray(g), target.shape)) for target, g in pairs]
 
 
+class ShapesLeftOut(ShapesByLoops):
+    def through(self, node, gradients):
+        arrays = [g for g in gradients if g is not None]
+        pairs = [pair for way in node.ways for pair in way.back(arrays, self.unsave(way))]
+        return [(target, self.fit(g, target.shape)) for target, g in pairs]
+
+
 class ShapesZerosOfTheFirst(ShapesByLoops):
     def through(self, node, gradients):
         arrays = [np.zeros(node.shapes[0]) if g is None else g for g in gradients]
@@ -1035,7 +1042,7 @@ WRONG = (
     Wrong("Record", "creation order", RecordDeepFirst, "deep first"),
     Wrong("Record", "creation order", RecordDeepLastFirst, "deep first, from the last input"),
     Wrong("Record", "overwritten", RecordOverwritten),
-    Wrong("Record", "in place", RecordInPlace),
+    Wrong("Record", "in place", RecordInPlace, earns=1.13),
     Wrong("Record", "slot", RecordNoSlot),
     Wrong("Record", "slot", RecordStartsAtSlot0, "starts at slot 0"),
     Wrong("Record", "ones", RecordOnes),
@@ -1052,6 +1059,7 @@ WRONG = (
     Wrong("Shapes", "copies", ShapesCopies),
     Wrong("Shapes", "not marked", ShapesNotMarked),
     Wrong("Shapes", "unused", ShapesUnused),
+    Wrong("Shapes", "left out", ShapesLeftOut),
     Wrong("Shapes", "any zeros", ShapesZerosOfTheFirst, "of the first result's shape", 1.6),
     Wrong("Shapes", "any zeros", ShapesZerosOfWhatCame, "of the shape of what came", 1.6),
     Wrong("Shapes", "around unsave", ShapesAroundUnsave),
@@ -1082,13 +1090,13 @@ WRONG = (
     Wrong("Memory", "tensor saved", MemoryTensorSaved),
     Wrong("Memory", "leaves", MemoryLeaves),
     Wrong("Memory", "retain ignored", MemoryRetainIgnored),
-    Wrong("Memory", "nothing saved", MemoryNothingSaved),
+    Wrong("Memory", "nothing saved", MemoryNothingSaved, earns=1.71),
     Wrong("Memory", "rebound", MemoryRebound),
     Wrong("Memory", "unnoticed", MemoryUnnoticed),
-    Wrong("Memory", "not counted", MemoryNotCounted, earns=1.16),
+    Wrong("Memory", "not counted", MemoryNotCounted, earns=1.33),
     Wrong("Memory", "every edit", MemoryEveryEdit),
     Wrong("Memory", "copy", MemoryCopy),
-    Wrong("Memory", "copy", MemoryCopyChecked, "a copy, checked"),
+    Wrong("Memory", "copy", MemoryCopyChecked, "a copy, checked", 1.33),
     Wrong("Memory", "array bytes", MemoryArrayBytes),
     Wrong("Memory", "freed first", MemoryFreedFirst),
     Wrong("Memory", "counted twice", MemoryCountedTwice),

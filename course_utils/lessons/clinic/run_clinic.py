@@ -178,7 +178,9 @@ def _(trial: Trial) -> None:
         expect(moves, "not handed over", expected=f"{name} moves in training", got="as it was, to the bit")
 
 
-@run_clinic.claim("3 · logs each training batch's loss, without its graph (lesson 03)")
+@run_clinic.claim(
+    "3 · logs each training batch's mean loss, or that whose gradient it takes, without its graph (lesson 03)"
+)
 def _(trial: Trial) -> None:
     for _ in range(2):  # the loss of other rows comes as near with one draw in several hundred
         one_micro_batch = WatchedDataset(trial, rows=8)  # then any scale will do
@@ -236,7 +238,9 @@ def _(trial: Trial) -> None:
     expect(not recorded, "recorded", expected="outputs without a history", got="a graph at every test batch")
 
 
-@run_clinic.claim("6 · evaluates in eval mode, and leaves every training flag as it was (lesson 05)")
+@run_clinic.claim(
+    "6 · trains the branches in training mode, evaluates in eval mode, and leaves every flag as it was (lesson 05)"
+)
 def _(trial: Trial) -> None:
     def mode(flags: list[bool]) -> str:
         return "training mode" if all(flags) else "mixed modes" if any(flags) else "eval mode"
@@ -290,7 +294,7 @@ def _somebody_s_hook(module: nn.Module, args: Any, output: Any) -> None:
     """The hook of somebody else, which stays."""
 
 
-@run_clinic.claim("8 · leaves no hooks behind (lesson 07)")
+@run_clinic.claim("8 · leaves no hooks behind, and those of others in place (lesson 07)")
 def _(trial: Trial) -> None:
     dataset = WatchedDataset(trial)
     dataset.parts["encoder"].register_forward_hook(_somebody_s_hook)
@@ -304,10 +308,14 @@ def _(trial: Trial) -> None:
     expect(not left, "hook left", expected="no hook of the script's own after 2 epochs", got=f"{left} left")
 
 
-run_clinic.claim("9 · accumulates the gradient of the full batch (lesson 09)")(expect_full_gradient)
+run_clinic.claim("9 · goes one step down the full batch's gradient, from the seed's weights (lesson 09)")(
+    expect_full_gradient
+)
 
 
-@run_clinic.claim("10 · reaches the bar within the budget, and counts it by rows (lessons 03, 04 and 09)")
+@run_clinic.claim(
+    "10 · reaches the bar within the budget, few rows at a time, and counts it by rows (lessons 03, 04 and 09)"
+)
 def _(trial: Trial) -> None:
     _expect_share(trial)
     _expect_few_rows(trial)

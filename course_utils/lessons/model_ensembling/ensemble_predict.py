@@ -57,7 +57,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_no_loop()
 
 
-@ensemble_predict.claim("uses each model's own buffers", weight=2)
+@ensemble_predict.claim("uses each model's own buffers, in the mode of the models", weight=2)
 def _(trial: Trial) -> None:
     expect_own_buffers(trial, each=False)
 

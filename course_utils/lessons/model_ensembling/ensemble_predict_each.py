@@ -95,7 +95,7 @@ def _(trial: Trial) -> None:
         ensemble.expect_no_loop()
 
 
-@ensemble_predict_each.claim("uses each model's own buffers", weight=1.5)
+@ensemble_predict_each.claim("uses each model's own buffers, in the mode of the models", weight=1.5)
 def _(trial: Trial) -> None:
     expect_own_buffers(trial, each=True)
 

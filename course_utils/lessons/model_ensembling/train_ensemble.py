@@ -177,7 +177,7 @@ def _(trial: Trial) -> None:
     _Training(trial, steps=1).expect()
 
 
-@train_ensemble.claim("can take a second step from where the first one ended", weight=0, gate=True)
+@train_ensemble.claim("gets through a second step", weight=0, gate=True)
 def _(trial: Trial) -> None:
     lowered = _Lowered()
     try:

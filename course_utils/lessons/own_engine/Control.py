@@ -28,7 +28,7 @@ def _(trial: Trial) -> None:
     shared.expect_as_torch(trial, program, "records", otherwise=all_of_them)
 
 
-@Control.claim("begins with `.grad` None, and adds to what is there", weight=2)
+@Control.claim("begins with `.grad` None, and adds to it where x requires grad, in an array of its own", weight=2)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), (3,), flags=(True, True, False))
     program = shared.program(given, *["(t0 * t2).sum().backward()"] * 2)
@@ -95,7 +95,7 @@ def _(trial: Trial) -> None:
     shared.expect_as_torch(trial, program, "detach", error="viewed")
 
 
-@Control.claim("keeps an inner gradient where that is asked for", weight=1.5)
+@Control.claim("keeps an inner gradient where that is asked for, and refuses where there will be none", weight=1.5)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     lines = "t2 = t0 * t1", "t2.retain_grad()", "t0.retain_grad()", "(t2 * t2).sum().backward()"

@@ -48,7 +48,9 @@ class _Noted:
         self.product, self.same = Product, Same
 
 
-@Extend.claim("records a Function as one node, whose backward is called once with what was saved", weight=3)
+@Extend.claim(
+    "runs forward unrecorded, and records one node, whose backward is called once with what was saved", weight=3
+)
 def _(trial: Trial) -> None:
     shared.expect_written(trial, "apply")
     a, b = trial.randn(3).numpy(), trial.randn(3).numpy()
@@ -74,7 +76,7 @@ def _(trial: Trial) -> None:
         expect(shared.near(got, gradient), expected=shared.shown(gradient), got=shared.shown(got))
 
 
-@Extend.claim("keeps a Function's tensors as the engine's own are kept: checked and freed", weight=1.5)
+@Extend.claim("raises after an edit of what a Function has saved, and at a second backward", weight=1.5)
 def _(trial: Trial) -> None:
     shared.expect_written(trial, "apply")
     a, b = trial.randn(3).numpy(), trial.randn(3).numpy()

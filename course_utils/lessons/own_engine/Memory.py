@@ -20,13 +20,18 @@ def _(trial: Trial) -> None:
     shared.expect_part(trial)
 
 
-@Memory.claim("frees what was saved, and says so to a second backward", weight=2)
+@Memory.claim("frees what was saved, unless told to retain it, and says so to a second backward", weight=2.5)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,))
     program = shared.program(given, "loss = (t0 * t1).sum()", "loss.backward()", "loss.backward()")
     shared.expect_as_torch(trial, program, *_SAVING, silent="never freed", kind="kind")
     lines = "loss = (t0 * t1).sum()", "loss.backward(retain_graph=True)", "loss.backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error="retain ignored")
+
+
+@Memory.claim("goes again through a graph that has saved nothing", weight=0.5)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3,), (3,))
     lines = "loss = (t0 + t1).sum()", "loss.backward()", "loss.backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error="nothing saved")
 
@@ -40,7 +45,7 @@ def _(trial: Trial) -> None:
     shared.expect_as_torch(trial, program, *_SAVING)
 
 
-@Memory.claim("saves the arrays themselves, no copies", weight=1)
+@Memory.claim("saves the arrays themselves, no copies", weight=7)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     lines = "t2 = t0 * t1", "t1.data[...] = 5.0", "t2.sum().backward()"  # which goes around the counter
@@ -50,7 +55,9 @@ def _(trial: Trial) -> None:
     expect(first == "ndarray", "tensor saved", expected="an array", got=f"a {first}")
 
 
-@Memory.claim("raises an error where what was saved has been edited since, and nowhere else", weight=3)
+@Memory.claim(
+    "raises an error where what was saved has been edited since, before it frees, and nowhere else", weight=4.5
+)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     silent = "unnoticed" if _is_counted(trial) else "not counted"
@@ -145,7 +152,7 @@ def _held(lib: object, rest: object, x: np.ndarray, w1: np.ndarray, w2: np.ndarr
         return held
 
 
-@Memory.claim("agrees with PyTorch on random programs, errors included", weight=2)
+@Memory.claim("agrees with PyTorch on random programs, errors included", weight=2.5)
 def _(trial: Trial) -> None:
     given, again = shared.leaves(trial, (3,), (3,), flags=(True, False)), "loss0.backward()"
     programs = (

@@ -109,6 +109,8 @@ def _(trial: Trial) -> None:
     program = shared.program(given, "loss = (t0 * t1).sum() + (t0 * t2).sum()", "loss.backward()")
     overwritten = [("overwritten", _is_one_of(b, c))]
     shared.expect_as_torch(trial, program, "walk", "backward", otherwise=overwritten)
+    if trial.run(lambda: _edits_what_it_was_given(trial), called="y = x * 2.0; (y + y).backward(g)"):
+        trial.effects.append("edited in place the gradient that backward was given")
     lines = "t3 = t0 * 1.0", "t4 = t1 * t0", "t5 = t4.tanh()", "t6 = t3.exp()", "t7 = t3 + t4"
     for last in ("t5 + (t6 + t7)", "(t7 + t6) + t5"):  # t3 and t4 are handed one array, and t3 gets more before t4 runs
         program = shared.program(given, *lines, f"({last}).sum().backward()")
@@ -117,6 +119,13 @@ def _(trial: Trial) -> None:
     for lines in (("t3 = t0 + t0",), ("t3 = t0 * t0",), ("t3 = t0 * t1", "t4 = t3 + t3", "t3 = t4 + t3")):
         program = shared.program(given, *lines, "t3.sum().backward()")
         shared.expect_as_torch(trial, program, "walk", "backward", otherwise=[("overwritten", lambda found: True)])
+
+
+def _edits_what_it_was_given(trial: Trial) -> bool:
+    engine, g = shared.engine_of(trial, "walk", "backward"), np.ones(3)
+    y = engine.tensor(np.ones(3), True) * 2.0
+    (y + y).backward(g)
+    return not np.array_equal(g, np.ones(3))
 
 
 @Record.claim("starts with the gradient that it is given, at the slot of the result", weight=1)

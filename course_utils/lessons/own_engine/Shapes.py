@@ -45,7 +45,7 @@ def _fit(trial: Trial, gradient: np.ndarray, shape: tuple[int, ...]) -> object:
     return shared.engine_of(trial, "fit").fit(gradient, shape)
 
 
-@Shapes.claim("does so at every edge, on the way", weight=2)
+@Shapes.claim("fits gradients at every edge, on the way", weight=2)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3, 2), (2,))
     for lines in (("t2 = t0 + t1.sum()",), ("t2 = t0 * (t1 * 2.0).tanh()",), ("t2 = t0 + t1 * t1.sum()",)):
@@ -54,7 +54,7 @@ def _(trial: Trial) -> None:
         shared.expect_as_torch(trial, program, "through", otherwise=leaves, error="leaves only")
 
 
-@Shapes.claim("splits a tensor into pieces that are views, with one node for all of them", weight=2)
+@Shapes.claim("splits a tensor into views, with one node for all of them, and marks the whole as viewed", weight=2)
 def _(trial: Trial) -> None:
     shared.expect_written(trial, "split")
     cut = trial.run(lambda: _cut(trial), called="x.split([2, 1, 2]), x of shape (5, 2)")
@@ -112,18 +112,24 @@ def _with_an_unused_piece(trial: Trial) -> list[Program]:
 
 
 def _handed(trial: Trial) -> str:
-    """The misconception behind what a rule is handed for a result that nobody used: nothing, or other zeros."""
-    handed: list[object] = []
+    """The misconception behind what a rule is handed for a result that nobody used: None, nothing, or other zeros."""
+    shapes = (1, 2), (2, 2)
+    calls: list[tuple[object, ...]] = []
 
-    def through() -> None:
+    def through(unused: int) -> None:
         engine = shared.engine_of(trial, "through")
         piece, _ = engine.tensor(np.ones((3, 2)), True).split([1, 2])
-        piece.node.ways[0].rule = lambda *given: handed.extend(given) or np.zeros((3, 2))
-        engine.through(piece.node, [np.ones((1, 2)), None])
+        piece.node.ways[0].rule = lambda *given: calls.append(given) or np.zeros((3, 2))
+        engine.through(piece.node, [None if at == unused else np.ones(shape) for at, shape in enumerate(shapes)])
 
-    with suppress(AnswerRaised):
-        trial.run(through, called=trial.called)
-    return "any zeros" if handed and handed[-1] is not None else "unused"
+    for unused in (0, 1):
+        with suppress(AnswerRaised):
+            trial.run(lambda unused=unused: through(unused), called=trial.called)
+    if any(len(given) < 2 for given in calls):
+        return "left out"
+    if len(calls) < 2 or any(one is None for given in calls for one in given):
+        return "unused"
+    return "any zeros" if any(tuple(map(np.shape, given)) != shapes for given in calls) else ""
 
 
 @Shapes.claim("takes what was saved from `unsave`", weight=1)
