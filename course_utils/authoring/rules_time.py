@@ -10,13 +10,9 @@ from course_utils.authoring.sittings import estimate, parts
 
 MAX_CELLS = 65
 MAX_MINUTES = 45
-# Lessons whose sittings are longer. The capstone is by intent: one script is taken apart and repaired, and both of
-# its exercises are long. So is the lesson after it: its exercises make one engine, and none can be left out. The
-# others hold by-ways that are still to move to notebooks/further/; none may grow meanwhile, and who shortens one
-# takes it out of this list.
-LONGER_MINUTES = {"clinic": 75, "own_engine": 50, "requires_grad": 75, "leaf_tensors": 61}
-# Lessons in which a sitting still begins with more to read than that, and who brings something forward takes it out.
-LATE_TO_WRITE: set[str] = {"requires_grad", "leaf_tensors"}
+# Lessons whose sittings are longer, by intent. In the capstone one script is taken apart and repaired, and both of its
+# exercises are long. The exercises of the lesson after it make one engine, and none can be left out.
+LONGER_MINUTES = {"clinic": 75, "own_engine": 50}
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
 _NOW_CHANGE = re.compile(r"\W*Now change this\b")
 
@@ -52,8 +48,6 @@ def sittings(notebook: Notebook) -> Iterator[Problem]:
 
 def something_to_write(notebook: Notebook) -> Iterator[Problem]:
     """In each sitting the learner writes something before long."""
-    if notebook.topic in LATE_TO_WRITE:
-        return
     for first, cells in _sittings(notebook):
         if not any(map(_is_own, cells[:FIRST_OWN_CELL])):
             what = f"The learner writes nothing in the first {FIRST_OWN_CELL} cells of the sitting that begins here."

@@ -206,9 +206,8 @@ def test_a_lesson_says_how_long_its_sittings_are(minutes, opening, problems, sol
 
 @pytest.fixture
 def no_exceptions(monkeypatch):
-    """The rules of time as they are for a lesson that is on neither list of exceptions."""
+    """The rules of time as they are for a lesson without an exception."""
     monkeypatch.setattr("course_utils.authoring.rules_time.LONGER_MINUTES", {})
-    monkeypatch.setattr("course_utils.authoring.rules_time.LATE_TO_WRITE", set())
 
 
 @pytest.mark.usefixtures("no_exceptions")
