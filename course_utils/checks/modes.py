@@ -111,9 +111,10 @@ def expect_modes_put_back(
     finally:
         trial.effects = effects
     trial.called = called
-    then, now = changed_flags(model, before)
-    got = ", ".join([now] * bool(now) + _grad_mode_changes(trial))
-    raise Missed("only without error", expected=", ".join([then] * bool(then) + ["all else as before"]), got=got)
+    (then, now), changes = changed_flags(model, before), _grad_mode_changes(trial)
+    trial.effects = [effect for effect in effects if effect not in changes]  # told here
+    expected = ", ".join([then] * bool(then) + ["the grad mode as before"] * bool(changes))
+    raise Missed("only without error", expected=expected, got=", ".join([now] * bool(now) + changes))
 
 
 def _grad_mode_changes(trial: Trial) -> list[str]:

@@ -1062,6 +1062,30 @@ def four_indices(output, channels):
     return output
 
 
+def shape_of_images(output, channels):
+    _, count, _, _ = output.shape
+    gone = torch.tensor([index in channels for index in range(count)])
+    return output.masked_fill(gone.view(1, count, 1, 1), 0)
+
+
+def mask_of_images(output, channels):
+    gone = torch.zeros(1, output.shape[1], 1, 1, dtype=torch.bool)
+    gone[:, channels] = True
+    return output.masked_fill(gone.expand_as(output), 0)
+
+
+def channels_brought_to_the_end(output, channels):
+    moved = output.permute(0, 2, 3, 1).clone()
+    moved[..., channels] = 0
+    return moved.permute(0, 3, 1, 2)
+
+
+def mask_by_einsum(output, channels):
+    gone = torch.zeros(output.shape[1], dtype=output.dtype)
+    gone[channels] = 1
+    return output.masked_fill(torch.einsum("nchw,c->nchw", torch.ones_like(output), gone) > 0, 0)
+
+
 def third_from_the_end(output, channels):
     return output.index_fill(-3, torch.tensor(channels), 0)
 
@@ -1419,6 +1443,19 @@ def cam_from_a_leaf_handed_on(model, layer, x, class_index):
     return cam_of(made[0].detach(), gradient)
 
 
+def cam_from_a_copied_leaf_handed_on(model, layer, x, class_index):
+    made = []
+
+    def begin_here(module, args, output):
+        made.append(output.detach().clone().requires_grad_())
+        return made[0]
+
+    with torch.enable_grad(), model.get_submodule(layer).register_forward_hook(begin_here):
+        score = model(x)[:, class_index].sum()
+    (gradient,) = torch.autograd.grad(score, made)
+    return cam_of(made[0].detach(), gradient)
+
+
 def cam_of_a_clone_aside(model, layer, x, class_index):
     kept = []
     with model.get_submodule(layer).register_forward_hook(lambda m, a, o: kept.append(o.clone().requires_grad_())):
@@ -1602,7 +1639,7 @@ WRONG = (
     Wrong("activation_bytes", "nested", bytes_two_levels, "two levels"),
     Wrong("activation_bytes", "tuples", bytes_tuples_left_out, "tuples left out"),
     Wrong("activation_bytes", "storage", bytes_storage),
-    Wrong("activation_bytes", "overwritten", bytes_overwritten),
+    Wrong("activation_bytes", "overwritten", bytes_overwritten, earns=1.88),
     Wrong("activation_bytes", "replaced", bytes_returned),
     Wrong("activation_bytes", "not run", bytes_zero_entries),
     Wrong("activation_bytes", "recorded", bytes_recorded),
@@ -1636,14 +1673,18 @@ WRONG = (
     Wrong("ablate", "last", ablate_by_vector, "a mask of one dimension"),
     Wrong("ablate", "gone", ablate_in_a_block),
     Wrong("ablate", "image", ablate_hook(four_indices), "four indices"),
-    Wrong("ablate", "image", ablate_hook(third_from_the_end), "the third dimension from the end"),
+    Wrong("ablate", "image", ablate_hook(third_from_the_end), "the third dimension from the end", 1.57),
+    Wrong("ablate", "image", ablate_hook(shape_of_images), "a shape of four numbers"),
+    Wrong("ablate", "image", ablate_hook(mask_of_images), "a mask of four dimensions, expanded"),
+    Wrong("ablate", "image", ablate_hook(channels_brought_to_the_end), "four dimensions permuted"),
+    Wrong("ablate", "image", ablate_hook(mask_by_einsum), "four letters"),
     Wrong("ablate", "inputs", ablate_inputs),
     Wrong("ablate", "dropped", ablate_hook(dropped)),
     Wrong("ablate", "inverted", ablate_hook(inverted)),
     Wrong("ablate", "weights", ablate_weights),
     Wrong("ablate", "once", ablate_once),
     Wrong("ablate", "image", ablate_hook(times_image_mask)),
-    Wrong("ablate", "times zero", ablate_hook(times_mask), earns=1.5),
+    Wrong("ablate", "times zero", ablate_hook(times_mask), earns=1.57),
     Wrong("ablate", "times zero", ablate_hook(times_zero), "times zero in place"),
     Wrong("ablate", "times zero", ablate_hook(minus_itself), "minus itself"),
     Wrong("ablate", "times zero", ablate_hook(minus_detached), "minus its detached self"),
@@ -1656,7 +1697,7 @@ WRONG = (
     Wrong("ablate", "dtype", ablate_hook(cast)),
     Wrong("ablate", "widened", ablate_where_of_float32, "where, with a zero of float32"),
     Wrong("ablate", "times zero", ablate_hook(times_float_mask), "times a mask of float32"),
-    Wrong("ablate", "detached", ablate_hook(detached), earns=1.5),
+    Wrong("ablate", "detached", ablate_hook(detached), earns=1.57),
     Wrong("ablate", "detached", ablate_hook(unrecorded), "no_grad"),
     Wrong("ablate", "no return value", ablate_no_handle),
     Wrong("ablate", "no undo", ablate_other_handle),
@@ -1698,6 +1739,7 @@ WRONG = (
     Wrong("grad_cam", "in place", cam_activation_overwritten, "activation overwritten"),
     Wrong("grad_cam", "in place", cam_retained, "retain_grad"),
     Wrong("grad_cam", "leaf handed on", cam_from_a_leaf_handed_on),
+    Wrong("grad_cam", "leaf handed on", cam_from_a_copied_leaf_handed_on, "a copy of its own", 2.52),
     Wrong("grad_cam", "aside", cam_of_a_clone_aside),
     Wrong("grad_cam", "full hook", cam_full_hook),
     Wrong("grad_cam", "fills", cam_backward),

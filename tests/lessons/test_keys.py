@@ -34,7 +34,7 @@ OTHER_TEXTS = {
     "frozen_features": {"eval", "train", "detach", "detached"},
     "route": {"zeros"},
     "capture": {"none"},
-    "activation_bytes": {"first", "none", "start"},
+    "activation_bytes": {"none", "start"},
     "accumulate": {"zero", "loss after"},  # it asks for no loss after a step
     "accumulated_step": {"zero"},
     "apply_gradients": {"zero", "zeros"},

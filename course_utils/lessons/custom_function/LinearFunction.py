@@ -187,7 +187,7 @@ def _backward_flops(trial: Trial, tensors: list[Tensor], needed: Sequence[bool])
     return counter.get_total_flops()
 
 
-@LinearFunction.claim("computes only the gradients that are needed (FLOPs of backward, counted)", weight=4)
+@LinearFunction.claim("computes only the gradients that are needed (FLOPs of backward, counted)", weight=4.5)
 def _(trial: Trial) -> None:
     batch, inside, outside = sizes = (trial.integer(5, 7), trial.integer(8, 9), trial.integer(10, 12))
     one, most_sums = 2 * batch * inside * outside, 2 * batch * outside
@@ -233,14 +233,22 @@ def _kept(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
         return trial.run(measure, called=f"{trial.name}.apply(...), {_flagged(needed)}", within=memory)[0]
 
 
-@LinearFunction.claim("keeps nothing that the needed gradients do not take (bytes, counted)", weight=4)
+@LinearFunction.claim("keeps nothing that the needed gradients do not take (bytes, counted)", weight=4.5)
 def _(trial: Trial) -> None:
     sizes = trial.integer(5, 7), trial.integer(8, 9), trial.integer(10, 12)
+    found: list[tuple[Missed, str]] = []
     for with_bias in _biases(trial):
         x, weight, *bias = tensors = _inputs(trial, sizes, with_bias)
-        for needed in product((True, False), repeat=len(tensors)):
-            if any(needed):
-                _expect_kept(_kept(trial, tensors, needed), x, weight, bias, needed)
+        for needed in filter(any, product((True, False), repeat=len(tensors))):
+            kept = _kept(trial, tensors, needed)
+            try:
+                _expect_kept(kept, x, weight, bias, needed)
+            except Missed as missed:
+                found.append((missed, trial.called))
+    if found:
+        # Where more than the bias is kept for some flags, that is the larger half of the mistake.
+        missed, trial.called = next((one for one in found if one[0].misconception != "keeps bias"), found[0])
+        raise missed
     for needed in ((True, False), (False, True)):
         x, weight = many = [trial.randn(64, 64, requires_grad=flag) for flag in needed]
         bias = None if trial.once(_takes_none) else trial.randn(64)
@@ -261,7 +269,7 @@ def _expect_kept(kept: int, x: Tensor, weight: Tensor, bias: list[Tensor], neede
         raise Missed(key, expected=expected, got=f"{kept:,} B, once the caller has let go of inputs and output")
 
 
-@LinearFunction.claim("passes gradcheck in float64 for all inputs", weight=0.5)
+@LinearFunction.claim("passes gradcheck in float64 where all inputs are flagged", weight=0.5)
 def _(trial: Trial) -> None:
     for with_bias in _biases(trial):
         tensors = [tensor.requires_grad_() for tensor in _inputs(trial, (3, 2, 4), with_bias)]

@@ -60,21 +60,30 @@ def _ablating(
     return result
 
 
-def _cases(trial: Trial) -> list[tuple[nn.Module, Tensor, int]]:
-    """Modules of several kinds, inputs, and their number of channels. Every dimension has room for every index."""
-    c = trial.integer(5, 7)
-    n, long, high, wide = (trial.integer(8, 9) for _ in range(4))
-    return [
-        (trial.fill(nn.Linear(8, c).double()), trial.randn(n, 8), c),
-        (nn.Identity(), trial.randn(n, c), c),
-        (trial.fill(nn.Conv1d(2, c, 1).double()), trial.randn(n, 2, long), c),
-        (trial.fill(nn.Conv2d(2, c, 1).double()), trial.randn(n, 2, high, wide), c),
-    ]
+def _images(trial: Trial, channels: int) -> tuple[nn.Module, Tensor]:
+    """A convolution with that many channels, and its input."""
+    return trial.fill(nn.Conv2d(3, channels, 1)).double(), trial.randn(4, 3, 2, 2)
 
 
-@ablate.claim("zeroes the listed channels from now on, and keeps the others", weight=0, gate=True)
+@ablate.claim("zeroes the listed channels of images from now on, and keeps the others", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    for module, x, count in _cases(trial):
+    # Every dimension has room for every index.
+    c, (n, high, wide) = trial.integer(5, 7), (trial.integer(8, 9) for _ in range(3))
+    convolution = trial.fill(nn.Conv2d(8, c, 1)).double()
+    cases = [(convolution, trial.randn(n, 8, high, wide)), (nn.Identity(), trial.randn(n, c, high, wide))]
+    _expect_zeroed(trial, c, cases)
+
+
+@ablate.claim("also where the output has two dimensions, or three", weight=4)
+def _(trial: Trial) -> None:
+    c, (n, long) = trial.integer(5, 7), (trial.integer(8, 9) for _ in range(2))
+    linear, convolution = trial.fill(nn.Linear(8, c)).double(), trial.fill(nn.Conv1d(2, c, 1)).double()
+    identity = nn.Identity(), trial.randn(n, c)
+    _expect_zeroed(trial, c, [(linear, trial.randn(n, 8)), identity, (convolution, trial.randn(n, 2, long))])
+
+
+def _expect_zeroed(trial: Trial, count: int, cases: list[tuple[nn.Module, Tensor]]) -> None:
+    for module, x in cases:
         listed, others = _split(trial, count)
         plain, xs, hooks = copy.deepcopy(module), [x, x[:-1] + 1], []
 
@@ -104,11 +113,11 @@ def _(trial: Trial) -> None:
             raise Missed(reading(got, readings), expected=f"zeros in the channels {sorted(listed)} alone", got=shown)
 
 
-@ablate.claim("zeroes them exactly, also where they were inf or NaN, and leaves the others' inf and NaN", weight=3)
+@ablate.claim("zeroes them exactly, also where they were inf or NaN, and leaves the others' inf and NaN", weight=4)
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     listed, others = _split(trial, c)
-    for shape in ((4, c), (3, c, 4, 2)):
+    for shape in ((4, c, 3, 3), (3, c, 4, 2)):
         module, x = nn.Identity(), trial.randn(*shape)
         for row, bad in enumerate((torch.nan, torch.inf, -torch.inf)):
             x[row, [listed[0], others[0]]] = bad
@@ -125,19 +134,19 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         c = trial.integer(5, 7)
-        module, x = trial.fill(nn.Linear(3, c)).to(dtype), trial.randn(4, 3).to(dtype)
+        module, x = (value.to(dtype) for value in _images(trial, c))
         result = _ablating(trial, module, _split(trial, c)[0], lambda _: module(x), x, f"module(x) in {dtype}")
         got = trial.tensor(result)
         widened = dtype.itemsize == 2 and got.dtype == torch.float32  # and wider ones stayed as they were
         expect(got.dtype == dtype, "widened" if widened else "dtype", expected=str(dtype), got=str(got.dtype))
 
 
-@ablate.claim("edits neither the module's input nor its own output tensor", weight=3)
+@ablate.claim("edits neither the module's input nor its own output tensor", weight=4)
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
     listed, _ = _split(trial, c)
     for module in (nn.Identity(), KeepsOutput()):
-        x = trial.randn(4, c)
+        x = trial.randn(4, c, 2, 3)
         seen: list[tuple[Tensor, Tensor]] = []
         module.register_forward_hook(lambda _module, _args, output: seen.append((output, output.clone())))
         given = x.clone()
@@ -150,10 +159,10 @@ def _(trial: Trial) -> None:
         expect(zeroed, expected="zeros in the listed channels", got="other values")
 
 
-@ablate.claim("keeps the gradients of the other channels", weight=3)
+@ablate.claim("keeps the gradients of the other channels", weight=4)
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
-    for shape, flagged in (((4, c), True), ((3, c, 4, 2), False)):
+    for shape, flagged in (((4, c, 2, 2), True), ((3, c, 4, 2), False)):
         listed, others = _split(trial, c)
         module = trial.fill(ScaledExp(c).double())
         x, slope = trial.randn(*shape, requires_grad=flagged), trial.randn(*shape)
@@ -175,8 +184,7 @@ def _(trial: Trial) -> None:
 @ablate.claim("is undone by `handle.remove()`, which leaves the hooks and ablations of others in place")
 def _(trial: Trial) -> None:
     c = trial.integer(5, 7)
-    (channels, _), x = _split(trial, c), trial.randn(4, 3)
-    module = trial.fill(nn.Linear(3, c).double())
+    (channels, _), (module, x) = _split(trial, c), _images(trial, c)
     with torch.no_grad():
         plain = module(x)
 

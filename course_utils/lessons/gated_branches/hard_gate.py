@@ -36,7 +36,7 @@ def _expect_dtype(got: Tensor, logit: Tensor) -> None:
     expect(got.dtype == logit.dtype, key, expected=str(logit.dtype), got=str(got.dtype))
 
 
-@hard_gate.claim("is 1 where the logit is positive and 0 where it is negative", weight=0, gate=True)
+@hard_gate.claim("is near 1 where the logit is well above 0, and near 0 where it is well below", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for values in _logits(trial):
         expected = (values > 0).to(values.dtype)

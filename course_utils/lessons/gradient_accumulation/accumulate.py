@@ -38,7 +38,7 @@ def _accumulated(trial: Trial, task: Task, what: str = "model") -> tuple[Any, Te
     return result, gradient_vector(task.model), forwards
 
 
-@accumulate.claim("records at most `micro_batch` samples at a time", weight=0, gate=True)
+@accumulate.claim("records at most `micro_batch` samples in one call of the model", weight=0, gate=True)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 4)
     task = Task(trial, trial.integer(17, 20), size)
@@ -63,7 +63,7 @@ def _(trial: Trial) -> None:
     expect(not recorded, "recorded", expected="a .grad without history", got="a .grad that requires grad")
 
 
-@accumulate.claim("also where the last micro-batch is smaller, or the only one", weight=6)
+@accumulate.claim("also where the last micro-batch is smaller, or the only one", weight=9)
 def _(trial: Trial) -> None:
     size = trial.integer(4, 6)
     last = trial.integer(1, size - 1)
@@ -78,7 +78,7 @@ def _(trial: Trial) -> None:
         task.expect(_accumulated(trial, task)[1])
 
 
-@accumulate.claim("adds to what `.grad` held before", weight=3)
+@accumulate.claim("adds to what `.grad` held before", weight=4)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
     task = Task(trial, 3 * size, size)
@@ -122,7 +122,7 @@ def _(trial: Trial) -> None:
         task.expect_loss(result)
 
 
-@accumulate.claim("keeps only one micro-batch's activations alive at a time", weight=7)
+@accumulate.claim("keeps only one micro-batch's activations alive at a time", weight=10)
 def _(trial: Trial) -> None:
     def draw(model: nn.Sequential, count: int) -> tuple[Tensor, Tensor]:
         return trial.randn(count * ROWS, model[0].in_features), trial.randn(count * ROWS, model[-1].out_features)

@@ -100,13 +100,13 @@ class _Step(Stepping):
         return zip(self.gradients(vector), self.parameters, strict=True)
 
 
-@accumulated_step.claim("records at most `micro_batch` samples at a time", weight=0, gate=True)
+@accumulated_step.claim("records at most `micro_batch` samples in one call of the model", weight=0, gate=True)
 def _(trial: Trial) -> None:
     case = _Step(trial, trial.integer(17, 20), trial.integer(3, 4))
     case.task.expect_pieces(case.call()[1])
 
 
-@accumulated_step.claim("moves the weights as one full-batch step does", weight=2, gate=True)
+@accumulated_step.claim("moves the weights as one full-batch step does, clipping aside", weight=2, gate=True)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
     _expect_full_step(trial, 3 * size, size)
@@ -120,7 +120,7 @@ def _expect_full_step(trial: Trial, rows: int, size: int) -> None:
     case.expect_step(gradient, otherwise, elsewhere=[_scaled(gradient, _FAR)])
 
 
-@accumulated_step.claim("also where the last micro-batch is smaller, or the only one", weight=2)
+@accumulated_step.claim("also where the last micro-batch is smaller, or the only one, clipping aside", weight=2)
 def _(trial: Trial) -> None:
     size = trial.integer(3, 5)
     for rows in (3 * size + trial.integer(1, size - 1), size - 1):
@@ -182,7 +182,7 @@ def _(trial: Trial) -> None:
         case.expect_step(_clipped(gradient, max_norm), stale, elsewhere=wrong_clips, frozen_left=case.pieces(old))
 
 
-@accumulated_step.claim("works for frozen and shared weights, in the modes that the model is in", weight=1)
+@accumulated_step.claim("works for frozen and shared weights, in the modes that the model is in, clipping aside")
 def _(trial: Trial) -> None:
     case = _Step(trial, 12, 4, model=shared.awkward_model(trial))
     flags, otherwise = training_flags(case.model), list(shared.in_one_mode(case.model, case.task.whole))

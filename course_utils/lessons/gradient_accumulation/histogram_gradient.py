@@ -165,7 +165,8 @@ def _expect_gradient(trial: Trial, model: nn.Module, sizes: Sequence[int], what:
 
 @histogram_gradient.claim("leaves `.grad` alone, also where a batch raises", weight=1)
 def _(trial: Trial) -> None:
-    for key, what in (("grad filled", "model with some gradients"), ("only without error", "model that raises")):
+    raises = "model that raises in the pass that records"
+    for key, what in (("grad filled", "model with some gradients"), ("only without error", raises)):
         model = shared.small_model(trial)
         data, parameters = _measured(trial, model, (4, 3, 5)), list(model.parameters())
         for parameter in parameters[::2]:

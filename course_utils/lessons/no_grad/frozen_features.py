@@ -156,5 +156,5 @@ def _(trial: Trial) -> None:
             expect_no_history(got, key, what=what)
     token = trial.fill(_Token())
     got = _features(trial, token, trial.randn(4, 3), "backbone that expands a parameter, x")
-    expect_no_history(got, "view", what="an output that does not require grad")
+    expect_no_history(got, "of the backbone", what="an output that does not require grad")
     expect(bool((got == token.token).all()), expected="the parameter, once for each row", got="other values")

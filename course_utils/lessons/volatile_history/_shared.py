@@ -33,7 +33,7 @@ def outputs_in_eval_mode(model: nn.Module, batches: Iterable[Tensor]) -> list[Te
 def mixed_mode_cases(trial: Trial) -> Iterator[tuple[nn.Module, list[Tensor], list[Tensor]]]:
     """Models in mixed modes, batches, and their outputs in eval mode."""
     for training, other in ((True, 1), (False, 2)):
-        model, batches = modes.mixed_mode_model(trial, training, other), draw_batches(trial, 5, 3)
+        model, batches = modes.mixed_mode_model(trial, training, other), draw_batches(trial, 4, 4)
         yield model, batches, outputs_in_eval_mode(model, batches)
 
 
