@@ -857,7 +857,7 @@ WRONG = (
     Wrong("truncated_bptt", "no list", bptt_in_a_tuple, "a tuple of states"),
     Wrong("truncated_bptt", "border unrecorded", bptt_border_under_no_grad),
     Wrong("truncated_bptt", "last detached", bptt_last_detached),
-    Wrong("truncated_bptt", "border stored", bptt_in_place),
+    Wrong("truncated_bptt", "in place", bptt_in_place),
     Wrong("truncated_bptt", "inputs cut", bptt_inputs_cut),
     Wrong("stop_gradient_round", "zero gradient", lambda x: x.round()),
     Wrong("stop_gradient_round", "all detached", lambda x: (x + (x.round() - x)).detach()),

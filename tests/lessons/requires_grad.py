@@ -1140,6 +1140,16 @@ def gradient_flags(model, x):
     return leaf.grad
 
 
+def gradient_fills_put_back(model, x):
+    kept = [(parameter, parameter.grad) for parameter in model.parameters()]
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        model(leaf).sum().backward()
+    for parameter, gradient in kept:
+        parameter.grad = gradient
+    return leaf.grad
+
+
 def gradient_flags_not_put_back(model, x):
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     got = gradient_flags(model, x)
@@ -1481,6 +1491,7 @@ WRONG = (
     Wrong("input_gradient", "non-leaf", gradient_non_leaf),
     Wrong("input_gradient", "non-leaf", gradient_of_clone, "of a clone"),
     Wrong("input_gradient", "fills", gradient_fills),
+    Wrong("input_gradient", "adds in place", gradient_fills_put_back, earns=1.4),
     Wrong("input_gradient", "clears", gradient_clears),
     Wrong("input_gradient", "flags", gradient_flags),
     Wrong("input_gradient", "flags", gradient_flags_not_put_back, "not put back when raising"),

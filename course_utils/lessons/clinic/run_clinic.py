@@ -314,7 +314,7 @@ run_clinic.claim("9 · goes one step down the full batch's gradient, from the se
 
 
 @run_clinic.claim(
-    "10 · reaches the bar within the budget, few rows at a time, and counts it by rows (lessons 03, 04 and 09)"
+    "10 · reaches the bar, counted by rows, within the budget, few rows at a time (lessons 03, 04 and 09)"
 )
 def _(trial: Trial) -> None:
     _expect_share(trial)

@@ -25,7 +25,9 @@ def _equal(got: Tensor, value: Tensor) -> bool:
     return torch.allclose(got, value, rtol=0, atol=0, equal_nan=True)
 
 
-@stop_gradient_round.claim("rounds ordinary numbers as `x.round()` does, up to the last digits", weight=0, gate=True)
+@stop_gradient_round.claim(
+    "rounds numbers that are no halves as `x.round()` does, up to the last digits", weight=0, gate=True
+)
 def _(trial: Trial) -> None:
     try:
         _judge_values(trial, list(_numbers(trial))[:-1])

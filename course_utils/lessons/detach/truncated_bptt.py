@@ -33,7 +33,7 @@ class _Run:
         show = f"truncated_bptt(cell, {steps} inputs, state, window={window})"
         calls = Calls()
         result = trial.call(self.cell, list(self.inputs), self.start, window, show=show, within=calls)
-        self.detaches = "detach" in calls.names
+        self.detaches, self.in_place = "detach" in calls.names, "detach_" in calls.names
         filled = next((effect for effect in trial.effects if "filled" in effect), "")
         expect(not filled, "backward inside", expected="states, for the caller's backward", got=f"your answer {filled}")
         expect(result is not None, "no return value", expected="(states, last state)", got="None")
@@ -141,7 +141,8 @@ def _(trial: Trial) -> None:
         for step, (got, expected) in enumerate(zip(run.states, run.right_states(), strict=True)):
             at_border = (step + 1) % run.window == 0 or step == len(run.states) - 1
             others = any(state.requires_grad for state in run.states)
-            key = "border stored" if at_border and others else "stored detached"
+            border = "in place" if run.in_place else "border stored"
+            key = border if at_border and others else "stored detached"
             key = "border unrecorded" if others and step and step % run.window == 0 else key
             key = "last window" if run.learns_last_alone() else key
             expect(got.requires_grad, key, expected=f"state {step} with its history", got="no grad_fn")

@@ -96,8 +96,10 @@ def _call(trial: Trial, model: nn.Module, x: Tensor, show: str = "", within: Any
 
 def _expect_none(effects: list[str], what: str, only: str = "") -> None:
     """None of the effects has come about; ``only`` is the misconception that is looked for."""
+    filled = any("filled" in effect for effect in effects)
     for effect in effects:
         key = next((key for phrase, key in input_gradient.effects if phrase in effect), "")
+        key = "adds in place" if key == "fills" and not filled else key
         expect(only not in ("", key), key, expected=what, got=f"the answer {effect}")
 
 
@@ -152,7 +154,9 @@ def _gives_tensor(trial: Trial, model: nn.Module, x: Tensor) -> bool:
         return False
 
 
-@input_gradient.claim("is d model(x).sum() / dx, with the shape and dtype of `x`", weight=2, gate=True)
+@input_gradient.claim(
+    "is d model(x).sum() / dx of a model in eval mode, with the shape and dtype of `x`", weight=2, gate=True
+)
 def _(trial: Trial) -> None:
     for shape in _shapes(trial):
         _gradient_of(trial, _network(trial, shape[-1]).eval(), trial.randn(*shape))
