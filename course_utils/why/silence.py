@@ -10,10 +10,10 @@ from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, freezing, seen
-from course_utils.why.log import Log, keys_of
+from course_utils.why.log import Call, Log, keys_of
 from course_utils.why.reason import FINE, Reason, place, silent, where
 from course_utils.why.scene import Scene
-from course_utils.why.source import bindings, called, is_backward, name_in, op_of, receiver, runs, statements
+from course_utils.why.source import bindings, called, is_backward, is_cell, name_in, op_of, receiver, runs, statements
 
 _FLAT = {"round", "sign", "floor", "ceil", "trunc"}
 _LEAKY = {"relu", "threshold", "relu6", "hardtanh"}
@@ -152,7 +152,14 @@ class _Silence:
                 "." if slots or self.log is not None else ", or its gradient was cleared since."
             )  # nothing to be freed
             return self._say("no_backward", said, ("loss", self._bound(name)), code=f"{name}.backward()")
-        clears = self._cleared()
+        clears = self._cleared(back)
+        if not self.tensor.is_leaf and not self._noted():
+            asked = self._last(lambda node: called(node) == "retain_grad")
+            said = (
+                f"`{self.name}` asked for its gradient{where(asked)} when backward had passed, or it was cleared since."
+            )
+            code = f"{self.name}.retain_grad()  # before backward"
+            return self._say("not_a_leaf", said, ("made", self.made), ("backward", back), code=code)
         if clears is not None and self._has_moved():
             return self._fine(f"`.grad` is None since it was cleared{where(clears)}; the step before that used it.")
         said = f"A gradient arrived in `{self.name}`, and was cleared since{where(clears)}."
@@ -162,9 +169,18 @@ class _Silence:
         cure = f"Clear it after the step, or before `backward()`: {place(step)} finds no gradient to step with."
         return self._say("cleared", said, ("cleared", clears), ("backward", back), ("step", step), cure=cure)
 
-    def _cleared(self) -> Site | None:
-        known = self.log.cleared.get(keys_of(self.tensor)[0]) if self.log is not None else None
-        return known.site if known is not None else self._last(lambda node: called(node) == "zero_grad")
+    def _noted(self) -> Call | None:
+        """The line that cleared this very tensor's gradient, where somebody watched."""
+        return self.log.cleared.get(keys_of(self.tensor)[0]) if self.log is not None else None
+
+    def _cleared(self, back: Site | None) -> Site | None:
+        known = self._noted()
+        if known is not None:
+            return known.site
+        found = self._last(lambda node: called(node) == "zero_grad")
+        # Another cell than that of backward may be older, and clear another net's gradients.
+        older = found is not None and back is not None and is_cell(found.file) and found.file != back.file
+        return None if older else found
 
     def _last(self, wanted: Callable[[Any], bool]) -> Site | None:
         """The last line that has something in it, of the first file that has one."""

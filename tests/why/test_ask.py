@@ -250,6 +250,21 @@ def test_a_notebook_is_asked_in_the_next_cell(shell, capsys, watched):
     assert shell.run_cell("%why v", store_history=True).result.cause == "not_a_leaf"
 
 
+def test_another_cell_clears_other_gradients():
+    """A `zero_grad` that ran before the backward, in a cell above, is not what cleared this gradient."""
+    cells = [
+        "import torch\nfrom torch import nn\nnet = nn.Linear(2, 1)\nsgd = torch.optim.SGD(net.parameters())",
+        "net(torch.ones(1, 2)).sum().backward()\nsgd.zero_grad()",
+        "w = torch.ones(3, requires_grad=True)\nloss = w.square().sum()\nloss.backward()\nw.grad = None",
+        "from course_utils import why\nreason = why(w, loss)\nprint(reason.cause, [role for role, _ in reason.lines])",
+    ]
+    # In a process of its own: here this very file is one of the user's, and has lines like these.
+    script = f"from IPython.core.interactiveshell import InteractiveShell as Shell\nfor cell in {cells!r}:\n"
+    script += "    Shell.instance().run_cell(cell, store_history=True)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "cleared ['backward']"
+
+
 def trained() -> list[float]:
     torch.manual_seed(0)
     model = torch.nn.Sequential(
