@@ -57,13 +57,21 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> N
     """
     for training, other in ((True, 1), (False, 3), (True, 2)):
         _expect_flags_put_back(trial, mixed_mode_model(trial, training, other), run)
-    # One part in two places, in another mode than they: whoever writes through a place writes over the part.
-    model, shared = mixed_mode_model(trial, True, 1), nn.Identity()
-    model.extend(nn.Sequential(shared).eval() for _ in range(2))
-    shared.train()
+    _expect_shared_part_put_back(mixed_mode_model(trial, True, 1), run)
+
+
+def _expect_shared_part_put_back(model: nn.Module, run: Callable[[nn.Module], object]) -> None:
+    _append_shared_part(model)
     before = training_flags(model)
     run(model)
     expect_training_flags(model, before, "train spreads")
+
+
+def _append_shared_part(model: nn.Module) -> None:
+    """One part in two places, in another mode than they: whoever writes through a place writes over the part."""
+    shared = nn.Identity()
+    cast(nn.Sequential, model).extend(nn.Sequential(shared).eval() for _ in range(2))
+    shared.train()
 
 
 def _expect_flags_put_back(trial: Trial, model: nn.Module, run: Callable[[nn.Module], object]) -> None:
@@ -93,11 +101,14 @@ def expect_modes_put_back(
 
     Args:
         call: calls the answer with a model and data.
+        model: a ``Sequential``; it gets a part that stands in two places.
         data: what makes the call raise.
         good: data for a call that does not.
         key: the misconception where nothing is raised; but for "swallowed", it has to be a ValueError.
         flags_alone: whether the grad mode is left to another claim.
     """
+    without = copy.deepcopy(model)
+    _append_shared_part(model)
     before = training_flags(model)
     kind, what = (Exception, "an error") if key == "swallowed" else (ValueError, "")
     expect_raises(kind, lambda: call(model, data), key, what=what)
@@ -106,7 +117,8 @@ def expect_modes_put_back(
         return
     trial.effects = []
     try:
-        _expect_flags_put_back(trial, _with_flags(model, before), lambda model: call(model, good))
+        _expect_flags_put_back(trial, copy.deepcopy(without), lambda model: call(model, good))
+        _expect_shared_part_put_back(without, lambda model: call(model, good))
         expect_grad_mode_kept(trial)
     finally:
         trial.effects = effects

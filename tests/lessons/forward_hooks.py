@@ -935,6 +935,25 @@ def bytes_put_back_without_finally(model, x):
     return sizes
 
 
+def bytes_copy_put_in(model, x):
+    """The pass writes to the buffers that were there, and their copies take their places."""
+    copies = [(m, name, b.clone()) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
+    try:
+        return bytes_batch_norm_counts(model, x)
+    finally:
+        for module, name, buffer in copies:
+            setattr(module, name, buffer)
+
+
+def bytes_own_buffers_passed_over(model, x):
+    """Copies stand in for batch norm's buffers during the pass, and for no others."""
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm1d)]
+    with contextlib.ExitStack() as stack:
+        for norm in norms:
+            stack.enter_context(kept_buffers(norm))
+        return bytes_batch_norm_counts(model, x)
+
+
 def bytes_left_in_eval(model, x):
     model.eval()
     return bytes_decorated(model, x)
@@ -1430,6 +1449,18 @@ def cam_retained(model, layer, x, class_index):
     return cam_of(kept[1], kept[0].grad)
 
 
+def cam_of_what_is_handed_on(model, layer, x, class_index):
+    made = []
+
+    def begin_here(module, args, output):
+        made.append(output.detach().clone().requires_grad_() * 1)  # not a leaf, so it may be edited
+        return made[0]
+
+    with torch.enable_grad(), model.get_submodule(layer).register_forward_hook(begin_here):
+        (gradient,) = torch.autograd.grad(model(x)[:, class_index].sum(), made)
+    return cam_of(made[0].detach(), gradient)
+
+
 def cam_from_a_leaf_handed_on(model, layer, x, class_index):
     made = []
 
@@ -1662,6 +1693,8 @@ WRONG = (
     Wrong("activation_bytes", "own buffers", bytes_loaded_back, "a state dict loaded back"),
     Wrong("activation_bytes", "swapped twice", bytes_by_functional_call, "functional_call"),
     Wrong("activation_bytes", "versions", bytes_written_back, "buffers written back", earns=1.33),
+    Wrong("activation_bytes", "copy put in", bytes_copy_put_in, earns=1.44),
+    Wrong("activation_bytes", "own buffers", bytes_own_buffers_passed_over, "batch norm's alone"),
     Wrong("activation_bytes", "by hand", bytes_by_hand),
     Wrong("activation_bytes", "side effect", bytes_untracked),
     Wrong("activation_bytes", "counter", bytes_mean_and_variance),
@@ -1738,6 +1771,7 @@ WRONG = (
     Wrong("grad_cam", "in place", cam_in_place),
     Wrong("grad_cam", "in place", cam_activation_overwritten, "activation overwritten"),
     Wrong("grad_cam", "in place", cam_retained, "retain_grad"),
+    Wrong("grad_cam", "handed on", cam_of_what_is_handed_on, earns=2.52),
     Wrong("grad_cam", "leaf handed on", cam_from_a_leaf_handed_on),
     Wrong("grad_cam", "leaf handed on", cam_from_a_copied_leaf_handed_on, "a copy of its own", 2.52),
     Wrong("grad_cam", "aside", cam_of_a_clone_aside),

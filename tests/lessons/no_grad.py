@@ -681,6 +681,17 @@ def stream_remembered(model, batches):
         yield y
 
 
+def stream_mode_of_the_first_step(model, batches):
+    mode = torch.is_grad_enabled()
+    for x in batches:
+        torch.set_grad_enabled(False)
+        try:
+            y = model(x)
+        finally:
+            torch.set_grad_enabled(mode)
+        yield y
+
+
 def stream_plain(model, batches):
     for x in batches:
         yield model(x)
@@ -1121,6 +1132,11 @@ RIGHT = (
 
 WRONG = (
     Wrong("predicted_modes", "still recording", MODES | {"outer": True}),
+    Wrong(
+        "predicted_modes",
+        "region",
+        MODES | {"inner_enabled": False, "thread": False, "parameter_under_no_grad": False},
+    ),
     Wrong("predicted_modes", "wrapped", MODES | {"decorated": True}, "decorated"),
     Wrong("predicted_modes", "outer wins", MODES | {"inner_enabled": False}),
     Wrong("predicted_modes", "ends with on", MODES | {"after_inner": True}),
@@ -1160,7 +1176,7 @@ WRONG = (
     Wrong("evaluate", "empty", evaluate_divided_by_zero, "divided by zero"),
     Wrong("evaluate", "frozen", evaluate_frozen),
     Wrong("evaluate", "x path", evaluate_flags_for_a_while, "flags for a while"),
-    Wrong("evaluate", "train spreads", evaluate_parents_first, "parents first, a part in common"),
+    Wrong("evaluate", "train spreads", evaluate_parents_first, "parents first, a part in common", 1.7),
     Wrong("frozen_features", "train spreads", features_parents_first, "parents first, a part in common"),
     Wrong("evaluate", "x path", evaluate_weights_detached, "weights detached"),
     Wrong("evaluate", "no eval", evaluate_flag_of_the_top_alone, "the flag of the top alone"),
@@ -1199,6 +1215,7 @@ WRONG = (
     Wrong("stream_predictions", "leak", stream_leak_inside, "inference mode over the yield"),
     Wrong("stream_predictions", "plain call", stream_plain_call),
     Wrong("stream_predictions", "remembered", stream_remembered),
+    Wrong("stream_predictions", "remembered", stream_mode_of_the_first_step, "after an error, too", 1.21),
     Wrong("stream_predictions", "eager", stream_eager),
     Wrong("stream_predictions", "eager", stream_list_read, "list(batches)"),
     Wrong("stream_predictions", "ahead", stream_ahead),
@@ -1209,7 +1226,7 @@ WRONG = (
     Wrong("stream_predictions", "data cleaned", stream_data_detached),
     Wrong("stream_predictions", "bare no_grad", stream_bare_no_grad),
     Wrong("stream_predictions", "eval alone", stream_eval_alone),
-    Wrong("stream_predictions", "eval", stream_eval),
+    Wrong("stream_predictions", "eval", stream_eval, earns=1.65),
     Wrong("stream_predictions", "eval", stream_eval_each, "eval at each item"),
     Wrong("stream_predictions", "only without error", stream_without_finally),
     Wrong("stream_predictions", "swallowed", stream_swallowed),

@@ -1,7 +1,8 @@
 """Asks for a generator of predictions; the check looks at laziness and, step by step, at the caller's grad mode."""
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from typing import Any
 
 import torch
@@ -168,7 +169,7 @@ def _(trial: Trial) -> None:
         expect(seen == expected, key, expected=wanted, got=_mode_words(seen))
 
 
-@stream_predictions.claim("leaves the training flags alone", weight=1)
+@stream_predictions.claim("leaves the training flags alone", weight=2)
 def _(trial: Trial) -> None:
     for training, other in ((True, 2), (False, 3)):
         parts = (nn.Linear(3, 8), ModeRoll(), nn.Tanh(), nn.Sequential(nn.Linear(8, 4), ModeRoll()))
@@ -193,21 +194,30 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     model, batches, seen = _shared.plain_model(trial), [trial.randn(2, 3)], list[bool]()
 
-    def read(given: Iterable[Tensor], called: str) -> None:
+    def read(given: Iterable[Tensor], called: str, first: bool = True, later: bool = True) -> None:
+        """Notes the caller's mode after a stream that was begun in one mode, and gone on with in another."""
+
         def to_the_end() -> None:
+            torch.set_grad_enabled(first)
             try:
                 for _ in trial.answer(model, given):
-                    pass
+                    if later is not first:
+                        torch.set_grad_enabled(later)
             finally:
                 seen.append(_grad_mode())
+                torch.set_grad_enabled(True)  # as the claim's thread had it
 
         trial.run(to_the_end, called=f"stream_predictions(model, {called}")
 
     read(batches, "batches)")
     # A mode that is off after every stream has a claim of its own.
     key = "only without error" if seen.pop() else "plain call"
-    for who in ("source", "model"):
+    read(batches, "batches), called inside no_grad", False, False)
+    keys = {True: key, False: "always on" if seen.pop() else "remembered"}
+    for later, who in product((True, False), ("source", "model")):
         given = unlucky(batches) if who == "source" else iter([*batches, trial.randn(2, 2), *batches])
-        called = f"batches), the {who} raises"
-        expect_raises(Exception, lambda given=given, called=called: read(given, called), "swallowed", what="an error")
-        expect(seen.pop(), key, expected="the caller's mode: on", got="off")
+        called = f"batches), the {who} raises{' at a step inside no_grad' * (not later)}"
+        call = partial(read, given, called, True, later)
+        expect_raises(Exception, call, "swallowed", what="an error")
+        expected, got = (f"the caller's mode: {_mode_words([mode])}" for mode in (later, not later))
+        expect(seen.pop() == later, keys[later], expected=expected, got=got)
