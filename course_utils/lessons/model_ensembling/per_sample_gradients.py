@@ -130,10 +130,18 @@ def _(trial: Trial) -> None:
         result = case.call()
     except AnswerRaised as raised:
         error = message_of(raised.error, 160)
-        key = "unbatched" if "mapped dimension" not in error else "mapped parameters"
+        key = first_sign(
+            # y reshaped inside the mapped function, or before it.
+            ("target shape", f"is invalid for input of size {y.numel()}" in error),
+            ("target shape", f"got sizes [{batch}, {y.numel()}] for the mapped dimension" in error),
+            ("mapped parameters", "mapped dimension" in error),
+            ("unbatched", True),
+        )
         raise Missed(key, expected=wanted, raised=error) from raised
     for outputs, targets in shapes:
         key = "unbatched" if len(outputs) < 2 or len(targets) < 2 else "whole batch"
+        if outputs == (1, classes) and len(targets) < 2:  # labels were given as a batch of one: the claims above
+            key = "target shape"
         expect(outputs == targets == (1, classes), key, expected=wanted, got=f"outputs {outputs}, targets {targets}")
     case.expect(result)
 
