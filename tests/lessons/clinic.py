@@ -769,6 +769,8 @@ WRONG = [
     Wrong("diagnosis", "leaf by use", LINES | {"weight": 42}),
     Wrong("diagnosis", "measured", LINES | {"log": 47}),
     Wrong("diagnosis", "nodes let go", LINES | {"steps": 10}),
+    Wrong("diagnosis", "losses stay", LINES | {"steps": 25}),
+    Wrong("diagnosis", "losses stay", LINES | {"steps": 24}, "the loss of a micro-batch"),
     Wrong("diagnosis", "evaluation explains", LINES | {"steps": 34}),
     Wrong("diagnosis", "evaluation peaks", LINES | {"peak": 34}, "the evaluation's peak"),
     Wrong("diagnosis", "counted", BLANK_LINES_NOT_COUNTED, earns=0.3),

@@ -756,6 +756,26 @@ def step_frozen_not_cleared(model, optimizer, loss_fn, x, y, micro_batch, max_no
     return step_not_cleared(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
 
 
+def step_among_the_trainable(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    trainable = [p for p in model.parameters() if p.requires_grad]  # the others get no gradient anyway
+    for parameter in trainable:
+        parameter.grad = None
+    total = accumulate_loop(model, loss_fn, x, y, micro_batch)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    for parameter in trainable:
+        parameter.grad = None
+    return total
+
+
+def step_puts_frozen_back(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
+    aside = [(p, p.grad) for p in model.parameters() if not p.requires_grad]
+    total = step_with(accumulate_loop)(model, optimizer, loss_fn, x, y, micro_batch, max_norm)
+    for parameter, gradient in aside:
+        parameter.grad = gradient
+    return total
+
+
 def step_clip_before_division(model, optimizer, loss_fn, x, y, micro_batch, max_norm):
     model.zero_grad()
     total = accumulate_times_size(model, loss_fn, x, y, micro_batch)
@@ -1861,6 +1881,8 @@ WRONG = (
     Wrong("accumulated_step", "stale", step_not_cleared),
     Wrong("accumulated_step", "optimizer clears", step_optimizer_zero_grad),
     Wrong("accumulated_step", "frozen left", undone(step_frozen_not_cleared), earns=1.86),
+    Wrong("accumulated_step", "frozen left", undone(step_among_the_trainable), "the trainable alone", 1.73),
+    Wrong("accumulated_step", "frozen left", undone(step_puts_frozen_back), "the frozen one's put back", 1.86),
     Wrong("accumulated_step", "zeros", step_zeros),
     Wrong("accumulated_step", "left", step_left),
     Wrong("accumulated_step", "optimizer clears", undone(step_left_outside), "left outside the optimizer", 1.86),

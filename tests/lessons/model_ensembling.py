@@ -521,6 +521,18 @@ def samples_target_alone(model, loss_fn, x, y):
     return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
 
 
+def samples_with_targets(batch_of_one):
+    """Makes a batch of one of each target this way."""
+
+    def per_sample_gradients(model, loss_fn, x, y):
+        def loss(params, image, label):
+            return loss_fn(functional_call(model, params, (image[None],)), batch_of_one(label))
+
+        return vmap(grad(loss), in_dims=(None, 0, 0))(detached(model), x, y)
+
+    return per_sample_gradients
+
+
 def samples_by_jacrev(model, loss_fn, x, y):
     def losses(params):
         outputs = functional_call(model, params, (x,))
@@ -1261,6 +1273,16 @@ def train_through_the_models(models, x, y, lr, steps):
     return {name: value.detach() for name, value in params.items()}
 
 
+def train_from_a_stack(models, x, y, lr, steps):
+    params, buffers = own_state(models)
+    for _ in range(steps):
+        for value in params.values():
+            value.retain_grad()  # stacks are no leaves
+        vmap(one_loss(models), in_dims=(0, 0, None, None))(params, buffers, x, y).sum().backward()
+        params = {name: (value.detach() - lr * value.grad).requires_grad_() for name, value in params.items()}
+    return {name: value.detach() for name, value in params.items()}
+
+
 def train_frozen(models, x, y, lr, steps):
     return train_functional(frozen(models), x, y, lr, steps)
 
@@ -1443,10 +1465,13 @@ WRONG = [
     Wrong(G, "moved", samples_and_lose_the_model),
     Wrong(G, "cast", samples_in_float32),
     Wrong(G, "unbatched", samples_target_alone, "the target alone"),
+    Wrong(G, "target shape", samples_with_targets(lambda label: label.reshape(1)), earns=2.6),
+    Wrong(G, "target shape", samples_with_targets(torch.atleast_1d), "one dimension at least", 2.6),
+    Wrong(G, "target shape", lambda model, loss_fn, x, y: samples_by_grad(model, loss_fn, x, y.flatten()), "y flat"),
     Wrong(T, "loop", train_loop),
-    Wrong(T, "mean over models", train_mean),
+    Wrong(T, "mean over models", train_mean, earns=2.14),
     Wrong(T, "mean over models", train_flat_mean, "cross_entropy over all rows"),
-    Wrong(T, "sum over rows", train_sum_over_rows),
+    Wrong(T, "sum over rows", train_sum_over_rows, earns=2.14),
     Wrong(T, "joint", train_joint),
     Wrong(T, "unrecorded", train_unrecorded),
     Wrong(T, "unrecorded", train_unrecorded_by_grad, "autograd.grad, and new tensors under no_grad"),
@@ -1458,7 +1483,7 @@ WRONG = [
     Wrong(T, "uphill", train_uphill),
     Wrong(T, "optimizer", train_adam),
     Wrong(T, "optimizer", train_momentum, "momentum"),
-    Wrong(T, "accumulated", train_accumulated, earns=1.75),
+    Wrong(T, "accumulated", train_accumulated, earns=2.14),
     Wrong(T, "same start", train_same_start),
     Wrong(T, "same start", train_from_the_start_each_step, "each step from the start"),
     Wrong(T, "never moved", train_never_moved),
@@ -1487,7 +1512,8 @@ WRONG = [
     Wrong(T, "train mode", train_in_train_mode),
     Wrong(T, "modes", train_given_in_train_mode),
     Wrong(T, "cleared", train_filled),
-    Wrong(T, "filled", train_through_the_models),
+    Wrong(T, "connected", train_through_the_models, "the models' own filled", 2.85),
+    Wrong(T, "connected", train_from_a_stack, "the first step through the stack", 2.85),
     Wrong(T, "flags", train_frozen),
     Wrong(T, "again", train_and_look),
     Wrong(T, "as stacked", train_broadcast),
@@ -1495,7 +1521,7 @@ WRONG = [
     Wrong(T, "another result", lambda models, x, y, lr, steps: copy.deepcopy(models)),
     Wrong(T, "another result", lambda models, x, y, lr, steps: predict_on_meta(models, x), "a tensor"),
     Wrong(T, "unbatched", train_row_by_row),
-    Wrong(T, "chunks", train_one_at_a_time, earns=2.0),
+    Wrong(T, "chunks", train_one_at_a_time, earns=2.14),
     Wrong(T, "moved", train_and_lose_the_first),
     Wrong(T, "cast", train_cast),
     Wrong(T, "written back", train_copied_back, "copied back"),

@@ -1100,7 +1100,7 @@ WRONG = (
     Wrong("Memory", "array bytes", MemoryArrayBytes),
     Wrong("Memory", "freed first", MemoryFreedFirst),
     Wrong("Memory", "counted twice", MemoryCountedTwice),
-    Wrong("Memory", "counted twice", MemoryCountedByArray, "by array"),
+    Wrong("Memory", "views", MemoryCountedByArray, "by array", 1.8),
     Wrong("Extend", "recorded inside", ExtendRecordedInside),
     Wrong("Extend", "once each", ExtendOnceEach),
     Wrong("Extend", "around save", ExtendAroundSave),

@@ -167,7 +167,14 @@ def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
             assert next(claim.held for claim in claims if claim.text == "leaves the hooks of others in place")
 
 
-ONE_NAME = (("gradient_accumulation", "histogram_gradient", "recorded"),)
+ONE_NAME = (
+    ("no_grad", "evaluate", "parents first, a part in common"),
+    ("no_grad", "stream_predictions", "leak"),
+    ("no_grad", "stream_predictions", "after an error, too"),
+    ("forward_hooks", "activation_bytes", "snapshot"),
+    ("forward_hooks", "activation_bytes", "copy put in"),
+    ("gradient_accumulation", "histogram_gradient", "recorded"),
+)
 
 
 @pytest.mark.parametrize(("lesson", "exercise", "label"), ONE_NAME)

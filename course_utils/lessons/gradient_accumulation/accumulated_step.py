@@ -194,12 +194,17 @@ def _(trial: Trial) -> None:
 
 @accumulated_step.claim("leaves every `.grad` None", weight=1)
 def _(trial: Trial) -> None:
-    for without in (0, 2):
+    for without, frozen in ((0, False), (2, False), (0, True)):
         case = _Step(trial, 9, 4, without)
-        case.call()
+        if frozen:
+            case.model[0].weight.requires_grad_(False)
+            for parameter in case.parameters:
+                parameter.grad = trial.randn(*parameter.shape)
+        case.call(what="model with old gradients, the first weight frozen" if frozen else "model")
         for name, parameter in case.model.named_parameters():
             if parameter.grad is not None:
-                left = "optimizer clears" if without else "left"  # with all in the optimizer, it is cleared
+                # With all in the optimizer, it is cleared; and what is left in the third turn alone was there before.
+                left = "optimizer clears" if without else "frozen left" if frozen else "left"
                 key, what = (left, "a gradient") if parameter.grad.any() else ("zeros", "zeros")
                 raise Missed(key, expected=".grad None everywhere", got=f"{what} at {name}")
 

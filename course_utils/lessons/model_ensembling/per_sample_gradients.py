@@ -18,6 +18,7 @@ from course_utils.lessons.model_ensembling._named import (
     all_same,
     expect_dtype,
     expect_named,
+    is_exactly,
     rows_agree,
     stack,
 )
@@ -46,10 +47,8 @@ class _Samples:
     def expect(self, result: Any, shares: bool = True) -> None:
         """The gradients are right; or, where ``shares`` may pass, each is divided by the number of samples."""
         key = "not named"
-        if shares and isinstance(result, Mapping) and set(result) == set(self.expected):
-            values = list(result.values())
-            if all(isinstance(value, Tensor) for value in values) and all_same(result, self.shares):
-                return
+        if shares and is_exactly(result, self.shares):
+            return
         if isinstance(result, Tensor):  # the gradient of x, or all gradients in one
             size, full = result.numel(), sum(value.numel() for value in self.expected.values())
             key = first_sign(("own weights", size == self.x.numel()), ("not named", size == full))
@@ -130,10 +129,18 @@ def _(trial: Trial) -> None:
         result = case.call()
     except AnswerRaised as raised:
         error = message_of(raised.error, 160)
-        key = "unbatched" if "mapped dimension" not in error else "mapped parameters"
+        key = first_sign(
+            # y reshaped inside the mapped function, or before it.
+            ("target shape", f"is invalid for input of size {y.numel()}" in error),
+            ("target shape", f"got sizes [{batch}, {y.numel()}] for the mapped dimension" in error),
+            ("mapped parameters", "mapped dimension" in error),
+            ("unbatched", True),
+        )
         raise Missed(key, expected=wanted, raised=error) from raised
     for outputs, targets in shapes:
         key = "unbatched" if len(outputs) < 2 or len(targets) < 2 else "whole batch"
+        if outputs == (1, classes) and len(targets) < 2:  # labels were given as a batch of one: the claims above
+            key = "target shape"
         expect(outputs == targets == (1, classes), key, expected=wanted, got=f"outputs {outputs}, targets {targets}")
     case.expect(result)
 

@@ -195,12 +195,13 @@ def _(trial: Trial) -> None:
     model, batches, seen = _shared.plain_model(trial), [trial.randn(2, 3)], list[bool]()
 
     def read(given: Iterable[Tensor], called: str, first: bool = True, later: bool = True) -> None:
-        """Notes the caller's mode after a stream that was begun in one mode, and gone on with in another."""
+        """Notes the caller's mode at each item and after a stream, begun in one mode, and gone on with in another."""
 
         def to_the_end() -> None:
             torch.set_grad_enabled(first)
             try:
                 for _ in trial.answer(model, given):
+                    seen.append(_grad_mode())
                     if later is not first:
                         torch.set_grad_enabled(later)
             finally:
@@ -210,14 +211,14 @@ def _(trial: Trial) -> None:
         trial.run(to_the_end, called=f"stream_predictions(model, {called}")
 
     read(batches, "batches)")
-    # A mode that is off after every stream has a claim of its own.
-    key = "only without error" if seen.pop() else "plain call"
-    read(batches, "batches), called inside no_grad", False, False)
-    keys = {True: key, False: "always on" if seen.pop() else "remembered"}
+    # What does not need an error has a claim of its own: a mode that is off after every stream, or at an item.
+    keys = {True: "only without error" if seen[-1] else "plain call", False: "remembered" if seen[0] else "leak"}
+    read(batches, "batches), called inside no_grad)", False, False)
+    keys |= {False: "always on"} if seen[-1] else {}
     for later, who in product((True, False), ("source", "model")):
         given = unlucky(batches) if who == "source" else iter([*batches, trial.randn(2, 2), *batches])
         called = f"batches), the {who} raises{' at a step inside no_grad' * (not later)}"
         call = partial(read, given, called, True, later)
         expect_raises(Exception, call, "swallowed", what="an error")
         expected, got = (f"the caller's mode: {_mode_words([mode])}" for mode in (later, not later))
-        expect(seen.pop() == later, keys[later], expected=expected, got=got)
+        expect(seen[-1] == later, keys[later], expected=expected, got=got)
