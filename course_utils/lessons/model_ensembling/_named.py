@@ -21,6 +21,13 @@ def all_same(got: Named, expected: Named) -> bool:
     return all(name in got and same(got[name], value) for name, value in expected.items())
 
 
+def is_exactly(result: Any, expected: Named) -> bool:
+    """Whether this is a dict of tensors with these names and values, and no others."""
+    if not isinstance(result, Mapping) or set(result) != set(expected):
+        return False
+    return all(isinstance(value, Tensor) for value in result.values()) and all_same(result, expected)
+
+
 def rows_agree(got: Named, expected: Named) -> bool:
     """Whether these tensors have the expected shapes, and each of them the same numbers in every row."""
     sized = [(got[name], value.shape) for name, value in expected.items()]

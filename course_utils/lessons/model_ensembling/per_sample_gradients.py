@@ -18,6 +18,7 @@ from course_utils.lessons.model_ensembling._named import (
     all_same,
     expect_dtype,
     expect_named,
+    is_exactly,
     rows_agree,
     stack,
 )
@@ -46,10 +47,8 @@ class _Samples:
     def expect(self, result: Any, shares: bool = True) -> None:
         """The gradients are right; or, where ``shares`` may pass, each is divided by the number of samples."""
         key = "not named"
-        if shares and isinstance(result, Mapping) and set(result) == set(self.expected):
-            values = list(result.values())
-            if all(isinstance(value, Tensor) for value in values) and all_same(result, self.shares):
-                return
+        if shares and is_exactly(result, self.shares):
+            return
         if isinstance(result, Tensor):  # the gradient of x, or all gradients in one
             size, full = result.numel(), sum(value.numel() for value in self.expected.values())
             key = first_sign(("own weights", size == self.x.numel()), ("not named", size == full))

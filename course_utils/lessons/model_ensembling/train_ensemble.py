@@ -24,7 +24,7 @@ from course_utils.checks.claims import (
     reading,
 )
 from course_utils.lessons.model_ensembling import _shared as shared
-from course_utils.lessons.model_ensembling._named import Named, all_same, expect_dtype, expect_named, stack
+from course_utils.lessons.model_ensembling._named import Named, all_same, expect_dtype, expect_named, is_exactly, stack
 
 train_ensemble = exercise(__file__)
 
@@ -165,14 +165,17 @@ class _Training:
                 return "factor"
         return reading(got, self.otherwise(), all_same)
 
-    def expect(self, what: str = "models") -> Named:
-        """Calls the answer: each model is where it would be alone."""
-        result, expected = self.call(what), self.alone()
-        expect_named(result, expected, self.key, "another result")
+    def expect(self, what: str = "models", scaled: bool = True) -> Named:
+        """Calls the answer: each model is where it would be alone; or, where ``scaled`` may pass, where it would be if
+        the loss were summed over rows, or its mean taken over models, which is a factor in every step."""
+        result, rows, share = self.call(what), len(self.x), 1 / len(self.ensemble.models)
+        factors = (share, rows, rows * share) if scaled else ()
+        if not any(is_exactly(result, self.alone(scale=factor)) for factor in factors):
+            expect_named(result, self.alone(), self.key, "another result")
         return result
 
 
-@train_ensemble.claim("after one step, has each model where it would be alone", weight=0, gate=True)
+@train_ensemble.claim("takes one step in the direction of each model's own gradient", weight=0, gate=True)
 def _(trial: Trial) -> None:
     _Training(trial, steps=1).expect()
 
@@ -206,14 +209,21 @@ def _(trial: Trial) -> None:
     case.ensemble.expect_no_loop(steps)
 
 
-@train_ensemble.claim("runs the architecture's forward once per step", weight=4)
+@train_ensemble.claim("makes the step of each model as long as it would be alone", weight=6)
+def _(trial: Trial) -> None:
+    _Training(trial, steps=1).expect(scaled=False)
+
+
+@train_ensemble.claim("runs the architecture's forward once per step", weight=6)
 def _(trial: Trial) -> None:
     case = _Training(trial, trial.integer(2, 4), batch=6)
     case.call()
     case.ensemble.expect_passes(len(case.ensemble.models) * len(case.x), case.steps)
 
 
-@train_ensemble.claim("after several steps, has each model where it would be alone", weight=2)
+@train_ensemble.claim(
+    "after several steps, has each model where it would be alone, the length of a step aside", weight=3
+)
 def _(trial: Trial) -> None:
     _Training(trial, trial.integer(3, 5)).expect()
 
@@ -243,12 +253,14 @@ def _(trial: Trial) -> None:
         expect_dtype(case.call(), case.alone(steps=0))
 
 
-@train_ensemble.claim("is right where there are as many models as rows", weight=1)
+@train_ensemble.claim("is right where there are as many models as rows, the length of a step aside", weight=1)
 def _(trial: Trial) -> None:
     _Training(trial, steps=2, batch=-1).expect()
 
 
-@train_ensemble.claim("is right for models with batch norm in eval mode, each with its own statistics", weight=2)
+@train_ensemble.claim(
+    "is right for batch norm in eval mode, each model with its own statistics, the length of a step aside", weight=2
+)
 def _(trial: Trial) -> None:
     case = _Training(trial, steps=2, architecture=shared.normed)
     case.expect("models with batch norm in eval mode")

@@ -45,7 +45,7 @@ def _fit(trial: Trial, gradient: np.ndarray, shape: tuple[int, ...]) -> object:
     return shared.engine_of(trial, "fit").fit(gradient, shape)
 
 
-@Shapes.claim("fits gradients at every edge, on the way", weight=2)
+@Shapes.claim("fits gradients at every edge, on the way, where dimensions were put in front", weight=2)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3, 2), (2,))
     for lines in (("t2 = t0 + t1.sum()",), ("t2 = t0 * (t1 * 2.0).tanh()",), ("t2 = t0 + t1 * t1.sum()",)):
