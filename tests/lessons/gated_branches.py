@@ -707,6 +707,11 @@ def sqrt_epsilon(x):
     return (x.clamp(min=0) + 1e-12).sqrt()
 
 
+def sqrt_of_a_number_too_small_for_16_bits(x):
+    mask = (x > 0).to(x.dtype)
+    return (x * mask + (1 - mask) * 1e-8).sqrt() * mask
+
+
 def sqrt_clamp_epsilon(x):
     return torch.where(x > 0, x.clamp(min=1e-12).sqrt(), 0.0)
 
@@ -1138,6 +1143,7 @@ WRONG = (
     Wrong("masked_sqrt", "multiply", sqrt_multiply),
     Wrong("masked_sqrt", "epsilon", sqrt_epsilon),
     Wrong("masked_sqrt", "epsilon", sqrt_clamp_epsilon, "clamped at an epsilon"),
+    Wrong("masked_sqrt", "epsilon", sqrt_of_a_number_too_small_for_16_bits, "too small for 16 bits"),
     Wrong("masked_sqrt", "epsilon", sqrt_clamped_at_the_smallest_normal, "clamped at the smallest normal number"),
     Wrong("masked_sqrt", "epsilon", sqrt_clamped_at_tiny, "clamped at tiny, and no mask"),
     Wrong("masked_sqrt", "epsilon", sqrt_shifted_inside, "an epsilon where x is positive"),

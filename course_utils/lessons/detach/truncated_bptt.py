@@ -183,7 +183,7 @@ def _(trial: Trial) -> None:
     for run in _runs(trial):
         # Windows of a single step come after longer ones: what they alone show is a border at another place.
         key = "given state cut" if run.window > 1 else "off by one"
-        key = key if run.states[0].requires_grad else "border stored"
+        key = key if run.states[0].requires_grad else "in place" if run.in_place else "border stored"
         key = "last window" if run.window > 1 and run.learns_last_alone() else key
         reached = _depends(run.states[0], run.start)
         expect(reached, key, expected="a gradient from state 0 to the given state", got="none")

@@ -119,6 +119,10 @@ def _expect_zero(trial: Trial, chosen: Callable[[Tensor], Tensor], key: str) -> 
             key = "where" if slopes[values < 0].any() else key
             number, slope = values[there][found != 0][0].item(), found[found != 0][0].item()
             raise Missed(key, expected=f"0 at x = {number:.6g}", got=f"{slope:.6g}")
+    for dtype in (torch.float16, torch.bfloat16):  # where a small number that was added or chosen may be 0
+        values = torch.tensor([-1.0, 0.0, -0.0, 4.0], dtype=dtype)
+        found = _slopes(trial, values)[0][chosen(values)]
+        expect(not found.any(), "epsilon", expected=f"0 in {dtype}, too", got=f"{found.abs().max().item():.6g}")
 
 
 @masked_sqrt.claim("has the gradient 0 where x is negative", weight=2)

@@ -124,7 +124,7 @@ def _(trial: Trial) -> None:
 
 @volatile_rule.claim("hands on the flags of a single input, and gives `(False, False)` for no inputs")
 def _(trial: Trial) -> None:
-    _expect_rule(trial, [_VOLATILE], [_FLAGGED])
+    _expect_rule(trial, [_VOLATILE], [_FLAGGED], [_PLAIN])
     try:
         got = _answer(trial, [])
     except AnswerRaised as raised:
