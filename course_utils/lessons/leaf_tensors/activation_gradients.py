@@ -195,7 +195,7 @@ def _(trial: Trial) -> None:
             expect(item.dtype == dtype, "dtype", expected=str(dtype), got=str(item.dtype))
 
 
-@activation_gradients.claim("lets through what a layer raises, with every flag and `.grad` as before", weight=0.5)
+@activation_gradients.claim("lets through what a layer raises", weight=0.5)
 def _(trial: Trial) -> None:
     # torch's own errors are RuntimeErrors. A flag that was down before shows who raises flags and puts none back.
     show = "activation_gradients(layers of which the last raises, x)"

@@ -1,6 +1,6 @@
 """What several exercises of lesson 01, requires_grad, look at: parameters and flags, and what must stay around them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import is_
 
@@ -13,6 +13,12 @@ from course_utils.checks.claims import Trial, expect
 def parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     """The module's parameters by name; one that is shared stands under each of its names."""
     return dict(module.named_parameters(remove_duplicate=False))
+
+
+def some_of(names: Iterable[str]) -> str:
+    """The first four names, and three dots where there are more."""
+    first, rest = list(names)[:4], list(names)[4:]
+    return ", ".join([*first, "..."] if rest else first)
 
 
 def flagged_names(module: nn.Module) -> list[str]:

@@ -15,6 +15,7 @@ from course_utils.lessons.requires_grad._shared import (
     flagged_names,
     parameters,
     rest_kept,
+    some_of,
 )
 
 finetune_parameters = exercise(__file__)
@@ -64,7 +65,7 @@ def _judge_flags(trial: Trial, model: nn.Module, name: str, shown: str = "model"
     missing = [key for key, value in before.items() if value in chosen and not value.requires_grad]
     names = [key for key, value in before.items() if missing and value is before[missing[0]]]
     key = "shared" if len(names) > 1 else "not raised"
-    expect(not missing, key, expected=f"the parameters of {name} flagged", not_flagged=", ".join(missing[:4]))
+    expect(not missing, key, expected=f"the parameters of {name} flagged", not_flagged=some_of(missing))
     extra = [key for key in flagged_names(model) if before[key] not in chosen]
     key = first_sign(
         ("attribute", any("requires_grad" in vars(submodule) for submodule in model.modules())),
@@ -72,7 +73,7 @@ def _judge_flags(trial: Trial, model: nn.Module, name: str, shown: str = "model"
         ("prefix", all(key.startswith(name) and not key.startswith(f"{name}.") for key in extra)),
         ("rest trains", True),
     )
-    expect(not extra, key, expected=f"only the parameters of {name} flagged", flagged_too=", ".join(extra[:4]))
+    expect(not extra, key, expected=f"only the parameters of {name} flagged", flagged_too=some_of(extra))
     return result
 
 
@@ -80,7 +81,9 @@ def _gradients(model: nn.Module) -> list[Tensor | None]:
     return [None if parameter.grad is None else parameter.grad.clone() for parameter in model.parameters()]
 
 
-@finetune_parameters.claim("flags the parameters of the submodule, and no others", weight=2, gate=True)
+@finetune_parameters.claim(
+    "flags the parameters of the submodule, and no others, where no weight is shared", weight=2, gate=True
+)
 def _(trial: Trial) -> None:
     for name in ("decoder", "encoder", "decoder.head", "encoder.0", "activation"):
         _judge_flags(trial, _model(trial), name)
@@ -127,7 +130,7 @@ def _(trial: Trial) -> None:
         left = {key: p.grad for key, p in model.named_parameters() if p not in chosen and p.grad is not None}
         key = "stale" if any(key in was_flagged for key in left) else "frozen before"
         got = "a gradient" if any(map(torch.any, left.values())) else "zeros"
-        expect(not left, key, expected=".grad None", not_None=", ".join(list(left)[:4]), got=got)
+        expect(not left, key, expected=".grad None", not_None=some_of(left), got=got)
 
 
 @finetune_parameters.claim("leaves parameters, buffers and training flags as they are", weight=0.5)

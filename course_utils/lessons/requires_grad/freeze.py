@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from course_utils.checks.claims import Lazy, Trial, exercise, expect, first_sign, same, training_flags
-from course_utils.lessons.requires_grad._shared import fill_gradients, flagged_names, rest_kept
+from course_utils.lessons.requires_grad._shared import fill_gradients, flagged_names, rest_kept, some_of
 
 freeze = exercise(__file__)
 
@@ -57,7 +57,7 @@ def _frozen(trial: Trial, module: nn.Module, show: str = "freeze(module)") -> An
         ("own forgotten", not list(module.children())),
         ("elsewhere", True),
     )
-    expect(not after, key, expected="no parameter that requires grad", still_flagged=", ".join(after[:4]))
+    expect(not after, key, expected="no parameter that requires grad", still_flagged=some_of(after))
     return result
 
 
@@ -86,7 +86,7 @@ def _(trial: Trial) -> None:
     key = "frozen before" if left.keys() <= already else "stale" if any(map(torch.any, left.values())) else "zeros"
     optimizer.step()
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
-    names, tensors = ", ".join(list(left)[:4]), f"{len(moved)} tensors"
+    names, tensors = some_of(left), str(len(moved))
     expect(not left, key, expected="every .grad None", not_None=names, moved_by_a_step=tensors)
     expect(not moved, "replaced", expected="the same weights after a step", got=Lazy(lambda: f"{moved[0]} moved"))
 
