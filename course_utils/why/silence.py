@@ -13,7 +13,18 @@ from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, 
 from course_utils.why.log import Call, Log, keys_of
 from course_utils.why.reason import FINE, Reason, place, silent, where
 from course_utils.why.scene import Scene
-from course_utils.why.source import bindings, called, is_backward, is_cell, name_in, op_of, receiver, runs, statements
+from course_utils.why.source import (
+    Statement,
+    bindings,
+    called,
+    is_backward,
+    is_cell,
+    name_in,
+    op_of,
+    receiver,
+    runs,
+    statements,
+)
 
 _FLAT = {"round", "sign", "floor", "ceil", "trunc"}
 _LEAKY = {"relu", "threshold", "relu6", "hardtanh"}
@@ -185,10 +196,16 @@ class _Silence:
     def _last(self, wanted: Callable[[Any], bool]) -> Site | None:
         """The last line that has something in it, of the first file that has one."""
         for file in self.scene.files:
-            found = [one.site for one in statements(file) if any(map(wanted, one.inside))]
+            found = [one.site for one in statements(file) if any(map(wanted, one.inside)) and self._may_have_run(one)]
             if found:
                 return found[-1]
         return None
+
+    def _may_have_run(self, one: Statement) -> bool:
+        """A line below the one that asks, in the same function, has not run yet, unless a loop goes round both."""
+        here = self.scene.here
+        same = (one.site.file, one.site.function) == (here.file, here.function)
+        return not same or one.site.line <= here.line or any(loop.lineno <= here.line for loop in one.loops)
 
     def _zero(self) -> Reason | None:
         if self.gradient is None or bool((self.gradient.detach() != 0).any()):

@@ -802,6 +802,16 @@ class MemoryCountedByArray(MemoryInObjects):
         return sum(memory.nbytes for memory in held.values())
 
 
+class MemoryCountsTheFreed(MemoryInObjects):
+    def bytes_held(self, result):
+        held = {}
+        for node in self.walk(result.node):
+            for way in node.ways:
+                for _, memory, _ in way.saved:
+                    held[id(memory)] = memory.nbytes
+        return sum(held.values())
+
+
 class MemoryCountedTwice(MemoryInObjects):
     def bytes_held(self, result):
         ways = [way for node in self.walk(result.node) for way in node.ways]
@@ -1100,6 +1110,7 @@ WRONG = (
     Wrong("Memory", "array bytes", MemoryArrayBytes),
     Wrong("Memory", "freed first", MemoryFreedFirst),
     Wrong("Memory", "counted twice", MemoryCountedTwice),
+    Wrong("Memory", "after backward", MemoryCountsTheFreed, earns=1.8),
     Wrong("Memory", "views", MemoryCountedByArray, "by array", 1.8),
     Wrong("Extend", "recorded inside", ExtendRecordedInside),
     Wrong("Extend", "once each", ExtendOnceEach),

@@ -251,12 +251,13 @@ def test_a_notebook_is_asked_in_the_next_cell(shell, capsys, watched):
 
 
 def test_another_cell_clears_other_gradients():
-    """A `zero_grad` that ran before the backward, in a cell above, is not what cleared this gradient."""
+    """A `zero_grad` in a cell above, or below the line that asks, is not what cleared this gradient."""
     cells = [
         "import torch\nfrom torch import nn\nnet = nn.Linear(2, 1)\nsgd = torch.optim.SGD(net.parameters())",
         "net(torch.ones(1, 2)).sum().backward()\nsgd.zero_grad()",
-        "w = torch.ones(3, requires_grad=True)\nloss = w.square().sum()\nloss.backward()\nw.grad = None",
-        "from course_utils import why\nreason = why(w, loss)\nprint(reason.cause, [role for role, _ in reason.lines])",
+        "w = torch.ones(3, requires_grad=True)\nloss = w.square().sum()\nloss.backward()\nw.grad = None\n"
+        "from course_utils import why\nreason = why(w, loss)\nprint(reason.cause, [role for role, _ in reason.lines])\n"
+        "net(torch.ones(1, 2)).sum().backward()\nsgd.zero_grad()",
     ]
     # In a process of its own: here this very file is one of the user's, and has lines like these.
     script = f"from IPython.core.interactiveshell import InteractiveShell as Shell\nfor cell in {cells!r}:\n"

@@ -197,5 +197,5 @@ def expect_full_gradient(trial: Trial) -> None:
     if not key and _is_own_backward_wrong(trial, dataset, results[0], before):
         key = "wrong derivative"
     key = key or _key_of_step(dataset, before, after, candidates[1][1], right)
-    got = f"norm {step.norm():.4f}, off by {100 * errors[0][0]:.0f} %"
+    got = f"norm {step.norm():.4f}, and {100 * errors[0][0]:.0f} % of the right length away"
     raise Missed(key, expected=f"the full batch's gradient, norm {right.norm():.4f}", got=got)
