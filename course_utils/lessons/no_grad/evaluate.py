@@ -153,7 +153,7 @@ def _(trial: Trial) -> None:
     modes.expect_flags_put_back(trial, lambda model: _share(trial, model, _labelled(trial, model, 4, 3)[0]))
 
 
-@evaluate.claim("puts back flags and grad mode where a batch raises, and lets the error through")
+@evaluate.claim("puts back flags, and a mode that was on, where a batch raises, and lets the error through")
 def _(trial: Trial) -> None:
     for who, other in (("source", 1), ("model", 3)):
         model = modes.mixed_mode_model(trial, True, other)

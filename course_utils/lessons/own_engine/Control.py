@@ -36,6 +36,8 @@ def _(trial: Trial) -> None:
     otherwise = [("overwritten", lambda found: shared.near(found["t0.grad"], once))]
     otherwise += [("zeros", lambda found: found["t1.grad"] is not None)]
     shared.expect_as_torch(trial, program, "accumulate", otherwise=otherwise)
+    if trial.run(lambda: _edits_what_it_was_given(trial), called="x.backward(g); x.backward(g)"):
+        trial.effects.append("edited in place the gradient that backward was given")
     lines = "t0.backward(t2.data)", "t2.add_(1.0)"
     alias = [("alias", lambda found: True)]
     shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate", otherwise=alias)
@@ -44,6 +46,14 @@ def _(trial: Trial) -> None:
     lines = "t3 = t0 * t1", "t0.requires_grad = False", "t3.sum().backward()"
     lowered = [("lowered", lambda found: found["t0.grad"] is not None)]
     shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate", otherwise=lowered)
+
+
+def _edits_what_it_was_given(trial: Trial) -> bool:
+    engine, g = shared.engine_of(trial, "accumulate"), np.ones(3)
+    x = engine.tensor(np.zeros(3), True)
+    for _ in range(2):
+        x.backward(g)
+    return bool((g != 1).any())
 
 
 @Control.claim("records nothing inside `no_grad`, and puts back the mode that it found", weight=2)

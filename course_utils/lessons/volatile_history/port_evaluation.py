@@ -128,6 +128,8 @@ def _(trial: Trial) -> None:
     modes.expect_flags_put_back(trial, lambda model: _outputs(trial, model, _shared.draw_batches(trial, 4, 3), 2))
 
 
-@port_evaluation.claim("puts back what it changed where a batch raises, and lets the error through", weight=3)
+@port_evaluation.claim(
+    "puts back flags, and a mode that was on, where a batch raises, and lets the error through", weight=3
+)
 def _(trial: Trial) -> None:
     _shared.expect_modes_put_back_after_errors(trial)
