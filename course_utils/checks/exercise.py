@@ -8,7 +8,7 @@ import dis
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,16 +68,25 @@ class Exercise:
     _rules: list[Rule] = field(default_factory=list, repr=False)
 
     def claim(
-        self, text: str, *, weight: float = 1.0, gate: bool = False
+        self, text: str, *, weight: float = 1.0, gate: bool = False, elsewhere: Collection[str] = ()
     ) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
         """Adds a claim: a decorator for a function that raises ``Missed`` where the claim does not hold.
 
         Args:
             text, weight, gate: see ``Rule``.
+            elsewhere: keys of misconceptions that another claim judges: a miss by one of them is none here. With the
+                same function for both claims, the decorator next to it adds the first.
         """
 
         def add(function: Callable[[Trial], None]) -> Callable[[Trial], None]:
-            self._rules.append(Rule(text, function, weight, gate))
+            def judge(trial: Trial) -> None:
+                try:
+                    function(trial)
+                except Missed as missed:
+                    if missed.misconception not in elsewhere:
+                        raise
+
+            self._rules.append(Rule(text, judge if elsewhere else function, weight, gate))
             return function
 
         return add
