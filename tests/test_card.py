@@ -386,7 +386,7 @@ def test_every_claim_is_a_list_item_with_its_sign_and_its_word(name):
     found = items(html)
     assert len(found) == len(claims)
     for claim in claims:
-        word = "✓holds" if claim.held else "✗does not hold" if claim.judged else "-not judged yet"
+        word = "✓held" if claim.held else "✗does not hold" if claim.judged else "-not judged yet"
         assert sum(item.startswith(f"{word}: {claim.text.replace('`', '')}") for item in found) == 1
         assert text.count(f"  {word[0]} {word[1:]}: {claim.text}") == 1
     assert all(item.parent.name == "ul" for item in tree(html).all("li"))
@@ -394,7 +394,7 @@ def test_every_claim_is_a_list_item_with_its_sign_and_its_word(name):
 
 def test_what_fails_comes_first_and_what_holds_takes_one_line_each():
     words = [item.split(":")[0] for item in items(html_of(PARTIAL))]
-    assert words == ["✗does not hold", "✗does not hold", "✓holds", "✓holds", "-not judged yet"]
+    assert words == ["✗does not hold", "✗does not hold", "✓held", "✓held", "-not judged yet"]
     for item in tree(html_of(PARTIAL)).all("li")[2:]:
         assert {element.name for element in item.all()} <= {"li", "span", "code"}
 
@@ -450,18 +450,18 @@ def test_a_passed_card_is_short_and_asks_nothing_more():
     html, text = SHOWN["passed"]
     assert "Next" not in html and "hint" not in html
     assert text.split("\n") == [
-        "snapshot: 2 of 2 points. Every claim holds.",
+        "snapshot: 2 of 2 points. Every claim held.",
         "",
-        "  ✓ holds: has the values and the dtype of `x`",
-        "  ✓ holds: carries no history",
+        "  ✓ held: has the values and the dtype of `x`",
+        "  ✓ held: carries no history",
     ]
 
 
 @pytest.mark.parametrize(
     ("name", "heading"),
     [
-        ("passed", "snapshot: 2 of 2 points. Every claim holds."),
-        ("partial", "snapshot: 1 of 2 points. 2 of 4 claims hold, 1 not judged yet."),
+        ("passed", "snapshot: 2 of 2 points. Every claim held."),
+        ("partial", "snapshot: 1 of 2 points. 2 of 4 claims held when tried, 1 not judged yet."),
         ("not attempted", "snapshot: not attempted yet, 0 of 2 points."),
         ("error", "snapshot: 0 of 2 points. The answer raised an error."),
     ],

@@ -12,7 +12,7 @@ from course_utils.checks.capture import LIMIT
 if TYPE_CHECKING:
     from course_utils.checks.score import Claim, Score
 
-_HOLDS, _FAILS, _OPEN = Sign("✓", "holds", GREEN), Sign("✗", "does not hold", ORANGE), Sign("-", "not judged yet", GREY)
+_HOLDS, _FAILS, _OPEN = Sign("✓", "held", GREEN), Sign("✗", "does not hold", ORANGE), Sign("-", "not judged yet", GREY)
 PROGRAM = "Shown by a program"
 """What stands above a misconception's program, which is folded."""
 
@@ -82,12 +82,12 @@ def _verdict(score: Score) -> str:
     if score.status == "error":
         return f"{earned}. The answer raised an error."
     if score.status == "passed":
-        return f"{earned}. Every claim holds."
+        return f"{earned}. Every claim held."
     if not score.claims:
         return f"{earned}."
     signs = [_sign(claim) for claim in score.claims]
     waiting = f", {signs.count(_OPEN)} not judged yet" * (_OPEN in signs)
-    return f"{earned}. {signs.count(_HOLDS)} of {len(signs) - signs.count(_OPEN)} claims hold{waiting}."
+    return f"{earned}. {signs.count(_HOLDS)} of {len(signs) - signs.count(_OPEN)} claims held when tried{waiting}."
 
 
 def _next_step(score: Score) -> str:

@@ -80,7 +80,7 @@ def test_a_wrong_answer_is_told_its_misconception_and_points_outlive_the_kernel(
     lab.write("snapshot", RIGHT)
     lab.run_cell("snapshot")
     lab.run_cell("snapshot-check")
-    expect(card).to_contain_text("1 of 1 point. Every claim holds.")
+    expect(card).to_contain_text("1 of 1 point. Every claim held.")
     expect(card).not_to_contain_text(MISCONCEPTION)
     lab.picture("right")
 
@@ -150,7 +150,7 @@ def test_a_lesson_can_be_done_with_the_keyboard_alone(open_notebook):
     lab.expect_source("snapshot", RIGHT)
     lab.run_cell("snapshot")
     lab.run_cell("snapshot-check")
-    expect(lab.output("snapshot-check")).to_contain_text("1 of 1 point. Every claim holds.")
+    expect(lab.output("snapshot-check")).to_contain_text("1 of 1 point. Every claim held.")
     lab.command("Run All Cells")
     lab.wait_until_run()
     expect(lab.output("scorecard")).to_contain_text("1 of 10 points")

@@ -54,7 +54,7 @@ def test_the_notebook_comes_back_valid_with_the_cards_in_its_check_cells(grader)
     nbformat.validate(notebook)
     (output,) = cells(report)["snapshot-check"]["outputs"]
     assert output["data"] == {"text/html": report.exercises[0].html, "text/plain": "1.0"}
-    assert "Every claim holds" in output["data"]["text/html"]
+    assert "Every claim held" in output["data"]["text/html"]
     hello, three = next(cell for name, cell in cells(report).items() if name.startswith("added"))["outputs"]
     assert hello["text"] == "hello\n" and three["data"] == {"text/plain": "3"}
     assert cells(report)["case-run"]["outputs"] == []
