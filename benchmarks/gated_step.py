@@ -22,11 +22,13 @@ def main() -> int:
     """Prints the table; returns 1 where a way does not save what the lesson says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=41)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args()
+    device, rounds = torch.device(options.device), options.rounds
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    net = TwoBranchNet()
-    images, labels = torch.randn(64, 3, 32, 32), torch.randint(10, (64,))
+    net = TwoBranchNet().to(device)
+    images, labels = torch.randn(64, 3, 32, 32, device=device), torch.randint(10, (64,), device=device)
 
     def step(close: str) -> None:
         nn.functional.cross_entropy(net(images, True, close), labels).backward()
@@ -39,7 +41,7 @@ def main() -> int:
         before=net.zero_grad,
         rounds=rounds,
     )
-    print(f"torch {torch.__version__}, one thread, {rounds} rounds\n")
+    print(f"torch {torch.__version__}, {device.type}, one thread, {rounds} rounds\n")
     print("way       MFLOP of a step   time / multiply   target")
     missed = False
     for close in WAYS:
