@@ -106,7 +106,7 @@ def _descended(
     return weights["open.weight"]
 
 
-def moved(before: Weights, after: Weights) -> list[str]:
+def which_moved(before: Weights, after: Weights) -> list[str]:
     """The names of those that have moved. What stands still, and what moves that should not, is judged elsewhere."""
     return [name for name in before if not torch.equal(before[name], after[name])]
 
@@ -118,7 +118,7 @@ def _key_of_step(dataset: WatchedDataset, before: Weights, after: Weights, parts
     parts = list(zip(images.split(dataset.micro_rows), labels.split(dataset.micro_rows), strict=True))
     for scale in (None, 1, 1 / len(parts)):
         batches = [(x, y, scale or len(x) / len(images)) for x, y in parts]
-        each = before["open.weight"] - _descended(dataset, before, moved(before, after), batches)
+        each = before["open.weight"] - _descended(dataset, before, which_moved(before, after), batches)
         if (moved - each).norm() < 1e-3 * each.norm():
             return "step each"
     for key, direction in (("factor", right), ("rate", parts_sum)):
@@ -130,7 +130,7 @@ def _key_of_step(dataset: WatchedDataset, before: Weights, after: Weights, parts
 def _expect_steps_of_descent(trial: Trial, dataset: WatchedDataset, seed: int) -> None:
     """The open branch's weight goes the way of plain gradient descent, one step a batch."""
     before, after = (weights_of(run(trial, dataset, epochs, seed), dataset) for epochs in (0, 1))
-    moving = moved(before, after)
+    moving = which_moved(before, after)
 
     def error(cleared: bool) -> float:
         expected = _descended(dataset, before, moving, [(x, y, 1) for x, y in dataset.train], cleared)

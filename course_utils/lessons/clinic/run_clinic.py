@@ -28,10 +28,10 @@ from course_utils.lessons.clinic._gradient import (
     expect_network,
     is_loss,
     logits,
-    moved,
     seeded,
     tested,
     weights_of,
+    which_moved,
 )
 from course_utils.lessons.clinic._watched import (
     TOLERANCE_BYTES,
@@ -96,7 +96,7 @@ def _expect_work(trial: Trial, use_a: bool) -> None:
         expect(seen >= count, "" if closed else "nothing done", expected=told, got=got)
     evaluations = [note.number for note in testing].count(-1)
     expect(evaluations >= epochs, "nothing done", expected=f"{epochs} evaluations", got=str(evaluations))
-    moving = set(moved(weights_of(start, dataset), weights_of(result, dataset)))
+    moving = set(which_moved(weights_of(start, dataset), weights_of(result, dataset)))
     trained = moving & {"weight", "open.weight", "open.bias"}
     expect(bool(trained), "nothing done", expected="a network that has been trained", got="its weights as they were")
 
