@@ -174,6 +174,8 @@ ONE_NAME = (
     ("forward_hooks", "activation_bytes", "snapshot"),
     ("forward_hooks", "activation_bytes", "copy put in"),
     ("gradient_accumulation", "histogram_gradient", "recorded"),
+    ("volatile_history", "port_evaluation", "no eval"),
+    ("volatile_history", "bounded_evaluation", "no eval"),
 )
 
 
@@ -185,6 +187,13 @@ def test_a_mistake_that_fails_several_claims_has_one_name(lesson, exercise, labe
     assert len(names) > 1 and set(names) == {
         LOADED[lesson].exercises[exercise].misconceptions[wrong.misconception].name
     }
+
+
+def test_a_last_line_that_an_error_passes_over_has_its_own_name_beside_that_of_what_it_writes():
+    exercise, answer = LOADED["volatile_history"].exercises["port_evaluation"], answers("volatile_history")
+    claims = judge(exercise, answer.port_train_without_finally, "volatile_history").claims
+    names = [claim.misconception.name for claim in claims if claim.misconception]
+    assert names == [exercise.misconceptions[key].name for key in ("one flag", "only without error")]
 
 
 @pytest.mark.parametrize("lesson", LOADED)

@@ -84,7 +84,7 @@ def _belief(trial: Trial, inputs: list[_Flags]) -> str:
         _VOLATILE,
     ]:  # single inputs that come back turned round tell the pair, whatever else is wrong
         return "swapped"
-    return reading(given, believed, operator.eq) or ("one input" if turned != given else "")
+    return reading(given, believed, operator.eq) or ("one input" if turned[0] != given[0] else "")
 
 
 def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2)) -> None:
@@ -99,7 +99,9 @@ def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2
             raise
         if got[look_at] != expected[look_at]:
             called = trial.called
-            key = _belief(trial, inputs) or _HINTS.get((expected, got), "")
+            key = _belief(trial, inputs)
+            if not key and len(set(inputs)) > 1 and (_FLAGGED in inputs or not got[0]):
+                key = _HINTS.get((expected, got), "")
             trial.called = called  # the card shows the call that failed first
             raise Missed(key, expected=str(expected), got=str(got))
 
