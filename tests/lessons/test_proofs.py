@@ -6,6 +6,7 @@ solutions come from its solution notebook.
 
 import ast
 import importlib
+import itertools
 import re
 from collections import Counter
 from functools import cache
@@ -194,6 +195,12 @@ def test_a_last_line_that_an_error_passes_over_has_its_own_name_beside_that_of_w
     claims = judge(exercise, answer.port_train_without_finally, "volatile_history").claims
     names = [claim.misconception.name for claim in claims if claim.misconception]
     assert names == [exercise.misconceptions[key].name for key in ("one flag", "only without error")]
+
+
+@pytest.mark.parametrize("pair", list(itertools.product((False, True), repeat=2)))
+def test_one_pair_for_all_inputs_earns_nothing_and_has_no_name(pair):
+    score = judge(LOADED["volatile_history"].exercises["volatile_rule"], lambda inputs: pair, "volatile_history")
+    assert score == 0 and not any(claim.misconception for claim in score.claims), str(score)
 
 
 @pytest.mark.parametrize("lesson", LOADED)
