@@ -170,7 +170,9 @@ def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
 
 ONE_NAME = (
     ("no_grad", "evaluate", "parents first, a part in common"),
+    ("no_grad", "ema_update", "shared"),
     ("no_grad", "stream_predictions", "leak"),
+    ("no_grad", "frozen_features", "inference, detached"),
     ("no_grad", "stream_predictions", "after an error, too"),
     ("forward_hooks", "activation_bytes", "snapshot"),
     ("forward_hooks", "activation_bytes", "copy put in"),
@@ -201,6 +203,14 @@ def test_a_last_line_that_an_error_passes_over_has_its_own_name_beside_that_of_w
 def test_one_pair_for_all_inputs_earns_nothing_and_has_no_name(pair):
     score = judge(LOADED["volatile_history"].exercises["volatile_rule"], lambda inputs: pair, "volatile_history")
     assert score == 0 and not any(claim.misconception for claim in score.claims), str(score)
+
+
+def test_a_dtype_is_told_also_to_those_who_call_the_closed_branch():
+    exercise = LOADED["gated_branches"].exercises["gated_forward"]
+    wrong = next(row for row in answers("gated_branches").WRONG if row.label == "no_grad, in the dtype of x")
+    claims = judge(exercise, wrong.answer, "gated_branches").claims
+    names = {claim.misconception.name for claim in claims if claim.misconception}
+    assert names == {exercise.misconceptions[key].name for key in ("no_grad", "dtype of x")}
 
 
 @pytest.mark.parametrize("lesson", LOADED)
