@@ -263,6 +263,12 @@ class CubePower(Cube):
         return ctx.saved_tensors[0] ** 2 * g
 
 
+class CubeFactor(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2 * ctx.saved_tensors[0].detach() ** 2
+
+
 class CubeTimesX(Cube):
     @staticmethod
     def backward(ctx, g):
@@ -562,6 +568,12 @@ class ReverseOwnApply(Reverse):
     @staticmethod
     def apply(x, strength):
         return x.view_as(x)
+
+
+class ReverseStopGradient(Function):
+    @staticmethod
+    def apply(x, strength):
+        return -strength * x + (1 + strength) * x.detach()
 
 
 class ReverseForwardAlone(Function):
@@ -2255,6 +2267,7 @@ WRONG = (
     Wrong("Cube", "value", CubeTimesThree),
     Wrong("Cube", "power rule", CubePower),
     Wrong("Cube", "power rule", CubeTimesX, "3x"),
+    Wrong("Cube", "factor", CubeFactor, "2x², of x detached"),
     Wrong("Cube", "passed on", CubePassedOn),
     Wrong("Cube", "at zero", CubeFromOutput, earns=1.73),
     Wrong("Cube", "at zero", CubeByRoot, "by a root"),
@@ -2323,6 +2336,7 @@ WRONG = (
     Wrong("ReverseGradient", "shared state", ReverseOnClass),
     Wrong("ReverseGradient", "in place", ReverseInPlace),
     Wrong("ReverseGradient", "forward scaled", ReverseForwardScaled),
+    Wrong("ReverseGradient", "on paper", ReverseStopGradient, "stop gradient"),
     Wrong("ReverseGradient", "sign", ReverseSign),
     Wrong("ReverseGradient", "absolute", ReverseAbsolute),
     Wrong("ReverseGradient", "absolute", ReverseClamped, "nothing for a negative one"),

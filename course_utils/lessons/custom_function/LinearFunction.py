@@ -118,7 +118,7 @@ def _(trial: Trial) -> None:
         _expect_gradients(trial, tensors, [True] * len(tensors))
 
 
-@LinearFunction.claim("keeps for each call what that call needs")
+@LinearFunction.claim("lets no other call write over what a call has kept")
 def _(trial: Trial) -> None:
     sizes = _different(trial)
     shared.expect_calls_apart(trial, _inputs(trial, sizes), _inputs(trial, sizes), _gradients)
