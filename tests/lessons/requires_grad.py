@@ -1562,7 +1562,7 @@ WRONG = (
     Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
     Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
     Wrong("will_require_grad", "class", will_type_in),
-    Wrong("will_require_grad", "parameter", will_type_is_tensor, "torch.Tensor alone", earns=1.75),
+    Wrong("will_require_grad", "plain type", will_type_is_tensor, "torch.Tensor alone", earns=1.75),
     Wrong("will_require_grad", "search ends", will_try_around_the_loop, earns=1.75),
     Wrong("will_require_grad", "search ends", will_stop_at_a_number, "break at a number"),
     Wrong("will_require_grad", "not tensors", will_tensors_only, "no number allowed"),

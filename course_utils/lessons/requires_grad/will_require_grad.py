@@ -155,7 +155,7 @@ def _(trial: Trial) -> None:
         half = trial.randn(2, dtype=torch.float16).requires_grad_(flag)
         for key, tensor, shown in (
             ("complex", number, "complex"),
-            ("parameter", nn.Parameter(plain.clone(), flag), "Parameter"),
+            ("plain type", nn.Parameter(plain.clone(), flag), "Parameter"),
             ("class", tagged, "of a subclass of Tensor"),
             ("other sign", half, "float16"),
         ):
