@@ -1083,6 +1083,12 @@ WRONG = (
     Wrong(
         "predicted_cost",
         "closed alone",
+        COSTS | {"multiply": (1, 1, "zeros"), "skip": (0, 0, "zeros")},
+        "the closed branch alone, with zeros",
+    ),
+    Wrong(
+        "predicted_cost",
+        "closed alone",
         {"multiply": (1, 1, "zeros"), "no_grad": (1, 0, None), "skip": (0, 0, None)},
         "the closed branch alone",
     ),
