@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_utils.base.text import count_of
 from course_utils.checks.claims import Lazy, Trial, exercise, expect, first_sign, same, training_flags
 from course_utils.lessons.requires_grad._shared import fill_gradients, flagged_names, rest_kept, some_of
 
@@ -87,7 +86,7 @@ def _(trial: Trial) -> None:
     key = "frozen before" if left.keys() <= already else "stale" if any(map(torch.any, left.values())) else "zeros"
     optimizer.step()
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
-    names, tensors = some_of(left), count_of(len(moved), "parameter")
+    names, tensors = some_of(left), f"{len(moved)} of {len(before)} parameters"
     expect(not left, key, expected="every .grad None", not_None=names, moved_by_a_step=tensors)
     expect(not moved, "replaced", expected="the same weights after a step", got=Lazy(lambda: f"{moved[0]} moved"))
 
