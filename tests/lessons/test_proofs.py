@@ -169,7 +169,9 @@ def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
 
 ONE_NAME = (
     ("no_grad", "evaluate", "parents first, a part in common"),
+    ("no_grad", "ema_update", "shared"),
     ("no_grad", "stream_predictions", "leak"),
+    ("no_grad", "frozen_features", "inference, detached"),
     ("no_grad", "stream_predictions", "after an error, too"),
     ("forward_hooks", "activation_bytes", "snapshot"),
     ("forward_hooks", "activation_bytes", "copy put in"),
@@ -185,6 +187,14 @@ def test_a_mistake_that_fails_several_claims_has_one_name(lesson, exercise, labe
     assert len(names) > 1 and set(names) == {
         LOADED[lesson].exercises[exercise].misconceptions[wrong.misconception].name
     }
+
+
+def test_a_dtype_is_told_also_to_those_who_call_the_closed_branch():
+    exercise = LOADED["gated_branches"].exercises["gated_forward"]
+    wrong = next(row for row in answers("gated_branches").WRONG if row.label == "no_grad, in the dtype of x")
+    claims = judge(exercise, wrong.answer, "gated_branches").claims
+    names = {claim.misconception.name for claim in claims if claim.misconception}
+    assert names == {exercise.misconceptions[key].name for key in ("no_grad", "dtype of x")}
 
 
 @pytest.mark.parametrize("lesson", LOADED)
