@@ -1503,6 +1503,20 @@ class LinearOwnFlag(Linear):
         return torch.nn.functional.linear(x, weight, bias)
 
 
+class LinearSavesForBothAlone(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        both = ctx.needs_input_grad[0] and ctx.needs_input_grad[1]
+        ctx.save_for_backward(x if both else None, weight if both else None)
+        return nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return g @ weight if of_x else None, g.T @ x if of_weight else None, g.sum(0) if of_bias else None
+
+
 class LinearOwnFlagMm(LinearOwnFlag):
     @staticmethod
     def backward(ctx, g):
@@ -2312,6 +2326,7 @@ WRONG = (
     Wrong("LinearFunction", "inputs", LinearInputs),
     Wrong("LinearFunction", "partner", LinearOwnFlag),
     Wrong("LinearFunction", "partner", LinearOwnFlagMm, "by mm"),
+    Wrong("LinearFunction", "wrong switch", LinearSavesForBothAlone, "saves where both are needed"),
     Wrong("LinearFunction", "mixed up", LinearSavesTwice),
     Wrong("LinearFunction", "mixed up", LinearUnpacksSwapped, "unpacked in another order"),
     Wrong("LinearFunction", "packed", LinearHalf),

@@ -802,6 +802,10 @@ def bytes_four(model, x):
     return bytes_with(model, x, count=counting(lambda tensor: 4 * tensor.numel()))
 
 
+def bytes_in_the_dtype_of_x(model, x):
+    return bytes_with(model, x, count=counting(lambda tensor: x.element_size() * tensor.numel()))
+
+
 def bytes_storage(model, x):
     return bytes_with(model, x, count=counting(lambda tensor: tensor.untyped_storage().nbytes()))
 
@@ -852,6 +856,17 @@ def overwriting(sizes, name, count):
 
 def returning_size(sizes, name, count):
     return lambda module, args, output: sizes.setdefault(name, count(output))
+
+
+def keeping_the_first(sizes, name, count):
+    def hook(module, args, output):
+        sizes.setdefault(name, count(output))
+
+    return hook
+
+
+def bytes_of_the_first_call(model, x):
+    return bytes_with(model, x, make=keeping_the_first)
 
 
 def bytes_overwritten(model, x):
@@ -1259,6 +1274,16 @@ def ablate_no_handle(module, channels):
     ablate_filled(module, channels)
 
 
+def ablate_by_an_attribute(module, channels):
+    module.gone = torch.tensor(channels)
+    return module.register_forward_hook(lambda m, a, o: o.index_fill(1, m.gone, 0))
+
+
+def ablate_clearing_first(module, channels):
+    module._forward_hooks.clear()
+    return ablate_filled(module, channels)
+
+
 def ablate_other_handle(module, channels):
     ablate_filled(module, channels)
     return RemovableHandle(OrderedDict())
@@ -1562,6 +1587,11 @@ def cam_backward_and_zero(model, layer, x, class_index):
     return cam
 
 
+def cam_zero_grad_first(model, layer, x, class_index):
+    model.zero_grad()
+    return cam_by_vjp(model, layer, x, class_index)
+
+
 def cam_not_frozen(model, layer, x, class_index):
     kept = []
 
@@ -1724,6 +1754,7 @@ WRONG = (
     Wrong("activation_bytes", "one name", bytes_one_name),
     Wrong("activation_bytes", "elements", bytes_elements),
     Wrong("activation_bytes", "four bytes", bytes_four),
+    Wrong("activation_bytes", "one dtype", bytes_in_the_dtype_of_x),
     Wrong("activation_bytes", "tuples", bytes_tensors_only),
     Wrong("activation_bytes", "nested", bytes_of_named_items, "no tuple in a tuple is looked into"),
     Wrong("activation_bytes", "tuples", bytes_first_of_tuple, "first of a tuple"),
@@ -1732,6 +1763,7 @@ WRONG = (
     Wrong("activation_bytes", "tuples", bytes_tuples_left_out, "tuples left out"),
     Wrong("activation_bytes", "storage", bytes_storage),
     Wrong("activation_bytes", "overwritten", bytes_overwritten, earns=1.88),
+    Wrong("activation_bytes", "overwritten", bytes_of_the_first_call, "the first call"),
     Wrong("activation_bytes", "replaced", bytes_returned),
     Wrong("activation_bytes", "not run", bytes_zero_entries),
     Wrong("activation_bytes", "recorded", bytes_recorded),
@@ -1799,6 +1831,8 @@ WRONG = (
     Wrong("ablate", "detached", ablate_hook(unrecorded), "no_grad"),
     Wrong("ablate", "no return value", ablate_no_handle),
     Wrong("ablate", "no undo", ablate_other_handle),
+    Wrong("ablate", "one ablation", ablate_by_an_attribute, "the channels on the module"),
+    Wrong("ablate", "cleared others", ablate_clearing_first, "cleared before"),
     Wrong("ablate", "cleared others", ablate_clearing),
     Wrong("ablate", "cleared others", ablate_wrapped, "an old forward put back"),
     Wrong("grad_cam", "no relu", cam_variant(combine=weighted)),
@@ -1842,7 +1876,8 @@ WRONG = (
     Wrong("grad_cam", "aside", cam_of_a_clone_aside),
     Wrong("grad_cam", "full hook", cam_full_hook),
     Wrong("grad_cam", "fills", cam_backward),
-    Wrong("grad_cam", "fills", cam_backward_and_zero, "backward and zero_grad"),
+    Wrong("grad_cam", "cleared", cam_backward_and_zero, "backward and zero_grad"),
+    Wrong("grad_cam", "cleared", cam_zero_grad_first),
     Wrong("grad_cam", "frozen", cam_not_frozen),
     Wrong("grad_cam", "frozen", cam_with, "without enable_grad"),
     Wrong("grad_cam", "flags", cam_flags_raised),

@@ -130,7 +130,7 @@ def _(trial: Trial) -> None:
         expect("'tuple' object" not in told, "nested", expected="all tensors in it", got=f"an error: {told}")
         raise
     fours = {name: 4 * count for name, count in elements.items()}
-    readings = (("elements", elements), ("four bytes", fours), ("four bytes", eights))
+    readings = (("elements", elements), ("four bytes", fours), ("one dtype", eights))
     key = reading(got, readings, operator.eq)
     # Of a tuple's parts those that are tensors, or those of the tuples in it as well.
     is_flat = got.get("lstm") != right["lstm"] or got.get("parts") in (3 * n * width, 7 * n * width, None)

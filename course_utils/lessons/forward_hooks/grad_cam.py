@@ -236,7 +236,8 @@ def _(trial: Trial) -> None:
         for leaf, grad in zip(leaves, before, strict=True):
             kept = equal_or_none(leaf.grad, grad)
             got = "cleared" if leaf.grad is None else "changed" if filled else "filled"
-            expect(kept, "fills", expected=f".grad of {'x' if leaf is x else 'a parameter'} as before", got=got)
+            key = "cleared" if filled and leaf.grad is None else "fills"
+            expect(kept, key, expected=f".grad of {'x' if leaf is x else 'a parameter'} as before", got=got)
 
 
 def _bears_edits(trial: Trial) -> bool:
