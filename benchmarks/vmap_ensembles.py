@@ -4,8 +4,10 @@ Four tables: model count against width, for one batch that all models see; the g
 against a backward pass per sample; and the comparison that PyTorch's tutorial publishes for a GPU (ten perceptrons
 784-128-128-10, a batch of 64 for each model, 2.4 times): https://docs.pytorch.org/tutorials/intermediate/ensembling.html
 And set-up and call apart: after how many calls stacking the weights of small models has paid.
-Run with ``python -m benchmarks.vmap_ensembles``, on a GPU where there is one. The target is what the lesson says: a
-hundred small models gain more than twofold, two do not gain, and per-sample gradients gain more than twofold.
+Run with ``python -m benchmarks.vmap_ensembles``, on a GPU where there is one. On an H200 (PyTorch 2.11) the width did
+not matter: 0.45 times for two models, 2.1 for ten, 6 for thirty and 20 for a hundred; the tutorial's ten gained 2.7.
+The target is what the lesson says: a hundred small models gain more than twofold, two do not gain, and per-sample
+gradients gain more than twofold.
 """
 
 import argparse

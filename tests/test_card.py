@@ -479,11 +479,12 @@ def test_one_mistake_is_told_once_and_what_fails_with_it_in_one_line():
     many = score(0, "partial", (FAILS, replace(FAILS, text="is not an alias"), *more))
     for shown in both(many):
         assert shown.count("detach() makes a copy") == 1 and shown.count("mistake 2") == 1
-        said = "Fails by the first mistake: is not an alias. Fails by the second mistake: claim 2, once more. "
+        said = "Fails too, likely by the first mistake: is not an alias. "
+        said += "Fails too, likely by the second mistake: claim 2, once more. "
         said += "To be seen again when that is mended: claim 3; claim 4."
         assert "mistake 3" not in shown and said in " ".join(shown.split())
     for shown in both(score(0, "partial", (FAILS, replace(FAILS, text="is not an alias")))):
-        assert "Fails by the same mistake: is not an alias." in " ".join(shown.split())
+        assert "Fails too, likely by the same mistake: is not an alias." in " ".join(shown.split())
 
 
 def test_a_claim_that_fails_without_a_name_below_a_named_one_is_not_told_as_broken():

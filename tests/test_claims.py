@@ -121,6 +121,11 @@ def test_the_place_is_where_they_first_differ_for_their_size():
     assert first_difference(torch.tensor(2.0), torch.tensor(1.0)) == ("", 1.0, 2.0)
 
 
+def test_zero_has_no_sign_on_a_card():
+    _, details = missed(lambda: expect_same(torch.tensor(torch.nan), torch.tensor(-0.0)))
+    assert details == {"expected": "0", "got": "nan"}
+
+
 def raises(error):
     def call():
         raise AnswerRaised(error, "")

@@ -63,7 +63,7 @@ def _story(score: Score) -> tuple[list[Claim], str, list[Claim]]:
             (too if _is_seen(claim) else open_yet).append(claim.text)
     which = ("same",) if len(stories) < 2 else ("first", "second")
     told = [(word, same[story]) for word, story in zip(which, stories, strict=False) if story in same]
-    more = [f"Fails by the {word} mistake: {'; '.join(claims)}." for word, claims in told]
+    more = [f"Fails too, likely by the {word} mistake: {'; '.join(claims)}." for word, claims in told]
     more += [f"Does not hold either: {'; '.join(too)}."] * bool(too)
     more += [f"To be seen again when that is mended: {'; '.join(open_yet)}."] * bool(open_yet)
     return list(stories.values()), " ".join(more), [claim for claim in score.claims if _sign(claim) is not _FAILS]

@@ -133,7 +133,7 @@ def numbers_apart(got: Tensor, expected: Tensor) -> tuple[str, str]:
     and as many digits as tell them apart."""
     place, *numbers = first_difference(got, expected)
     digits = 6 if f"{numbers[0]:.6g}" != f"{numbers[1]:.6g}" else 15
-    right, number = (f"{number:.{digits}g}{place}" for number in numbers)
+    right, number = (f"{number + 0.0:.{digits}g}{place}" for number in numbers)  # -0.0 + 0.0 is 0.0
     return right, number
 
 

@@ -263,6 +263,12 @@ class CubePower(Cube):
         return ctx.saved_tensors[0] ** 2 * g
 
 
+class CubeFactor(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2 * ctx.saved_tensors[0].detach() ** 2
+
+
 class CubeTimesX(Cube):
     @staticmethod
     def backward(ctx, g):
@@ -562,6 +568,12 @@ class ReverseOwnApply(Reverse):
     @staticmethod
     def apply(x, strength):
         return x.view_as(x)
+
+
+class ReverseStopGradient(Function):
+    @staticmethod
+    def apply(x, strength):
+        return -strength * x + (1 + strength) * x.detach()
 
 
 class ReverseForwardAlone(Function):
@@ -1491,6 +1503,20 @@ class LinearOwnFlag(Linear):
         return torch.nn.functional.linear(x, weight, bias)
 
 
+class LinearSavesForBothAlone(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        both = ctx.needs_input_grad[0] and ctx.needs_input_grad[1]
+        ctx.save_for_backward(x if both else None, weight if both else None)
+        return nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return g @ weight if of_x else None, g.T @ x if of_weight else None, g.sum(0) if of_bias else None
+
+
 class LinearOwnFlagMm(LinearOwnFlag):
     @staticmethod
     def backward(ctx, g):
@@ -2255,6 +2281,7 @@ WRONG = (
     Wrong("Cube", "value", CubeTimesThree),
     Wrong("Cube", "power rule", CubePower),
     Wrong("Cube", "power rule", CubeTimesX, "3x"),
+    Wrong("Cube", "factor", CubeFactor, "2x², of x detached"),
     Wrong("Cube", "passed on", CubePassedOn),
     Wrong("Cube", "at zero", CubeFromOutput, earns=1.73),
     Wrong("Cube", "at zero", CubeByRoot, "by a root"),
@@ -2299,6 +2326,7 @@ WRONG = (
     Wrong("LinearFunction", "inputs", LinearInputs),
     Wrong("LinearFunction", "partner", LinearOwnFlag),
     Wrong("LinearFunction", "partner", LinearOwnFlagMm, "by mm"),
+    Wrong("LinearFunction", "wrong switch", LinearSavesForBothAlone, "saves where both are needed"),
     Wrong("LinearFunction", "mixed up", LinearSavesTwice),
     Wrong("LinearFunction", "mixed up", LinearUnpacksSwapped, "unpacked in another order"),
     Wrong("LinearFunction", "packed", LinearHalf),
@@ -2323,6 +2351,7 @@ WRONG = (
     Wrong("ReverseGradient", "shared state", ReverseOnClass),
     Wrong("ReverseGradient", "in place", ReverseInPlace),
     Wrong("ReverseGradient", "forward scaled", ReverseForwardScaled),
+    Wrong("ReverseGradient", "on paper", ReverseStopGradient, "stop gradient"),
     Wrong("ReverseGradient", "sign", ReverseSign),
     Wrong("ReverseGradient", "absolute", ReverseAbsolute),
     Wrong("ReverseGradient", "absolute", ReverseClamped, "nothing for a negative one"),

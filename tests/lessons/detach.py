@@ -98,6 +98,10 @@ def mean_loss_into_zeros(model, loss_fn, batches):
     return total / count
 
 
+def mean_loss_beside_zeros(model, loss_fn, batches):
+    return mean_loss_by_detach(model, loss_fn, batches) + torch.zeros(())
+
+
 def mean_loss_by_inference(model, loss_fn, batches):
     total, count = 0, 0
     with torch.inference_mode():
@@ -238,6 +242,19 @@ def mean_loss_len(model, loss_fn, batches):
     if not len(batches):
         raise ValueError("no batches")
     return sum(loss_fn(model(x), y).detach() for x, y in batches) / len(batches)
+
+
+def mean_loss_eval_and_len(model, loss_fn, batches):
+    model.eval()
+    mean = mean_loss_len(model, loss_fn, batches)
+    model.train()
+    return mean
+
+
+def mean_loss_len_cut_too_late(model, loss_fn, batches):
+    if not batches:
+        raise ValueError("no batches")
+    return (sum(loss_fn(model(x), y) for x, y in batches) / len(batches)).detach()
 
 
 def mean_loss_looks_first(model, loss_fn, batches):
@@ -813,7 +830,9 @@ WRONG = (
     Wrong("mean_loss", "weighted", mean_loss_weighted),
     Wrong("mean_loss", "weighted", mean_loss_by_samples, "divided by samples"),
     Wrong("mean_loss", "last", mean_loss_last),
-    Wrong("mean_loss", "len", mean_loss_len),
+    Wrong("mean_loss", "len", mean_loss_len, earns=1.8),
+    Wrong("mean_loss", "eval", mean_loss_eval_and_len, "len, and a model left in training mode", earns=1.42),
+    Wrong("mean_loss", "cut too late", mean_loss_len_cut_too_late, "len, and detached at the end"),
     Wrong("mean_loss", "len", mean_loss_looks_first, "a look before the loop"),
     Wrong("mean_loss", "len", mean_loss_counts_after, "counted after the loop"),
     Wrong("mean_loss", "len", mean_loss_by_index, "an index"),
@@ -888,6 +907,7 @@ WRONG = (
     Wrong("predicted_edit", "detach copies", dict.fromkeys(EDITS, "right gradient"), "all is well", earns=0),
     Wrong("mean_loss", "dtype", mean_loss_by_item),
     Wrong("mean_loss", "dtype", mean_loss_into_zeros, "into zeros"),
+    Wrong("mean_loss", "dtype", mean_loss_beside_zeros, "beside zeros"),
     Wrong("mean_loss", "losses edited", mean_loss_alias),
     Wrong("mean_loss", "zero total", mean_loss_not_total),
     Wrong("mean_loss", "always on", mean_loss_switched_on),
@@ -896,4 +916,6 @@ WRONG = (
     Wrong("truncated_bptt", "last window", bptt_last_steps_connected, "the last steps connected"),
     Wrong("mean_loss", "in place", mean_loss_detached_in_place),
     Wrong("stop_gradient_round", "float32", round_in_float32),
+    Wrong("stop_gradient_round", "integer", lambda x: x.detach().round().long().to(x.dtype) + (x - x.detach())),
+    Wrong("stop_gradient_round", "integer", lambda x: x + (x.detach().round().int() - x).detach(), "int32"),
 )

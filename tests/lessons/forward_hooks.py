@@ -272,6 +272,10 @@ def capture_numpy_view(model, names):
     return capture_with(model, names, keep=lambda output: torch.from_numpy(output.detach().numpy()))
 
 
+def capture_contiguous(model, names):
+    return capture_with(model, names, keep=lambda output: output.detach().contiguous())
+
+
 def capture_cast(model, names):
     return capture_with(model, names, keep=lambda output: output.detach().float().clone())
 
@@ -604,6 +608,26 @@ def bytes_by_functional_call(model, x):
     return sizes
 
 
+def bytes_swapped_under_each_name(model, x):
+    before = []
+    for _, module in model.named_modules(remove_duplicate=False):
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            before.append((module, name, buffer))
+            setattr(module, name, buffer.clone())
+    try:
+        return bytes_batch_norm_counts(model, x)
+    finally:
+        for module, name, buffer in before:
+            setattr(module, name, buffer)
+
+
+def bytes_with_the_state_dict_copied(model, x):
+    sizes = {}
+    with hooked(model, sizes, keep=contextlib.nullcontext), torch.no_grad():
+        torch.func.functional_call(model, copy.deepcopy(model.state_dict()), (x,))
+    return sizes
+
+
 def bytes_loaded_back(model, x):
     state = copy.deepcopy(model.state_dict())
     try:
@@ -644,6 +668,15 @@ def bytes_by_hand(model, x):
     for name, module in leaves_of(model):
         x = module(x)
         sizes[name] = nbytes(x)
+    return sizes
+
+
+def bytes_flags_put_back_without_finally(model, x):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    sizes = bytes_decorated(model, x)
+    for module, training in flags:
+        module.training = training
     return sizes
 
 
@@ -769,6 +802,10 @@ def bytes_four(model, x):
     return bytes_with(model, x, count=counting(lambda tensor: 4 * tensor.numel()))
 
 
+def bytes_in_the_dtype_of_x(model, x):
+    return bytes_with(model, x, count=counting(lambda tensor: x.element_size() * tensor.numel()))
+
+
 def bytes_storage(model, x):
     return bytes_with(model, x, count=counting(lambda tensor: tensor.untyped_storage().nbytes()))
 
@@ -819,6 +856,17 @@ def overwriting(sizes, name, count):
 
 def returning_size(sizes, name, count):
     return lambda module, args, output: sizes.setdefault(name, count(output))
+
+
+def keeping_the_first(sizes, name, count):
+    def hook(module, args, output):
+        sizes.setdefault(name, count(output))
+
+    return hook
+
+
+def bytes_of_the_first_call(model, x):
+    return bytes_with(model, x, make=keeping_the_first)
 
 
 def bytes_overwritten(model, x):
@@ -882,6 +930,11 @@ def bytes_swallowed(model, x):
     with contextlib.suppress(Exception):
         return bytes_decorated(model, x)
     return {}
+
+
+def bytes_none_for_an_error(model, x):
+    with contextlib.suppress(Exception):
+        return bytes_decorated(model, x)
 
 
 def bytes_clearing(model, x):
@@ -1221,6 +1274,16 @@ def ablate_no_handle(module, channels):
     ablate_filled(module, channels)
 
 
+def ablate_by_an_attribute(module, channels):
+    module.gone = torch.tensor(channels)
+    return module.register_forward_hook(lambda m, a, o: o.index_fill(1, m.gone, 0))
+
+
+def ablate_clearing_first(module, channels):
+    module._forward_hooks.clear()
+    return ablate_filled(module, channels)
+
+
 def ablate_other_handle(module, channels):
     ablate_filled(module, channels)
     return RemovableHandle(OrderedDict())
@@ -1524,6 +1587,11 @@ def cam_backward_and_zero(model, layer, x, class_index):
     return cam
 
 
+def cam_zero_grad_first(model, layer, x, class_index):
+    model.zero_grad()
+    return cam_by_vjp(model, layer, x, class_index)
+
+
 def cam_not_frozen(model, layer, x, class_index):
     kept = []
 
@@ -1540,6 +1608,23 @@ def cam_not_frozen(model, layer, x, class_index):
 def cam_flags_raised(model, layer, x, class_index):
     model.requires_grad_(True)
     return cam_not_frozen(model, layer, x, class_index)
+
+
+def cam_flags_by_the_first_parameter(model, layer, x, class_index):
+    was = next(model.parameters()).requires_grad
+    model.requires_grad_(True)
+    try:
+        return cam_by_vjp(model, layer, x, class_index)
+    finally:
+        model.requires_grad_(was)
+
+
+def cam_frozen_at_the_end(model, layer, x, class_index):
+    model.requires_grad_(True)
+    try:
+        return cam_by_vjp(model, layer, x, class_index)
+    finally:
+        model.requires_grad_(False)
 
 
 def cam_x_flagged(model, layer, x, class_index):
@@ -1579,6 +1664,11 @@ def cam_swallowed(model, layer, x, class_index):
         return cam_with(model, layer, x, class_index)
     except Exception:
         return torch.zeros(len(x), 1, 1)
+
+
+def cam_none_for_an_error(model, layer, x, class_index):
+    with contextlib.suppress(Exception):
+        return cam_by_vjp(model, layer, x, class_index)
 
 
 def cam_clearing(model, layer, x, class_index):
@@ -1632,13 +1722,14 @@ WRONG = (
     Wrong("capture", "first", capture_setdefault, "setdefault"),
     Wrong("capture", "replaced", capture_returning),
     Wrong("capture", "replaced", capture_hook_returns_entry, "the hook returns its entry"),
-    Wrong("capture", "mode", capture_no_grad),
+    Wrong("capture", "mode", capture_no_grad, earns=2.68),
     Wrong("capture", "flags", capture_eval),
     Wrong("capture", "graph", capture_whole),
     Wrong("capture", "cloned", capture_cloned_only),
     Wrong("capture", "graph", capture_detached_at_the_end, "detached at the end"),
-    Wrong("capture", "alias", capture_detached_only, earns=2.19),
+    Wrong("capture", "alias", capture_detached_only, earns=2.27),
     Wrong("capture", "alias", capture_data, "data"),
+    Wrong("capture", "alias", capture_contiguous, "contiguous"),
     Wrong("capture", "alias", capture_numpy_view, "numpy's view"),
     Wrong("capture", "dtype", capture_cast),
     Wrong("capture", "left on", capture_never_removed),
@@ -1663,6 +1754,7 @@ WRONG = (
     Wrong("activation_bytes", "one name", bytes_one_name),
     Wrong("activation_bytes", "elements", bytes_elements),
     Wrong("activation_bytes", "four bytes", bytes_four),
+    Wrong("activation_bytes", "one dtype", bytes_in_the_dtype_of_x),
     Wrong("activation_bytes", "tuples", bytes_tensors_only),
     Wrong("activation_bytes", "nested", bytes_of_named_items, "no tuple in a tuple is looked into"),
     Wrong("activation_bytes", "tuples", bytes_first_of_tuple, "first of a tuple"),
@@ -1671,6 +1763,7 @@ WRONG = (
     Wrong("activation_bytes", "tuples", bytes_tuples_left_out, "tuples left out"),
     Wrong("activation_bytes", "storage", bytes_storage),
     Wrong("activation_bytes", "overwritten", bytes_overwritten, earns=1.88),
+    Wrong("activation_bytes", "overwritten", bytes_of_the_first_call, "the first call"),
     Wrong("activation_bytes", "replaced", bytes_returned),
     Wrong("activation_bytes", "not run", bytes_zero_entries),
     Wrong("activation_bytes", "recorded", bytes_recorded),
@@ -1679,7 +1772,9 @@ WRONG = (
     Wrong("activation_bytes", "recorded", bytes_frozen_for_a_while, "frozen for a while"),
     Wrong("activation_bytes", "left on", bytes_never_removed),
     Wrong("activation_bytes", "only without error", bytes_without_finally),
+    Wrong("activation_bytes", "only without error", bytes_flags_put_back_without_finally, "flags put back at the end"),
     Wrong("activation_bytes", "swallowed", bytes_swallowed),
+    Wrong("activation_bytes", "swallowed", bytes_none_for_an_error, "None for an error"),
     Wrong("activation_bytes", "only without error", bytes_put_back_without_finally, "buffers put back at the end"),
     Wrong("activation_bytes", "cleared others", bytes_clearing),
     Wrong("activation_bytes", "past the hooks", bytes_past_the_hooks),
@@ -1690,8 +1785,10 @@ WRONG = (
     Wrong("activation_bytes", "snapshot", bytes_state_dict),
     Wrong("activation_bytes", "eval", bytes_in_eval_mode, "eval mode put back"),
     Wrong("activation_bytes", "own buffers", bytes_eval_alone, "eval mode for batch norm"),
-    Wrong("activation_bytes", "own buffers", bytes_loaded_back, "a state dict loaded back"),
+    Wrong("activation_bytes", "state dict", bytes_loaded_back, "a state dict loaded back"),
+    Wrong("activation_bytes", "state dict", bytes_with_the_state_dict_copied, "a state dict copied"),
     Wrong("activation_bytes", "swapped twice", bytes_by_functional_call, "functional_call"),
+    Wrong("activation_bytes", "swapped twice", bytes_swapped_under_each_name, "swapped under each name"),
     Wrong("activation_bytes", "versions", bytes_written_back, "buffers written back", earns=1.33),
     Wrong("activation_bytes", "copy put in", bytes_copy_put_in, earns=1.44),
     Wrong("activation_bytes", "own buffers", bytes_own_buffers_passed_over, "batch norm's alone"),
@@ -1699,7 +1796,7 @@ WRONG = (
     Wrong("activation_bytes", "side effect", bytes_untracked),
     Wrong("activation_bytes", "counter", bytes_mean_and_variance),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
-    Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end"),
+    Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end", 1.83),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),
     Wrong("ablate", "dim", ablate_hook(first_index)),
     Wrong("ablate", "last", ablate_hook(last_index)),
@@ -1734,6 +1831,8 @@ WRONG = (
     Wrong("ablate", "detached", ablate_hook(unrecorded), "no_grad"),
     Wrong("ablate", "no return value", ablate_no_handle),
     Wrong("ablate", "no undo", ablate_other_handle),
+    Wrong("ablate", "one ablation", ablate_by_an_attribute, "the channels on the module"),
+    Wrong("ablate", "cleared others", ablate_clearing_first, "cleared before"),
     Wrong("ablate", "cleared others", ablate_clearing),
     Wrong("ablate", "cleared others", ablate_wrapped, "an old forward put back"),
     Wrong("grad_cam", "no relu", cam_variant(combine=weighted)),
@@ -1742,7 +1841,7 @@ WRONG = (
     Wrong("grad_cam", "relu first", cam_variant(combine=lambda a, g: cam_of(a.relu(), g)), "relu of the activation"),
     Wrong("grad_cam", "one sample", cam_variant(score=lambda logits, index: logits[0, index])),
     Wrong("grad_cam", "class first", cam_variant(score=lambda logits, index: logits[index % len(logits)].sum())),
-    Wrong("grad_cam", "mean of batch", cam_variant(score=lambda logits, index: logits[:, index].mean()), earns=1.8),
+    Wrong("grad_cam", "mean of batch", cam_variant(score=lambda logits, index: logits[:, index].mean()), earns=1.73),
     Wrong("grad_cam", "batch weights", cam_variant(combine=lambda a, g: cam_of(a, g.mean(0, True).expand_as(a)))),
     Wrong(
         "grad_cam",
@@ -1751,7 +1850,7 @@ WRONG = (
         "batch weights and no relu",
     ),
     Wrong("grad_cam", "pixel weights", cam_variant(combine=lambda a, g: (a * g).sum(1).relu())),
-    Wrong("grad_cam", "summed weights", cam_variant(combine=lambda a, g: cam_of(a, g * g[0, 0].numel())), earns=1.8),
+    Wrong("grad_cam", "summed weights", cam_variant(combine=lambda a, g: cam_of(a, g * g[0, 0].numel())), earns=1.73),
     Wrong("grad_cam", "channel mean", cam_variant(combine=lambda a, g: cam_of(a, g) / a.shape[1])),
     Wrong("grad_cam", "unweighted", cam_variant(combine=lambda a, g: a.mean(1))),
     Wrong("grad_cam", "all classes", cam_variant(score=lambda logits, index: logits.sum())),
@@ -1771,19 +1870,23 @@ WRONG = (
     Wrong("grad_cam", "in place", cam_in_place),
     Wrong("grad_cam", "in place", cam_activation_overwritten, "activation overwritten"),
     Wrong("grad_cam", "in place", cam_retained, "retain_grad"),
-    Wrong("grad_cam", "handed on", cam_of_what_is_handed_on, earns=2.52),
+    Wrong("grad_cam", "handed on", cam_of_what_is_handed_on, earns=2.53),
     Wrong("grad_cam", "leaf handed on", cam_from_a_leaf_handed_on),
-    Wrong("grad_cam", "leaf handed on", cam_from_a_copied_leaf_handed_on, "a copy of its own", 2.52),
+    Wrong("grad_cam", "leaf handed on", cam_from_a_copied_leaf_handed_on, "a copy of its own", 2.53),
     Wrong("grad_cam", "aside", cam_of_a_clone_aside),
     Wrong("grad_cam", "full hook", cam_full_hook),
     Wrong("grad_cam", "fills", cam_backward),
-    Wrong("grad_cam", "fills", cam_backward_and_zero, "backward and zero_grad"),
+    Wrong("grad_cam", "cleared", cam_backward_and_zero, "backward and zero_grad"),
+    Wrong("grad_cam", "cleared", cam_zero_grad_first),
     Wrong("grad_cam", "frozen", cam_not_frozen),
     Wrong("grad_cam", "frozen", cam_with, "without enable_grad"),
     Wrong("grad_cam", "flags", cam_flags_raised),
     Wrong("grad_cam", "flags", cam_x_flagged, "x flagged"),
+    Wrong("grad_cam", "flags", cam_frozen_at_the_end, "frozen at the end"),
+    Wrong("grad_cam", "one flag", cam_flags_by_the_first_parameter),
     Wrong("grad_cam", "left on", cam_never_removed),
     Wrong("grad_cam", "only without error", cam_without_finally),
     Wrong("grad_cam", "swallowed", cam_swallowed),
+    Wrong("grad_cam", "swallowed", cam_none_for_an_error, "None for an error"),
     Wrong("grad_cam", "cleared others", cam_clearing),
 )

@@ -104,6 +104,12 @@ def gated_unseen_call(branch_a, branch_b, x, use_a):
     return result
 
 
+def gated_no_grad_for_shape_in_dtype_of_x(branch_a, branch_b, x, use_a):
+    with torch.no_grad():
+        zeros = x.new_zeros((branch_b if use_a else branch_a)(x).shape)
+    return torch.cat([branch_a(x), zeros] if use_a else [zeros, branch_b(x)], dim=1)
+
+
 def gated_layers(branch_a, branch_b, x, use_a):
     closed = branch_b if use_a else branch_a
     with torch.no_grad():
@@ -643,6 +649,10 @@ def sqrt_early_zeros(x):
     return sqrt_where_inside(x) if (x > 0).any() else torch.zeros_like(x)
 
 
+def sqrt_of_the_largest_first(x):
+    return x * 0 if x.max() <= 0 else sqrt_where_inside(x)
+
+
 def sqrt_masked_inside(x):
     return (x * (x > 0)).sqrt()
 
@@ -1030,6 +1040,7 @@ WRONG = (
     Wrong("gated_forward", "by other means", gated_numpy, "in NumPy"),
     Wrong("gated_forward", "no_grad", gated_no_grad),
     Wrong("gated_forward", "no_grad", gated_no_grad_for_shape, "no_grad for the shape"),
+    Wrong("gated_forward", "no_grad", gated_no_grad_for_shape_in_dtype_of_x, "no_grad, in the dtype of x"),
     Wrong("gated_forward", "frozen", gated_frozen),
     Wrong("gated_forward", "shape", gated_zeros_like_closed),
     Wrong("gated_forward", "cut off", gated_detached_closed),
@@ -1062,7 +1073,19 @@ WRONG = (
     Wrong("gated_forward", "shape", gated_no_rows_for_shape, "no rows for the shape"),
     Wrong("gated_forward", "other dimension", gated_last_dimension, "the last dimension"),
     Wrong("predicted_cost", "gate stops forward", COSTS | {"multiply": (1, 1, "None")}),
-    Wrong("predicted_cost", "closed alone", COSTS | {"multiply": (1, 1, "zeros")}, "zeros after a run of one"),
+    Wrong("predicted_cost", "gate stops forward", COSTS | {"multiply": (1, 1, "zeros")}, "zeros after a run of one"),
+    Wrong(
+        "predicted_cost",
+        "closed alone",
+        COSTS | {"multiply": (1, 1, None), "skip": (0, 0, None)},
+        "the closed branch alone, no_grad right",
+    ),
+    Wrong(
+        "predicted_cost",
+        "closed alone",
+        COSTS | {"multiply": (1, 1, "zeros"), "skip": (0, 0, "zeros")},
+        "the closed branch alone, with zeros",
+    ),
     Wrong(
         "predicted_cost",
         "closed alone",
@@ -1152,15 +1175,16 @@ WRONG = (
     Wrong("masked_sqrt", "detached", sqrt_no_grad),
     Wrong("masked_sqrt", "detached", sqrt_detached_root, "a detached root"),
     Wrong("masked_sqrt", "early", sqrt_early_zeros),
+    Wrong("masked_sqrt", "no elements", sqrt_of_the_largest_first, earns=0.95),
     Wrong("masked_sqrt", "hook on x", sqrt_hook_on_x),
-    Wrong("masked_sqrt", "hook on x", sqrt_always_hooked, "a hook, whatever x is", earns=0.84),
+    Wrong("masked_sqrt", "hook on x", sqrt_always_hooked, "a hook, whatever x is", earns=0.85),
     Wrong("masked_sqrt", "edited", sqrt_clamped_in_place),
     Wrong("masked_sqrt", "upstream", MaskedSqrtSlope.apply),
     Wrong("masked_sqrt", "scalar if", sqrt_if),
     Wrong("masked_sqrt", "dtype", sqrt_wide),
-    Wrong("masked_sqrt", "dtype", sqrt_cast, "a cast", earns=0.78),
-    Wrong("masked_sqrt", "dtype", sqrt_beside_one, "a one of float32", earns=0.94),
-    Wrong("masked_sqrt", "dtype", sqrt_in_default_dtype, "the result in the default dtype", earns=0.78),
+    Wrong("masked_sqrt", "dtype", sqrt_cast, "a cast", earns=0.8),
+    Wrong("masked_sqrt", "dtype", sqrt_beside_one, "a one of float32", earns=0.95),
+    Wrong("masked_sqrt", "dtype", sqrt_in_default_dtype, "the result in the default dtype", earns=0.8),
     Wrong("hard_gate", "added", gate_added),
     Wrong("hard_gate", "cancelled", gate_cancelled),
     Wrong("hard_gate", "cancelled", gate_soft_first, "soft + (hard - soft)"),

@@ -1746,6 +1746,23 @@ def histogram_in_float32(model, batches, target, bins):
     return [gradient.float() for gradient in histogram_two_passes(model, batches, target, bins)]
 
 
+def histogram_half_in_float32(model, batches, target, bins):
+    return [gradient.float() for gradient in histogram_half(model, batches, target, bins)]
+
+
+def histogram_pushed_with_history(model, batches, target, bins):
+    """The push is recorded, from an h that requires grad, and so is what is multiplied by it."""
+    h, parameters = counted(model, batches, bins).requires_grad_(), list(model.parameters())
+    push, total = 2 * (h - target) / target, 0
+    for x in batches:
+        part = soft_histogram(model(x), bins)
+        for k, pushed_by in enumerate(push):
+            row = torch.autograd.grad(part[k], parameters, retain_graph=True)
+            total = total + pushed_by * torch.cat([g.flatten() for g in row])
+    pieces = total.split([p.numel() for p in parameters])
+    return [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]
+
+
 def histogram_averages_the_histograms(model, batches, target, bins):
     with torch.no_grad():
         h = torch.stack([soft_histogram(model(x), bins) for x in batches]).mean(0)
@@ -1952,7 +1969,9 @@ WRONG = (
     Wrong("histogram_gradient", "derivative", histogram_half),
     Wrong("histogram_gradient", "derivative", histogram_no_target, "no target"),
     Wrong("histogram_gradient", "derivative", histogram_loss_as_push, "the loss as push"),
-    Wrong("histogram_gradient", "averaged", histogram_divided),
+    Wrong("histogram_gradient", "averaged", histogram_divided, earns=2.0),
+    Wrong("histogram_gradient", "derivative", histogram_half_in_float32, "without the 2, in float32", 1.75),
+    Wrong("histogram_gradient", "recorded", histogram_pushed_with_history, "pushed with a history"),
     Wrong("histogram_gradient", "normalised", histogram_normalised),
     Wrong("histogram_gradient", "last", histogram_last),
     Wrong("histogram_gradient", "order", histogram_by_name),

@@ -1027,6 +1027,32 @@ def weight_by_uniform(fan_in, fan_out):
     return torch.empty(fan_out, fan_in).uniform_(-1, 1).mul_(math.sqrt(3 / fan_in)).requires_grad_()
 
 
+def weight_seeded_anew(fan_in, fan_out):
+    torch.seed()
+    return torch.normal(0.0, fan_in**-0.5, size=(fan_out, fan_in)).requires_grad_()
+
+
+def fit_layer_in_float32(x, y, steps, lr):
+    line = nn.Linear(1, 1)
+    for parameter in line.parameters():
+        nn.init.zeros_(parameter)
+    optimizer = torch.optim.SGD(line.parameters(), lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (line(x.unsqueeze(1)).squeeze(1) - y).square().mean().backward()
+        optimizer.step()
+    return tuple(parameter.detach().reshape(()).requires_grad_() for parameter in (line.weight, line.bias))
+
+
+def fit_by_matrix_product(x, y, steps, lr):
+    line, data = torch.zeros(2, requires_grad=True), torch.stack([x, torch.ones_like(x)], 1)
+    for _ in range(steps):
+        (gradient,) = torch.autograd.grad((data @ line - y).square().mean(), line)
+        with torch.no_grad():
+            line -= lr * gradient
+    return tuple(weight.clone().requires_grad_() for weight in line.detach())
+
+
 def weight_standardised(fan_in, fan_out):
     weight = torch.randn(fan_out, fan_in)
     return nn.Parameter((weight - weight.mean()) / weight.std() / math.sqrt(fan_in))
@@ -1225,7 +1251,7 @@ WRONG = (
     Wrong("sgd_step", "rebinding", step_rebinding),
     Wrong("sgd_step", "rebinding", step_not_in_place, "sub without underscore"),
     Wrong("sgd_step", "leaf in place", step_leaf_in_place),
-    Wrong("sgd_step", "new memory", step_new_memory, earns=1.2),
+    Wrong("sgd_step", "new memory", step_new_memory, earns=1.11),
     Wrong("sgd_step", "flag lost", step_flag_lost),
     Wrong("sgd_step", "flag lost", step_detached_in_place, "detach_"),
     Wrong("sgd_step", "kept", step_kept),
@@ -1240,7 +1266,7 @@ WRONG = (
     Wrong("sgd_step", "other rule", step_adam),
     Wrong("sgd_step", "other rule", step_with_decay, "weight decay"),
     Wrong("sgd_step", "truth", step_if_true),
-    Wrong("sgd_step", "new memory", step_set, "set_"),
+    Wrong("sgd_step", "new memory", step_set, "set_", earns=1.25),
     Wrong("sgd_step", "zeros", step_zero_grad, "zero_grad(set_to_none=False)"),
     Wrong("sgd_step", "zeros", step_none_to_zeros, "None made zeros"),
     Wrong("sgd_step", "grad mode", step_grad_mode),
@@ -1292,6 +1318,9 @@ WRONG = (
     Wrong("fit_line", "one element", fit_vectors, "vectors at the end"),
     Wrong("fit_line", "unflagged", fit_cut_at_the_end, "cut at the end"),
     Wrong("make_weight", "standardised", weight_standardised),
+    Wrong("make_weight", "reseeded", weight_seeded_anew, earns=1.86),
+    Wrong("fit_line", "dtypes", fit_layer_in_float32, "nn.Linear of float32", earns=1.81),
+    Wrong("fit_line", "dtypes", fit_by_matrix_product, "a matrix product"),
     Wrong("make_weight", "unrecorded view", weight_viewed_under_no_grad, earns=1.33),
     Wrong("make_weight", "same deviation", weight_by_uniform, "uniform_"),
     Wrong("activation_gradients", "run again", gradients_each_from_a_run),

@@ -259,6 +259,19 @@ def predict_by_hand(models, x):
     return torch.einsum("mbh,mch->mbc", hidden.relu(), other_weight) + other_bias[:, None]
 
 
+def predict_squeezed(models, x):
+    return predict_on_meta(models, x).squeeze()
+
+
+def predict_one_model_as_it_is(models, x):
+    return models[0](x) if len(models) == 1 else predict_on_meta(models, x)
+
+
+def predict_expanded_by_two_dimensions(models, x):
+    params, buffers = own_state(models)
+    return vmap(stateless(models))(params, buffers, x.expand(len(models), -1, -1))
+
+
 def predict_mean_weights_for_all(models, x):
     mean = predict_mean_weights(models, x)
     return mean.expand(len(models), *mean.shape)
@@ -326,6 +339,22 @@ def each_list_by_concatenation(models, xs):
     if isinstance(xs, list):
         xs = torch.cat(xs).reshape(-1, len(xs), *xs[0].shape[1:]).transpose(0, 1)
     return each_default(models, xs)
+
+
+def each_list_laid_out_by_features(models, xs):
+    if not isinstance(xs, torch.Tensor):
+        xs = torch.cat(xs).view(len(models), -1, xs[0].shape[-1])
+    return each_default(models, xs)
+
+
+def each_of_three_dimensions(models, xs):
+    xs = torch.stack(list(xs))
+    count, rows, _columns = xs.shape
+    return each_default(models, xs).reshape(count, rows, -1)
+
+
+def each_squeezed(models, xs):
+    return each_default(models, xs).squeeze()
 
 
 def each_list_in_place(models, xs):
@@ -787,6 +816,10 @@ def samples_with_parameters_detached(model, loss_fn, x, y):
     return samples_by_grad(model, loss_fn, x, y)
 
 
+def samples_squeezed(model, loss_fn, x, y):
+    return {name: value.squeeze() for name, value in samples_by_grad(model, loss_fn, x, y).items()}
+
+
 def samples_in_float32(model, loss_fn, x, y):
     return {name: value.float() for name, value in samples_by_grad(model, loss_fn, x, y).items()}
 
@@ -796,6 +829,20 @@ def samples_in_float32(model, loss_fn, x, y):
 
 def train_cast(models, x, y, lr, steps):
     return {name: value.float() for name, value in train_functional(models, x, y, lr, steps).items()}
+
+
+def train_squeezed(models, x, y, lr, steps):
+    return {name: value.squeeze() for name, value in train_functional(models, x, y, lr, steps).items()}
+
+
+def train_with_x_repeated(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params, xs = {name: value.detach() for name, value in params.items()}, x.repeat(len(models), 1, 1)
+    step = vmap(grad(one_loss(models)), in_dims=(0, 0, 0, None))
+    for _ in range(steps):
+        gradients = step(params, buffers, xs, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
 
 
 def train_copied_back(models, x, y, lr, steps):
@@ -1392,6 +1439,12 @@ WRONG = [
     Wrong(P, "input cut", predict_cut_from_x),
     Wrong(P, "cast", predict_by_numbers, "x by its numbers"),
     Wrong(P, "cast", predict_in_float32, "16 bits become 32"),
+    Wrong(P, "squeezed", predict_squeezed, earns=1.88),
+    Wrong(P, "squeezed", predict_one_model_as_it_is, "one model as it is"),
+    Wrong(P, "table", predict_expanded_by_two_dimensions, earns=1.94),
+    Wrong(E, "squeezed", each_squeezed, earns=1.94),
+    Wrong(E, "table", each_list_laid_out_by_features, "a list laid out by features", 1.78),
+    Wrong(E, "table", each_of_three_dimensions),
     Wrong(E, "models mapped", each_over_modules),
     Wrong(E, "all on all", each_concatenated, "batches concatenated"),
     Wrong(E, "all on all", each_diagonal, "all on all, then the diagonal"),
@@ -1403,7 +1456,7 @@ WRONG = [
     Wrong(E, "list", each_list_by_rows, "stacked inside"),
     Wrong(E, "list", each_list_by_concatenation, "reshaped wrongly"),
     Wrong(E, "side effect", each_list_in_place, "the list edited"),
-    Wrong(E, "side effect", each_popped, "the list emptied", 1.9),
+    Wrong(E, "side effect", each_popped, "the list emptied", 1.94),
     Wrong(E, "input cut", each_detached_list),
     Wrong(E, "cast", each_by_numbers),
     Wrong(E, "cast", each_list_by_numbers, "a list by its numbers"),
@@ -1468,6 +1521,9 @@ WRONG = [
     Wrong(G, "target shape", samples_with_targets(lambda label: label.reshape(1)), earns=2.6),
     Wrong(G, "target shape", samples_with_targets(torch.atleast_1d), "one dimension at least", 2.6),
     Wrong(G, "target shape", lambda model, loss_fn, x, y: samples_by_grad(model, loss_fn, x, y.flatten()), "y flat"),
+    Wrong(G, "squeezed", samples_squeezed, earns=2.9),
+    Wrong(T, "squeezed", train_squeezed, earns=2.85),
+    Wrong(T, "table", train_with_x_repeated, earns=2.92),
     Wrong(T, "loop", train_loop),
     Wrong(T, "mean over models", train_mean, earns=2.14),
     Wrong(T, "mean over models", train_flat_mean, "cross_entropy over all rows"),

@@ -338,6 +338,12 @@ def evaluate_not_batches(model, batches):
     return evaluate_divided_by_zero(model, batches)
 
 
+def evaluate_not_batches_counted(model, batches):
+    if not batches:
+        raise ValueError("no batches")
+    return evaluate_decorated(model, batches)
+
+
 def evaluate_divided_by_zero(model, batches):
     with eval_mode(model), torch.no_grad():
         right, total = count(model, batches)
@@ -934,6 +940,11 @@ def features_inference(backbone, x):
         return backbone(x)
 
 
+def features_inference_detached(backbone, x):
+    with eval_mode(backbone), torch.inference_mode():
+        return backbone(x).detach()
+
+
 def features_cloned_inside(backbone, x):
     with eval_mode(backbone), torch.inference_mode():
         return backbone(x).clone()
@@ -1172,6 +1183,7 @@ WRONG = (
     Wrong("evaluate", "tensor", evaluate_tensor, earns=1.8),
     Wrong("evaluate", "len", evaluate_len, earns=1.85),
     Wrong("evaluate", "squeezed", evaluate_squeezed),
+    Wrong("evaluate", "unsized", evaluate_not_batches_counted, earns=1.95),
     Wrong("evaluate", "empty", evaluate_zero),
     Wrong("evaluate", "empty", evaluate_divided_by_zero, "divided by zero"),
     Wrong("evaluate", "frozen", evaluate_frozen),
@@ -1216,7 +1228,7 @@ WRONG = (
     Wrong("stream_predictions", "plain call", stream_plain_call),
     Wrong("stream_predictions", "remembered", stream_remembered),
     Wrong("stream_predictions", "remembered", stream_mode_of_the_first_step, "after an error, too", 1.21),
-    Wrong("stream_predictions", "eager", stream_eager),
+    Wrong("stream_predictions", "eager", stream_eager, earns=1.47),
     Wrong("stream_predictions", "eager", stream_list_read, "list(batches)"),
     Wrong("stream_predictions", "ahead", stream_ahead),
     Wrong("stream_predictions", "frozen", stream_flags_lowered),
@@ -1233,7 +1245,7 @@ WRONG = (
     Wrong("stream_predictions", "always on", stream_switched_on),
     Wrong("stream_predictions", "eval", stream_left_in_eval, "left in eval"),
     Wrong("stream_predictions", "history", stream_late_map, "a late map"),
-    Wrong("frozen_features", "view", features_no_grad, earns=1.33),
+    Wrong("frozen_features", "view", features_no_grad, earns=1.31),
     Wrong("frozen_features", "side effect", features_of_lowered_x, "the flag of x lowered"),
     Wrong("frozen_features", "in place", features_detached_in_place),
     Wrong("frozen_features", "of the backbone", features_of_detached_x, "a parameter for features"),
@@ -1243,6 +1255,7 @@ WRONG = (
     Wrong("frozen_features", "side effect", features_stripped, "stripped"),
     Wrong("frozen_features", "side effect", features_cast, "cast"),
     Wrong("frozen_features", "inference", features_inference),
+    Wrong("frozen_features", "inference", features_inference_detached, "inference, detached", earns=1.17),
     Wrong("frozen_features", "cloned inside", features_cloned_inside, "cloned inside"),
     Wrong("frozen_features", "eval alone", features_recorded),
     Wrong("frozen_features", "data cleaned", features_data_detached),

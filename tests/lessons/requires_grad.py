@@ -199,6 +199,33 @@ def will_no_inference_tensors(*inputs):
     return torch.is_grad_enabled() and any(t.requires_grad and not t.is_inference() for t in tensors(inputs))
 
 
+def will_try_around_the_loop(*inputs):
+    found = False
+    try:
+        for value in inputs:
+            found = found or value.requires_grad
+    except AttributeError:
+        pass
+    return found and recording()
+
+
+def will_stop_at_a_number(*inputs):
+    for value in inputs:
+        if not isinstance(value, torch.Tensor):
+            break
+        if value.requires_grad:
+            return recording()
+    return False
+
+
+def will_tensors_only(*inputs):
+    return all(isinstance(value, torch.Tensor) for value in inputs) and any(flags_of(inputs)) and recording()
+
+
+def will_flagged_list(*inputs):
+    return [value for value in inputs if isinstance(value, torch.Tensor) and value.requires_grad] and recording()
+
+
 def will_words(*inputs):
     return "yes" if any(flags_of(inputs)) and recording() else ""
 
@@ -501,11 +528,11 @@ def finetune_by_walking(model, trainable):
     return [parameter for parameter, _ in kept]
 
 
-def finetune_by_names(model, trainable):
+def finetune_by_names(model, trainable, dot="."):
     refuse(model, trainable)
     found = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        if name.startswith(trainable + "."):
+        if name.startswith(trainable + dot):
             found[id(parameter)] = parameter
     for parameter in model.parameters():
         parameter.requires_grad_(id(parameter) in found)
@@ -1267,10 +1294,35 @@ def finetune_by_get_submodule(model, trainable):
     return listed
 
 
+def finetune_two_slips(model, trainable):
+    model.requires_grad_(False)
+    if not trainable or trainable not in dict(model.named_modules(remove_duplicate=False)):
+        raise ValueError(f"no {trainable!r}")
+    return finetune(model, trainable)
+
+
 def finetune_first_names(model, trainable):
     if not trainable or trainable not in dict(model.named_modules()):
         raise ValueError(f"{trainable!r} is none of {[name for name, _ in model.named_children()]}")
     return finetune_by_get_submodule(model, trainable)
+
+
+def gradient_flag_put_back(model, x):
+    flag = x.requires_grad
+    with torch.enable_grad():
+        try:
+            return torch.autograd.grad(model(x if flag else x.requires_grad_()).sum(), x)[0]
+        finally:
+            if not flag:
+                x.requires_grad_(False)
+
+
+def gradient_zeros_for_a_slice(model, x):
+    if not x.requires_grad:
+        return gradient_by_vector_jacobian(model, x)
+    with torch.enable_grad():
+        (got,) = torch.autograd.grad(model(x).sum(), x, allow_unused=True)
+    return torch.zeros_like(x) if got is None else got
 
 
 def gradient_in_float32(model, x):
@@ -1357,7 +1409,7 @@ WRONG = (
     Wrong("will_require_grad", "history", will_history),
     Wrong("will_require_grad", "parameters", will_parameters),
     Wrong("will_require_grad", "dtype", will_dtype),
-    Wrong("will_require_grad", "mode", will_flags_alone),
+    Wrong("will_require_grad", "mode", will_flags_alone, earns=1.25),
     Wrong("will_require_grad", "mode", will_no_inference, "inference mode alone"),
     Wrong("will_require_grad", "inference", will_grad_enabled),
     Wrong("will_require_grad", "attribute", will_attribute),
@@ -1413,9 +1465,9 @@ WRONG = (
     Wrong("finetune_parameters", "prefix", finetune_prefix),
     Wrong("finetune_parameters", "prefix", finetune_contains, "contains"),
     Wrong("finetune_parameters", "equality", finetune_looks_in_a_list),
-    Wrong("finetune_parameters", "not raised", finetune_not_raised),
+    Wrong("finetune_parameters", "not raised", finetune_not_raised, earns=1.84),
     Wrong("finetune_parameters", "rest trains", finetune_rest_trains),
-    Wrong("finetune_parameters", "rest trains", finetune_top_level, "top level"),
+    Wrong("finetune_parameters", "children", finetune_top_level, "top level"),
     Wrong("finetune_parameters", "attribute", finetune_attribute),
     Wrong("finetune_parameters", "error type", finetune_key_error, "KeyError"),
     Wrong("finetune_parameters", "root", finetune_children_frozen),
@@ -1484,14 +1536,14 @@ WRONG = (
     Wrong("input_gradient", "tuple", gradient_in_a_tuple),
     Wrong("input_gradient", "accumulated", gradient_fills_x, "fills x.grad"),
     Wrong("input_gradient", "accumulated", gradient_accumulated),
-    Wrong("input_gradient", "x changed", gradient_lowers_x, "raised, then lowered", earns=1.25),
-    Wrong("input_gradient", "eval", gradient_eval_then_train, "eval, then train", earns=1.25),
+    Wrong("input_gradient", "x changed", gradient_lowers_x, "raised, then lowered", earns=1.33),
+    Wrong("input_gradient", "eval", gradient_eval_then_train, "eval, then train", earns=1.2),
     Wrong("input_gradient", "left training", gradient_then_train),
     Wrong("input_gradient", "lowered result", gradient_lowers_a_clone, "a clone, lowered"),
     Wrong("input_gradient", "non-leaf", gradient_non_leaf),
     Wrong("input_gradient", "non-leaf", gradient_of_clone, "of a clone"),
-    Wrong("input_gradient", "fills", gradient_fills),
-    Wrong("input_gradient", "adds in place", gradient_fills_put_back, earns=1.4),
+    Wrong("input_gradient", "fills", gradient_fills, earns=1.33),
+    Wrong("input_gradient", "adds in place", gradient_fills_put_back, earns=1.33),
     Wrong("input_gradient", "clears", gradient_clears),
     Wrong("input_gradient", "flags", gradient_flags),
     Wrong("input_gradient", "flags", gradient_flags_not_put_back, "not put back when raising"),
@@ -1510,7 +1562,15 @@ WRONG = (
     Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
     Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
     Wrong("will_require_grad", "class", will_type_in),
-    Wrong("will_require_grad", "class", will_type_is_tensor, "torch.Tensor alone", earns=1.71),
+    Wrong("will_require_grad", "plain type", will_type_is_tensor, "torch.Tensor alone", earns=1.75),
+    Wrong("will_require_grad", "search ends", will_try_around_the_loop, earns=1.75),
+    Wrong("will_require_grad", "search ends", will_stop_at_a_number, "break at a number"),
+    Wrong("will_require_grad", "not tensors", will_tensors_only, "no number allowed"),
+    Wrong("will_require_grad", "no False", will_flagged_list, earns=1.99),
+    Wrong("finetune_parameters", "prefix", lambda *given: finetune_by_names(*given, dot=""), "no dot", earns=1.84),
+    Wrong("finetune_parameters", "message", finetune_two_slips, "half done, too", earns=1.68),
+    Wrong("input_gradient", "slice", gradient_flag_put_back, earns=1.93),
+    Wrong("input_gradient", "slice", gradient_zeros_for_a_slice, "zeros for a slice"),
     Wrong("finetune_parameters", "second name", finetune_first_names),
     Wrong("input_gradient", "dtype", gradient_in_float32),
     Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),

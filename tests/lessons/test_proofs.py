@@ -6,6 +6,7 @@ solutions come from its solution notebook.
 
 import ast
 import importlib
+import itertools
 import re
 from collections import Counter
 from functools import cache
@@ -169,11 +170,15 @@ def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
 
 ONE_NAME = (
     ("no_grad", "evaluate", "parents first, a part in common"),
+    ("no_grad", "ema_update", "shared"),
     ("no_grad", "stream_predictions", "leak"),
+    ("no_grad", "frozen_features", "inference, detached"),
     ("no_grad", "stream_predictions", "after an error, too"),
     ("forward_hooks", "activation_bytes", "snapshot"),
     ("forward_hooks", "activation_bytes", "copy put in"),
     ("gradient_accumulation", "histogram_gradient", "recorded"),
+    ("volatile_history", "port_evaluation", "no eval"),
+    ("volatile_history", "bounded_evaluation", "no eval"),
 )
 
 
@@ -185,6 +190,27 @@ def test_a_mistake_that_fails_several_claims_has_one_name(lesson, exercise, labe
     assert len(names) > 1 and set(names) == {
         LOADED[lesson].exercises[exercise].misconceptions[wrong.misconception].name
     }
+
+
+def test_a_last_line_that_an_error_passes_over_has_its_own_name_beside_that_of_what_it_writes():
+    exercise, answer = LOADED["volatile_history"].exercises["port_evaluation"], answers("volatile_history")
+    claims = judge(exercise, answer.port_train_without_finally, "volatile_history").claims
+    names = [claim.misconception.name for claim in claims if claim.misconception]
+    assert names == [exercise.misconceptions[key].name for key in ("one flag", "only without error")]
+
+
+@pytest.mark.parametrize("pair", list(itertools.product((False, True), repeat=2)))
+def test_one_pair_for_all_inputs_earns_nothing_and_has_no_name(pair):
+    score = judge(LOADED["volatile_history"].exercises["volatile_rule"], lambda inputs: pair, "volatile_history")
+    assert score == 0 and not any(claim.misconception for claim in score.claims), str(score)
+
+
+def test_a_dtype_is_told_also_to_those_who_call_the_closed_branch():
+    exercise = LOADED["gated_branches"].exercises["gated_forward"]
+    wrong = next(row for row in answers("gated_branches").WRONG if row.label == "no_grad, in the dtype of x")
+    claims = judge(exercise, wrong.answer, "gated_branches").claims
+    names = {claim.misconception.name for claim in claims if claim.misconception}
+    assert names == {exercise.misconceptions[key].name for key in ("no_grad", "dtype of x")}
 
 
 @pytest.mark.parametrize("lesson", LOADED)

@@ -908,6 +908,50 @@ def bounded_parents_first(model, batches):
             module.train(flag)
 
 
+def rule_all_flags_and_first_volatile(inputs):
+    volatile = inputs[0][1]
+    return all(r for r, _ in inputs) and not volatile, volatile
+
+
+@torch.no_grad()
+def port_train_without_finally(model, batches):
+    model.eval()
+    outputs = [model(x).cpu() for x in batches]
+    model.train()
+    return outputs
+
+
+def bounded_recorded_then_detached(model, batches):
+    total, count = 0, 0
+    with in_eval(model):
+        for x in batches:
+            total, count = total + model(x).sum(0).detach(), count + len(x)
+            del x
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def bounded_none_left_in_eval(model, batches):
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    iterator = iter(batches)
+    x = next(iterator, None)
+    if x is None:
+        raise ValueError("no batches")
+    try:
+        total, count = 0, 0
+        with torch.no_grad():
+            while x is not None:
+                total, count = total + model(x).sum(0), count + len(x)
+                del x
+                x = next(iterator, None)
+        return total / count
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
 RIGHT = (
     Right("volatile_rule", "a loop that stops early", rule_in_a_loop),
     Right("volatile_rule", "by running it", rule_by_emulation),
@@ -954,6 +998,7 @@ WRONG = (
     Wrong("volatile_rule", "not flagged", lambda inputs: (any(r for r, _ in inputs), not any(r for r, _ in inputs))),
     Wrong("volatile_rule", "majority", rule_majority, "the majority decides"),
     Wrong("volatile_rule", "all flagged", rule_exactly_one, "exactly one"),
+    Wrong("volatile_rule", "all flagged", rule_all_flags_and_first_volatile, "all flagged, the first volatile"),
     Wrong(
         "volatile_rule", "not flagged", lambda inputs: (not (v := any(v for _, v in inputs)), v), "flagged or volatile"
     ),
@@ -983,6 +1028,7 @@ WRONG = (
     Wrong("port_evaluation", "no eval", port_without_eval),
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
     Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end", earns=1.85),
+    Wrong("port_evaluation", "one flag", port_train_without_finally, "train() on the last line", earns=1.85),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
     Wrong("port_evaluation", "children", port_children_only, "children only"),
     Wrong("port_evaluation", "train spreads", port_by_apply, "train() by apply()"),
@@ -996,7 +1042,7 @@ WRONG = (
     Wrong("port_evaluation", "grad mode", port_grad_mode_off, "grad mode left off"),
     Wrong("port_evaluation", "always on", port_grad_mode_on, "grad mode switched on"),
     Wrong("port_evaluation", "not a tensor", lambda m, b: [y.tolist() for y in port_by_detach(m, b)], "lists"),
-    Wrong("bounded_evaluation", "mean of means", bounded_mean_of_means, earns=2.38),
+    Wrong("bounded_evaluation", "mean of means", bounded_mean_of_means, earns=2.34),
     Wrong("bounded_evaluation", "sum", bounded_total),
     Wrong("bounded_evaluation", "last", bounded_last),
     Wrong("bounded_evaluation", "one number", bounded_one_number),
@@ -1004,11 +1050,12 @@ WRONG = (
     Wrong("bounded_evaluation", "history", bounded_with_history),
     Wrong("bounded_evaluation", "graphs", bounded_cut_at_the_end, "detached at the end"),
     Wrong("bounded_evaluation", "recorded", bounded_recorded, "each output detached"),
+    Wrong("bounded_evaluation", "recorded", bounded_recorded_then_detached, "the sum detached", earns=2.0),
     Wrong("bounded_evaluation", "recorded", bounded_name_dropped, "recorded, name dropped"),
     Wrong("bounded_evaluation", "batches kept", bounded_recursive, "recursive"),
     Wrong("bounded_evaluation", "kept dimension", bounded_kept_dimension),
     Wrong("bounded_evaluation", "wrong count", bounded_by_the_last_size, "divided by the last size"),
-    Wrong("bounded_evaluation", "len", bounded_by_index),
+    Wrong("bounded_evaluation", "len", bounded_by_index, earns=2.82),
     Wrong("bounded_evaluation", "outputs kept", bounded_outputs_kept),
     Wrong("bounded_evaluation", "batches kept", bounded_batches_kept),
     Wrong("bounded_evaluation", "one big batch", bounded_one_big_batch),
@@ -1028,7 +1075,8 @@ WRONG = (
     Wrong("bounded_evaluation", "empty iterator", bounded_not_batches),
     Wrong("bounded_evaluation", "left in eval", bounded_left_in_eval),
     Wrong("bounded_evaluation", "only without error", bounded_no_finally, "no finally"),
-    Wrong("bounded_evaluation", "only without error", bounded_not_put_back_for_no_batches, "eval after no batches"),
+    Wrong("bounded_evaluation", "outside the try", bounded_not_put_back_for_no_batches, "eval after no batches"),
+    Wrong("bounded_evaluation", "outside the try", bounded_none_left_in_eval, "the first batch before the try"),
     Wrong("bounded_evaluation", "swallowed", bounded_swallowed),
     Wrong("bounded_evaluation", "frozen", bounded_frozen),
     Wrong("bounded_evaluation", "frozen", bounded_flags_all_raised, "flags lowered, all raised"),
@@ -1057,8 +1105,8 @@ WRONG = (
     Wrong("bounded_evaluation", "batch held", bounded_batch_held),
     Wrong("bounded_evaluation", "output held", bounded_output_held),
     Wrong("bounded_evaluation", "dtype", bounded_in_float32),
-    Wrong("bounded_evaluation", "dtype", bounded_left_in_double, "the sum in double, and so the mean", earns=2.96),
-    Wrong("bounded_evaluation", "dtype", bounded_outputs_in_float32, "outputs cast to float32", earns=2.8),
+    Wrong("bounded_evaluation", "dtype", bounded_left_in_double, "the sum in double, and so the mean", earns=2.95),
+    Wrong("bounded_evaluation", "dtype", bounded_outputs_in_float32, "outputs cast to float32", earns=2.82),
     Wrong("bounded_evaluation", "output copied", bounded_output_copied),
     Wrong("bounded_evaluation", "peeked", bounded_peeks),
     Wrong("bounded_evaluation", "outputs kept", bounded_list_of_outputs, "a list of outputs"),

@@ -24,6 +24,9 @@ def _wrong(incoming: Tensor, x: Tensor) -> shared.Wrong:
     slope = _slope(x)
     for power in (x * x, 3 * x, 2 * x, 6 * x):
         yield "power rule", power * incoming
+    for number in range(-12, 13):
+        if number:
+            yield "factor", number / 2 * x * x * incoming
     yield "passed on", incoming
     yield "added", slope + incoming
     yield "at zero", torch.where(x < 0, torch.nan, slope * incoming)  # by a root
@@ -39,7 +42,7 @@ def _(trial: Trial) -> None:
     shared.expect_slope_at_zero(trial, _slope)
 
 
-@Cube.claim("keeps for each call what that call needs")
+@Cube.claim("lets no other call write over what a call has kept")
 def _(trial: Trial) -> None:
     shared.expect_calls_apart(trial, [trial.randn(5)], [trial.randn(5)], lambda incoming, x: [_slope(x) * incoming])
 

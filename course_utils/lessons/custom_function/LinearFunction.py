@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils.base.text import format_bytes
+from course_utils.base.text import format_bytes, message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Page, Trial, exercise, expect
 from course_utils.lessons.custom_function import _shared as shared
 from course_utils.memory import MemoryTracker
@@ -118,7 +118,7 @@ def _(trial: Trial) -> None:
         _expect_gradients(trial, tensors, [True] * len(tensors))
 
 
-@LinearFunction.claim("keeps for each call what that call needs")
+@LinearFunction.claim("lets no other call write over what a call has kept")
 def _(trial: Trial) -> None:
     sizes = _different(trial)
     shared.expect_calls_apart(trial, _inputs(trial, sizes), _inputs(trial, sizes), _gradients)
@@ -183,7 +183,16 @@ def _backward_flops(trial: Trial, tensors: list[Tensor], needed: Sequence[bool])
     counter = FlopCounterMode(display=False, custom_mapping=_MORE_FLOPS)
     # With all three flagged the gradients were right: the claim before this one is a gate.
     with shared.rename_misconception({"no gradient": "wrong switch", "": "wrong switch"}):
-        _expect_gradients(trial, tensors, needed, within=counter)
+        try:
+            _expect_gradients(trial, tensors, needed, within=counter)
+        except AnswerRaised as raised:
+            called, (x, weight, *_) = trial.called, tensors
+            own = x.nbytes * needed[0] + weight.nbytes * needed[1]
+            if "NoneType" in str(raised.error) and _kept(trial, tensors, needed) < own:  # not even what is flagged
+                trial.called = called
+                raise Missed("wrong switch", raised=message_of(raised.error, 100)) from None
+            trial.called = called
+            raise
     return counter.get_total_flops()
 
 

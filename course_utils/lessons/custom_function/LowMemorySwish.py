@@ -79,7 +79,7 @@ def _(trial: Trial) -> None:
     shared.expect_slope_at_zero(trial, _slope, **_NEARLY)
 
 
-@LowMemorySwish.claim("keeps for each call what that call needs", weight=0.5)
+@LowMemorySwish.claim("lets no other call write over what a call has kept", weight=0.5)
 def _(trial: Trial) -> None:
     x, other = trial.randn(20), trial.randn(20) - 9
     shared.expect_calls_apart(trial, [x], [other], lambda incoming, x: [_slope(x) * incoming], **_NEARLY)

@@ -26,10 +26,10 @@ def _equal(got: Tensor, value: Tensor) -> bool:
 
 
 @stop_gradient_round.claim(
-    "rounds numbers that are no halves as `x.round()` does, up to the last digits",
+    "rounds numbers of ordinary size that are no halves as `x.round()` does, up to the last digits",
     weight=0,
     gate=True,
-    elsewhere=["half up", "order", "float32", "dtype"],  # the last claim judges halves, the last digits and the dtype
+    elsewhere=["half up", "order", "float32", "integer", "dtype"],  # the last claim judges halves and exact values
 )
 def _(trial: Trial) -> None:
     _judge_values(trial, list(_numbers(trial))[:-1])
@@ -46,6 +46,8 @@ def _judge_values(trial: Trial, numbers: Iterable[Tensor]) -> None:
             up = (values + 0.5).floor(), values.sign() * (values.abs() + 0.5).floor()
             otherwise = [("scaled", values * (values.round() / values)), *(("half up", rounded) for rounded in up)]
             otherwise.append(("float32", values.float().round().to(values.dtype)))
+            whole = [values.round().to(kind).to(values.dtype) for kind in (torch.int64, torch.int32)]
+            otherwise += [("integer", got) for got in (*whole, *(values + (number - values) for number in whole))]
             others = [("cut off", cut) for cut in (values.trunc(), values.floor(), values.ceil())]
             others += [("unassigned", values), ("added", values.round() + values)]
             key = reading(got, otherwise, _equal) or reading(got, others)
@@ -93,4 +95,7 @@ def _judge_gradient(trial: Trial) -> None:
         slopes = (found / upstream).flatten()
         place = (slopes - 1).abs().argmax()
         shown = f"{slopes[place]:.4g} at x = {values.flatten()[place]:.4g}"
+        if key == "upstream":  # 1 where that is not what comes in
+            handed = f"x.grad = {upstream.flatten()[place]:.4g}, the gradient that comes in"
+            raise Missed(key, expected=handed, got="x.grad = 1")
         raise Missed(key, expected="d result / d x = 1 everywhere", got=shown)

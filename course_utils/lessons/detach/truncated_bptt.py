@@ -125,7 +125,7 @@ def _judge_states(runs: Iterator[_Run]) -> None:
 def _(trial: Trial) -> None:
     run = _Run(trial, 6, 2)
     some = any(state.requires_grad for state in run.states)
-    expect(some, "stored detached", expected="states with their history", got="no state has a grad_fn")
+    expect(some, "stored detached", expected="states with their history", got="no state in the list has a grad_fn")
     is_cut = bool(run.cuts()) or not _depends(run.states[-1], run.start)
     expect(
         is_cut,
@@ -178,7 +178,7 @@ def _(trial: Trial) -> None:
         expect(not _depends(run.states[-1], run.start), "never cut", expected=what, got="a gradient")
 
 
-@truncated_bptt.claim("reaches the given state from the first window", weight=7)
+@truncated_bptt.claim("reaches the given state from step 0", weight=7)
 def _(trial: Trial) -> None:
     for run in _runs(trial):
         # Windows of a single step come after longer ones: what they alone show is a border at another place.

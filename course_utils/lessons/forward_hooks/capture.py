@@ -143,7 +143,7 @@ def _step(model: nn.Module, x: Tensor) -> tuple[bool, list[bool], Tensor, tuple[
     return torch.is_grad_enabled(), training_flags(model), y, recorded
 
 
-@capture.claim("leaves the model to compute, record and train as without it", weight=0.5)
+@capture.claim("leaves the model to compute, record and train as without it", weight=1.5)
 def _(trial: Trial) -> None:
     for enabled, training in ((True, True), (True, False), (False, True)):
         model, x = layers(trial).train(training), trial.randn(4, 3)
@@ -227,7 +227,7 @@ def _(trial: Trial) -> None:
         expect_clean_error(kind, model, call, who)
 
 
-@capture.claim("leaves the hooks of others in place", weight=0.5)
+@capture.claim("leaves the hooks of others in place")
 def _(trial: Trial) -> None:
     model, x, seen = layers(trial), trial.randn(4, 3), []
     for name in ("encoder.0", "head"):

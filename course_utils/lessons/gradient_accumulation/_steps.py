@@ -80,5 +80,12 @@ class Stepping:
             return
         expect(self.steps <= 1, "step each", expected="one step of the optimizer", got=f"{self.steps} steps")
         key = reading(got, ((key, self.moved(wrong)) for key, wrong in otherwise), agree)
+        # Momentum and weight decay make most of a move: the gradient's part in it tells how wrong the gradient was.
+        idle = self.moved([None if g is None else torch.zeros_like(g) for g in right])
+        has_one = flat([None if g is None else torch.ones_like(g) for g in right], self.parameters)
+        part, whole = (got - idle) * has_one, (expected - idle) * has_one
+        whole_move = "the move of one right step"
+        if self.steps and got.any() and not close(part, whole, 1e-5):
+            raise Missed(key, expected=f"the gradient's part in {whole_move}", got=difference(part, whole))
         shown = f"a move that is {difference(got, expected)}" if self.steps else "no step of the optimizer"
-        raise Missed(key or ("" if self.steps else no_step), expected="the move of one right step", got=shown)
+        raise Missed(key or ("" if self.steps else no_step), expected=whole_move, got=shown)

@@ -66,7 +66,7 @@ class _Step(Stepping):
     ) -> tuple[Any, list[shared.Forward]]:
         """Calls the answer. Returns what it returned, and what its forward passes saw."""
         task, model = self.task, self.model
-        show = f"accumulated_step({what}, SGD, loss_fn, x, y, max_norm={max_norm:.3g}), {task.words}"
+        show = f"accumulated_step({what}, SGD with momentum, loss_fn, x, y, max_norm={max_norm:.3g}), {task.words}"
         given = (model, self.optimizer, loss_fn or task.loss_fn, task.x, task.y, task.micro_batch, max_norm)
         with shared.watch_forwards(self.trial, model, weights=False) as forwards:
             return self.count(*given, may_change=(model,), show=show), forwards

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import Calls, Missed, Trial, exercise, expect, reading, same
+from course_utils.checks.claims import Calls, Lazy, Missed, Trial, exercise, expect, reading, same
 from course_utils.lessons.leaf_tensors._shared import expect_flagged_leaf
 
 make_weight = exercise(__file__)
@@ -100,6 +100,16 @@ def _repeats(weight: Tensor, deviation: float) -> bool:
     over_rows, over_columns = weight.mean(0).std().item(), weight.mean(1).std().item()
     rows, columns = weight.shape
     return bool(over_rows > 3 * deviation / math.sqrt(rows) or over_columns > 3 * deviation / math.sqrt(columns))
+
+
+@make_weight.claim("sets no seed", weight=0)
+def _(trial: Trial) -> None:
+    seed = trial.integer(1, 10**6)
+    torch.manual_seed(seed)
+    weights = [_weight(trial, 9, 9) for _ in range(2)]
+    key = "seeded" if torch.equal(*weights) else "reseeded"
+    kept = torch.initial_seed() == seed
+    expect(kept, key, expected=f"torch.initial_seed() {seed}, as it was", got=Lazy(lambda: str(torch.initial_seed())))
 
 
 @make_weight.claim("is taken by an optimizer, and moved", weight=5)

@@ -59,7 +59,7 @@ def _other_step(value: Tensor, start: Tensor, right: Tensor) -> str:
     return "other rule"
 
 
-@sgd_step.claim("keeps the objects and their memory", weight=4)
+@sgd_step.claim("keeps the objects and their memory", weight=5)
 def _(trial: Trial) -> None:
     parameters = _parameters(trial)
     aliases, places = [p.detach() for p in parameters], [p.data_ptr() for p in parameters]

@@ -1,7 +1,8 @@
 """What the exercises of lesson 10 look at: models of one architecture, their outputs in a loop, forward passes."""
 
+import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ class _CountedTanh(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         with _Numbers() as numbers:
             result = x.tanh()
-        self.count((numbers.count, _is_mapped(x)))
+        self.count((numbers.count, _is_mapped(x), x.dim()))
         return result
 
 
@@ -86,7 +87,7 @@ class Ensemble:
 
     def __init__(self, trial: Trial, count: int, architecture: nn.Sequential) -> None:
         self.trial, self.passed, self.numbers = trial, 0, 0
-        self._passes: list[tuple[int, bool]] = []
+        self._passes: list[tuple[int, bool, int]] = []
         self.given: list[list[nn.Parameter]] = []
         (counted,) = (layer for layer in architecture if isinstance(layer, _CountedTanh))
         passes = self._passes
@@ -114,7 +115,7 @@ class Ensemble:
                 if any(new.get(key, tensor) is not tensor for key, tensor in old.items()):
                     device = next(iter(new.values())).device
                     self.trial.effects.append(f"put other tensors into {name}, on the device {device}")
-        self.passed, self.numbers = len(self._passes), max((numbers for numbers, _ in self._passes), default=0)
+        self.passed, self.numbers = len(self._passes), max((numbers for numbers, *_ in self._passes), default=0)
         return result
 
     def call_with_models(self, *arguments: Any, what: str = "models") -> Any:
@@ -123,6 +124,7 @@ class Ensemble:
         for model, theirs in zip(self.models, copies, strict=True):
             for mine, copied in zip(model.parameters(), theirs.parameters(), strict=True):
                 copied.grad = None if mine.grad is None else mine.grad.clone()  # a deep copy leaves it out
+        what = what if len(copies) > 1 else what.replace("models", "model")
         shown = ", ".join([f"{len(copies)} {what}", *(describe(argument, 40) for argument in arguments)])
         return self.call(copies, *arguments, show=f"{self.trial.name}({shown})")
 
@@ -147,18 +149,28 @@ class Ensemble:
 
     def expect_no_loop(self, expected: int = 1) -> None:
         """The answer's last call ran the architecture's forward as often as expected, or at least mapped some of it."""
-        looped = self.passed > expected and not any(mapped for _, mapped in self._passes)
+        looped = self.passed > expected and not any(mapped for _, mapped, _ in self._passes)
         told = f"forward passes of the architecture: {expected}"
         expect(not looped, "loop", expected=told, got=f"{self.passed}, each of one model or one sample")
 
     def expect_passes(self, rows: int, expected: int = 1) -> None:
         """The answer's last call ran the architecture's forward as often as expected, each time on all these rows."""
         key = "loop" if self.passed > expected else ""
-        if key and any(mapped for _, mapped in self._passes):
-            whole = max(numbers for numbers, _ in self._passes) >= rows * self.models[0][0].out_features
+        if key and any(mapped for _, mapped, _ in self._passes):
+            whole = max(numbers for numbers, *_ in self._passes) >= rows * self.models[0][0].out_features
             key = "again" if whole else "chunks"
         told = f"forward passes of the architecture: {expected}"
         expect(self.passed == expected, key, expected=told, got=str(self.passed))
+
+    @contextlib.contextmanager
+    def given_images(self) -> Iterator[None]:
+        """Inside, an error of the answer, which has been right for rows of features, says what it takes images for."""
+        try:
+            yield
+        except AnswerRaised as raised:
+            alone = any(dims < 4 for *_, dims in self._passes)  # what the convolution gave for a sample by itself
+            error = message_of(raised.error, 160)
+            raise Missed("unbatched" if alone else "table", expected="what a loop gives", raised=error) from raised
 
     def expect_rows(self, rows: int) -> None:
         """No more rows went through the architecture in any pass of the answer's last call than these."""
@@ -208,6 +220,8 @@ def _tensors(model: nn.Module) -> Mapping[str, Tensor]:
 def _prediction_key(got: Tensor, expected: Tensor) -> str:
     """Which misconception a wrong result of model predictions shows, or ""."""
     models, batch, classes = expected.shape
+    if is_squeezed(got, expected):
+        return "squeezed"
     probabilities = expected.softmax(-1)
     swapped = got.transpose(0, 1) if got.dim() > 1 else got
     otherwise = [("order", expected.flatten(0, 1))]
@@ -225,6 +239,44 @@ def _prediction_key(got: Tensor, expected: Tensor) -> str:
     if models > 1 and same(one.expand_as(got), got):  # one answer for all models
         return "first model" if any(same(one, own) for own in expected) else "averaged"
     return ""
+
+
+def is_squeezed(got: Tensor, expected: Tensor) -> bool:
+    """Whether these are the expected numbers, and nothing is missing but dimensions of size 1."""
+    larger = [[size for size in one.shape if size > 1] for one in (got, expected)]
+    return got.dim() < expected.dim() and larger[0] == larger[1] and same(got.reshape(expected.shape), expected)
+
+
+def expect_sizes_of_one(trial: Trial, *, each: bool) -> None:
+    """One model, then one row, then one class, and more of the others.
+
+    Args:
+        trial: calls the answer.
+        each: whether each model has a batch of its own.
+    """
+    for place in range(3):
+        sizes, columns = [trial.integer(3, 5), trial.integer(6, 9), 2], trial.integer(2, 5)
+        sizes[place] = 1
+        count, batch, classes = sizes
+        ensemble = Ensemble(trial, count, plain(columns, classes).train(place > 0))
+        x = trial.randn(count, batch, columns) if each else trial.randn(batch, columns)
+        ensemble.expect_predictions(ensemble.call_with_models(x), list(x) if each else [x] * count)
+
+
+def expect_images(trial: Trial, *, each: bool, listed: bool = False) -> None:
+    """Samples of three dimensions.
+
+    Args:
+        trial: calls the answer.
+        each: whether each model has a batch of its own.
+        listed: whether these come in a list.
+    """
+    count, batch = trial.integer(2, 4), trial.integer(5, 7)
+    ensemble = Ensemble(trial, count, for_images(other_integer(trial, 2, 6, count)))
+    x = trial.randn(count, batch, 2, 4, 4) if each else trial.randn(batch, 2, 4, 4)
+    with ensemble.given_images():
+        result = ensemble.call_with_models(list(x) if listed else x, what="conv nets")
+    ensemble.expect_predictions(result, list(x) if each else [x] * count, "table")
 
 
 def expect_own_buffers(trial: Trial, *, each: bool) -> None:

@@ -13,7 +13,9 @@ from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, re
 from course_utils.lessons.model_ensembling._shared import (
     Ensemble,
     expect_connected,
+    expect_images,
     expect_own_buffers,
+    expect_sizes_of_one,
     other_integer,
     plain,
 )
@@ -24,7 +26,7 @@ ensemble_predict_each = exercise(__file__)
 def _key(result: Any, ensemble: Ensemble, xs: Tensor) -> str:
     """Which misconception a wrong result shows, where it is about the batches."""
     count, right = len(xs), ensemble.outputs(list(xs))
-    if not isinstance(result, Tensor) or count == 1:
+    if not isinstance(result, Tensor):
         return ""
     if result.shape[:1] == (count,) and result.numel() == count * right.numel():
         return "all on all"
@@ -34,15 +36,14 @@ def _key(result: Any, ensemble: Ensemble, xs: Tensor) -> str:
     return reading(result, otherwise)
 
 
-@ensemble_predict_each.claim("gives model i's outputs for batch i", weight=0, gate=True)
+@ensemble_predict_each.claim("gives model i's outputs for batch i, sizes of one aside", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    for low, high in ((3, 5), (1, 1)):
-        count, batch = trial.integer(low, high), other_integer(trial, 6, 9)
-        columns, classes = trial.integer(2, 5), other_integer(trial, 2, 6, count, batch)
-        ensemble = Ensemble(trial, count, plain(columns, classes))
-        xs = trial.randn(count, batch, columns)
-        result = ensemble.call_with_models(xs)
-        ensemble.expect_predictions(result, list(xs), _key(result, ensemble, xs))
+    count, batch = trial.integer(3, 5), other_integer(trial, 6, 9)
+    columns, classes = trial.integer(2, 5), other_integer(trial, 2, 6, count, batch)
+    ensemble = Ensemble(trial, count, plain(columns, classes))
+    xs = trial.randn(count, batch, columns)
+    result = ensemble.call_with_models(xs)
+    ensemble.expect_predictions(result, list(xs), _key(result, ensemble, xs))
 
 
 @ensemble_predict_each.claim("runs the models together, not in a loop", weight=0, gate=True)
@@ -53,7 +54,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_no_loop()
 
 
-@ensemble_predict_each.claim("runs the architecture's forward once", weight=7)
+@ensemble_predict_each.claim("runs the architecture's forward once", weight=12.5)
 def _(trial: Trial) -> None:
     columns, count = trial.integer(2, 5), trial.integer(3, 6)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -61,7 +62,7 @@ def _(trial: Trial) -> None:
     ensemble.expect_passes(4 * count)
 
 
-@ensemble_predict_each.claim("runs no model on another model's batch", weight=7)
+@ensemble_predict_each.claim("runs no model on another model's batch", weight=12.5)
 def _(trial: Trial) -> None:
     columns, count, batch = trial.integer(2, 5), trial.integer(3, 6), trial.integer(2, 5)
     ensemble = Ensemble(trial, count, plain(columns, 3))
@@ -79,7 +80,17 @@ def _(trial: Trial) -> None:
     ensemble.expect_no_loop()
 
 
-@ensemble_predict_each.claim("takes a list of batches, too", weight=1.5)
+@ensemble_predict_each.claim("keeps a dimension for one model, for one row and for one class")
+def _(trial: Trial) -> None:
+    expect_sizes_of_one(trial, each=True)
+
+
+@ensemble_predict_each.claim("takes inputs of more dimensions", weight=0.5)
+def _(trial: Trial) -> None:
+    expect_images(trial, each=True)
+
+
+@ensemble_predict_each.claim("takes a list of batches, too", weight=4)
 def _(trial: Trial) -> None:
     for batch_is_count in (False, True):
         columns, count = trial.integer(2, 5), trial.integer(3, 5)
@@ -93,13 +104,16 @@ def _(trial: Trial) -> None:
             raise Missed(key, expected="the same as for the stacked batches", raised=error) from raised
         ensemble.expect_predictions(result, list(xs), "list")
         ensemble.expect_no_loop()
+    expect_images(trial, each=True, listed=True)
 
 
-@ensemble_predict_each.claim("uses each model's own buffers, in the mode of the models", weight=1.5)
+@ensemble_predict_each.claim("uses each model's own buffers, in the mode of the models", weight=2)
 def _(trial: Trial) -> None:
     expect_own_buffers(trial, each=True)
 
 
-@ensemble_predict_each.claim("is connected to the models' own parameters and to `xs`, as a loop's result is", weight=2)
+@ensemble_predict_each.claim(
+    "is connected to the parameters that the models came with and to `xs`, as a loop's result is", weight=3
+)
 def _(trial: Trial) -> None:
     expect_connected(trial, each=True)

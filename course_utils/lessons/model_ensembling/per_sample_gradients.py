@@ -11,7 +11,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_utils.base.text import describe, message_of
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, first_sign
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Missed,
+    Trial,
+    exercise,
+    expect,
+    expect_no_history,
+    first_sign,
+    same,
+)
 from course_utils.lessons.model_ensembling import _shared as shared
 from course_utils.lessons.model_ensembling._named import (
     Named,
@@ -58,6 +67,8 @@ class _Samples:
 
     def _key(self, got: Named) -> str:
         batch, expected = len(self.x), self.expected
+        if all(same(got[name], value) or shared.is_squeezed(got[name], value) for name, value in expected.items()):
+            return "squeezed"
         if all(got[name].shape == value.shape[1:] for name, value in expected.items()):
             return "summed"
         if all(got[name].shape[2:] == value.shape[1:] != got[name].shape[1:] for name, value in expected.items()):
@@ -76,19 +87,21 @@ def _classified(
     number: int,
     architecture: Callable = shared.plain,
     dtype: torch.dtype = torch.float64,
+    columns: int = 0,
 ) -> _Samples:
     """Classes to learn, for model 0 or for model 1, which has a ``.grad``."""
-    columns, classes = trial.integer(2, 4), trial.integer(2, 3)
+    columns, classes = columns or trial.integer(2, 4), trial.integer(2, 3)
     ensemble = shared.Ensemble(trial, 2, architecture(columns, classes))
     model, x = ensemble.models[number].to(dtype), trial.randn(batch, columns, dtype=dtype)
     return _Samples(ensemble, model, x, shared.labels(trial, batch, classes))
 
 
-@per_sample_gradients.claim("gives, by name, gradients in the direction of each sample's own", weight=0, gate=True)
+@per_sample_gradients.claim(
+    "gives, by name, gradients in the direction of each sample's own, sizes of one aside", weight=0, gate=True
+)
 def _(trial: Trial) -> None:
-    for batch in (trial.integer(4, 7), 1):
-        case = _classified(trial, batch, 1)
-        case.expect(case.call())
+    case = _classified(trial, trial.integer(4, 7), 1)
+    case.expect(case.call())
 
 
 @per_sample_gradients.claim("runs all samples together, not in a loop", weight=0, gate=True)
@@ -145,7 +158,14 @@ def _(trial: Trial) -> None:
     case.expect(result)
 
 
-@per_sample_gradients.claim("is right for a model with batch norm in eval mode", weight=1)
+@per_sample_gradients.claim("keeps a dimension for one sample, and for one column of a weight", weight=0.5)
+def _(trial: Trial) -> None:
+    for batch, columns in ((1, 0), (trial.integer(4, 7), 1)):
+        case = _classified(trial, batch, 1, columns=columns)
+        case.expect(case.call())
+
+
+@per_sample_gradients.claim("is right for a model with batch norm in eval mode", weight=0.5)
 def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(3, 5), 0, shared.normed)
     case.expect(case.call())

@@ -63,8 +63,10 @@ class _Lowered(TorchFunctionMode):
 class _Training:
     """An ensemble and what it is to learn; the answer is called on them."""
 
-    def __init__(self, trial: Trial, steps: int, batch: int = 0, architecture: Callable = shared.plain) -> None:
-        columns, count, classes = trial.integer(2, 4), trial.integer(3, 5), trial.integer(2, 3)
+    def __init__(
+        self, trial: Trial, steps: int, batch: int = 0, architecture: Callable = shared.plain, count: int = 0
+    ) -> None:
+        columns, count, classes = trial.integer(2, 4), count or trial.integer(3, 5), trial.integer(2, 3)
         self.ensemble, self.steps = shared.Ensemble(trial, count, architecture(columns, classes)), steps
         batch = count if batch < 0 else batch or shared.other_integer(trial, 6, 9)
         self.x, self.y = trial.randn(batch, columns), shared.labels(trial, batch, classes)
@@ -147,6 +149,8 @@ class _Training:
     def key(self, got: Named) -> str:
         """The misconception behind wrong parameters, found by training with it."""
         start = self.alone(steps=0)
+        if len(self.ensemble.models) == 1:
+            return "squeezed" if all(shared.is_squeezed(got[k], v) for k, v in self.alone().items()) else ""
         if any(value.shape == start[name].shape[1:] for name, value in got.items()):
             return "one set"
         if any(value.shape != start[name].shape for name, value in got.items()):
@@ -209,7 +213,7 @@ def _(trial: Trial) -> None:
     case.ensemble.expect_no_loop(steps)
 
 
-@train_ensemble.claim("makes the step of each model as long as it would be alone", weight=6)
+@train_ensemble.claim("makes one step of each model as long as it would be alone", weight=6)
 def _(trial: Trial) -> None:
     _Training(trial, steps=1).expect(scaled=False)
 
@@ -253,13 +257,24 @@ def _(trial: Trial) -> None:
         expect_dtype(case.call(), case.alone(steps=0))
 
 
-@train_ensemble.claim("is right where there are as many models as rows, the length of a step aside", weight=1)
+@train_ensemble.claim(
+    "is right where there are as many models as rows, and for one model, the length of a step aside", weight=1
+)
 def _(trial: Trial) -> None:
     _Training(trial, steps=2, batch=-1).expect()
+    _Training(trial, steps=2, count=1).expect()
+
+
+@train_ensemble.claim("takes inputs of more dimensions, the length of a step aside", weight=0.5)
+def _(trial: Trial) -> None:
+    case = _Training(trial, steps=2, architecture=lambda columns, classes: shared.for_images(classes))
+    case.x = trial.randn(len(case.x), 2, 4, 4)
+    with case.ensemble.given_images():
+        case.expect("conv nets")
 
 
 @train_ensemble.claim(
-    "is right for batch norm in eval mode, each model with its own statistics, the length of a step aside", weight=2
+    "is right for batch norm in eval mode, each model with its own statistics, the length of a step aside", weight=1.5
 )
 def _(trial: Trial) -> None:
     case = _Training(trial, steps=2, architecture=shared.normed)

@@ -110,7 +110,7 @@ def _missed(key: str, name: str, got: Tensor, expected: Tensor, before: Tensor) 
     return Missed(key, expected=f"{right_number:.6g} in {name}{place}", got=shown)
 
 
-@ema_update.claim("moves every parameter to decay·target + (1 - decay)·online", weight=0, gate=True)
+@ema_update.claim("moves every parameter that learns to decay·target + (1 - decay)·online", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for decay in (_decay(trial), 1.0, 0.0):
         target, online = _pair(trial)
@@ -257,6 +257,7 @@ def _(trial: Trial) -> None:
     _updated(trial, target, online, 0.75, online)
     for name, tensor in _tensors(shared).items():
         if not same(tensor, before[name]):
+            trial.effects.append("changed what target and online share, and online with it")
             raise _missed("shared", f"the shared {name}", tensor, before[name], before[name])
 
 

@@ -1,7 +1,7 @@
 """Asks for a model's accuracy over batches; the check looks at the number, at recording, and at modes put back."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import torch
@@ -63,14 +63,6 @@ def _(trial: Trial) -> None:
     _shared.expect_usable(trial, model, x, before)
     key = reading(got, otherwise, _near)
     expect(_near(got, hits / samples), key, expected=f"{hits} of {samples}: {hits / samples:.6f}", got=f"{got:.6f}")
-
-
-@evaluate.claim("takes any iterable of batches, one that can be gone through once, too", weight=0.5)
-def _(trial: Trial) -> None:
-    model = _shared.plain_model(trial)
-    batches, right = _labelled(trial, model, 5, 5)
-    got = _share(trial, model, iter(batches), "model, iter(batches)")
-    expect(_near(got, sum(right) / 10), "read twice", expected=f"{sum(right) / 10:.6f}", got=f"{got:.6f}")
 
 
 @evaluate.claim("takes a batch of one sample", weight=0.5)
@@ -167,3 +159,27 @@ def _(trial: Trial) -> None:
                 raise
 
         modes.expect_modes_put_back(trial, call, model, empty, good=batches, key=key)
+
+
+class _Unsized:
+    """Batches that have the method and no length, as a loader over an ``IterableDataset`` has."""
+
+    def __init__(self, batches: list[_Batch]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[_Batch]:
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        raise TypeError("this loader has no length")
+
+
+@evaluate.claim(
+    "takes any iterable of batches: one that can be gone through once, and a loader without a length", weight=0.5
+)
+def _(trial: Trial) -> None:
+    model = _shared.plain_model(trial)
+    batches, right = _labelled(trial, model, 5, 5)
+    for given, shown in ((iter(batches), "iter(batches)"), (_Unsized(batches), "a loader over an IterableDataset")):
+        got = _share(trial, model, given, f"model, {shown}")
+        expect(_near(got, sum(right) / 10), "read twice", expected=f"{sum(right) / 10:.6f}", got=f"{got:.6f}")

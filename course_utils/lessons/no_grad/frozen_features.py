@@ -59,17 +59,23 @@ def _(trial: Trial) -> None:
         expect_no_history(got, key, "flagged")
 
 
-@frozen_features.claim("can be saved for the backward of a head", weight=4)
+def _ordinary_features(trial: Trial, backbone: nn.Sequential, x: Tensor, show: str) -> Tensor:
+    """The features, which are no inference tensor: neither what the backbone made nor a copy of that."""
+    made: list[int] = []
+    backbone[-1].register_forward_hook(lambda _module, _inputs, output: made.append(output.data_ptr()))
+    features = _features(trial, backbone, x, show)
+    key = "inference" if features.data_ptr() in made else "cloned inside"
+    expect(not features.is_inference(), key, expected="an ordinary tensor", got="an inference tensor")
+    return features
+
+
+@frozen_features.claim("can be saved for the backward of a head", weight=1)
 def _(trial: Trial) -> None:
     for enabled, show in ((True, "backbone, x"), (False, "backbone, x, called inside no_grad")):
         backbone, x = _shared.plain_model(trial), trial.randn(4, 3, requires_grad=True)
         expected = _shared.in_eval_mode(backbone, x).sum(0).unsqueeze(1).expand(5, 2)
-        made: list[int] = []
-        backbone[-1].register_forward_hook(lambda _module, _inputs, output: made.append(output.data_ptr()))
         with torch.set_grad_enabled(enabled):
-            features = _features(trial, backbone, x, show)
-        key = "inference" if features.data_ptr() in made else "cloned inside"
-        expect(not features.is_inference(), key, expected="an ordinary tensor", got="an inference tensor")
+            features = _ordinary_features(trial, backbone, x, show)
         weight = trial.randn(5, 2, requires_grad=True)
         (features @ weight).sum().backward()
         expect_same(weight.grad, expected, what="the head's gradient")
@@ -88,7 +94,7 @@ def _(trial: Trial) -> None:
         expect(kept, "no eval", expected="batch norm's statistics as before", got="they have moved")
 
 
-@frozen_features.claim("puts back every submodule's own training flag, also where the backbone raises", weight=0.5)
+@frozen_features.claim("puts back every submodule's own training flag, also where the backbone raises", weight=1.5)
 def _(trial: Trial) -> None:
     modes.expect_flags_put_back(trial, lambda backbone: _features(trial, backbone, trial.randn(4, 3)))
     show = "backbone, x of a wrong width"
@@ -115,7 +121,7 @@ def _lowers_flag_of_x(trial: Trial) -> bool:
     return lowered
 
 
-@frozen_features.claim("records nothing while the backbone runs", weight=6.5)
+@frozen_features.claim("records nothing while the backbone runs", weight=5)
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone, recorded = _shared.plain_model(trial).requires_grad_(not frozen), list[bool]()
@@ -138,7 +144,7 @@ class _Token(nn.Module):
 
 
 @frozen_features.claim(
-    "does not require grad either where the backbone gives back `x`, a parameter, or a view of one", weight=6.5
+    "is ordinary and does not require grad, also where the backbone gives back `x`, a parameter, or a view", weight=5
 )
 def _(trial: Trial) -> None:
     for backbone in (nn.Flatten(), nn.Identity(), nn.Sequential(nn.Dropout(), nn.Flatten(0))):
@@ -158,3 +164,5 @@ def _(trial: Trial) -> None:
     got = _features(trial, token, trial.randn(4, 3), "backbone that expands a parameter, x")
     expect_no_history(got, "of the backbone", what="an output that does not require grad")
     expect(bool((got == token.token).all()), expected="the parameter, once for each row", got="other values")
+    viewed = nn.Sequential(nn.Tanh(), nn.Flatten())
+    _ordinary_features(trial, viewed, trial.randn(4, 3, 2), "backbone that gives a view, x")

@@ -22,18 +22,18 @@ finetune_parameters = exercise(__file__)
 
 
 class _Model(nn.Module):
-    """Names that begin alike, two levels, a parameter of its own, batch norm, one weight in two places."""
+    """Two levels, a parameter of its own, batch norm; where it is tied, two weights in two places each."""
 
     def __init__(self, width: int, tied: bool) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.ones(width))
         self.encoder = nn.Sequential(nn.Linear(3, width), nn.BatchNorm1d(width), nn.Tanh())
-        self.encoder2 = nn.Linear(width, width)
-        self.decoder = nn.ModuleDict({name: nn.Linear(width, width) for name in ("hidden", "head", "headless")})
+        self.middle = nn.Linear(width, width)
+        self.decoder = nn.ModuleDict({name: nn.Linear(width, width) for name in ("hidden", "head", "tail")})
         self.activation = nn.Tanh()
         if tied:
-            self.decoder.head.weight = self.encoder2.weight
-            self.decoder.headless.weight = self.decoder.hidden.weight
+            self.decoder.head.weight = self.middle.weight
+            self.decoder.tail.weight = self.decoder.hidden.weight
 
 
 def _model(trial: Trial, tied: bool = False) -> _Model:
@@ -50,7 +50,7 @@ def _finetune(trial: Trial, model: nn.Module, name: str, shown: str = "model") -
 
 def _judge_flags(trial: Trial, model: nn.Module, name: str, shown: str = "model") -> Any:
     """Calls the answer; the submodule's parameters, and no others, must be flagged afterwards. Returns its result."""
-    before = parameters(model)
+    before, was_flagged = parameters(model), flagged_names(model)
     try:
         result = _finetune(trial, model, name, shown)
     except AnswerRaised as raised:
@@ -64,13 +64,14 @@ def _judge_flags(trial: Trial, model: nn.Module, name: str, shown: str = "model"
     chosen = set(model.get_submodule(name).parameters())
     missing = [key for key, value in before.items() if value in chosen and not value.requires_grad]
     names = [key for key, value in before.items() if missing and value is before[missing[0]]]
-    key = "shared" if len(names) > 1 else "not raised"
+    key = "shared" if len(names) > 1 else "" if set(missing) & set(was_flagged) else "not raised"
     expect(not missing, key, expected=f"the parameters of {name} flagged", not_flagged=some_of(missing))
     extra = [key for key in flagged_names(model) if before[key] not in chosen]
     key = first_sign(
         ("attribute", any("requires_grad" in vars(submodule) for submodule in model.modules())),
         ("root", all("." not in key for key in extra)),
         ("prefix", all(key.startswith(name) and not key.startswith(f"{name}.") for key in extra)),
+        ("children", "." in name and all(key.startswith(name.partition(".")[0] + ".") for key in extra)),
         ("rest trains", True),
     )
     expect(not extra, key, expected=f"only the parameters of {name} flagged", flagged_too=some_of(extra))
@@ -82,19 +83,42 @@ def _gradients(model: nn.Module) -> list[Tensor | None]:
 
 
 @finetune_parameters.claim(
-    "flags the parameters of the submodule, and no others, where no weight is shared", weight=2, gate=True
+    "flags a direct submodule's parameters, and no others, in a model that nobody has frozen", weight=1, gate=True
 )
 def _(trial: Trial) -> None:
-    for name in ("decoder", "encoder", "decoder.head", "encoder.0", "activation"):
+    for name in ("decoder", "encoder"):
         _judge_flags(trial, _model(trial), name)
+
+
+@finetune_parameters.claim("flags those of a submodule inside a submodule, and no others", weight=1)
+def _(trial: Trial) -> None:
+    for name in ("decoder.head", "encoder.0"):
+        _judge_flags(trial, _model(trial), name)
+
+
+@finetune_parameters.claim("leaves out a submodule whose name begins alike", weight=1)
+def _(trial: Trial) -> None:
+    model = _model(trial)
+    model.encoder2 = nn.Linear(2, 2)
+    _judge_flags(trial, model, "encoder")
+
+
+@finetune_parameters.claim("flags a submodule that was frozen before", weight=1)
+def _(trial: Trial) -> None:
     model = _model(trial)
     _judge_flags(trial, model, "encoder")
     _judge_flags(trial, model, "decoder", "model after the call for its encoder")
 
 
+@finetune_parameters.claim("takes a submodule without parameters", weight=0.5)
+def _(trial: Trial) -> None:
+    result = _judge_flags(trial, _model(trial), "activation")
+    expect(result is not None, "no return value", expected="an empty list", got="None")
+
+
 @finetune_parameters.claim("returns a list of them, once each, also where weights are shared", weight=2)
 def _(trial: Trial) -> None:
-    for tied, name in product((False, True), ("decoder", "encoder2", "decoder.head", "activation")):
+    for tied, name in product((False, True), ("decoder", "middle", "decoder.head")):
         model = _model(trial, tied)
         result = _judge_flags(trial, model, name, "model with shared weights" if tied else "model")
         own, wanted = set(model.parameters()), set(model.get_submodule(name).parameters())
@@ -148,11 +172,10 @@ _NO_SUBMODULES = {
 }
 
 
-@finetune_parameters.claim("raises ValueError for a name that is no submodule, names those there are", weight=2)
+@finetune_parameters.claim("raises ValueError for a name that is no submodule, names those there are", weight=1.5)
 def _(trial: Trial) -> None:
     for misconception, name in ((key, name) for key, names in _NO_SUBMODULES.items() for name in names):
         model = _model(trial)
-        flags, gradients = flagged_names(model), _gradients(model)
         try:
             got = _finetune(trial, model, name)
         except AnswerRaised as raised:
@@ -162,6 +185,19 @@ def _(trial: Trial) -> None:
             raise Missed(misconception, expected="ValueError", got=got)
         unnamed = ", ".join(child for child, _ in model.named_children() if child not in message)
         expect(not unnamed, "message", expected=f"a message that names {unnamed}", got=message[:120])
+
+
+@finetune_parameters.claim("leaves flags and gradients as they are where it raises an error", weight=0.5)
+def _(trial: Trial) -> None:
+    for name in (name for names in _NO_SUBMODULES.values() for name in names):
+        model = _model(trial)
+        flags, gradients = flagged_names(model), _gradients(model)
+        try:
+            _finetune(trial, model, name)
+        except AnswerRaised:
+            pass
+        else:
+            continue  # told above
         kept = flagged_names(model) == flags and all(map(equal_or_none, _gradients(model), gradients))
         expect(kept, "half done", expected="a model as it was", got="changed flags or gradients")
 
@@ -170,7 +206,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     for name in ("tied", "decoder.again"):
         model = _model(trial)
-        model.tied = model.encoder2
+        model.tied = model.middle
         model.decoder["again"] = model.decoder.head
         try:
             _judge_flags(trial, model, name, "model with a submodule in two places")

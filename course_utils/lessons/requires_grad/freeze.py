@@ -86,7 +86,7 @@ def _(trial: Trial) -> None:
     key = "frozen before" if left.keys() <= already else "stale" if any(map(torch.any, left.values())) else "zeros"
     optimizer.step()
     moved = [name for name, parameter in net.named_parameters() if not torch.equal(parameter.detach(), before[name])]
-    names, tensors = some_of(left), str(len(moved))
+    names, tensors = some_of(left), f"{len(moved)} of {len(before)} parameters"
     expect(not left, key, expected="every .grad None", not_None=names, moved_by_a_step=tensors)
     expect(not moved, "replaced", expected="the same weights after a step", got=Lazy(lambda: f"{moved[0]} moved"))
 

@@ -192,7 +192,7 @@ def _(trial: Trial) -> None:
         expect_no_history(trial.tensor(_call(trial, model, x), shape=x.shape), "history")
 
 
-@input_gradient.claim("touches no parameter's `.grad` or flag, and takes the model as it is", weight=3)
+@input_gradient.claim("touches no parameter's `.grad` or flag, and takes the model as it is", weight=4)
 def _(trial: Trial) -> None:
     model, plain, _flagged = _one_case(trial)
     for part in (
@@ -230,6 +230,21 @@ def _(trial: Trial) -> None:
         got = _gradient_of(trial, model, x, show=show, within=_callers_no_grad())
         if not recorded:
             expect_no_history(got, "history")
+
+
+@input_gradient.claim("takes a flagged slice that was made under `no_grad`", weight=0.5)
+def _(trial: Trial) -> None:
+    model, _plain, flagged = _one_case(trial)
+    with torch.no_grad():
+        x = flagged[:]
+    try:
+        _gradient_of(trial, model, x, show="input_gradient(model, w[:] made under no_grad())")
+    except (AnswerRaised, Missed) as failed:
+        unused = isinstance(failed, AnswerRaised) and "not have been used in the graph" in str(failed.error)
+        none = isinstance(failed, Missed) and failed.misconception in ("non-leaf", "unflagged")
+        if not (unused or none) or not _gives_tensor(trial, model, flagged):
+            raise
+        raise Missed("slice", expected=f"a gradient of shape {tuple(x.shape)}", got="no path that leads to x") from None
 
 
 @input_gradient.claim("lets through what the model raises, and puts back what it changed", weight=1)

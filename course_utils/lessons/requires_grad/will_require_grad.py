@@ -122,7 +122,9 @@ def _tensor_cases(trial: Trial) -> list[tuple[Tensor, ...]]:
     ]
 
 
-@will_require_grad.claim("is True as soon as one tensor is flagged, and only then", weight=2, gate=True)
+@will_require_grad.claim(
+    "among ordinary tensors, is True as soon as one of floats is flagged, and only then", weight=2, gate=True
+)
 def _(trial: Trial) -> None:
     cases = _tensor_cases(trial)
     flagged = [any(tensor.requires_grad for tensor in tensors) for tensors in cases]
@@ -153,7 +155,7 @@ def _(trial: Trial) -> None:
         half = trial.randn(2, dtype=torch.float16).requires_grad_(flag)
         for key, tensor, shown in (
             ("complex", number, "complex"),
-            ("class", nn.Parameter(plain.clone(), flag), "Parameter"),
+            ("plain type", nn.Parameter(plain.clone(), flag), "Parameter"),
             ("class", tagged, "of a subclass of Tensor"),
             ("other sign", half, "float16"),
         ):
@@ -176,7 +178,9 @@ def _(trial: Trial) -> None:
         ((), False),
     ):
         got = _flag(trial, *inputs, right=expected)
-        expect(got == expected, "not tensors", expected=expected, got=got)
+        # With the flagged tensor in front it was right.
+        key = "search ends" if expected and not isinstance(inputs[0], Tensor) else "not tensors"
+        expect(got == expected, key, expected=expected, got=got)
 
 
 def _judge_modes(trial: Trial, inference: bool) -> None:
@@ -195,7 +199,7 @@ def _judge_modes(trial: Trial, inference: bool) -> None:
                 raise Missed(key, inputs=shown, expected=expected, got=got)
 
 
-@will_require_grad.claim("obeys the grad mode", weight=1)
+@will_require_grad.claim("obeys the grad mode", weight=2)
 def _(trial: Trial) -> None:
     _judge_modes(trial, inference=False)
 
@@ -212,5 +216,5 @@ def _(trial: Trial) -> None:
         for make in (torch.enable_grad, torch.no_grad, torch.inference_mode):
             got = _call(trial, *inputs, within=make())
             is_bool = isinstance(got, bool) or type(got).__module__ == "numpy"
-            key = "no return value" if got is None else "no bool"
+            key = "no return value" if got is None else "no bool" if got else "no False"
             expect(is_bool, key, expected="True or False", got=got)

@@ -68,8 +68,8 @@ def _answer(trial: Trial, inputs: list[_Flags]) -> _Flags:
     return flags
 
 
-def _belief(trial: Trial, inputs: list[_Flags]) -> str:
-    """The misconception whose results the answer gives throughout; empty where none fits."""
+def _belief(trial: Trial, inputs: list[_Flags], expected: _Flags) -> str:
+    """The misconception whose results the answer gives throughout, or else that of this result; empty if none fits."""
     samples = [inputs, [_VOLATILE], [_FLAGGED], [_PLAIN, _PLAIN], [_VOLATILE, _PLAIN]]
     samples += [[_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
     samples += [[_PLAIN, _VOLATILE, _FLAGGED], [_VOLATILE, _VOLATILE, _FLAGGED]]
@@ -84,7 +84,9 @@ def _belief(trial: Trial, inputs: list[_Flags]) -> str:
         _VOLATILE,
     ]:  # single inputs that come back turned round tell the pair, whatever else is wrong
         return "swapped"
-    return reading(given, believed, operator.eq) or ("one input" if turned != given else "")
+    key = reading(given, believed, operator.eq) or ("one input" if turned[0] != given[0] else "")
+    # A hint is about inputs that meet: for an answer that hands on the flags of a single one.
+    return key or (_HINTS.get((expected, given[0]), "") if given[1:3] == [_VOLATILE, _FLAGGED] else "")
 
 
 def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2)) -> None:
@@ -99,7 +101,7 @@ def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2
             raise
         if got[look_at] != expected[look_at]:
             called = trial.called
-            key = _belief(trial, inputs) or _HINTS.get((expected, got), "")
+            key = _belief(trial, inputs, expected)
             trial.called = called  # the card shows the call that failed first
             raise Missed(key, expected=str(expected), got=str(got))
 
@@ -110,16 +112,17 @@ def _(trial: Trial) -> None:
     _expect_rule(trial, [_FLAGGED], [_PLAIN, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _PLAIN], *drawn)
 
 
-@volatile_rule.claim("makes it volatile as soon as one input is")
+@volatile_rule.claim("makes it volatile as soon as one input is, and only then")
 def _(trial: Trial) -> None:
     drawn = _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_VOLATILE, _PLAIN))
     _expect_rule(trial, [_VOLATILE, _PLAIN, _FLAGGED], [_FLAGGED, _PLAIN, _VOLATILE], *drawn, look_at=slice(1, 2))
+    _expect_rule(trial, [_PLAIN, _FLAGGED], look_at=slice(1, 2))
 
 
-@volatile_rule.claim("leaves a volatile result unflagged, against any number of flagged inputs", weight=2)
+@volatile_rule.claim("leaves a volatile result unflagged, against any number of flagged inputs, and no other", weight=2)
 def _(trial: Trial) -> None:
     drawn = _drawn(trial, _FLAGGED, _PLAIN, must=(_VOLATILE, _FLAGGED, _FLAGGED))
-    _expect_rule(trial, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *drawn)
+    _expect_rule(trial, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *drawn, [_FLAGGED, _FLAGGED])
 
 
 @volatile_rule.claim("hands on the flags of a single input, and gives `(False, False)` for no inputs")
