@@ -418,11 +418,34 @@ class OpenFirst(TwoBranches):
         return [half, torch.zeros_like(half)]
 
 
+class FirstColumns(OpenAlone):
+    def forward(self, images):
+        (half,) = self.halves(self.encoder(images))
+        return half @ self.weight[:, : half.shape[1]].T
+
+
+class AlwaysA(TwoBranches):
+    def halves(self, x):
+        half = F.silu(self.branch_a(x))
+        return [half, torch.zeros_like(half)]
+
+
 class ForgetfulSwish(Swish):
     @staticmethod
     def backward(ctx, grad):
         share = torch.sigmoid(ctx.saved_tensors[0])
         return grad * share * (1 - share)
+
+
+class ClonesOutput(KeepsOutput):
+    @staticmethod
+    def forward(ctx, x):
+        return KeepsOutput.forward(ctx, x).clone()
+
+
+class Clones(TwoBranches):
+    def halves(self, x):
+        return [ClonesOutput.apply(b(x)) if is_open else x.new_zeros(len(x), 64) for b, is_open in self.gates]
 
 
 class SigmoidBackward(TwoBranches):
@@ -504,6 +527,16 @@ def whole_batch(model, images, labels, dataset):
     return loss.item()
 
 
+def sums_losses(model, images, labels, dataset):
+    """A backward for each micro-batch at once, and their losses in a sum."""
+    total = 0
+    for x, y in micro(images, labels, dataset):
+        loss = F.cross_entropy(model(x), y) * len(x) / len(images)
+        loss.backward()
+        total = total + loss
+    return total.item()
+
+
 def encoder_at_once(model, images, labels, dataset):
     """The frozen encoder gets the whole batch, the rest micro-batches."""
     with torch.no_grad():
@@ -541,6 +574,14 @@ def all_weights(model, dataset):
 def weight_not_trained(model, dataset):
     rest = [p for name, p in model.named_parameters() if p.requires_grad and name != "weight"]
     return torch.optim.SGD(rest, lr=dataset.learning_rate)
+
+
+def branch_a_alone(model, dataset):
+    return torch.optim.SGD([model.weight, *model.branch_a.parameters()], lr=dataset.learning_rate)
+
+
+def head_alone(model, dataset):
+    return torch.optim.SGD([model.weight], lr=dataset.learning_rate)
 
 
 def optimizer(kind, **settings):
@@ -823,6 +864,8 @@ WRONG = [
     wrong("recorded edit", variant(train=training(by_hand))),
     wrong("no gradient", variant(train=training(by_hand_all_moved))),
     wrong("not handed over", variant(optimize=weight_not_trained)),
+    wrong("not handed over", variant(optimize=branch_a_alone), "branch b, which other data open", 5.6),
+    wrong("not handed over", variant(optimize=head_alone), "both branches", 5.6),
     wrong(
         "not handed over",
         variant(make=of(network(()), lambda: torch.randn(10, 128, requires_grad=True))),
@@ -867,9 +910,12 @@ WRONG = [
     wrong("encoder at once", variant(train=training(encoder_at_once)), earns=6.3),
     wrong("over budget", script("graphs")),
     wrong("over budget", variant(train=training(whole_batch)), "the whole batch at once"),
+    wrong("ctx kept", variant(make=of(Clones), train=training(sums_losses)), earns=6.3),
     wrong("below the bar", train_for_a_few_steps_at_most),
-    wrong("another network", variant(make=of(Relu))),
-    wrong("another network", variant(make=of(OpenFirst)), "the open half always first"),
+    wrong("another network", variant(make=of(Relu)), earns=5.6),
+    wrong("other columns", variant(make=of(OpenFirst)), "the open half always first", 5.6),
+    wrong("other columns", variant(make=of(FirstColumns)), "the open half meets the first columns", 5.6),
+    wrong("one branch", variant(make=of(AlwaysA)), earns=5.6),
     wrong("another network", variant(make=of(OpenAlone)), "the closed half left out"),
     wrong("another seed", without_a_seed),
     wrong("another seed", whatever_the_seed, "whatever the generator gives"),

@@ -324,6 +324,20 @@ class ShapesLeadingOnly(ShapesByLoops):
         return gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
 
 
+class ShapesUnshifted(ShapesByLoops):
+    def summed(self, gradient, shape, **how):
+        ones = {axis for axis, size in enumerate(shape) if size == 1}
+        return gradient.sum(axis=tuple(ones | set(range(gradient.ndim - len(shape)))), **how)
+
+    def fit(self, gradient, shape):
+        return self.summed(gradient, shape, keepdims=True)[(0,) * (gradient.ndim - len(shape))]
+
+
+class ShapesUnshiftedReshaped(ShapesUnshifted):
+    def fit(self, gradient, shape):
+        return self.summed(gradient, shape).reshape(shape)
+
+
 class ShapesDropped(ShapesByLoops):
     def fit(self, gradient, shape):
         gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
@@ -877,6 +891,20 @@ class ExtendRecordedInside(ExtendByClass):
         return self.record(function.__name__, result, (tensors, rule, *context.kept))
 
 
+class ExtendRecordsInside(ExtendByClass):
+    def apply(self, function, *inputs):
+        with self.no_grad():
+            return super().apply(function, *inputs)
+
+
+class ExtendNewLists(ExtendByClass):
+    def register_hook(self, x, hook):
+        x.hooks = [*x.hooks, hook]
+
+    def register_post_accumulate_grad_hook(self, x, hook):
+        x.after = [*x.after, hook]
+
+
 class ExtendOnceEach(ExtendByClass):
     def apply(self, function, *inputs):
         context, tensors = Kept(), list(map(self.tensor, inputs))
@@ -1057,6 +1085,8 @@ WRONG = (
     Wrong("Record", "slot", RecordStartsAtSlot0, "starts at slot 0"),
     Wrong("Record", "ones", RecordOnes),
     Wrong("Shapes", "leading only", ShapesLeadingOnly),
+    Wrong("Shapes", "unshifted", ShapesUnshifted, earns=1.4),
+    Wrong("Shapes", "unshifted", ShapesUnshiftedReshaped, "summed, then given the shape", 1.4),
     Wrong("Shapes", "dropped", ShapesDropped),
     Wrong("Shapes", "at the front", ShapesAtTheFront),
     Wrong("Shapes", "reshaped", ShapesReshaped),
@@ -1113,6 +1143,8 @@ WRONG = (
     Wrong("Memory", "after backward", MemoryCountsTheFreed, earns=1.8),
     Wrong("Memory", "views", MemoryCountedByArray, "by array", 1.8),
     Wrong("Extend", "recorded inside", ExtendRecordedInside),
+    Wrong("Extend", "recorded off", ExtendRecordsInside),
+    Wrong("Extend", "new list", ExtendNewLists, earns=1.61),
     Wrong("Extend", "once each", ExtendOnceEach),
     Wrong("Extend", "around save", ExtendAroundSave),
     Wrong("Extend", "its input", ExtendItsInput),

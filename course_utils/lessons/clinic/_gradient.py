@@ -22,14 +22,39 @@ def weights_of(result: ClinicResult, dataset: WatchedDataset) -> Weights:
     return {name: tensor.detach().clone() for name, tensor in named.items()}
 
 
-def logits(dataset: WatchedDataset, weights: Weights, images: Tensor) -> Tensor:
+def logits(use_a: bool, weights: Weights, images: Tensor) -> Tensor:
     """What the network gives, without probes."""
     rows = images.flatten(1)
     features = F.linear(rows, weights["encoder.weight"], weights["encoder.bias"])
     features = torch.cat([rows[:, :1], features[:, 1:]], dim=1)
     half = F.silu(F.linear(features, weights["open.weight"], weights["open.bias"]))
     zeros = torch.zeros_like(half)
-    return torch.cat([half, zeros] if dataset.use_a else [zeros, half], dim=1) @ weights["weight"].T
+    return torch.cat([half, zeros] if use_a else [zeros, half], dim=1) @ weights["weight"].T
+
+
+def tested(trial: Trial, dataset: WatchedDataset, result: ClinicResult) -> tuple[Tensor, Tensor, Tensor]:
+    """All test images, their labels, and what the network gives for them in eval mode."""
+    images, labels = (torch.cat(part) for part in zip(*dataset.test, strict=True))
+    with torch.no_grad():
+        return images, labels, trial.run(lambda: result.model.eval()(images), called=trial.called)
+
+
+def expect_network(trial: Trial, dataset: WatchedDataset, result: ClinicResult) -> None:
+    """The network is the script's, whichever branch is open."""
+    weights, before = weights_of(result, dataset), len(dataset.passes)
+    images, _, got = tested(trial, dataset, result)
+
+    def gives(use_a: bool) -> bool:
+        wanted = logits(use_a, weights, images)
+        return got.shape == wanted.shape and torch.allclose(got, wanted, rtol=1e-3, atol=1e-5)
+
+    if not gives(dataset.use_a):
+        is_called = "open" in [note.part for note in dataset.passes[before:]]
+        key = "another network" if is_called else "one branch"
+        found = "other logits" if is_called else "other logits, without a call of the open branch"
+        if gives(not dataset.use_a):
+            key, found = "other columns", "the logits of the open half in the other one's place"
+        raise Missed(key, expected="the logits of the script's network", got=found)
 
 
 def _gradients(
@@ -37,7 +62,7 @@ def _gradients(
 ) -> list[Tensor]:
     """The gradient of a batch's mean loss for the weights of these names."""
     weights = {name: value.clone().requires_grad_(name in names) for name, value in weights.items()}
-    loss = F.cross_entropy(logits(dataset, weights, images), labels)
+    loss = F.cross_entropy(logits(dataset.use_a, weights, images), labels)
     return list(torch.autograd.grad(loss, [weights[name] for name in names]))
 
 
@@ -81,8 +106,8 @@ def _descended(
     return weights["open.weight"]
 
 
-def _moving(before: Weights, after: Weights) -> list[str]:
-    """What stands still, and what moves that should not, is judged elsewhere."""
+def which_moved(before: Weights, after: Weights) -> list[str]:
+    """The names of those that have moved. What stands still, and what moves that should not, is judged elsewhere."""
     return [name for name in before if not torch.equal(before[name], after[name])]
 
 
@@ -93,7 +118,7 @@ def _key_of_step(dataset: WatchedDataset, before: Weights, after: Weights, parts
     parts = list(zip(images.split(dataset.micro_rows), labels.split(dataset.micro_rows), strict=True))
     for scale in (None, 1, 1 / len(parts)):
         batches = [(x, y, scale or len(x) / len(images)) for x, y in parts]
-        each = before["open.weight"] - _descended(dataset, before, _moving(before, after), batches)
+        each = before["open.weight"] - _descended(dataset, before, which_moved(before, after), batches)
         if (moved - each).norm() < 1e-3 * each.norm():
             return "step each"
     for key, direction in (("factor", right), ("rate", parts_sum)):
@@ -105,7 +130,7 @@ def _key_of_step(dataset: WatchedDataset, before: Weights, after: Weights, parts
 def _expect_steps_of_descent(trial: Trial, dataset: WatchedDataset, seed: int) -> None:
     """The open branch's weight goes the way of plain gradient descent, one step a batch."""
     before, after = (weights_of(run(trial, dataset, epochs, seed), dataset) for epochs in (0, 1))
-    moving = _moving(before, after)
+    moving = which_moved(before, after)
 
     def error(cleared: bool) -> float:
         expected = _descended(dataset, before, moving, [(x, y, 1) for x, y in dataset.train], cleared)
@@ -123,7 +148,7 @@ def expect_mean_loss(trial: Trial) -> None:
         dataset, seed = WatchedDataset(trial, batches=1), trial.integer(1, 10**6)
         start = seeded(trial, dataset, 0, seed)
         weights, (images, labels) = weights_of(start, dataset), next(iter(dataset.train))
-        losses = F.cross_entropy(logits(dataset, weights, images), labels, reduction="none")
+        losses = F.cross_entropy(logits(dataset.use_a, weights, images), labels, reduction="none")
         parts, loss = torch.stack([part.mean() for part in losses.split(dataset.micro_rows)]), losses.mean().item()
         if all(abs(one - loss) > 1e-3 * loss for one in (*parts.tolist(), parts.mean().item())):
             break
@@ -167,7 +192,7 @@ def _is_own_backward_wrong(trial: Trial, dataset: WatchedDataset, result: Clinic
     images, labels = (part[: dataset.micro_rows] for part in next(iter(dataset.train)))
     (right,) = _gradients(dataset, weights, images, labels, ["open.weight"])
     wanted = open_branch(result, dataset)[0].weight
-    expected = F.cross_entropy(logits(dataset, weights, images), labels)
+    expected = F.cross_entropy(logits(dataset.use_a, weights, images), labels)
     loss = trial.run(lambda: F.cross_entropy(result.model(images), labels), called=trial.called)
     if not torch.allclose(loss, expected, rtol=1e-3):
         return False
@@ -176,9 +201,14 @@ def _is_own_backward_wrong(trial: Trial, dataset: WatchedDataset, result: Clinic
 
 
 def expect_full_gradient(trial: Trial) -> None:
-    """A step is that of the full batch's gradient, whatever the micro-batches."""
+    """A step is that of the full batch's gradient, whatever the micro-batches and whichever branch is open."""
+    for use_a in (True, False):
+        _expect_full_gradient(trial, use_a)
+
+
+def _expect_full_gradient(trial: Trial, use_a: bool) -> None:
     # One batch, one step of plain gradient descent: how far a weight has moved tells the gradient it was given.
-    dataset, seed = WatchedDataset(trial, batches=1), trial.integer(1, 10**6)
+    dataset, seed = WatchedDataset(trial, batches=1, use_a=use_a), trial.integer(1, 10**6)
     results = [run(trial, dataset, epochs, start) for epochs, start in ((0, seed), (0, seed), (0, seed + 1), (1, seed))]
     before, again, other, after = (weights_of(result, dataset) for result in results)
     same = torch.equal(before["weight"], again["weight"])
@@ -190,8 +220,8 @@ def expect_full_gradient(trial: Trial) -> None:
     right = candidates[0][1]
     errors = [(((step - value).norm() / value.norm()).item(), key) for key, value in candidates]
     if errors[0][0] < 1e-3:
-        two = WatchedDataset(trial, batches=2, use_a=dataset.use_a)
-        return _expect_steps_of_descent(trial, two, seed)
+        return _expect_steps_of_descent(trial, WatchedDataset(trial, batches=2, use_a=use_a), seed)
+    expect_network(trial, dataset, results[0])
     error, key = min(errors)
     key = key if error < 1e-2 else ""
     if not key and _is_own_backward_wrong(trial, dataset, results[0], before):

@@ -30,6 +30,7 @@ class _Note(NamedTuple):
     recorded: bool  # whether the result has a history
     held_bytes: int  # alive before the pass
     closed_modes: list[bool]  # the training flags inside the closed branch
+    backs: int  # how often backward had come through the open branch before the pass
 
 
 class _Passes(list[_Note]):
@@ -37,10 +38,14 @@ class _Passes(list[_Note]):
 
     tracker: MemoryTracker | None = None
     cycles_bytes = 0
+    backs = 0
     closed: nn.Module | None = None  # the closed branch that was handed out: nobody needs to call it
 
     def __deepcopy__(self, memo: dict) -> "_Passes":
         return self
+
+    def came_back(self, gradient: Tensor) -> None:
+        self.backs += 1
 
     def training(self, part: str = "open") -> list[_Note]:
         return [note for note in self if note.part == part and note.number > 0]
@@ -80,9 +85,11 @@ class Watched(nn.Sequential):
             norm_trains = any(
                 part.training for part in self.modules() if isinstance(part, (nn.BatchNorm1d, nn.Dropout))
             )
-            passes.append(
-                _Note(self.part, len(rows), number, training_flags(self), norm_trains, out.requires_grad, held, closed)
-            )
+            modes, recorded = training_flags(self), out.requires_grad
+            note = _Note(self.part, len(rows), number, modes, norm_trains, recorded, held, closed, passes.backs)
+            passes.append(note)
+            if self.part == "open" and recorded:
+                out.register_hook(passes.came_back)
         return out
 
 
@@ -90,12 +97,12 @@ class WatchedDataset(ClinicDataset):
     """Random images whose network is watched.
 
     Args:
-        trial: draws images, labels, parts and the gate.
+        trial: draws images, labels and parts.
         batches: how many training batches of ``rows`` rows there are.
         tests: how many test batches.
         rows, test_rows: rows of a training batch, of a test batch; a micro-batch has 8.
         with_modes: whether the encoder has a batch norm and the branches have dropout.
-        use_a: which branch is open; drawn where it is left out.
+        use_a: which branch is open.
     """
 
     def __init__(
@@ -107,7 +114,7 @@ class WatchedDataset(ClinicDataset):
         rows: int = 20,
         test_rows: int = 6,
         with_modes: bool = False,
-        use_a: bool | None = None,
+        use_a: bool = True,
     ) -> None:
         first_test = batches * rows
         numbers = [n for n in range(1, batches + 1) for _ in range(rows)]
@@ -116,7 +123,6 @@ class WatchedDataset(ClinicDataset):
         images = trial.randn(len(numbers), 1, 8, 8, dtype=torch.float32).abs().clamp(max=2) / 2
         images[:, 0, 0, 0] = torch.tensor(numbers) * _STEP
         labels = torch.tensor([trial.integer(0, CLASSES - 1) for _ in numbers])
-        use_a = bool(trial.integer(0, 1)) if use_a is None else use_a
         parts = images[:first_test], labels[:first_test], images[first_test:], labels[first_test:]
         super().__init__(*parts, use_a=use_a, batch_rows=rows, micro_rows=8, test_rows=test_rows)
         self.images, self.steps, self.tests, self.passes = images, batches, tests, _Passes()
@@ -206,7 +212,8 @@ def run(trial: Trial, dataset: ClinicDataset, epochs: int, seed: int | None = No
     with mock.patch.object(gc, "collect", lambda generation=2: 0):
         result = trial.run(
             lambda: trial.answer(dataset, epochs, seed),
-            called=f"run_clinic(dataset, epochs={epochs}, seed={seed})",
+            called=f"run_clinic(dataset, epochs={epochs}, seed={seed})"
+            + ", dataset.use_a is False" * (not dataset.use_a),
             watch={"dataset's images": dataset._images},
             within=within,
         )

@@ -48,11 +48,38 @@ class _Noted:
         self.product, self.same = Product, Same
 
 
+class _Square(Function):
+    @staticmethod
+    def forward(context: Any, x: Any) -> Any:
+        context.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> Any:
+        return gradient * 2 * context.saved_tensors[0]
+
+
+def _expect_recorded(trial: Trial) -> None:
+    """What a Function returns requires grad. Where it does not, the mode in which it was recorded says why."""
+    shared.expect_written(trial, "apply")
+    modes: list[bool] = []
+
+    def is_recorded() -> bool:
+        engine = shared.engine_of(trial, "apply")
+        record = engine.record
+        engine.record = lambda *given: modes.append(engine.enabled) or record(*given)
+        return _Noted().same.apply(engine.tensor(np.ones(3), True)).requires_grad
+
+    recorded = trial.run(is_recorded, called="Same.apply(x), whose forward returns x, and which requires grad")
+    key = "recorded off" if modes == [False] else ""
+    expect(recorded, key, expected="a result that requires grad", got="one that does not")
+
+
 @Extend.claim(
     "runs forward unrecorded, and records one node, whose backward is called once with what was saved", weight=3
 )
 def _(trial: Trial) -> None:
-    shared.expect_written(trial, "apply")
+    _expect_recorded(trial)
     a, b = trial.randn(3).numpy(), trial.randn(3).numpy()
     noted = _Noted()
 
@@ -78,7 +105,7 @@ def _(trial: Trial) -> None:
 
 @Extend.claim("raises after an edit of what a Function has saved, and at a second backward", weight=1.5)
 def _(trial: Trial) -> None:
-    shared.expect_written(trial, "apply")
+    _expect_recorded(trial)
     a, b = trial.randn(3).numpy(), trial.randn(3).numpy()
 
     def raised(edit: bool) -> str:
@@ -91,17 +118,18 @@ def _(trial: Trial) -> None:
             loss.backward()
             loss.backward()
         except RuntimeError:
-            return "error" if noted.calls == (0 if edit else 1) else "another error"
+            return "error" if noted.calls == (0 if edit else 1) else f"one after {noted.calls} calls of backward"
         return "nothing raised"
 
     for edit, what in ((True, "after an edit of what was saved"), (False, "the second time")):
         got = trial.run(lambda edit=edit: raised(edit), called=f"backward through a Function {what}")
-        expect(got == "error", "around save", expected=f"a RuntimeError {what}", got=got)
+        key = "around save" if got == "nothing raised" else ""
+        expect(got == "error", key, expected=f"a RuntimeError {what}", got=got)
 
 
 @Extend.claim("gives a Function that returns its input a result of its own", weight=0.5)
 def _(trial: Trial) -> None:
-    shared.expect_written(trial, "apply")
+    _expect_recorded(trial)
     a = trial.randn(3).numpy()
 
     def same() -> list[Any]:
@@ -130,11 +158,24 @@ def _(trial: Trial) -> None:
     # Ones come to t2. The first hook alone makes 3 of them, the second 2; one after the other they make 4.
     otherwise = [("not chained", lambda found: shared.near(found["t0.grad"], 2 * c))]
     otherwise += [("first only", lambda found: shared.near(found["t0.grad"], 3 * c))]
+    otherwise += [("new list", lambda found: shared.near(found["t0.grad"], c) and _is_another_list(trial))]
     shared.expect_as_torch(
         trial, shared.program(given, "t2 = t0 * t1", *hooks, "t2.sum().backward()"), *own, otherwise=otherwise
     )
     lines = "t0.register_hook(lambda g: g * 2.0)", "t2 = t0 * t1", "(t2 + t2).sum().backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), *own)
+
+
+def _is_another_list(trial: Trial) -> bool:
+    """Whether a tensor has another list of hooks when one has been registered."""
+
+    def changed() -> bool:
+        h = shared.engine_of(trial, "register_hook").tensor(np.ones(3), True) * 2.0
+        before = h.hooks
+        h.register_hook(lambda gradient: None)
+        return h.hooks is not before
+
+    return trial.run(changed, called=trial.called)
 
 
 @Extend.claim("calls a leaf's hooks with the leaf, when its `.grad` has been filled", weight=1)
@@ -165,7 +206,7 @@ def _(trial: Trial) -> None:
 
 @Extend.claim("lets go of what backward frees", weight=0.5)
 def _(trial: Trial) -> None:
-    shared.expect_written(trial, "apply")
+    _expect_recorded(trial)
     a = trial.randn(3).numpy()
 
     class Kept(Function):
@@ -199,7 +240,7 @@ def _(trial: Trial) -> None:
     x, y = trial.randn(16, 5).numpy(), trial.randn(16, 3).numpy()
     w1, w2 = trial.randn(5, 7).numpy() * 0.3, trial.randn(7, 3).numpy() * 0.3
 
-    def train(lib: Any) -> list[float]:
+    def train(lib: Any, square: Any) -> list[float]:
         inputs, target = lib.tensor(x), lib.tensor(-y)
         weights = [lib.tensor(w.copy(), True) for w in (w1, w2)]
 
@@ -213,14 +254,16 @@ def _(trial: Trial) -> None:
         losses = []
         for _ in range(8):
             error = (inputs @ weights[0]).tanh() @ weights[1] + target
-            loss = (error * error).sum()
+            loss = square(error).sum()
             loss.backward()
             losses.append(float(loss.data))
         return losses
 
     shared.expect_written(trial)
+    _expect_recorded(trial)
     with torch.enable_grad():
-        right = train(shared.TORCH)
-    got = trial.run(lambda: train(shared.engine_of(trial)), called="eight steps of a two-layer net")
+        right = train(shared.TORCH, torch.square)
+    called = "eight steps of a two-layer net, whose loss a Function squares"
+    got = trial.run(lambda: train(shared.engine_of(trial), _Square.apply), called=called)
     if not np.allclose(got, right, rtol=0, atol=1e-10):
         raise Missed(expected=f"the losses of PyTorch, {right[-1]:.10f} at last", got=f"{got[-1]:.10f}")
