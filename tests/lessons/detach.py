@@ -831,7 +831,7 @@ WRONG = (
     Wrong("mean_loss", "weighted", mean_loss_by_samples, "divided by samples"),
     Wrong("mean_loss", "last", mean_loss_last),
     Wrong("mean_loss", "len", mean_loss_len, earns=1.8),
-    Wrong("mean_loss", "eval", mean_loss_eval_and_len, "len, and a model left in training mode", earns=1.42),
+    Wrong("mean_loss", "eval", mean_loss_eval_and_len, "len, and a model left in training mode", earns=1.23),
     Wrong("mean_loss", "cut too late", mean_loss_len_cut_too_late, "len, and detached at the end"),
     Wrong("mean_loss", "len", mean_loss_looks_first, "a look before the loop"),
     Wrong("mean_loss", "len", mean_loss_counts_after, "counted after the loop"),

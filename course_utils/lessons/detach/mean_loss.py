@@ -191,11 +191,10 @@ def _(trial: Trial) -> None:
         raise Missed("zero total", expected="a mean of 0", got=message_of(raised.error, 80)) from None
     if trial.once(_takes_iterators):
         expect_raises(ValueError, lambda: call(iter([]), "iter([])"), "len")  # for a list it was right
-        failing, before = unlucky(_batches(trial, [4])), training_flags(model)
         what, show = "the error of the batch", "mean_loss(model, loss_fn, batches that raise)"
+        failing = unlucky(_batches(trial, [4]))
         raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
         expect_raises(Unlucky, raising, "swallowed", what=what, other="other error")
-        expect_training_flags(model, before, "eval")
     # torch's own errors are RuntimeErrors; the others are what people catch to find out something else.
     for kind, who in product((Unlucky, RuntimeError, TypeError, AttributeError), ("model", "loss_fn")):
         _expect_error_let_through(trial, kind, who)
@@ -214,7 +213,9 @@ def _expect_error_let_through(trial: Trial, kind: type[Exception], who: str) -> 
     loss_fn = partial(second_raises, squared_error) if who == "loss_fn" else squared_error
     show = f"mean_loss(model, loss_fn, 3 batches), where {who} raises for the second"
     call = partial(trial.call, model, loss_fn, _batches(trial, [4, 6, 5]), watch_training=False, show=show)
+    before = training_flags(model)
     expect_raises(kind, call, "swallowed", what=f"the error of {who}", other="other error")
+    expect_training_flags(model, before, "eval")
 
 
 def _expect_grad_mode_after_errors(trial: Trial, succeed: Callable[[], object]) -> None:
