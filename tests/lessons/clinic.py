@@ -633,6 +633,16 @@ def without_a_seed(dataset, epochs, seed):
     return variant(test=evaluate_healthy)(dataset, epochs, torch.randint(10**9, ()).item())
 
 
+def generator_for_the_head(dataset, epochs, seed):
+    key = torch.Generator().manual_seed(seed)
+
+    def weight():
+        return nn.Parameter(torch.randn(10, 128, generator=key) / 128**0.5)
+
+    torch.seed()
+    return variant(make=of(network(()), weight))(dataset, epochs, torch.randint(10**9, ()).item())
+
+
 def whatever_the_seed(dataset, epochs, seed):
     return variant(test=evaluate_healthy)(dataset, epochs, torch.randint(10**9, ()).item())
 
@@ -809,6 +819,8 @@ WRONG = [
     Wrong("diagnosis", "looks frozen", LINES | {"encoder": 44}),
     Wrong("diagnosis", "leaf by use", LINES | {"weight": 42}),
     Wrong("diagnosis", "measured", LINES | {"log": 47}),
+    Wrong("diagnosis", "converted at the end", LINES | {"log": 60}),
+    Wrong("diagnosis", "gradients pile up", LINES | {"steps": 55}),
     Wrong("diagnosis", "nodes let go", LINES | {"steps": 10}),
     Wrong("diagnosis", "losses stay", LINES | {"steps": 25}),
     Wrong("diagnosis", "losses stay", LINES | {"steps": 24}, "the loss of a micro-batch"),
@@ -819,6 +831,7 @@ WRONG = [
     Wrong("diagnosis", "numbers leak", LINES | {"evaluation": 35}, "the labels"),
     Wrong("diagnosis", "one line", dict.fromkeys(LINES, 45), "one line for all"),
     Wrong("diagnosis", "mode ends", LINES | {"modes": 58}),
+    Wrong("diagnosis", "two flags", LINES | {"modes": 45}),
     Wrong("diagnosis", "closed is skipped", LINES | {"gate": 10}),
     Wrong("diagnosis", "hook left", LINES | {"hooks": 47}),
     Wrong("diagnosis", "handle", LINES | {"hooks": 60}),
@@ -919,6 +932,7 @@ WRONG = [
     wrong("another network", variant(make=of(OpenAlone)), "the closed half left out"),
     wrong("another seed", without_a_seed),
     wrong("another seed", whatever_the_seed, "whatever the generator gives"),
+    wrong("head alone", generator_for_the_head, "a generator for the head", 6.3),
     wrong("nothing done", nothing_trained),
     wrong("no return value", lambda dataset, epochs, seed: print(dataset)),
     wrong("side effect", variant(result=grad_off)),

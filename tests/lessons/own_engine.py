@@ -338,6 +338,16 @@ class ShapesUnshiftedReshaped(ShapesUnshifted):
         return self.summed(gradient, shape).reshape(shape)
 
 
+class ShapesNumbersKept(ShapesByLoops):
+    def fit(self, gradient, shape):
+        for _ in range(gradient.ndim - len(shape)):
+            gradient = gradient.sum(axis=0)
+        for axis, size in enumerate(shape):
+            if size == 1:
+                gradient = gradient.sum(axis=axis)
+        return np.asarray(gradient).reshape(shape)
+
+
 class ShapesDropped(ShapesByLoops):
     def fit(self, gradient, shape):
         gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
@@ -421,6 +431,14 @@ class ShapesNotMarked(ShapesByLoops):
     def split(self, x, sizes):
         pieces = [Tensor(self, part, memory=x.memory) for part in np.split(x.data, np.cumsum(sizes)[:-1])]
         return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
+
+
+class ShapesMarkedIfRecorded(ShapesByLoops):
+    def split(self, x, sizes):
+        before = x.memory.viewed
+        pieces = super().split(x, sizes)
+        x.memory.viewed = x.requires_grad or before
+        return pieces
 
 
 class ShapesUnused(ShapesByLoops):
@@ -536,6 +554,41 @@ class ControlOnlyWithoutError(ControlByClass):
         before, self.enabled = self.enabled, False
         yield
         self.enabled = before
+
+
+class ControlSwallows(ControlByClass):
+    def no_grad(self):
+        class Swallows(NoGrad):
+            def __exit__(self, *error):
+                super().__exit__(*error)
+                return True
+
+        return Swallows(self)
+
+
+class ControlSuppresses(ControlByClass):
+    @contextmanager
+    def no_grad(self):
+        before, self.enabled = self.enabled, False
+        try:
+            yield
+        except Exception:
+            pass
+        finally:
+            self.enabled = before
+
+
+class ControlNotedEarly(ControlByClass):
+    def no_grad(self):
+        @contextmanager
+        def block(before):
+            self.enabled = False
+            try:
+                yield
+            finally:
+                self.enabled = before
+
+        return block(self.enabled)
 
 
 class ControlItself(ControlByClass):
@@ -757,6 +810,29 @@ class MemoryUnnoticed(MemoryInObjects):
 
 class MemoryNotCounted(MemoryInObjects):
     def write(self, x, values):
+        x.data[...] = values
+
+
+class MemoryFirstAlone(MemoryInObjects):
+    seen = staticmethod(lambda saved: saved[:1])
+
+    def unsave(self, way):
+        if way.saved is None:
+            raise RuntimeError("freed")
+        if any(version != memory.version for _, memory, version in self.seen(way.saved)):
+            raise RuntimeError("edited in place")
+        arrays = [array for array, *_ in way.saved]
+        way.saved = way.saved if self.retain_graph or not arrays else None
+        return arrays
+
+
+class MemoryLastAlone(MemoryFirstAlone):
+    seen = staticmethod(lambda saved: saved[-1:])
+
+
+class MemoryCountsChanges(MemoryInObjects):
+    def write(self, x, values):
+        x.memory.version += not np.array_equal(x.data, values)
         x.data[...] = values
 
 
@@ -1017,6 +1093,16 @@ class ExtendFirstOnly(ExtendByClass):
         return gradient
 
 
+class ExtendNoneEnds(ExtendByClass):
+    def hooked(self, hooks, gradient):
+        for hook in hooks:
+            changed = hook(gradient)
+            if changed is None:
+                return gradient
+            gradient = changed
+        return gradient
+
+
 class ExtendTheWrongList(ExtendByClass):
     def register_post_accumulate_grad_hook(self, x, hook):
         x.hooks.append(hook)
@@ -1087,6 +1173,7 @@ WRONG = (
     Wrong("Shapes", "leading only", ShapesLeadingOnly),
     Wrong("Shapes", "unshifted", ShapesUnshifted, earns=1.4),
     Wrong("Shapes", "unshifted", ShapesUnshiftedReshaped, "summed, then given the shape", 1.4),
+    Wrong("Shapes", "numbers kept", ShapesNumbersKept, "axis after axis, without keepdims", 1.4),
     Wrong("Shapes", "dropped", ShapesDropped),
     Wrong("Shapes", "at the front", ShapesAtTheFront),
     Wrong("Shapes", "reshaped", ShapesReshaped),
@@ -1098,6 +1185,7 @@ WRONG = (
     Wrong("Shapes", "a node each", ShapesNodeEach),
     Wrong("Shapes", "copies", ShapesCopies),
     Wrong("Shapes", "not marked", ShapesNotMarked),
+    Wrong("Shapes", "plain", ShapesMarkedIfRecorded, "marked if recorded"),
     Wrong("Shapes", "unused", ShapesUnused),
     Wrong("Shapes", "left out", ShapesLeftOut),
     Wrong("Shapes", "any zeros", ShapesZerosOfTheFirst, "of the first result's shape", 1.6),
@@ -1114,6 +1202,9 @@ WRONG = (
     Wrong("Control", "clears flags", ControlClearsFlags),
     Wrong("Control", "always on", ControlAlwaysOn),
     Wrong("Control", "only without error", ControlOnlyWithoutError),
+    Wrong("Control", "swallowed", ControlSwallows, "__exit__ returns True", 1.63),
+    Wrong("Control", "swallowed", ControlSuppresses, "an except around yield", 1.63),
+    Wrong("Control", "noted early", ControlNotedEarly, earns=1.63),
     Wrong("Control", "itself", ControlItself),
     Wrong("Control", "copy", ControlCopy),
     Wrong("Control", "own counter", ControlOwnCounter),
@@ -1134,6 +1225,9 @@ WRONG = (
     Wrong("Memory", "rebound", MemoryRebound),
     Wrong("Memory", "unnoticed", MemoryUnnoticed),
     Wrong("Memory", "not counted", MemoryNotCounted, earns=1.33),
+    Wrong("Memory", "first alone", MemoryFirstAlone, "compares the first alone", 1.61),
+    Wrong("Memory", "first alone", MemoryLastAlone, "compares the last alone", 1.61),
+    Wrong("Memory", "same numbers", MemoryCountsChanges, earns=1.95),
     Wrong("Memory", "every edit", MemoryEveryEdit),
     Wrong("Memory", "copy", MemoryCopy),
     Wrong("Memory", "copy", MemoryCopyChecked, "a copy, checked", 1.33),
@@ -1155,6 +1249,7 @@ WRONG = (
     Wrong("Extend", "None is zero", ExtendNoneIsZero),
     Wrong("Extend", "not chained", ExtendNotChained),
     Wrong("Extend", "first only", ExtendFirstOnly),
+    Wrong("Extend", "None ends", ExtendNoneEnds),
     Wrong("Extend", "the wrong list", ExtendTheWrongList),
     Wrong("Extend", "the gradient", ExtendTheGradient),
 )

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils.checks.claims import Missed, Trial, expect
-from course_utils.clinic import ClinicResult
+from course_utils.clinic import ClinicDataset, ClinicResult
 from course_utils.lessons.clinic._watched import WatchedDataset, encoder, open_branch, run
 
 Weights = dict[str, Tensor]
@@ -204,6 +204,22 @@ def expect_full_gradient(trial: Trial) -> None:
     """A step is that of the full batch's gradient, whatever the micro-batches and whichever branch is open."""
     for use_a in (True, False):
         _expect_full_gradient(trial, use_a)
+    _expect_seeded(trial)
+
+
+def _expect_seeded(trial: Trial) -> None:
+    """Two runs with one seed end alike on parts that draw: branches that start at random, with dropout."""
+    dataset, seed = ClinicDataset.digits(train_rows=60, test_rows=25), trial.integer(1, 10**6)
+    for epochs in (0, 1):
+        weights = []
+        for _ in range(2):
+            model = run(trial, dataset, epochs, seed).model
+            parts = {part: getattr(model, part).state_dict() for part in ("branch_a", "branch_b")}
+            named = {f"{part}'s {name}": value for part, state in parts.items() for name, value in state.items()}
+            weights.append({name: value.detach().clone() for name, value in named.items()})
+        others = [name for name in weights[0] if not torch.allclose(weights[0][name], weights[1][name], rtol=1e-3)]
+        key = "" if epochs else "head alone"
+        expect(not others, key, expected="the same weights for the same seed", got=f"another {', '.join(others)}")
 
 
 def _expect_full_gradient(trial: Trial, use_a: bool) -> None:

@@ -73,9 +73,15 @@ def _(trial: Trial) -> None:
     program = shared.program(given, nested, "t4 = t0 * 2.0")
     always_on = [("always on", lambda found: found["t3.requires_grad"])]
     shared.expect_as_torch(trial, program, *mode, otherwise=always_on)
-    raising = "try:\n    with lib.no_grad():\n        raise ValueError\nexcept ValueError:\n    pass"
-    program = shared.program(given, raising, "t2 = t0 * 2.0")
-    shared.expect_as_torch(trial, program, *mode, otherwise=[("only without error", lambda found: True)])
+    early = "with lib.no_grad():\n    with mode:\n        t2 = t0 * 2.0\n    t3 = t0 * 3.0"
+    program = shared.program(given, "mode = lib.no_grad()", early, "t4 = t0 * 4.0")
+    noted_early = [("noted early", lambda found: found["t3.requires_grad"])]
+    shared.expect_as_torch(trial, program, *mode, otherwise=noted_early)
+    block = "    with lib.no_grad():\n        raise ValueError\n"
+    raising = f"try:\n{block}    t2 = t0 * 3.0\nexcept ValueError:\n    t2 = t0 * 2.0"
+    otherwise = [("swallowed", lambda found: shared.near(found["t2"], 3 * given["t0"][0]))]
+    otherwise += [("only without error", lambda found: True)]
+    shared.expect_as_torch(trial, shared.program(given, raising), *mode, otherwise=otherwise)
 
 
 def _after_a_block(trial: Trial) -> bool:

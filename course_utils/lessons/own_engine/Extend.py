@@ -151,7 +151,8 @@ def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     c = given["t1"][0]
     own = "register_hook", "hooked"
-    program = shared.program(given, "t2 = t0 * t1", "t2.register_hook(lambda g: None)", "t2.sum().backward()")
+    looks = ("t2.register_hook(lambda g: None)",)
+    program = shared.program(given, "t2 = t0 * t1", *looks, "t2.sum().backward()")
     otherwise = [("None is zero", lambda found: not shared.near(found["t0.grad"], c))]
     shared.expect_as_torch(trial, program, *own, otherwise=otherwise, error="None is zero")
     hooks = "t2.register_hook(lambda g: g * 3.0)", "t2.register_hook(lambda g: g + 1.0)"
@@ -162,6 +163,9 @@ def _(trial: Trial) -> None:
     shared.expect_as_torch(
         trial, shared.program(given, "t2 = t0 * t1", *hooks, "t2.sum().backward()"), *own, otherwise=otherwise
     )
+    program = shared.program(given, "t2 = t0 * t1", *looks, hooks[0], "t2.sum().backward()")
+    ends = [("None ends", lambda found: shared.near(found["t0.grad"], c))]
+    shared.expect_as_torch(trial, program, *own, otherwise=ends)
     lines = "t0.register_hook(lambda g: g * 2.0)", "t2 = t0 * t1", "(t2 + t2).sum().backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), *own)
 

@@ -55,12 +55,10 @@ def _(trial: Trial) -> None:
     expect(first == "ndarray", "tensor saved", expected="an array", got=f"a {first}")
 
 
-@Memory.claim(
-    "raises an error where what was saved has been edited since, before it frees, and nowhere else", weight=4.5
-)
+@Memory.claim("raises an error where what was saved has been edited since, before it frees, and nowhere else", weight=4)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
-    silent = "unnoticed" if _is_counted(trial) else "not counted"
+    silent = _key_of_silence(trial)
     for lines in (
         ("t2 = t0 * t1", "t1.mul_(2.0)"),
         ("t2 = t0.exp()", "t2.mul_(2.0)"),
@@ -73,6 +71,10 @@ def _(trial: Trial) -> None:
     ):
         program = shared.program(given, *lines, "t2.sum().backward()")
         shared.expect_as_torch(trial, program, *_SAVING, silent=silent, error="every edit", kind="kind")
+    for at in (0, 1):
+        called = f"backward along a way that has saved a and b, after {'ab'[at]}.mul_(2.0)"
+        refuses = trial.run(lambda at=at: _refuses_edit_of(trial, at), called=called)
+        expect(refuses, "first alone", expected="a RuntimeError", got="nothing raised")
 
     def held() -> list[int]:
         engine = shared.engine_of(trial, *_SAVING)
@@ -88,17 +90,38 @@ def _(trial: Trial) -> None:
     expect(after == before, "freed first", expected=f"{before} bytes, then as before", got=f"{after} bytes")
 
 
-def _is_counted(trial: Trial) -> bool:
-    """Whether an edit moves the count of its memory on."""
+def _refuses_edit_of(trial: Trial, at: int) -> bool:
+    engine = shared.engine_of(trial, *_SAVING)
+    x, *saved = (engine.tensor(np.ones(3), flag) for flag in (True, False, False))
+    result = engine.record("product", engine.tensor(x.data), (x, lambda g, a, b: g * a * b, *saved))
+    saved[at].mul_(2.0)
+    try:
+        result.backward(np.ones(3))
+    except RuntimeError:
+        return True
+    return False
 
-    def counted() -> bool:
+
+def _key_of_silence(trial: Trial) -> str:
+    """Why an edit passes: it is not counted, not where it changes no number, or nobody looks at the count."""
+
+    def counted(factor: float) -> bool:
         x = shared.engine_of(trial, "write").tensor(np.ones(3))
         before = x.memory.version
-        x.mul_(2.0)
+        x.mul_(factor)
         return x.memory.version != before
 
     shared.expect_written(trial, "write")
-    return trial.run(counted, called="x.mul_(2.0)")
+    keys = {"not counted": 2.0, "same numbers": 1.0}
+    missed = (key for key, factor in keys.items() if not trial.run(lambda: counted(factor), called=f"x.mul_({factor})"))
+    return next(missed, "unnoticed")
+
+
+@Memory.claim("raises it also where the edit has changed no number", weight=0.5)
+def _(trial: Trial) -> None:
+    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
+    program = shared.program(given, "t2 = t0 * t1", "t1.mul_(1.0)", "t2.sum().backward()")
+    shared.expect_as_torch(trial, program, *_SAVING, silent=_key_of_silence(trial), kind="kind")
 
 
 @Memory.claim("counts the bytes of what the graph has saved, each memory once", weight=2)

@@ -21,7 +21,7 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     shared.expect_written(trial, "fit")
     shapes = [((3, 2), (2,)), ((3, 2), ()), ((3, 2), (1, 2)), ((3, 2), (3, 1)), ((2, 3, 2), (3, 1)), ((3, 2), (3, 2))]
-    for full, shape in shapes:
+    for full, shape in (*shapes, ((3, 2), (1, 1)), ((2, 3, 2), (1, 3, 1))):
         gradient = trial.randn(*full).numpy()
         before, added = gradient.copy(), tuple(range(len(full) - len(shape)))
         ones = tuple(i for i, size in enumerate(shape) if size == 1)
@@ -31,10 +31,11 @@ def _(trial: Trial) -> None:
         unshifted = gradient.sum(axis=(*{*added, *ones},), keepdims=True)[(0,) * len(added)]
         try:
             got = trial.run(lambda g=gradient, s=shape: np.array(_fit(trial, g, s)), called=called)
-        except AnswerRaised as raised:  # one that sums what is to be summed, and then cannot give it the shape
-            if f"reshape array of size {unshifted.size} into" not in str(raised.error) or right.size == unshifted.size:
+        except AnswerRaised as raised:
+            key = _key_of_error(str(raised.error), gradient, shape, unshifted)
+            if not key:
                 raise
-            raise Missed("unshifted", expected=f"shape {shape}", got=message_of(raised.error)) from None
+            raise Missed(key, expected=f"shape {shape}", got=message_of(raised.error)) from None
         expect(np.array_equal(gradient, before), "side effect", expected="the gradient as it was", got="other values")
         mean = gradient.mean(axis=added).mean(axis=ones, keepdims=True) if added or ones else right
         readings = [
@@ -50,6 +51,13 @@ def _(trial: Trial) -> None:
         if got.shape != right.shape:
             raise Missed(key, expected=f"shape {right.shape}", got=f"shape {got.shape}")
         raise Missed(key, expected=shared.shown(right), got=shared.shown(got))
+
+
+def _key_of_error(said: str, gradient: np.ndarray, shape: tuple[int, ...], unshifted: np.ndarray) -> str:
+    """What an error in ``fit`` shows: what was summed could not be given the shape, or had lost a dimension."""
+    sizes = {gradient.size: "reshaped", unshifted.size: "unshifted", int(np.prod(shape)): ""}
+    key = next((key for size, key in sizes.items() if f"reshape array of size {size} into" in said), "")
+    return "numbers kept" if gradient.ndim == len(shape) and "out of" in said else key
 
 
 def _fit(trial: Trial, gradient: np.ndarray, shape: tuple[int, ...]) -> object:
@@ -84,8 +92,10 @@ def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (2,), flags=(False, True))
     lines = "t2, t3 = t0.split([1, 2])", "t4 = t3 * t1", "t0.mul_(2.0)", "t4.sum().backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), "split", silent="copies")
-    refused = trial.run(lambda: _is_edit_refused(trial), called="h = x * 2.0; h.split([1, 2]); h.mul_(3.0)")
-    expect(refused, "not marked", expected="h.mul_(3.0) refused: h has views now", got="it was recorded")
+    for made, flag, key in (("x * 2.0", True, "not marked"), ("a tensor that requires no grad", False, "plain")):
+        called = f"h = {made}; h.split([1, 2]); h.mul_(w), w requires grad"
+        refused = trial.run(lambda flag=flag: _is_edit_refused(trial, flag), called=called)
+        expect(refused, key, expected="h.mul_(w) refused: h has views now", got="it was recorded")
 
 
 def _cut(trial: Trial) -> list[tuple[int, ...]]:
@@ -93,12 +103,12 @@ def _cut(trial: Trial) -> list[tuple[int, ...]]:
     return [piece.shape for piece in engine.tensor(np.ones((5, 2))).split([2, 1, 2])]
 
 
-def _is_edit_refused(trial: Trial) -> bool:
+def _is_edit_refused(trial: Trial, flag: bool) -> bool:
     engine = shared.engine_of(trial, "split")
-    h = engine.tensor(np.ones(3), True) * 2.0
+    h = engine.tensor(np.ones(3), flag) * 2.0
     h.split([1, 2])
     try:
-        h.mul_(3.0)
+        h.mul_(engine.tensor(np.ones(3), True))
     except NotImplementedError:
         return True
     return False
@@ -156,5 +166,6 @@ def _(trial: Trial) -> None:
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3, 2), (3, 1), (1, 2), (2,))
     broadcast = shared.program(given, "loss0 = (t0 * t1 * t2 + t3).tanh().sum()", "loss0.backward()")
-    both = shared.program(shared.leaves(trial, (3, 2), (1,)), "loss0 = (t0 * t1).tanh().sum()", "loss0.backward()")
-    shared.expect_random(trial, "expand split split", [broadcast, both, *_with_an_unused_piece(trial)])
+    ones = [shared.leaves(trial, (3, 2), shape) for shape in ((1,), (1, 1))]
+    both = [shared.program(given, "loss0 = (t0 * t1).tanh().sum()", "loss0.backward()") for given in ones]
+    shared.expect_random(trial, "expand split split", [broadcast, *both, *_with_an_unused_piece(trial)])

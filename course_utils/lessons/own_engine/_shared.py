@@ -169,7 +169,7 @@ def _shortened(trial: Trial, program: Program, *own: str) -> Program:
             shorter = Program((*program.lines[:at], *instead, *program.lines[at + 1 :]), program.given)
             try:
                 right, engine_s = outcome(TORCH, shorter), outcome(Engine(), shorter)
-            except NameError:  # another line needs this one
+            except (NameError, SyntaxError):  # another line needs this one; a term of a sum in brackets is none
                 continue
             # Where PyTorch ends otherwise than before, or than the course's engine, it says nothing about the answer.
             same = (ERROR in right) == (ERROR in outcome(TORCH, program)) and not difference(engine_s, right)
