@@ -117,7 +117,7 @@ def _key_of_silence(trial: Trial) -> str:
     return next(missed, "unnoticed")
 
 
-@Memory.claim("raises it also where the edit has changed no number", weight=0.5)
+@Memory.claim("notices an edit that changes no number", weight=0.5)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     program = shared.program(given, "t2 = t0 * t1", "t1.mul_(1.0)", "t2.sum().backward()")
