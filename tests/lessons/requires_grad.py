@@ -1348,6 +1348,13 @@ def freeze_and_eval_cleared(module):
     return freeze_and_eval(module)
 
 
+def will_add_from_zero_dim(*inputs):
+    total = torch.zeros(())
+    for value in tensors(inputs):
+        total = total + value
+    return total.requires_grad
+
+
 def freeze_in_two_passes(module, flags_first=True):
     parameters = module.parameters()
     for lower in (flags_first, not flags_first):
@@ -1470,7 +1477,7 @@ WRONG = (
     Wrong("will_require_grad", "history", will_history),
     Wrong("will_require_grad", "parameters", will_parameters),
     Wrong("will_require_grad", "dtype", will_dtype),
-    Wrong("will_require_grad", "mode", will_flags_alone, earns=1.25),
+    Wrong("will_require_grad", "mode", will_flags_alone, earns=1.33),
     Wrong("will_require_grad", "mode", will_no_inference, "inference mode alone"),
     Wrong("will_require_grad", "inference", will_grad_enabled),
     Wrong("will_require_grad", "attribute", will_attribute),
@@ -1623,8 +1630,8 @@ WRONG = (
     Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
     Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
     Wrong("will_require_grad", "class", will_type_in),
-    Wrong("will_require_grad", "plain type", will_type_is_tensor, "torch.Tensor alone", earns=1.75),
-    Wrong("will_require_grad", "search ends", will_try_around_the_loop, earns=1.75),
+    Wrong("will_require_grad", "plain type", will_type_is_tensor, "torch.Tensor alone", earns=1.77),
+    Wrong("will_require_grad", "search ends", will_try_around_the_loop, earns=1.77),
     Wrong("will_require_grad", "search ends", will_stop_at_a_number, "break at a number"),
     Wrong("will_require_grad", "not tensors", will_tensors_only, "no number allowed"),
     Wrong("will_require_grad", "no False", will_flagged_list, earns=1.99),
@@ -1637,6 +1644,7 @@ WRONG = (
     Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),
     Wrong("freeze", "eval", freeze_and_eval_cleared, "eval for freezing"),
     Wrong("predicted_flags", "leaf", {key: key not in ("d", "total") for key in FLAGS}),
+    Wrong("will_require_grad", "try it", will_add_from_zero_dim, "added up, shapes aside", earns=1.77),
     Wrong("freeze", "read twice", freeze_in_two_passes),
     Wrong("freeze", "read twice", lambda module: freeze_in_two_passes(module, False), "gradients first"),
     Wrong("freeze", "kinds", freeze_known_layers, "known layers, and eval"),
