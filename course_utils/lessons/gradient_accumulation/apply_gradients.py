@@ -255,7 +255,8 @@ def _(trial: Trial) -> None:
         _expect_refused(case, "broadcast", what)
     case = _Lists(trial)
     case.lists[1][2] = (trial.randn(3, 4), case.parameters[2])
-    _expect_refused(case, "weightless", "3 micro-batches, weights=[2, 0, 4], a wrong shape in micro-batch 1", [2.0, 0.0, 4.0])
+    what = "3 micro-batches, weights=[2, 0, 4], a wrong shape in micro-batch 1"
+    _expect_refused(case, "weightless", what, [2.0, 0.0, 4.0], "weightless")
 
 
 @apply_gradients.claim("refuses a wrong number of weights with ValueError, and changes nothing", weight=1)

@@ -21,7 +21,6 @@ from course_utils.checks.claims import (
     same,
 )
 
-
 MANY = (65, 70)  # models or samples, more than what chunks usually have
 
 

@@ -124,7 +124,9 @@ def _(trial: Trial) -> None:
     case.ensemble.expect_passes(len(case.x))
 
 
-@per_sample_gradients.claim("is right for conv nets and targets of more dimensions, with batches of one for `loss_fn`", weight=2)
+@per_sample_gradients.claim(
+    "is right for conv nets and targets of more dimensions, with batches of one for `loss_fn`", weight=2
+)
 def _(trial: Trial) -> None:
     batch, classes = trial.integer(3, 6), trial.integer(2, 3)
     ensemble = shared.Ensemble(trial, 2, shared.for_images(classes))
