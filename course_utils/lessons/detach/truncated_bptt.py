@@ -187,6 +187,7 @@ def _(trial: Trial) -> None:
         key = "given state cut" if run.window > 1 else "off by one"
         key = key if run.states[0].requires_grad else "in place" if run.in_place else "border stored"
         key = "last window" if run.window > 1 and run.learns_last_alone() else key
+        key = "hook" if run.hooks else key
         reached = _depends(run.states[0], run.start)
         expect(reached, key, expected="a gradient from state 0 to the given state", got="none")
 
