@@ -886,7 +886,7 @@ WRONG = [
     wrong("recorded", variant(test=detached_outputs), "outputs detached and kept"),
     wrong("any seed", lambda dataset, epochs, seed: script()(dataset, epochs, 0)),
     wrong("any seed", variant(make=of(network(()), lambda: nn.Parameter(torch.zeros(10, 128)))), "zeros to start from"),
-    wrong("step each", variant(train=step_each)),
+    wrong("step each", variant(train=step_each), earns=5.6),
     wrong("factor", variant(train=clipped)),
     wrong("rate", variant(train=training(undivided), optimize=quarter_rate)),
     wrong("logged else", variant(train=training(logs_the_last))),

@@ -1121,6 +1121,19 @@ def ema_by_numpy(target, online, decay):
             old.detach().numpy()[...] = share * old.detach().numpy() + (1 - share) * new.detach().numpy()
 
 
+def evaluate_reads_ahead_in_eval_mode(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    batches = list(batches)
+    try:
+        with torch.no_grad():
+            right, total = count(model, batches)
+    finally:
+        for module, training in flags:
+            module.training = training
+    return share(right, total)
+
+
 def stream_in_a_worker(model, batches):
     with ThreadPoolExecutor(1) as pool:
         for x in batches:
@@ -1314,6 +1327,7 @@ WRONG = (
     Wrong("evaluate", "side effect", evaluate_lowers_x, "the flag of x lowered"),
     Wrong("stream_predictions", "only without error", stream_put_back_at_the_end, "put back after the model"),
     Wrong("ema_update", "unnoticed", ema_by_numpy, "NumPy"),
+    Wrong("evaluate", "outside the try", evaluate_reads_ahead_in_eval_mode, "read ahead in eval mode"),
     Wrong("stream_predictions", "thread", stream_in_a_worker),
     Wrong("stream_predictions", "next", stream_by_next),
     Wrong("frozen_features", "dtype", features_through_lists, "through lists", earns=1.93),
