@@ -57,6 +57,14 @@ def test_view_keeps_its_whole_base():
     assert mem.current == 4000
 
 
+def test_a_copy_made_in_inference_mode_counts():
+    base = torch.ones(10, 10)
+    with MemoryTracker() as mem, torch.inference_mode():
+        kept = base.double(), base.T.reshape(100), base.T.contiguous()
+        views = base.float(), base.reshape(100), base.contiguous()
+    assert (len(kept), len(views), mem.current) == (3, 3, 800 + 400 + 400)
+
+
 def test_in_place_operation_adds_no_bytes():
     x = torch.ones(100)
     with MemoryTracker() as mem:

@@ -107,7 +107,7 @@ NAMES = {
         "torch._C.DisableTorchFunctionSubclass", "taking a tensor out of its subclass"
     ),
     "dispatch_keys": Private("torch._C._dispatch_keys", "telling a tensor that answers for itself"),
-    "DispatchKey": Private("torch._C.DispatchKey", "telling a tensor that answers for itself"),
+    "DispatchKey": Private("torch._C.DispatchKey", "telling a tensor that answers for itself, and what is composite"),
     "set_guard_complete_hook": Private(
         "torch._C._dynamo.eval_frame.set_guard_complete_hook", "refusing compiled code inside a tracker"
     ),

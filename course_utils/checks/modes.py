@@ -52,8 +52,8 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> N
     """Every submodule's training flag is its own again after a run of the answer without an error.
 
     They may all be off ("left in eval"), or wrong below the direct children alone ("children"); the answer may have
-    told parts of the model to train, and these wrote over parts of their own ("train spreads"); or it knows of one
-    flag ("one flag").
+    told parts of the model to train, and these wrote over parts of their own ("train spreads"), or over one alone that
+    stands in two places ("parents first"); or it knows of one flag ("one flag").
     """
     for training, other in ((True, 1), (False, 3), (True, 2)):
         _expect_flags_put_back(trial, mixed_mode_model(trial, training, other), run)
@@ -64,7 +64,7 @@ def _expect_shared_part_put_back(model: nn.Module, run: Callable[[nn.Module], ob
     _append_shared_part(model)
     before = training_flags(model)
     run(model)
-    expect_training_flags(model, before, "train spreads")
+    expect_training_flags(model, before, "parents first")
 
 
 def _append_shared_part(model: nn.Module) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.torch_private import (
+    DispatchKey,
     TorchDispatchMode,
     disabled_torch_dispatch,
     get_dispatch_modes,
@@ -227,9 +228,10 @@ def _plan(func: Any) -> int:
     if schema.name in _RESIZING or any(argument.is_out for argument in schema.arguments):
         return _RESIZES
     returns = schema.returns
-    if returns and all(value.alias_info is not None for value in returns):
-        return _ALIASES
-    return _FRESH
+    if not returns or any(value.alias_info is None for value in returns):
+        return _FRESH
+    # In inference mode composite ones come whole: what ``to`` or ``reshape`` returns may be an alias, and may be new.
+    return _FRESH if func.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) else _ALIASES
 
 
 def _meet_made_outside(plan: int, func: Any, args: tuple, meet: Callable, add: Callable) -> None:

@@ -306,6 +306,42 @@ class CubeByRoot(Function):
         return 3 * ctx.saved_tensors[0] ** (2 / 3) * g
 
 
+class CubeSlopeFromOutput(CubeByRoot):
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * ctx.saved_tensors[0].abs() ** (2 / 3) * g
+
+
+class CubeByMatrix(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return torch.diag(3 * ctx.saved_tensors[0] ** 2) @ g
+
+
+class CubeGradientSummed(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return (3 * ctx.saved_tensors[0] ** 2 * g).sum()
+
+
+class _SlopeForXAlone(Function):
+    @staticmethod
+    def forward(ctx, x, g):
+        ctx.save_for_backward(x, g)
+        return 3 * x**2 * g
+
+    @staticmethod
+    def backward(ctx, outer):
+        x, g = ctx.saved_tensors
+        return 6 * x * g * outer, None
+
+
+class CubeOfAFunctionForXAlone(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return _SlopeForXAlone.apply(*ctx.saved_tensors, g)
+
+
 class CubeUnsaved(Cube):
     @staticmethod
     def forward(ctx, x):
@@ -644,6 +680,17 @@ class ReverseSign(Reverse):
     @staticmethod
     def backward(ctx, g):
         return ctx.strength * g, None
+
+
+class ReverseTwice(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.scale = -strength
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.neg() * ctx.scale, None
 
 
 class ReverseByHook(Function):
@@ -1117,6 +1164,13 @@ class SwishClone(Swish):
         return swish(x)
 
 
+class SwishContiguous(Swish):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.contiguous())
+        return swish(x)
+
+
 class SwishCloneOnCtx(Function):
     @staticmethod
     def forward(ctx, x):
@@ -1429,6 +1483,14 @@ class Linear(LinearKeepsAll):
         needs_x, needs_weight, _ = ctx.needs_input_grad
         ctx.save_for_backward(x if needs_weight else None, weight if needs_x else None)
         return torch.nn.functional.linear(x, weight, bias)
+
+
+class LinearKeepsXForBias(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        needs = ctx.needs_input_grad
+        ctx.save_for_backward(x if any(needs[1:]) else None, weight if needs[0] else None)
+        return nn.functional.linear(x, weight, bias)
 
 
 class LinearSetup(Function):
@@ -2287,7 +2349,11 @@ WRONG = (
     Wrong("Cube", "at zero", CubeByRoot, "by a root"),
     Wrong("Cube", "not kept", CubeUnsaved),
     Wrong("Cube", "not kept", CubeMisspelt, "a name misspelt"),
-    Wrong("Cube", "cut", CubeIncomingDetached, "the incoming gradient detached"),
+    Wrong("Cube", "at zero", CubeSlopeFromOutput, "a second derivative by a root"),
+    Wrong("Cube", "shape", CubeByMatrix),
+    Wrong("Cube", "shape", CubeGradientSummed, "summed"),
+    Wrong("Cube", "constant", CubeOfAFunctionForXAlone),
+    Wrong("Cube", "constant", CubeIncomingDetached, "the incoming gradient detached"),
     Wrong("Cube", "intermediate", CubeIntermediate),
     Wrong("Cube", "intermediate", CubeSquareSaved, "the square saved"),
     Wrong("Cube", "clone", CubeClone, "a clone saved"),
@@ -2331,6 +2397,7 @@ WRONG = (
     Wrong("LinearFunction", "mixed up", LinearUnpacksSwapped, "unpacked in another order"),
     Wrong("LinearFunction", "packed", LinearHalf),
     Wrong("LinearFunction", "keeps all", LinearKeepsAll),
+    Wrong("LinearFunction", "bias takes x", LinearKeepsXForBias),
     Wrong("LinearFunction", "keeps all", LinearKeepsInputs, "all inputs", 2.0),
     Wrong("LinearFunction", "keeps all", LinearAllOnCtx, "on ctx"),
     Wrong("LinearFunction", "keeps all", LinearKeepsTransposed, "transposed copies"),
@@ -2353,7 +2420,8 @@ WRONG = (
     Wrong("ReverseGradient", "forward scaled", ReverseForwardScaled),
     Wrong("ReverseGradient", "on paper", ReverseStopGradient, "stop gradient"),
     Wrong("ReverseGradient", "sign", ReverseSign),
-    Wrong("ReverseGradient", "absolute", ReverseAbsolute),
+    Wrong("ReverseGradient", "sign", ReverseTwice, "two minus signs"),
+    Wrong("ReverseGradient", "absolute", ReverseAbsolute, earns=1.53),
     Wrong("ReverseGradient", "absolute", ReverseClamped, "nothing for a negative one"),
     Wrong("ReverseGradient", "none for zero", ReverseNoneForZero),
     Wrong("ReverseGradient", "hook", ReverseByHook),
@@ -2376,7 +2444,7 @@ WRONG = (
     Wrong("LowMemorySwish", "count", SwishTwoGradients),
     Wrong("LowMemorySwish", "upstream", SwishDerivative),
     Wrong("LowMemorySwish", "edits gradient", SwishEditsGradient),
-    Wrong("LowMemorySwish", "shared state", SwishOnClass, earns=2.85),
+    Wrong("LowMemorySwish", "shared state", SwishOnClass, earns=2.86),
     Wrong("LowMemorySwish", "in place", SwishInPlace),
     Wrong("LowMemorySwish", "value", SwishSigmoidAlone),
     Wrong("LowMemorySwish", "formula", SwishOfASlip),
@@ -2391,9 +2459,10 @@ WRONG = (
     Wrong("LowMemorySwish", "not kept", SwishUnsaved),
     Wrong("LowMemorySwish", "product rule", SwishForgetsX, "without its x"),
     Wrong("LowMemorySwish", "at zero", SwishQuotient),
-    Wrong("LowMemorySwish", "packed", SwishComputesFloat, "computed in float32", earns=2.57),
+    Wrong("LowMemorySwish", "packed", SwishComputesFloat, "computed in float32", earns=2.34),
     Wrong("LowMemorySwish", "packed", SwishSigmoidInFloat, "the sigmoid alone in float32"),
     Wrong("LowMemorySwish", "approximate", SwishByFloatMask, "a difference quotient times a mask of floats"),
+    Wrong("LowMemorySwish", "clone", SwishContiguous, "contiguous"),
     Wrong("LowMemorySwish", "clone", SwishCloneOnCtx, "a clone on ctx"),
     Wrong("LowMemorySwish", "packed", SwishHalf, "half"),
     Wrong("LowMemorySwish", "packed", SwishFloat, "float32"),

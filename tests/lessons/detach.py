@@ -191,6 +191,20 @@ def mean_loss_running(model, loss_fn, batches):
     return mean
 
 
+def mean_loss_output_detached(model, loss_fn, batches):
+    total, count = 0, 0
+    for x, y in batches:
+        prediction = model(x).detach()
+        total, count = total + loss_fn(prediction, y), count + 1
+    if not count:
+        raise ValueError("no batches")
+    return total / count
+
+
+def mean_loss_output_under_no_grad(model, loss_fn, batches):
+    return mean_loss_output_detached(torch.no_grad()(model.forward), loss_fn, batches).detach()
+
+
 def mean_loss_bare_no_grad(model, loss_fn, batches):
     torch.no_grad()
     return mean_loss_graphs(model, loss_fn, batches)
@@ -519,6 +533,20 @@ def bptt_inputs_cut(cell, inputs, state, window):
     return states, state
 
 
+def bptt_inputs_cut_everywhere(cell, inputs, state, window):
+    return bptt_given_state_cut(cell, [x.detach() for x in inputs], state, window)
+
+
+def bptt_hooked(cell, inputs, state, window):
+    states = []
+    for step, x in enumerate(inputs):
+        if step and step % window == 0:
+            state.register_hook(torch.zeros_like)
+        state = cell(x, state)
+        states.append(state)
+    return states, state
+
+
 def bptt_recursive(cell, inputs, state, window):
     states = []
     for x in inputs[:window]:
@@ -787,7 +815,8 @@ WRONG = (
     Wrong("snapshot", "same memory", lambda x: x.detach()[...], "a slice"),
     Wrong("snapshot", "same memory", lambda x: x.detach().contiguous(), "contiguous"),
     Wrong("snapshot", "x itself", lambda x: x, "returned as it is"),
-    Wrong("snapshot", "rows", lambda x: x.detach()[:].clone()),
+    Wrong("snapshot", "rows", lambda x: x.detach()[:].clone(), earns=0.95),
+    Wrong("snapshot", "rows", lambda x: torch.cat((x.detach(),)), "cat of one", earns=0.95),
     Wrong("snapshot", "flagged", lambda x: x.detach().clone().requires_grad_(), "any dtype"),
     Wrong("snapshot", "history", lambda x: x.clone(), "clone alone"),
     Wrong("snapshot", "history", lambda x: x + 0, "plus 0"),
@@ -820,7 +849,7 @@ WRONG = (
     Wrong("mean_loss", "graphs", mean_loss_prints, "detached to be shown, and added with its graph"),
     Wrong("mean_loss", "unassigned", mean_loss_unassigned),
     Wrong("mean_loss", "unassigned", mean_loss_unassigned_at_the_end, "the mean at the end"),
-    Wrong("mean_loss", "cut too late", mean_loss_cut_too_late, earns=1.33),
+    Wrong("mean_loss", "cut too late", mean_loss_cut_too_late, earns=1.21),
     Wrong("mean_loss", "cut too late", mean_loss_outputs_kept, "outputs kept"),
     Wrong("mean_loss", "cut too late", mean_loss_buffer, "written into a buffer"),
     Wrong("mean_loss", "losses kept", mean_loss_losses_kept),
@@ -830,8 +859,8 @@ WRONG = (
     Wrong("mean_loss", "weighted", mean_loss_weighted),
     Wrong("mean_loss", "weighted", mean_loss_by_samples, "divided by samples"),
     Wrong("mean_loss", "last", mean_loss_last),
-    Wrong("mean_loss", "len", mean_loss_len, earns=1.8),
-    Wrong("mean_loss", "eval", mean_loss_eval_and_len, "len, and a model left in training mode", earns=1.23),
+    Wrong("mean_loss", "len", mean_loss_len, earns=1.82),
+    Wrong("mean_loss", "eval", mean_loss_eval_and_len, "len, and a model left in training mode", earns=1.3),
     Wrong("mean_loss", "cut too late", mean_loss_len_cut_too_late, "len, and detached at the end"),
     Wrong("mean_loss", "len", mean_loss_looks_first, "a look before the loop"),
     Wrong("mean_loss", "len", mean_loss_counts_after, "counted after the loop"),
@@ -878,6 +907,8 @@ WRONG = (
     Wrong("truncated_bptt", "last detached", bptt_last_detached),
     Wrong("truncated_bptt", "in place", bptt_in_place),
     Wrong("truncated_bptt", "inputs cut", bptt_inputs_cut),
+    Wrong("truncated_bptt", "inputs cut", bptt_inputs_cut_everywhere, "inputs and the given state cut"),
+    Wrong("truncated_bptt", "hook", bptt_hooked, "a hook that zeroes"),
     Wrong("stop_gradient_round", "zero gradient", lambda x: x.round()),
     Wrong("stop_gradient_round", "all detached", lambda x: (x + (x.round() - x)).detach()),
     Wrong("stop_gradient_round", "all detached", lambda x: x.round().detach(), "detached round"),
@@ -900,11 +931,19 @@ WRONG = (
     Wrong("stop_gradient_round", "all detached", lambda x: torch.tensor(x.round().tolist()), "from a list", earns=0.0),
     Wrong("stop_gradient_round", "all detached", round_no_grad, "no_grad"),
     Wrong("stop_gradient_round", "cut off", lambda x: x + (x.trunc() - x).detach()),
-    Wrong("snapshot", "every dtype", lambda x: torch.from_numpy(x.detach().cpu().numpy().copy()), earns=0.9),
+    Wrong("snapshot", "every dtype", lambda x: torch.from_numpy(x.detach().cpu().numpy().copy()), earns=0.91),
     Wrong("snapshot", "device", lambda x: x.detach().cpu().clone()),
+    Wrong(
+        "predicted_edit",
+        "copies feed back",
+        EDITS | dict.fromkeys(("clone_edit", "detach_clone_edit"), "wrong gradient"),
+        "measured on one leaf",
+    ),
     Wrong("predicted_edit", "exchanged", EDITS | {"detach_edit": "wrong gradient", "data_edit": "error"}),
     Wrong("predicted_edit", "detach is silent", dict.fromkeys(EDITS, "wrong gradient"), "one for all", earns=0),
     Wrong("predicted_edit", "detach copies", dict.fromkeys(EDITS, "right gradient"), "all is well", earns=0),
+    Wrong("mean_loss", "output detached", mean_loss_output_detached, earns=1.82),
+    Wrong("mean_loss", "output detached", mean_loss_output_under_no_grad, "output under no_grad, cut at the end"),
     Wrong("mean_loss", "dtype", mean_loss_by_item),
     Wrong("mean_loss", "dtype", mean_loss_into_zeros, "into zeros"),
     Wrong("mean_loss", "dtype", mean_loss_beside_zeros, "beside zeros"),

@@ -272,6 +272,10 @@ def capture_numpy_view(model, names):
     return capture_with(model, names, keep=lambda output: torch.from_numpy(output.detach().numpy()))
 
 
+def capture_clones_of_what_is_recorded(model, names):
+    return capture_with(model, names, keep=lambda output: output.detach().clone() if output.requires_grad else output)
+
+
 def capture_contiguous(model, names):
     return capture_with(model, names, keep=lambda output: output.detach().contiguous())
 
@@ -406,6 +410,26 @@ class CaptureSwallowing(Capture):
     def __exit__(self, *exc):
         super().__exit__(*exc)
         return True
+
+
+class CaptureReturningFeatures(Capture):
+    def __exit__(self, *exc):
+        super().__exit__(*exc)
+        return self.features
+
+
+@contextlib.contextmanager
+def capture_with_the_yield_in_the_try(model, names):
+    features, handles = {}, []
+    try:
+        for name in names:
+            handles.append(model.get_submodule(name).register_forward_hook(keeper(features, name)))
+        yield features
+    except AttributeError as error:
+        raise KeyError(str(error)) from error
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextlib.contextmanager
@@ -768,6 +792,24 @@ def bytes_containers(model, x):
 
 def bytes_containers_and_root(model, x):
     return bytes_with(model, x, list(model.named_modules()))
+
+
+def bytes_by_type(model, x):
+    containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+    return bytes_with(model, x, [row for row in model.named_modules() if not isinstance(row[1], containers)])
+
+
+def bytes_of_each_memory_once(model, x):
+    alive = {}
+
+    def per_tensor(tensor):
+        pointer = tensor.untyped_storage().data_ptr()
+        if pointer in alive:
+            return 0
+        alive[pointer] = tensor
+        return tensor.nbytes
+
+    return bytes_with(model, x, count=counting(per_tensor))
 
 
 def bytes_children(model, x):
@@ -1581,6 +1623,15 @@ def cam_backward(model, layer, x, class_index):
     return cam_of(seen["activation"], seen["gradient"])
 
 
+def cam_backward_and_the_old_gradients(model, layer, x, class_index):
+    leaves = [*model.parameters(), x]
+    before = [leaf.grad for leaf in leaves]
+    cam = cam_backward(model, layer, x, class_index)
+    for leaf, grad in zip(leaves, before, strict=True):
+        leaf.grad = grad
+    return cam
+
+
 def cam_backward_and_zero(model, layer, x, class_index):
     cam = cam_backward(model, layer, x, class_index)
     model.zero_grad()
@@ -1722,12 +1773,12 @@ WRONG = (
     Wrong("capture", "first", capture_setdefault, "setdefault"),
     Wrong("capture", "replaced", capture_returning),
     Wrong("capture", "replaced", capture_hook_returns_entry, "the hook returns its entry"),
-    Wrong("capture", "mode", capture_no_grad, earns=2.68),
+    Wrong("capture", "mode", capture_no_grad, earns=2.51),
     Wrong("capture", "flags", capture_eval),
     Wrong("capture", "graph", capture_whole),
     Wrong("capture", "cloned", capture_cloned_only),
     Wrong("capture", "graph", capture_detached_at_the_end, "detached at the end"),
-    Wrong("capture", "alias", capture_detached_only, earns=2.27),
+    Wrong("capture", "alias", capture_detached_only, earns=2.32),
     Wrong("capture", "alias", capture_data, "data"),
     Wrong("capture", "alias", capture_contiguous, "contiguous"),
     Wrong("capture", "alias", capture_numpy_view, "numpy's view"),
@@ -1737,8 +1788,11 @@ WRONG = (
     Wrong("capture", "left on", CaptureByDel, "del handles"),
     Wrong("capture", "only without error", capture_without_finally),
     Wrong("capture", "only without error", CaptureUnlessRaised, "kept for errors"),
-    Wrong("capture", "swallowed", CaptureSwallowing),
-    Wrong("capture", "swallowed", capture_suppressing, "suppress"),
+    Wrong("capture", "exit value", CaptureSwallowing),
+    Wrong("capture", "exit value", CaptureReturningFeatures, "the features returned at the end"),
+    Wrong("capture", "own lines", capture_with_the_yield_in_the_try),
+    Wrong("capture", "unrecorded", capture_clones_of_what_is_recorded),
+    Wrong("capture", "swallowed", capture_suppressing),
     Wrong("capture", "cleared others", capture_clearing),
     Wrong("capture", "cleared others", capture_restoring_table, "an old table put back"),
     Wrong("capture", "half registered", capture_half),
@@ -1747,6 +1801,8 @@ WRONG = (
     Wrong("capture", "other error", capture_value_error, "ValueError"),
     Wrong("activation_bytes", "containers", bytes_containers),
     Wrong("activation_bytes", "containers", bytes_containers_and_root, "the root too"),
+    Wrong("activation_bytes", "by type", bytes_by_type),
+    Wrong("activation_bytes", "shared memory", bytes_of_each_memory_once),
     Wrong("activation_bytes", "children", bytes_children),
     Wrong("activation_bytes", "class names", bytes_class_names),
     Wrong("activation_bytes", "weightless", bytes_weightless),
@@ -1762,7 +1818,7 @@ WRONG = (
     Wrong("activation_bytes", "nested", bytes_two_levels, "two levels"),
     Wrong("activation_bytes", "tuples", bytes_tuples_left_out, "tuples left out"),
     Wrong("activation_bytes", "storage", bytes_storage),
-    Wrong("activation_bytes", "overwritten", bytes_overwritten, earns=1.88),
+    Wrong("activation_bytes", "overwritten", bytes_overwritten, earns=1.89),
     Wrong("activation_bytes", "overwritten", bytes_of_the_first_call, "the first call"),
     Wrong("activation_bytes", "replaced", bytes_returned),
     Wrong("activation_bytes", "not run", bytes_zero_entries),
@@ -1790,13 +1846,13 @@ WRONG = (
     Wrong("activation_bytes", "swapped twice", bytes_by_functional_call, "functional_call"),
     Wrong("activation_bytes", "swapped twice", bytes_swapped_under_each_name, "swapped under each name"),
     Wrong("activation_bytes", "versions", bytes_written_back, "buffers written back", earns=1.33),
-    Wrong("activation_bytes", "copy put in", bytes_copy_put_in, earns=1.44),
+    Wrong("activation_bytes", "copy put in", bytes_copy_put_in, earns=1.48),
     Wrong("activation_bytes", "own buffers", bytes_own_buffers_passed_over, "batch norm's alone"),
     Wrong("activation_bytes", "by hand", bytes_by_hand),
     Wrong("activation_bytes", "side effect", bytes_untracked),
     Wrong("activation_bytes", "counter", bytes_mean_and_variance),
     Wrong("activation_bytes", "flags", bytes_left_in_eval),
-    Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end", 1.83),
+    Wrong("activation_bytes", "one flag", bytes_train_at_the_end, "train() at the end", 1.84),
     Wrong("ablate", "not returned", ablate_hook(not_returned)),
     Wrong("ablate", "dim", ablate_hook(first_index)),
     Wrong("ablate", "last", ablate_hook(last_index)),
@@ -1834,7 +1890,7 @@ WRONG = (
     Wrong("ablate", "one ablation", ablate_by_an_attribute, "the channels on the module"),
     Wrong("ablate", "cleared others", ablate_clearing_first, "cleared before"),
     Wrong("ablate", "cleared others", ablate_clearing),
-    Wrong("ablate", "cleared others", ablate_wrapped, "an old forward put back"),
+    Wrong("ablate", "found before", ablate_wrapped),
     Wrong("grad_cam", "no relu", cam_variant(combine=weighted)),
     Wrong("grad_cam", "absolute", cam_variant(combine=lambda a, g: weighted(a, g).abs())),
     Wrong("grad_cam", "relu first", cam_variant(combine=lambda a, g: weighted(a, g.mean((2, 3), True).relu()))),
@@ -1876,6 +1932,7 @@ WRONG = (
     Wrong("grad_cam", "aside", cam_of_a_clone_aside),
     Wrong("grad_cam", "full hook", cam_full_hook),
     Wrong("grad_cam", "fills", cam_backward),
+    Wrong("grad_cam", "put back", cam_backward_and_the_old_gradients),
     Wrong("grad_cam", "cleared", cam_backward_and_zero, "backward and zero_grad"),
     Wrong("grad_cam", "cleared", cam_zero_grad_first),
     Wrong("grad_cam", "frozen", cam_not_frozen),

@@ -242,6 +242,15 @@ def gated_last_dimension(branch_a, branch_b, x, use_a):
     return torch.cat([opened, zeros] if use_a else [zeros, opened], dim=-1)
 
 
+def gated_zeros_for_each_weight(branch_a, branch_b, x, use_a):
+    opened, closed = (branch_a, branch_b) if use_a else (branch_b, branch_a)
+    half = opened(x)
+    zeros = torch.zeros_like(half)
+    for parameter in closed.parameters():
+        zeros = zeros + 0.0 * parameter.sum().to(half.dtype)
+    return torch.cat([half, zeros] if use_a else [zeros, half], dim=1)
+
+
 # ------------------------------------------------------------------------------------------------------ predicted_cost
 
 COSTS = {"multiply": (2, 2, "zeros"), "no_grad": (2, 1, "None"), "skip": (1, 1, "None")}
@@ -339,6 +348,13 @@ def route_asks_for_the_shape(branch_a, branch_b, x, gate):
         if mask.any():
             result[mask] = branch(x[mask])
     return result
+
+
+def route_dummy_row(branch_a, branch_b, x, gate):
+    dummy = torch.zeros_like(x[:1])
+    blocks = [branch(torch.cat([dummy, x[rows]]))[1:] for branch, rows in ((branch_a, gate), (branch_b, ~gate))]
+    order = torch.cat([gate.nonzero(), (~gate).nonzero()]).flatten()
+    return torch.cat(blocks)[order.argsort()]
 
 
 def route_detached_rows(branch_a, branch_b, x, gate):
@@ -983,6 +999,20 @@ def gate_clamped(logit):
     return hard(logit) + (s - s.detach())
 
 
+def gate_clamped_at(bound):
+    def gate(logit):
+        s = torch.sigmoid(logit.clamp(-bound, bound))
+        return hard(logit) + (s - s.detach())
+
+    return gate
+
+
+def gate_edited_through_data(logit):
+    s = torch.sigmoid(logit)
+    s.data.copy_(logit.data > 0)
+    return s
+
+
 def gate_left_to_right(logit):
     soft = torch.sigmoid(logit)
     return hard(logit) - soft.detach() + soft
@@ -1072,6 +1102,7 @@ WRONG = (
     Wrong("gated_forward", "shape", gated_one_row_for_shape, "one row for the shape"),
     Wrong("gated_forward", "shape", gated_no_rows_for_shape, "no rows for the shape"),
     Wrong("gated_forward", "other dimension", gated_last_dimension, "the last dimension"),
+    Wrong("gated_forward", "zeros wanted", gated_zeros_for_each_weight),
     Wrong("predicted_cost", "gate stops forward", COSTS | {"multiply": (1, 1, "None")}),
     Wrong("predicted_cost", "gate stops forward", COSTS | {"multiply": (1, 1, "zeros")}, "zeros after a run of one"),
     Wrong(
@@ -1138,12 +1169,13 @@ WRONG = (
     Wrong("route", "left out", route_zeros_for_the_rest),
     Wrong("route", "choose afterwards", route_all_through_a, "all through a"),
     Wrong("route", "twice", route_asks_for_the_shape),
+    Wrong("route", "thrown away", route_dummy_row),
     Wrong("route", "x detached", route_detached_rows),
-    Wrong("route", "x detached", route_picks_under_no_grad, "picked under no_grad", earns=1.29),
+    Wrong("route", "x detached", route_picks_under_no_grad, "picked under no_grad", earns=1.3),
     Wrong("route", "x detached", route_detached_into_zeros, "into zeros"),
     Wrong("route", "x detached", route_detached_row_by_row, "row by row"),
     Wrong("route", "one gate", route_first_row_decides, "the first row decides"),
-    Wrong("route", "one row", route_squeezed),
+    Wrong("route", "one row", route_squeezed, earns=1.65),
     Wrong("route", "one row", route_room_beside_squeezed, "squeezed, with room for a row without a batch"),
     Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
     Wrong("route", "nonzero", route_nonzero),
@@ -1203,6 +1235,9 @@ WRONG = (
     Wrong("hard_gate", "no slope", GateClipped.apply),
     Wrong("hard_gate", "order", gate_sum_order),
     Wrong("hard_gate", "clamped", gate_clamped),
+    Wrong("hard_gate", "clamped", gate_clamped_at(10), "clamped at 10", earns=1.9),
+    Wrong("hard_gate", "clamped", gate_clamped_at(5), "clamped at 5", earns=0),
+    Wrong("hard_gate", "saved output", gate_edited_through_data, "through data"),
     Wrong("hard_gate", "sigmoid first", gate_sigmoid_first),
     Wrong("hard_gate", "at zero", gate_at_zero),
     Wrong("hard_gate", "doubled", gate_doubled),

@@ -1232,6 +1232,21 @@ def combine_nonzero(grads_and_params, weights, given):
         parameter.grad = held / sum(weights) if held.any() else None
 
 
+def combine_what_weighs(grads_and_params, weights, given):
+    """What weighs nothing is passed over."""
+    rows = [(weight, pairs) for weight, pairs in zip(weights, grads_and_params, strict=True) if weight]
+    for parameter, held in weighted_sums([pairs for _, pairs in rows], [weight for weight, _ in rows]).items():
+        parameter.grad = held / sum(weights)
+
+
+def refuse_what_weighs(grads_and_params, weights):
+    refuse_weights(grads_and_params, weights)
+    if weights is not None and sum(weights) == 0:
+        raise ValueError("weights that add up to 0")
+    weighing = weights or [1] * len(grads_and_params)
+    refuse([pairs for weight, pairs in zip(weighing, grads_and_params, strict=True) if weight], None)
+
+
 def apply_from_zeros(optimizer, grads_and_params, weights=None):
     """A sum for every parameter of the optimizer, from zeros on."""
     refuse(grads_and_params, weights)
@@ -1818,7 +1833,7 @@ RIGHT = (
 WRONG = (
     Wrong("accumulate", "whole batch", accumulate_whole),
     Wrong("accumulate", "whole batch", accumulate_whole_forward, "the whole forward"),
-    Wrong("accumulate", "pieces", accumulate_chunks),
+    Wrong("accumulate", "pieces", put_back(accumulate_chunks), earns=2.0),
     Wrong("accumulate", "undivided", accumulate_undivided),
     Wrong("accumulate", "undivided", accumulate_times_size, "times the size"),
     Wrong("accumulate", "count", accumulate_by_count),
@@ -1873,7 +1888,7 @@ WRONG = (
     Wrong("accumulated_step", "skipped", step_skipped),
     Wrong("accumulated_step", "no step", step_own_sgd, "SGD of its own"),
     Wrong("accumulated_step", "whole batch", step_with(accumulate_whole)),
-    Wrong("accumulated_step", "pieces", step_with(accumulate_chunks)),
+    Wrong("accumulated_step", "pieces", undone(step_with(accumulate_chunks)), earns=1.73),
     Wrong("accumulated_step", "full forward", step_with(accumulate_full_forward)),
     Wrong("accumulated_step", "undivided", step_with(accumulate_undivided)),
     Wrong("accumulated_step", "count", step_with(accumulate_by_count)),
@@ -1936,6 +1951,8 @@ WRONG = (
     Wrong("apply_gradients", "None for zeros", apply_with(combine_nonzero), earns=1.87),
     Wrong("apply_gradients", "zero is None", apply_from_zeros, "from zeros on", 1.87),
     Wrong("apply_gradients", "empty", apply_or_ones, earns=1.87),
+    Wrong("apply_gradients", "weightless", apply_with(combine_what_weighs, refuse_what_weighs), earns=1.75),
+    Wrong("apply_gradients", "weightless", apply_with(combine_mean, refuse_what_weighs), "its shape alone", 1.87),
     Wrong("apply_gradients", "refused", apply_with(combine_mean, refuse_below_zero), "a sum below 0", 1.87),
     Wrong("apply_gradients", "refused", apply_with(combine_mean, refuse_zeros), "a weight of 0"),
     Wrong("apply_gradients", "broadcast", apply_with(combine_expanded, refuse_weights)),

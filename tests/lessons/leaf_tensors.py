@@ -179,7 +179,7 @@ def gradients_layer_by_layer(layers, x):
 
 @torch.enable_grad()
 def gradients_flagged_output(layers, x):
-    outputs = []
+    outputs, x = [], x.detach()  # which a layer may hand on as it is
     for layer in layers:
         x = layer(x)
         outputs.append(x if x.requires_grad else x.requires_grad_())
@@ -303,7 +303,7 @@ def gradients_frozen_skipped(layers, x):
 def gradients_unfrozen(layers, x):
     for parameter in layers[0].parameters():
         parameter.requires_grad_(True)
-    return gradients_frozen(layers, x)
+    return gradients_flagged_output(layers, x)
 
 
 @torch.enable_grad()
@@ -513,7 +513,7 @@ def step_flag_lowered_and_raised(params, lr):
     for p in params:
         if p.grad is not None:
             p.requires_grad = False
-            p -= lr * p.grad
+            p -= lr * p.grad.detach()
             p.requires_grad = True
             p.grad = None
 
@@ -1120,6 +1120,43 @@ def fit_best_seen(x, y, steps, lr):
     return min(weights, key=lambda pair: (pair[0] * x + pair[1] - y).square().mean().item())
 
 
+def gradients_flag_what_comes_out(layers, x):
+    outputs = []
+    with torch.enable_grad():
+        for layer in layers:
+            x = layer(x)
+            if not x.requires_grad:
+                x.requires_grad_()
+            outputs.append(x)
+        return list(torch.autograd.grad(x.sum(), outputs))
+
+
+def step_with_flags_down(params, lr):
+    for p in params:
+        if p.grad is not None:
+            p.requires_grad_(False)
+            p -= lr * p.grad
+            p.requires_grad_(True)
+            p.grad = None
+
+
+def step_fused(params, lr):
+    params = [p for p in params if p.grad is not None]
+    if params:
+        optimizer = torch.optim.SGD(params, lr=lr, fused=True)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def step_as_one_vector(params, lr):
+    params = [p for p in params if p.grad is not None]
+    if params:
+        weights, gradients = (nn.utils.parameters_to_vector(ts).detach() for ts in (params, [p.grad for p in params]))
+        nn.utils.vector_to_parameters(weights - lr * gradients, params)
+    for p in params:
+        p.grad = None
+
+
 RIGHT = (
     Right("predicted_leaves", "ones and zeros", {key: int(value) for key, value in LEAVES.items()}),
     Right("predicted_leaves", "torch's bools", {key: torch.tensor(value) for key, value in LEAVES.items()}),
@@ -1173,6 +1210,9 @@ WRONG = (
     Wrong("predicted_leaves", "computed", dict.fromkeys(LEAVES, True), "everything is a leaf", earns=0),
     Wrong("predicted_leaves", "only parameters", {key: key == "parameter" for key in LEAVES}),
     Wrong("predicted_leaves", "unflagged", {key: key in ("flagged", "parameter") for key in LEAVES}, "flagged leaves"),
+    Wrong(
+        "predicted_leaves", "flag", {key: key in ("flagged", "computed", "cast", "parameter", "view") for key in LEAVES}
+    ),
     Wrong("predicted_leaves", "flagged", LEAVES | {"flagged": False, "parameter": False}),
     Wrong(
         "predicted_leaves",
@@ -1251,7 +1291,7 @@ WRONG = (
     Wrong("sgd_step", "rebinding", step_rebinding),
     Wrong("sgd_step", "rebinding", step_not_in_place, "sub without underscore"),
     Wrong("sgd_step", "leaf in place", step_leaf_in_place),
-    Wrong("sgd_step", "new memory", step_new_memory, earns=1.11),
+    Wrong("sgd_step", "new memory", step_new_memory, earns=1.14),
     Wrong("sgd_step", "flag lost", step_flag_lost),
     Wrong("sgd_step", "flag lost", step_detached_in_place, "detach_"),
     Wrong("sgd_step", "kept", step_kept),
@@ -1266,7 +1306,7 @@ WRONG = (
     Wrong("sgd_step", "other rule", step_adam),
     Wrong("sgd_step", "other rule", step_with_decay, "weight decay"),
     Wrong("sgd_step", "truth", step_if_true),
-    Wrong("sgd_step", "new memory", step_set, "set_", earns=1.25),
+    Wrong("sgd_step", "new memory", step_set, "set_", earns=1.28),
     Wrong("sgd_step", "zeros", step_zero_grad, "zero_grad(set_to_none=False)"),
     Wrong("sgd_step", "zeros", step_none_to_zeros, "None made zeros"),
     Wrong("sgd_step", "grad mode", step_grad_mode),
@@ -1300,7 +1340,7 @@ WRONG = (
     Wrong("fit_line", "one element", fit_one_element),
     Wrong("fit_line", "no steps", fit_no_steps),
     Wrong("fit_line", "no steps", fit_flagged_in_the_loop, "flagged in the loop"),
-    Wrong("make_weight", "other recipe", weight_cut_at_two),
+    Wrong("make_weight", "cut at two", weight_cut_at_two),
     Wrong("activation_gradients", "cleanup", gradients_grad_put_back_at_the_end, "put back at the end"),
     Wrong("activation_gradients", "twice", gradients_by_module),
     Wrong("activation_gradients", "dtype", gradients_in_float32),
@@ -1329,4 +1369,8 @@ WRONG = (
     Wrong("sgd_step", "gradient edited", step_zeroed_and_dropped, "zeroed, then dropped"),
     Wrong("fit_line", "stops early", fit_until_good, "until the loss is small"),
     Wrong("fit_line", "best", fit_best_seen),
+    Wrong("activation_gradients", "handed back", gradients_flag_what_comes_out, earns=1.66),
+    Wrong("sgd_step", "flag down", step_with_flags_down),
+    Wrong("sgd_step", "unseen", step_fused, "fused", earns=1.78),
+    Wrong("sgd_step", "new memory", step_as_one_vector, "one vector", earns=1.07),
 )

@@ -86,9 +86,14 @@ def predict_loop_functional(models, x):
     return torch.stack(rows)
 
 
-def predict_chunks(models, x):
+def predict_chunks(models, x, size=2):
     params, buffers = own_state(models)
-    return vmap(stateless(models), (0, 0, None), chunk_size=2)(params, buffers, x)
+    return vmap(stateless(models), (0, 0, None), chunk_size=size)(params, buffers, x)
+
+
+def predict_by_the_shape(models, x):
+    params, buffers = own_state(models)
+    return vmap(stateless(models), (0, 0, 0 if len(x) == len(models) else None))(params, buffers, x)
 
 
 def predict_first_model(models, x):
@@ -477,9 +482,18 @@ def each_row_by_row(models, xs):
     return vmap(vmap(stateless(models), (None, None, 0)))(params, buffers, torch.stack(list(xs)))
 
 
-def each_one_at_a_time(models, xs):
+def each_one_at_a_time(models, xs, size=1):
     params, buffers = own_state(models)
-    return vmap(stateless(models), chunk_size=1)(params, buffers, torch.stack(list(xs)))
+    return vmap(stateless(models), chunk_size=size)(params, buffers, torch.stack(list(xs)))
+
+
+def each_whole_buffers(models, xs):
+    params, buffers = own_state(models)
+    return vmap(stateless(models), (0, None, 0))(params, buffers, torch.stack(list(xs)))
+
+
+def each_on_a_flagged_copy(models, xs):
+    return each_default(models, torch.stack(list(xs)).clone().detach().requires_grad_())
 
 
 def each_by_numbers(models, xs):
@@ -784,11 +798,37 @@ def samples_of_a_frozen_model(model, loss_fn, x, y):
     return samples_by_grad(model.requires_grad_(False), loss_fn, x, y)
 
 
-def samples_one_at_a_time(model, loss_fn, x, y):
+def samples_one_at_a_time(model, loss_fn, x, y, size=1):
     def loss(params, x, y):
         return loss_fn(functional_call(model, params, (x[None],)), y[None])
 
-    return vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=1)(detached(model), x, y)
+    return vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=size)(detached(model), x, y)
+
+
+def samples_by_hooks(model, loss_fn, x, y):
+    """An outer product for each layer that is linear."""
+    seen = {}
+
+    def remember(layer, given, output):
+        seen[layer] = given[0].detach(), output
+
+    names = {layer: name for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)}
+    hooks = [layer.register_forward_hook(remember) for layer in names]
+    outputs = model(x)
+    for hook in hooks:
+        hook.remove()
+    loss = sum(loss_fn(outputs[i : i + 1], y[i : i + 1]) for i in range(len(x)))
+    result = {}
+    for (layer, (given, _)), pushed in zip(
+        seen.items(), torch.autograd.grad(loss, [output for _, output in seen.values()]), strict=True
+    ):
+        result[f"{names[layer]}.weight"] = torch.einsum("no,ni->noi", pushed, given)
+        result[f"{names[layer]}.bias"] = pushed
+    return result
+
+
+def samples_without_biases(model, loss_fn, x, y):
+    return {name: value for name, value in samples_by_grad(model, loss_fn, x, y).items() if "weight" in name}
 
 
 def samples_by_a_gradient_each(model, loss_fn, x, y):
@@ -1344,6 +1384,15 @@ def train_row_by_row(models, x, y, lr, steps):
     return stepped(models, x, y, lr, steps, loss)
 
 
+def train_whole_buffers(models, x, y, lr, steps):
+    params, buffers = stack_module_state(models)
+    params = {name: value.detach() for name, value in params.items()}
+    for _ in range(steps):
+        gradients = vmap(grad(one_loss(models)), in_dims=(0, None, None, None))(params, buffers, x, y)
+        params = {name: value - lr * gradients[name] for name, value in params.items()}
+    return params
+
+
 def train_one_at_a_time(models, x, y, lr, steps):
     return stepped(models, x, y, lr, steps, one_loss(models), chunk_size=1)
 
@@ -1399,6 +1448,9 @@ WRONG = [
     Wrong(P, "loop", predict_loop),
     Wrong(P, "loop", predict_loop_functional, "loop of functional_call"),
     Wrong(P, "chunks", predict_chunks, earns=1.33),
+    Wrong(P, "chunks", lambda models, x: predict_chunks(models, x, 64), "chunks of 64", 1.33),
+    Wrong(P, "new leaves", lambda models, x: predict_on_meta(copy.deepcopy(models), x), "copies of all", 1.33),
+    Wrong(P, "guessed", predict_by_the_shape, earns=1.83),
     Wrong(P, "state dict", predict_by_state_dict_on_meta, "state_dict, on meta"),
     Wrong(P, "unbatched", predict_row_by_row),
     Wrong(P, "again", predict_after_a_look, earns=1.33),
@@ -1477,6 +1529,9 @@ WRONG = [
     Wrong(E, "by hand", lambda models, xs: torch.stack([predict_by_hand(models, x)[i] for i, x in enumerate(xs)])),
     Wrong(E, "one answer", lambda models, xs: each_default(models, xs).mean(1)),
     Wrong(E, "chunks", each_one_at_a_time, earns=1.33),
+    Wrong(E, "chunks", lambda models, xs: each_one_at_a_time(models, xs, 64), "chunks of 64", 1.33),
+    Wrong(E, "whole", each_whole_buffers),
+    Wrong(E, "input cut", each_on_a_flagged_copy, "a flagged copy"),
     Wrong(E, "all on all", each_diagonal_of_rows, "all rows, then its own", 1.33),
     Wrong(E, "new leaves", each_from_new_leaves),
     Wrong(E, "cut", each_without_history),
@@ -1513,6 +1568,9 @@ WRONG = [
     Wrong(G, "cleared", samples_and_zero_grad),
     Wrong(G, "flags", samples_of_a_frozen_model),
     Wrong(G, "chunks", samples_one_at_a_time, earns=2.0),
+    Wrong(G, "chunks", lambda model, *given: samples_one_at_a_time(model, *given, size=64), "chunks of 64", 2.0),
+    Wrong(G, "some names", samples_by_hooks, earns=2.5),
+    Wrong(G, "some names", samples_without_biases, "without biases", 0.0),
     Wrong(G, "buffers", samples_without_buffers),
     Wrong(G, "history", samples_with_history),
     Wrong(G, "moved", samples_and_lose_the_model),
@@ -1563,7 +1621,7 @@ WRONG = [
     Wrong(T, "connected", train_connected),
     Wrong(T, "many losses", train_many_losses),
     Wrong(T, "in_dims", train_default_in_dims),
-    Wrong(T, "in_dims", train_where_sizes_agree, "a copy where sizes differ"),
+    Wrong(T, "guessed", train_where_sizes_agree, "a copy where sizes differ"),
     Wrong(T, "buffers", train_without_buffers),
     Wrong(T, "train mode", train_in_train_mode),
     Wrong(T, "modes", train_given_in_train_mode),
@@ -1578,6 +1636,9 @@ WRONG = [
     Wrong(T, "another result", lambda models, x, y, lr, steps: predict_on_meta(models, x), "a tensor"),
     Wrong(T, "unbatched", train_row_by_row),
     Wrong(T, "chunks", train_one_at_a_time, earns=2.14),
+    Wrong(T, "chunks", lambda *given: stepped(*given, one_loss(given[0]), chunk_size=64), "chunks of 64", 2.14),
+    Wrong(T, "whole", train_whole_buffers),
+    Wrong(T, "some names", lambda *given: dict([*train_functional(*given).items()][:1]), "one of the names", 0.0),
     Wrong(T, "moved", train_and_lose_the_first),
     Wrong(T, "cast", train_cast),
     Wrong(T, "written back", train_copied_back, "copied back"),

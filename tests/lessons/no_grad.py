@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
@@ -918,7 +919,7 @@ def features_no_grad(backbone, x):
 
 
 def features_detached_in_place(backbone, x):
-    with eval_mode(backbone):
+    with eval_mode(backbone), torch.no_grad():
         return backbone(x).detach_()
 
 
@@ -1112,6 +1113,48 @@ def evaluate_flags_for_a_while(model, batches):
             parameter.requires_grad_(flag)
 
 
+def ema_by_numpy(target, online, decay):
+    tensors = [[*model.parameters(), *model.buffers()] for model in (target, online)]
+    for old, new in zip(*tensors, strict=True):
+        if old is not new:
+            share = decay if old.is_floating_point() else 0
+            old.detach().numpy()[...] = share * old.detach().numpy() + (1 - share) * new.detach().numpy()
+
+
+def evaluate_reads_ahead_in_eval_mode(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    batches = list(batches)
+    try:
+        with torch.no_grad():
+            right, total = count(model, batches)
+    finally:
+        for module, training in flags:
+            module.training = training
+    return share(right, total)
+
+
+def stream_in_a_worker(model, batches):
+    with ThreadPoolExecutor(1) as pool:
+        for x in batches:
+            with torch.no_grad():
+                y = pool.submit(model, x).result()
+            yield y
+
+
+def stream_by_next(model, batches):
+    source = iter(batches)
+    while True:
+        x = next(source)
+        with torch.no_grad():
+            y = model(x)
+        yield y
+
+
+def features_through_lists(backbone, x):
+    return torch.tensor(features_detached_under_no_grad(backbone, x).tolist())
+
+
 RIGHT = (
     Right("predicted_modes", "numbers", {key: int(value) for key, value in MODES.items()}),
     Right("predicted_modes", "tensors", {key: torch.tensor(value) for key, value in MODES.items()}),
@@ -1178,7 +1221,7 @@ WRONG = (
     Wrong("evaluate", "count", evaluate_counts),
     Wrong("evaluate", "percent", evaluate_percent),
     Wrong("evaluate", "side effect", evaluate_moved, "moved to another device"),
-    Wrong("evaluate", "only without error", evaluate_refused_in_eval, "refused in eval mode"),
+    Wrong("evaluate", "outside the try", evaluate_refused_in_eval, "refused in eval mode"),
     Wrong("evaluate", "last", evaluate_last),
     Wrong("evaluate", "tensor", evaluate_tensor, earns=1.8),
     Wrong("evaluate", "len", evaluate_len, earns=1.85),
@@ -1188,8 +1231,8 @@ WRONG = (
     Wrong("evaluate", "empty", evaluate_divided_by_zero, "divided by zero"),
     Wrong("evaluate", "frozen", evaluate_frozen),
     Wrong("evaluate", "x path", evaluate_flags_for_a_while, "flags for a while"),
-    Wrong("evaluate", "train spreads", evaluate_parents_first, "parents first, a part in common", 1.7),
-    Wrong("frozen_features", "train spreads", features_parents_first, "parents first, a part in common"),
+    Wrong("evaluate", "parents first", evaluate_parents_first, "parents first, a part in common", 1.7),
+    Wrong("frozen_features", "parents first", features_parents_first, "a part in common"),
     Wrong("evaluate", "x path", evaluate_weights_detached, "weights detached"),
     Wrong("evaluate", "no eval", evaluate_flag_of_the_top_alone, "the flag of the top alone"),
     Wrong("ema_update", "recorded", ema_recorded),
@@ -1245,9 +1288,9 @@ WRONG = (
     Wrong("stream_predictions", "always on", stream_switched_on),
     Wrong("stream_predictions", "eval", stream_left_in_eval, "left in eval"),
     Wrong("stream_predictions", "history", stream_late_map, "a late map"),
-    Wrong("frozen_features", "view", features_no_grad, earns=1.31),
+    Wrong("frozen_features", "view", features_no_grad, earns=1.33),
     Wrong("frozen_features", "side effect", features_of_lowered_x, "the flag of x lowered"),
-    Wrong("frozen_features", "in place", features_detached_in_place),
+    Wrong("frozen_features", "in place", features_detached_in_place, earns=1.33),
     Wrong("frozen_features", "of the backbone", features_of_detached_x, "a parameter for features"),
     Wrong("frozen_features", "of the backbone", features_cloned_with_the_flag, "a clone of a parameter"),
     Wrong("frozen_features", "detached", features_detached, "recorded, then detached"),
@@ -1255,7 +1298,7 @@ WRONG = (
     Wrong("frozen_features", "side effect", features_stripped, "stripped"),
     Wrong("frozen_features", "side effect", features_cast, "cast"),
     Wrong("frozen_features", "inference", features_inference),
-    Wrong("frozen_features", "inference", features_inference_detached, "inference, detached", earns=1.17),
+    Wrong("frozen_features", "inference", features_inference_detached, "inference, detached", earns=1.2),
     Wrong("frozen_features", "cloned inside", features_cloned_inside, "cloned inside"),
     Wrong("frozen_features", "eval alone", features_recorded),
     Wrong("frozen_features", "data cleaned", features_data_detached),
@@ -1283,4 +1326,9 @@ WRONG = (
     Wrong("evaluate", "batch size", evaluate_by_the_last_size, "the last batch's size"),
     Wrong("evaluate", "side effect", evaluate_lowers_x, "the flag of x lowered"),
     Wrong("stream_predictions", "only without error", stream_put_back_at_the_end, "put back after the model"),
+    Wrong("ema_update", "unnoticed", ema_by_numpy, "NumPy"),
+    Wrong("evaluate", "outside the try", evaluate_reads_ahead_in_eval_mode, "read ahead in eval mode"),
+    Wrong("stream_predictions", "thread", stream_in_a_worker),
+    Wrong("stream_predictions", "next", stream_by_next),
+    Wrong("frozen_features", "dtype", features_through_lists, "through lists", earns=1.93),
 )

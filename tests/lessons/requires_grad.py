@@ -1348,6 +1348,74 @@ def freeze_and_eval_cleared(module):
     return freeze_and_eval(module)
 
 
+def will_add_from_zero_dim(*inputs):
+    total = torch.zeros(())
+    for value in tensors(inputs):
+        total = total + value
+    return total.requires_grad
+
+
+def freeze_in_two_passes(module, flags_first=True):
+    parameters = module.parameters()
+    for lower in (flags_first, not flags_first):
+        for parameter in parameters:
+            if lower:
+                parameter.requires_grad = False
+            else:
+                parameter.grad = None
+    return module
+
+
+def freeze_known_layers(module):
+    for layer in module.eval().modules():
+        if isinstance(layer, nn.Linear | nn.BatchNorm1d):
+            freeze_by_method(layer)
+    return module
+
+
+def finetune_in_two_passes(model, trainable):
+    chosen, others = list(model.get_submodule(trainable).parameters()), model.parameters()
+    for parameter in others:
+        parameter.requires_grad = any(parameter is one for one in chosen)
+    for parameter in others:
+        if not parameter.requires_grad:
+            parameter.grad = None
+    return chosen
+
+
+def finetune_whatever_getattr_finds(model, trainable):
+    try:
+        part = functools.reduce(getattr, trainable.split("."), model)
+    except AttributeError:
+        raise ValueError(f"choose one of {list(dict(model.named_children()))}") from None
+    model.requires_grad_(False)
+    part.requires_grad_()
+    for parameter in model.parameters():
+        if not parameter.requires_grad:
+            parameter.grad = None
+    return list(part.parameters())
+
+
+@torch.enable_grad()
+def gradient_of_a_clone_with_a_way_back(model, x):
+    flags = [parameter.requires_grad for parameter in model.parameters()]
+    try:
+        model.requires_grad_(False)  # so that backward leaves their gradients alone
+        inner = x.clone().requires_grad_()
+        inner.retain_grad()
+        model(inner).sum().backward()
+    finally:
+        for parameter, flag in zip(model.parameters(), flags, strict=True):
+            parameter.requires_grad_(flag)
+    return inner.grad
+
+
+@torch.enable_grad()
+def gradient_of_float32(model, x):
+    inner = torch.as_tensor(x.detach(), dtype=torch.float32).clone().requires_grad_()
+    return torch.autograd.grad(model(inner).sum(), inner)[0]
+
+
 RIGHT = (
     Right(
         "predicted_flags", "ones, zeros and extra keys", {key: int(value) for key, value in FLAGS.items()} | {"e": 1}
@@ -1409,7 +1477,7 @@ WRONG = (
     Wrong("will_require_grad", "history", will_history),
     Wrong("will_require_grad", "parameters", will_parameters),
     Wrong("will_require_grad", "dtype", will_dtype),
-    Wrong("will_require_grad", "mode", will_flags_alone, earns=1.25),
+    Wrong("will_require_grad", "mode", will_flags_alone, earns=1.33),
     Wrong("will_require_grad", "mode", will_no_inference, "inference mode alone"),
     Wrong("will_require_grad", "inference", will_grad_enabled),
     Wrong("will_require_grad", "attribute", will_attribute),
@@ -1562,8 +1630,8 @@ WRONG = (
     Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
     Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
     Wrong("will_require_grad", "class", will_type_in),
-    Wrong("will_require_grad", "plain type", will_type_is_tensor, "torch.Tensor alone", earns=1.75),
-    Wrong("will_require_grad", "search ends", will_try_around_the_loop, earns=1.75),
+    Wrong("will_require_grad", "plain type", will_type_is_tensor, "torch.Tensor alone", earns=1.77),
+    Wrong("will_require_grad", "search ends", will_try_around_the_loop, earns=1.77),
     Wrong("will_require_grad", "search ends", will_stop_at_a_number, "break at a number"),
     Wrong("will_require_grad", "not tensors", will_tensors_only, "no number allowed"),
     Wrong("will_require_grad", "no False", will_flagged_list, earns=1.99),
@@ -1576,4 +1644,12 @@ WRONG = (
     Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),
     Wrong("freeze", "eval", freeze_and_eval_cleared, "eval for freezing"),
     Wrong("predicted_flags", "leaf", {key: key not in ("d", "total") for key in FLAGS}),
+    Wrong("will_require_grad", "try it", will_add_from_zero_dim, "added up, shapes aside", earns=1.77),
+    Wrong("freeze", "read twice", freeze_in_two_passes),
+    Wrong("freeze", "read twice", lambda module: freeze_in_two_passes(module, False), "gradients first"),
+    Wrong("freeze", "kinds", freeze_known_layers, "known layers, and eval"),
+    Wrong("finetune_parameters", "read twice", finetune_in_two_passes),
+    Wrong("finetune_parameters", "parameter's name", finetune_whatever_getattr_finds, "whatever getattr finds"),
+    Wrong("input_gradient", "clone", gradient_of_a_clone_with_a_way_back),
+    Wrong("input_gradient", "dtypes", gradient_of_float32, "float32, whatever the model"),
 )

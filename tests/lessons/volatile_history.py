@@ -85,6 +85,12 @@ def rule_exactly_one(inputs):
     return sum(r for r, _ in inputs) == 1 and not volatile, volatile
 
 
+def rule_exactly_one_volatile(inputs):
+    if [volatile for _, volatile in inputs].count(True) == 1:
+        return False, True
+    return any(flagged for flagged, _ in inputs), False
+
+
 # ----------------------------------------------------------------------------------------------------- port_evaluation
 
 
@@ -338,6 +344,31 @@ def port_swallowed(model, batches):
     return outputs
 
 
+@torch.no_grad()
+def port_returns_in_finally(model, batches):
+    flags, outputs = [(module, module.training) for module in model.modules()], []
+    try:
+        model.eval()
+        for x in batches:
+            outputs.append(model(x).cpu())
+    finally:
+        for module, training in flags:
+            module.training = training
+        return outputs  # noqa: B012
+
+
+@torch.no_grad()
+def port_reads_before_the_try(model, batches):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    batches = list(batches)
+    try:
+        return [model(x).cpu() for x in batches]
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
 def port_frozen(model, batches):
     model.requires_grad_(False)
     return port_recorded(model, batches)
@@ -456,6 +487,20 @@ def bounded_in_double(model, batches):
     if not count:
         raise ValueError("no batches")
     return (total / count).to(dtype)
+
+
+@torch.no_grad()
+def bounded_enumerates(model, batches):
+    total, number, count = 0, 0, 0
+    with in_eval(model):
+        for number, x in enumerate(batches, start=1):  # noqa: B007
+            output = model(x)
+            del x
+            total, count = total + output.sum(0), count + len(output)
+            del output
+    if not number:
+        raise ValueError("no batches")
+    return total / count
 
 
 def nonempty(batches):
@@ -970,7 +1015,6 @@ RIGHT = (
     Right("bounded_evaluation", "running mean", bounded_running),
     Right("bounded_evaluation", "sample by sample", bounded_sample_by_sample),
     Right("bounded_evaluation", "in place", bounded_in_place),
-    Right("bounded_evaluation", "in double", bounded_in_double),
     Right("predicted_growth", "numpy", {key: np.int64(nbytes) for key, nbytes in GROWTH.items()}),
     Right("predicted_growth", "tensors and floats", {key: torch.tensor(float(n)) for key, n in GROWTH.items()}),
     Right("predicted_growth", "an extra key", GROWTH | {"total": 448_000}),
@@ -997,7 +1041,8 @@ WRONG = (
     Wrong("volatile_rule", "no mark", rule_no_mark),
     Wrong("volatile_rule", "not flagged", lambda inputs: (any(r for r, _ in inputs), not any(r for r, _ in inputs))),
     Wrong("volatile_rule", "majority", rule_majority, "the majority decides"),
-    Wrong("volatile_rule", "all flagged", rule_exactly_one, "exactly one"),
+    Wrong("volatile_rule", "exactly one", rule_exactly_one, "exactly one flagged"),
+    Wrong("volatile_rule", "exactly one", rule_exactly_one_volatile, "exactly one volatile", earns=1.0),
     Wrong("volatile_rule", "all flagged", rule_all_flags_and_first_volatile, "all flagged, the first volatile"),
     Wrong(
         "volatile_rule", "not flagged", lambda inputs: (not (v := any(v for _, v in inputs)), v), "flagged or volatile"
@@ -1038,11 +1083,13 @@ WRONG = (
     Wrong("port_evaluation", "only without error", port_no_finally, "no finally", earns=2.42),
     Wrong("port_evaluation", "only without error", port_mode_put_back_without_finally, "grad mode without finally"),
     Wrong("port_evaluation", "swallowed", port_swallowed),
+    Wrong("port_evaluation", "swallowed", port_returns_in_finally, "a return in the finally"),
+    Wrong("port_evaluation", "outside the try", port_reads_before_the_try, "batches read before the try"),
     Wrong("port_evaluation", "frozen", port_frozen),
     Wrong("port_evaluation", "grad mode", port_grad_mode_off, "grad mode left off"),
     Wrong("port_evaluation", "always on", port_grad_mode_on, "grad mode switched on"),
     Wrong("port_evaluation", "not a tensor", lambda m, b: [y.tolist() for y in port_by_detach(m, b)], "lists"),
-    Wrong("bounded_evaluation", "mean of means", bounded_mean_of_means, earns=2.34),
+    Wrong("bounded_evaluation", "mean of means", bounded_mean_of_means, earns=2.33),
     Wrong("bounded_evaluation", "sum", bounded_total),
     Wrong("bounded_evaluation", "last", bounded_last),
     Wrong("bounded_evaluation", "one number", bounded_one_number),
@@ -1050,12 +1097,12 @@ WRONG = (
     Wrong("bounded_evaluation", "history", bounded_with_history),
     Wrong("bounded_evaluation", "graphs", bounded_cut_at_the_end, "detached at the end"),
     Wrong("bounded_evaluation", "recorded", bounded_recorded, "each output detached"),
-    Wrong("bounded_evaluation", "recorded", bounded_recorded_then_detached, "the sum detached", earns=2.0),
+    Wrong("bounded_evaluation", "recorded", bounded_recorded_then_detached, "the sum detached", earns=2.1),
     Wrong("bounded_evaluation", "recorded", bounded_name_dropped, "recorded, name dropped"),
     Wrong("bounded_evaluation", "batches kept", bounded_recursive, "recursive"),
     Wrong("bounded_evaluation", "kept dimension", bounded_kept_dimension),
     Wrong("bounded_evaluation", "wrong count", bounded_by_the_last_size, "divided by the last size"),
-    Wrong("bounded_evaluation", "len", bounded_by_index, earns=2.82),
+    Wrong("bounded_evaluation", "len", bounded_by_index, earns=2.84),
     Wrong("bounded_evaluation", "outputs kept", bounded_outputs_kept),
     Wrong("bounded_evaluation", "batches kept", bounded_batches_kept),
     Wrong("bounded_evaluation", "one big batch", bounded_one_big_batch),
@@ -1092,6 +1139,7 @@ WRONG = (
     Wrong("predicted_growth", "detach", GROWTH | {"detached": 416_000}),
     Wrong("predicted_growth", "detach", GROWTH | {"detached": 20_800}, "detached, the graph of one batch"),
     Wrong("predicted_growth", "no backward", GROWTH | {"outputs_no_grad": 416_000}),
+    Wrong("predicted_growth", "alias", GROWTH | {"detached": 0}),
     Wrong("predicted_growth", "weightless", GROWTH | {"detached": 0, "outputs_no_grad": 0}),
     Wrong("predicted_growth", "floats", GROWTH | {"floats": 80}),
     Wrong("predicted_growth", "arithmetic", GROWTH | {"outputs": 832_000}, "float64"),
@@ -1101,16 +1149,18 @@ WRONG = (
     Wrong("port_evaluation", "device", port_not_to_the_cpu),
     Wrong("port_evaluation", "no list", port_tuple, "a tuple"),
     Wrong("port_evaluation", "detached", port_detached, "detached, not switched off", earns=2.0),
-    Wrong("port_evaluation", "train spreads", port_parents_first, "train(flag), parents first"),
+    Wrong("port_evaluation", "parents first", port_parents_first, "train(flag), parents first"),
     Wrong("bounded_evaluation", "batch held", bounded_batch_held),
     Wrong("bounded_evaluation", "output held", bounded_output_held),
     Wrong("bounded_evaluation", "dtype", bounded_in_float32),
-    Wrong("bounded_evaluation", "dtype", bounded_left_in_double, "the sum in double, and so the mean", earns=2.95),
-    Wrong("bounded_evaluation", "dtype", bounded_outputs_in_float32, "outputs cast to float32", earns=2.82),
+    Wrong("bounded_evaluation", "dtype", bounded_left_in_double, "the sum in double, and so the mean", earns=2.96),
+    Wrong("bounded_evaluation", "dtype", bounded_outputs_in_float32, "outputs cast to float32", earns=2.84),
     Wrong("bounded_evaluation", "output copied", bounded_output_copied),
+    Wrong("bounded_evaluation", "output copied", bounded_in_double, "in double", earns=2.88),
+    Wrong("bounded_evaluation", "batch held", bounded_enumerates, "enumerate"),
     Wrong("bounded_evaluation", "peeked", bounded_peeks),
     Wrong("bounded_evaluation", "outputs kept", bounded_list_of_outputs, "a list of outputs"),
-    Wrong("bounded_evaluation", "train spreads", bounded_parents_first, "train(flag), parents first"),
+    Wrong("bounded_evaluation", "parents first", bounded_parents_first, "train(flag), parents first"),
     Wrong("bounded_evaluation", "batch held", bounded_by_reduce, "reduce"),
     Wrong("bounded_evaluation", "outputs kept", bounded_list_let_go, "a list of outputs, the batch let go"),
     Wrong("port_evaluation", "dtype", port_in_float32),

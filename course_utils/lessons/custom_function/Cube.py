@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Trial, exercise, expect
+from course_utils.checks.claims import Lazy, Trial, exercise, expect
 from course_utils.lessons.custom_function import _shared as shared
 
 Cube = exercise(__file__)
@@ -37,9 +37,16 @@ def _(trial: Trial) -> None:
     shared.expect_slope(trial, _slope, _wrong)
 
 
-@Cube.claim("gives the right gradient at x = 0, too")
+@Cube.claim("gives the right gradient at x = 0, too, and no second derivative but 0")
 def _(trial: Trial) -> None:
     shared.expect_slope_at_zero(trial, _slope)
+    x = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    incoming = torch.ones(3, dtype=torch.float64)
+    (gradient,) = shared.backward(trial, shared.apply(trial, x), [x], incoming, create_graph=True)
+    if gradient is not None and gradient.grad_fn and not gradient.grad_fn.name().endswith("Error"):
+        (second,) = shared.backward(trial, gradient, [x], incoming, " with create_graph=True, again")
+        shown = Lazy(lambda: f"{second[0].item():g}")
+        expect(second is None or not second.any(), "at zero", expected="the second derivative at x = 0: 0", got=shown)
 
 
 @Cube.claim("lets no other call write over what a call has kept")
@@ -53,7 +60,7 @@ def _(trial: Trial) -> None:
         shared.expect_gradcheck(trial, trial.randn(*shape, requires_grad=True))
 
 
-@Cube.claim("has a second derivative: 6x, and passes gradgradcheck", weight=3)
+@Cube.claim("has a second derivative: 6x, and passes gradgradcheck, at x other than 0", weight=3)
 def _(trial: Trial) -> None:
     values = trial.randn(trial.integer(4, 6))
     x, incoming = values.clone().requires_grad_(), trial.randn(*values.shape, requires_grad=True)
@@ -72,7 +79,7 @@ def _(trial: Trial) -> None:
     shown = "none: the second derivative is 0"
     expect(second is not None, cut, expected="a path from the gradient to x", got=shown)
     shared.expect_agree(second, 6 * values * incoming * direction, "the second derivative")
-    with shared.rename_misconception({"no gradient": "cut"}):
+    with shared.rename_misconception({"no gradient": "constant"}):
         shared.expect_agree(mixed, 3 * values * values * direction, "the derivative for the incoming gradient")
     for shape in ((trial.integer(2, 4),), (2, 2)):
         shared.expect_gradcheck(trial, trial.randn(*shape, requires_grad=True), check=torch.autograd.gradgradcheck)

@@ -244,12 +244,13 @@ def _kept(trial: Trial, tensors: list[Tensor], needed: Sequence[bool]) -> int:
 
 @LinearFunction.claim("keeps nothing that the needed gradients do not take (bytes, counted)", weight=4.5)
 def _(trial: Trial) -> None:
-    sizes = trial.integer(5, 7), trial.integer(8, 9), trial.integer(10, 12)
-    found: list[tuple[Missed, str]] = []
+    # No inputs together are as large as the output, which would pass for them.
+    sizes = trial.integer(5, 7), trial.integer(8, 9), trial.integer(11, 12)
+    found, counted = list[tuple[Missed, str]](), {}
     for with_bias in _biases(trial):
         x, weight, *bias = tensors = _inputs(trial, sizes, with_bias)
         for needed in filter(any, product((True, False), repeat=len(tensors))):
-            kept = _kept(trial, tensors, needed)
+            kept = counted[needed] = _kept(trial, tensors, needed)
             try:
                 _expect_kept(kept, x, weight, bias, needed)
             except Missed as missed:
@@ -257,6 +258,9 @@ def _(trial: Trial) -> None:
     if found:
         # Where more than the bias is kept for some flags, that is the larger half of the mistake.
         missed, trial.called = next((one for one in found if one[0].misconception != "keeps bias"), found[0])
+        with_bias_alone, alone = counted.get((False, False, True)), counted.get((True, False, False))
+        if with_bias_alone == x.nbytes and alone == weight.nbytes:
+            missed.misconception = "bias takes x"
         raise missed
     for needed in ((True, False), (False, True)):
         x, weight = many = [trial.randn(64, 64, requires_grad=flag) for flag in needed]

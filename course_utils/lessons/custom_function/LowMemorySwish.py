@@ -1,6 +1,5 @@
 """``LowMemorySwish`` keeps x alone for its backward: its check counts bytes, and gives x other values in between."""
 
-from itertools import product
 from typing import Any
 
 import torch
@@ -67,7 +66,7 @@ def _(trial: Trial) -> None:
     trial.once(_inexact)
 
 
-@LowMemorySwish.claim("gives the gradient to float64's last digits", weight=1.5)
+@LowMemorySwish.claim("gives the gradient to float64's last digits", weight=2.5)
 def _(trial: Trial) -> None:
     if inexact := trial.once(_inexact):
         missed, trial.called = inexact
@@ -105,8 +104,9 @@ def _alive(trial: Trial, x: Tensor) -> tuple[int, int, Any, Any]:
         del result
         return together, memory.current, node, holder
 
+    shown = f"{describe(x)}{', transposed' * (not x.is_contiguous())}"
     with collector_off():
-        return trial.run(measure, called=f"{trial.name}.apply({describe(x)})", watch={"x": x}, within=memory)
+        return trial.run(measure, called=f"{trial.name}.apply({shown})", watch={"x": x}, within=memory)
 
 
 def _what_is_kept(node: Any, x: Tensor) -> str:
@@ -134,11 +134,9 @@ def _expect_gradient_from_x_alone(trial: Trial, leaf: Tensor, x: Tensor) -> None
         shared.expect_agree(got, right, "the gradient at the values that x holds now", **_NEARLY)
 
 
-@LowMemorySwish.claim("keeps nothing but `x` from forward to backward", weight=5)
-def _(trial: Trial) -> None:
-    sizes = ((trial.integer(50, 90),), (trial.integer(3, 9), trial.integer(4, 8)))
-    for shape, inner in product(sizes, (False, True)):
-        leaf = trial.randn(*shape, requires_grad=True)
+def _expect_x_alone_kept(trial: Trial, values: Tensor) -> None:
+    for inner in (False, True):
+        leaf = values.clone().requires_grad_()
         x = leaf * 1 if inner else leaf
         together, without, node, _holder = _alive(trial, x)
         key = _what_is_kept(node, x) if without else ""
@@ -147,10 +145,21 @@ def _(trial: Trial) -> None:
         expected = f"{format_bytes(x.nbytes)} for the output"
         expect(together <= x.nbytes, "elsewhere", expected=expected, got=format_bytes(together))
         _expect_gradient_from_x_alone(trial, leaf, x)
+
+
+@LowMemorySwish.claim("keeps nothing but a contiguous `x` from forward to backward", weight=4.5)
+def _(trial: Trial) -> None:
+    for shape in ((trial.integer(50, 90),), (trial.integer(3, 9), trial.integer(4, 8))):
+        _expect_x_alone_kept(trial, trial.randn(*shape))
     many = trial.randn(16384, requires_grad=True)
     outside = shared.outside_of_tensors(trial, many)
     shown = f"{format_bytes(outside)} in arrays or Python objects"
     expect(outside <= many.numel() // 4, "elsewhere", expected="nothing kept besides x", got=shown)
+
+
+@LowMemorySwish.claim("keeps nothing but a transposed `x`", weight=0.5)
+def _(trial: Trial) -> None:
+    _expect_x_alone_kept(trial, trial.randn(trial.integer(3, 9), trial.integer(4, 8)).T)
 
 
 @LowMemorySwish.claim("passes gradcheck in float64", weight=0.5)

@@ -13,14 +13,14 @@ ReverseGradient = exercise(__file__)
 
 def _strengths(trial: Trial) -> tuple[float, ...]:
     drawn = trial.integer(65, 90) / 32 + 1 / 64  # exact in float32, too, and not whole: there more mistakes are right
-    return (drawn, 1.0, -drawn / 2)
+    return (drawn, 1.0)
 
 
 @ReverseGradient.claim("is a `torch.autograd.Function` whose `apply` gives `x` back unchanged", weight=0, gate=True)
 def _(trial: Trial) -> None:
     shared.expect_function(trial)
     for x in (*shared.inputs_of_all_kinds(trial), trial.randn(64, dtype=torch.float32)):
-        for strength in _strengths(trial):
+        for strength in (*_strengths(trial), -trial.integer(2, 9) / 4):
             scaled = [("forward scaled", factor * x) for factor in (-strength, strength)]
             shared.expect_value(trial, [x], x, scaled, strength)
             with shared.rename_misconception({"": "on paper"}):  # in float32 the rounding of a sum shows
@@ -29,10 +29,8 @@ def _(trial: Trial) -> None:
 
 def _wrong(incoming: Tensor, strength: float) -> shared.Wrong:
     yield "upstream", torch.full_like(incoming, -strength)
-    # An answer that takes the absolute value has passed the positive strengths, which come first.
-    yield "sign" if strength > 0 else "absolute", strength * incoming
+    yield "sign", strength * incoming
     if strength != 1:  # at which more mistakes are right
-        yield "absolute", torch.zeros_like(incoming)  # nothing comes through where the positive strengths were right
         yield "not scaled", -incoming
         yield "passed on", incoming
         for rounded in (int(strength), *(round(strength, digits) for digits in range(4))):
@@ -63,12 +61,16 @@ def _(trial: Trial) -> None:
 def _wrong_number(incoming: Tensor, strength: float) -> shared.Wrong:
     if strength == 0:
         yield from (("zero", incoming), ("zero", -incoming))
+    if strength < 0:  # where the positive ones were right
+        yield from (("absolute", strength * incoming), ("absolute", torch.zeros_like(incoming)))
     yield "float32", -torch.tensor(strength, dtype=torch.float32) * incoming
 
 
-@ReverseGradient.claim("takes every strength as it is: 0.0, and all sixteen digits of a float", weight=0.5)
+@ReverseGradient.claim(
+    "takes every strength as it is: 0.0, negative ones, and all sixteen digits of a float", weight=1.5
+)
 def _(trial: Trial) -> None:
-    for strength in (0.0, 0.2 + abs(trial.randn().item())):
+    for strength in (0.0, -trial.integer(2, 9) / 4, 0.2 + abs(trial.randn().item())):
         with shared.rename_misconception({"no gradient": "none for zero"}):
             _expect_turned(trial, trial.randn(4), strength, _wrong_number, inner=False)
     for dtype in (torch.bfloat16, torch.float16):

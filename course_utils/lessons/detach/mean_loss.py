@@ -119,10 +119,19 @@ def _why_graphs(trial: Trial) -> str:
     return "unassigned" if unassigned.found else "graphs"
 
 
+def _loss(model: nn.Module, is_penalised: bool) -> tuple[Callable[[Tensor, Tensor], Tensor], str]:
+    """A loss and how it is called on the card; a penalty on the weights is recorded, whatever the prediction is."""
+    if not is_penalised:
+        return squared_error, "loss_fn"
+    return lambda prediction, y: squared_error(prediction, y) + model[0].weight.exp().mean(), "a loss with a penalty"
+
+
 @mean_loss.claim("has no history", weight=1)
-def _(trial: Trial) -> None:
+def _judge_history(trial: Trial, is_penalised: bool = False) -> None:
     def mean(batches: list[tuple[Tensor, Tensor]]) -> Tensor:
-        return _mean(trial, trial.call(_regressor(trial), squared_error, batches, show="mean_loss(...) of 2 batches"))
+        model = _regressor(trial)
+        loss_fn, what = _loss(model, is_penalised)
+        return _mean(trial, trial.call(model, loss_fn, batches, show=f"mean_loss(model, {what}, 2 batches)"))
 
     got, batches = mean(_batches(trial, [4, 4])), _batches(trial, [4, 4])
     if got.grad_fn is not None:
@@ -133,14 +142,15 @@ def _(trial: Trial) -> None:
 
 
 @mean_loss.claim("keeps no more bytes alive for 12 batches than for 4", weight=3.5)
-def _(trial: Trial) -> None:
+def _judge_bytes(trial: Trial, is_penalised: bool = False) -> None:
     model, peaks = _regressor(trial), {}
+    loss_fn, what = _loss(model, is_penalised)
     for number in (4, 12):
         made = (_batches(trial, [_ROWS])[0] for _ in range(number))
         known = [] if trial.once(_takes_iterators) else list(made)
         tracker = MemoryTracker(model, known)
-        show = f"mean_loss(model, loss_fn, {number} batches)"
-        result = _mean(trial, trial.call(model, squared_error, known or made, within=tracker, show=show))
+        show = f"mean_loss(model, {what}, {number} batches)"
+        result = _mean(trial, trial.call(model, loss_fn, known or made, within=tracker, show=show))
         peaks[number] = tracker.peak
     growth = (peaks[12] - peaks[4]) // 8
     kept = {"losses kept": 2 * 8, "batches kept": _ROWS * (3 + 1) * 8 + 2 * 8}  # the most that each keeps of a batch
@@ -149,6 +159,17 @@ def _(trial: Trial) -> None:
         key = next((key for key, most in kept.items() if growth <= most), graphs)
         got = f"{peaks[4]:,} bytes, then {peaks[12]:,}: {growth:,} more for each batch"
         raise Missed(key, expected="the same peak for 4 and for 12 batches", got=got)
+
+
+@mean_loss.claim("has and keeps none where the loss has a penalty on the model's weights in it, too", weight=1)
+def _(trial: Trial) -> None:
+    _judge_history(trial)  # an answer that falls short there is told the same here
+    _judge_bytes(trial)
+    try:
+        _judge_history(trial, is_penalised=True)
+        _judge_bytes(trial, is_penalised=True)
+    except Missed as missed:
+        raise Missed("output detached", **dict(missed.details)) from None
 
 
 @mean_loss.claim("takes any iterable of batches, one that can be gone through once, too")
@@ -191,7 +212,7 @@ def _(trial: Trial) -> None:
         raise Missed("zero total", expected="a mean of 0", got=message_of(raised.error, 80)) from None
     if trial.once(_takes_iterators):
         expect_raises(ValueError, lambda: call(iter([]), "iter([])"), "len")  # for a list it was right
-        what, show = "the error of the batch", "mean_loss(model, loss_fn, batches that raise)"
+        what, show = "the ZeroDivisionError of the batch", "mean_loss(model, loss_fn, batches that raise)"
         failing = unlucky(_batches(trial, [4]))
         raising = partial(trial.call, model, squared_error, failing, watch_training=False, show=show)
         expect_raises(Unlucky, raising, "swallowed", what=what, other="other error")

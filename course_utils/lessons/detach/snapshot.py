@@ -19,7 +19,6 @@ def _sources(trial: Trial) -> Iterator[Tensor]:
     yield trial.randn(rows, columns, dtype=torch.float32)
     yield trial.randn(rows + 2, columns, requires_grad=True)[1:-1]
     yield (trial.randn(rows, columns) * 100).long()
-    yield trial.randn(requires_grad=True)
     yield trial.randn(columns, dtype=torch.float16)
     yield torch.tensor([5e-324, -1e-310, 0.1], dtype=torch.float64) * trial.integer(1, 9)
 
@@ -59,6 +58,13 @@ def _(trial: Trial) -> None:
             x.detach().add_(1)
         kept = torch.equal(got.detach(), before)
         expect(kept, key, expected="the old values after an edit of x", got="the edit shows in the snapshot")
+
+
+@snapshot.claim("takes an `x` of any shape, 0-dim or without elements, too", weight=0.25)
+def _(trial: Trial) -> None:
+    for x in (trial.randn(requires_grad=True), trial.randn(0, trial.integer(2, 5))):
+        got = trial.tensor(trial.call(x), shape=x.shape)
+        expect(torch.equal(got.detach().to(x), x), expected="the values of x", got="others")
 
 
 @snapshot.claim("has the dtype of `x` where that is bool or bfloat16, too", weight=0.25)

@@ -25,14 +25,24 @@ def sample(trial: Trial, items: Iterable[Any], count: int) -> list[Any]:
     return [items.pop(trial.integer(0, len(items) - 1)) for _ in range(count)]
 
 
-def expect_clean_error(kind: type[Exception], model: nn.Module, call: Callable[[], Any], who: str = "model") -> None:
-    """The call lets an error of ``who`` through, and leaves no hook on a model that had none."""
+def expect_clean_error(
+    kind: type[Exception],
+    model: nn.Module,
+    call: Callable[[], Any],
+    who: str = "model",
+    swallowed: str = "swallowed",
+    other: str = "",
+) -> None:
+    """The call lets an error of ``who`` through, and leaves no hook on a model that had none.
+
+    ``swallowed``, ``other``: the misconception where there is no error, and where there is another one.
+    """
 
     def called() -> Any:
         with contextlib.suppress(Missed):  # what came back is of no account: there should be nothing
             return call()
 
-    expect_raises(kind, called, "swallowed", what=f"the error of the {who}")
+    expect_raises(kind, called, swallowed, what=f"the {kind.__name__} of the {who}", other=other)
     expect_hooks(model, 0, "only without error")
 
 

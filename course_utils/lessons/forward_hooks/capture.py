@@ -3,6 +3,7 @@
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import ContextDecorator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -56,14 +57,16 @@ def _session(
     """Runs ``body`` inside the answer's ``with capture(model, names) as features``.
 
     Returns:
-        The ``features``, what they held ``inside`` at the end of the block and ``after`` it, and the body's ``result``.
+        The ``features``, what they held ``inside`` at the end of the block and ``after`` it, the body's ``result``, and
+        whether the answer is a ``generator`` with ``contextmanager`` around it, or has an ``__exit__`` of its own.
     """
-    session = SimpleNamespace(features=None, inside=None, after=None, result=None)
+    session = SimpleNamespace(features=None, inside=None, after=None, result=None, generator=False)
 
     def drive() -> str:
         made = trial.answer(model, list(names))
         if not (hasattr(type(made), "__enter__") and hasattr(type(made), "__exit__")):
             return type(made).__name__
+        session.generator = isinstance(made, ContextDecorator)
         with made as session.features:
             session.result = body()
             session.inside = _now(session.features)
@@ -143,7 +146,7 @@ def _step(model: nn.Module, x: Tensor) -> tuple[bool, list[bool], Tensor, tuple[
     return torch.is_grad_enabled(), training_flags(model), y, recorded
 
 
-@capture.claim("leaves the model to compute, record and train as without it", weight=1.5)
+@capture.claim("leaves the model to compute, record and train as without it", weight=2.5)
 def _(trial: Trial) -> None:
     for enabled, training in ((True, True), (True, False), (False, True)):
         model, x = layers(trial).train(training), trial.randn(4, 3)
@@ -190,19 +193,19 @@ def _(trial: Trial) -> None:
     model, x = layers(trial, inplace=True), trial.randn(6, 3)
     outputs = _outputs(model, x)
 
-    def edit() -> None:
-        with torch.no_grad():
-            model(x).mul_(3).add_(1)
-
-    for names, body, show in (
-        (["encoder.0", "encoder.1"], partial(model, x), "model(x), with ReLU(inplace=True)"),
-        (["head"], edit, "model(x).mul_(3)"),
-    ):
-        session = _session(trial, model, names, body, show)
-        _expect_entries(trial, session.after, names, outputs, alias)
-    session = _session(trial, model, ["head"], lambda: model(x).detach())
+    names = ["encoder.0", "encoder.1"]
+    session = _session(trial, model, names, partial(model, x), "model(x), with ReLU(inplace=True)")
+    _expect_entries(trial, session.after, names, outputs, alias)
+    session = _session(trial, model, ["head"], lambda: model(x).detach(), "y = model(x); after it y.detach().zero_()")
     session.result.zero_()
     _expect_entries(trial, session.features, ["head"], outputs, alias)
+
+    @torch.no_grad()
+    def edit() -> None:
+        model(x).mul_(3)
+
+    session = _session(trial, model, ["head"], edit, "with torch.no_grad(): model(x).mul_(3)")
+    _expect_entries(trial, session.after, ["head"], outputs, "unrecorded")
 
 
 @capture.claim("takes its hooks away at the end, also after an exception, which goes through", weight=2.5)
@@ -214,17 +217,22 @@ def _(trial: Trial) -> None:
     kept = {name: value.detach().clone() for name, value in _entries(trial, session.features, names).items()}
     model(2 * x + 1)
     _expect_entries(trial, session.features, names, kept, "left on")
-    for kind, who, given in ((Unlucky, "block", x), (RuntimeError, "model", trial.randn(4, 2))):
+    swallowed, translated = ("swallowed", "own lines") if session.generator else ("exit value", "")
+    for kind, who, given, other in (
+        (Unlucky, "block", x, ""),
+        (RuntimeError, "model", trial.randn(4, 2), ""),
+        (AttributeError, "block", x, translated),  # as of a submodule that is not there
+    ):
         model = layers(trial)
 
         def body() -> None:
             model(given)
-            raise Unlucky("this block ends early")
+            raise kind("this block ends early")
 
         def call() -> None:
-            _session(trial, model, names, body, f"..., and the {who} raises")
+            _session(trial, model, names, body, f"..., and the {who} raises {kind.__name__}")
 
-        expect_clean_error(kind, model, call, who)
+        expect_clean_error(kind, model, call, who, swallowed, other)
 
 
 @capture.claim("leaves the hooks of others in place")

@@ -232,11 +232,11 @@ def _(trial: Trial) -> None:
         before = [trial.randn(*leaf.shape) if filled else None for leaf in leaves]
         for leaf, grad in zip(leaves, before, strict=True):
             leaf.grad = grad.clone() if filled else None
-        _map(trial, model, "features.2", x, 1)
+        _map(trial, model, "features.2", x, 1, when=", with gradients there before" * filled)
         for leaf, grad in zip(leaves, before, strict=True):
             kept = equal_or_none(leaf.grad, grad)
             got = "cleared" if leaf.grad is None else "changed" if filled else "filled"
-            key = "cleared" if filled and leaf.grad is None else "fills"
+            key = "cleared" if got == "cleared" and filled else "put back" if filled else "fills"
             expect(kept, key, expected=f".grad of {'x' if leaf is x else 'a parameter'} as before", got=got)
 
 

@@ -172,8 +172,19 @@ def _why_called(trial: Trial, case: _Gate, got: Tensor) -> str:
         return "shape"  # a few rows, or none, are enough for a shape
     if not any(closed.grad_modes):
         return "no_grad"
-    path = any(gradient(got, parameter) is not None for parameter in closed.parameters())
-    return "multiply" if path else "cut off" if _uses_values(trial, case.gate) else "shape"
+    return "multiply" if _has_path(case, got) else "cut off" if _uses_values(trial, case.gate) else "shape"
+
+
+def _has_path(case: _Gate, got: Tensor) -> bool:
+    return any(gradient(got, parameter) is not None for parameter in case.closed.parameters())
+
+
+def _why_not_none(trial: Trial, case: _Gate, got: Tensor) -> str:
+    """Why the closed branch's weights get a gradient, or are read, where nobody calls it: for the gradient's sake, or
+    to compute features, which costs FLOPs."""
+    spent = flops(lambda: _gated(trial, case._replace(x=case.x.detach())))
+    free = spent <= flops_alone(case.opened, case.x.detach())
+    return "zeros wanted" if free and _has_path(case, got) else "by other means"
 
 
 def _expect_not_called(trial: Trial, case: _Gate, got: Tensor) -> None:
@@ -182,25 +193,32 @@ def _expect_not_called(trial: Trial, case: _Gate, got: Tensor) -> None:
         raise Missed(_why_called(trial, case, got), expected="no call of the closed branch", got=shown)
 
 
-def _overflowing(trial: Trial, value: float, gate: bool | Tensor) -> Tensor:
-    """The closed half, where both branches return a value that is not finite."""
-    got = _gated(trial, _Gate(*branches(trial, "vectors", _Overflow(value)), gate))
+def _overflowing(trial: Trial, value: float, gate: bool | Tensor) -> _Gate:
+    """A case in which both branches return a value that is not finite."""
+    return _Gate(*branches(trial, "vectors", _Overflow(value)), gate)
+
+
+def _closed_half(got: Tensor, case: _Gate) -> Tensor:
     size = got.shape[1] // 2
-    return got[:, size:] if gate else got[:, :size]
+    return got[:, size:] if case.gate else got[:, :size]
 
 
 def _uses_values(trial: Trial, gate: bool | Tensor) -> bool:
     """Whether the closed half is made from what the closed branch returns: 0 times inf is NaN."""
-    return bool(_overflowing(trial, torch.inf, gate).isnan().any())
+    case = _overflowing(trial, torch.inf, gate)
+    return bool(_closed_half(_gated(trial, case), case).isnan().any())
 
 
-@gated_forward.claim("does not call the closed branch", weight=2)
+@gated_forward.claim("does not call the closed branch, nor compute with its weights", weight=2)
 def _(trial: Trial) -> None:
-    for case in _cases(trial):
+    for case in _cases(trial, "images", "vectors"):
+        if case.x.dim() == 4:  # what runs behind one's back, too
+            case.closed.layers.insert(0, nn.BatchNorm2d(case.x.shape[1]).double())
         page = Page.under(case.closed)  # whoever runs the branch by other means than a call reads its weights, too
-        _expect_not_called(trial, case, _gated(trial, case, page))
+        _expect_not_called(trial, case, got := _gated(trial, case, page))
         expected = "weights of the closed branch that nobody reads"
-        expect(not page.was_read, "by other means", expected=expected, got="they are read")
+        if page.was_read:
+            raise Missed(_why_not_none(trial, case, got), expected=expected, got="they are read")
 
 
 @gated_forward.claim("has exact zeros there, also where a branch returns inf or nan")
@@ -208,19 +226,26 @@ def _(trial: Trial) -> None:
     kinds = trial.once(_kinds)
     for use_a in (True, False):
         for value, gate in ((torch.inf, kinds[0](use_a)), (torch.nan, kinds[-1](use_a))):
-            half = _overflowing(trial, value, gate)
-            if half.any():
-                key = "nan" if half.isnan().any() else "unwritten"
-                raise Missed(key, expected="zeros in the closed half", got=f"{half[half != 0][0].item():.4g}")
+            broken = _Gate(*branches(trial, "vectors"), gate)
+            for parameter in broken.closed.parameters():
+                nn.init.constant_(parameter, value)
+            for case in (_overflowing(trial, value, gate), broken):
+                half = _closed_half(got := _gated(trial, case), case)
+                if half.any():
+                    key = "nan" if half.isnan().any() else "unwritten"
+                    key = _why_not_none(trial, case, got) if case is broken and not case.closed.inputs else key
+                    raise Missed(key, expected="zeros in the closed half", got=f"{half[half != 0][0].item():.4g}")
 
 
 @gated_forward.claim("leaves `.grad` of the closed branch None after backward")
 def _(trial: Trial) -> None:
     for case in _cases(trial, "images", "images"):
-        _gated(trial, case).sum().backward()
-        key = "fabricated" if any(".grad" in effect for effect in trial.effects) else "multiply"
+        (got := _gated(trial, case)).sum().backward(retain_graph=True)
         for parameter in case.closed.parameters():
             if parameter.grad is not None:
+                fabricated = any(".grad" in effect for effect in trial.effects)
+                key = "multiply" if case.closed.inputs else _why_not_none(trial, case, got)
+                key = "fabricated" if fabricated else key
                 raise Missed(key, expected="None", got="zeros" if not parameter.grad.any() else "a gradient")
 
 

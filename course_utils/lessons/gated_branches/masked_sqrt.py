@@ -159,12 +159,11 @@ def _(trial: Trial) -> None:
 @masked_sqrt.claim("takes an x without elements, too", weight=0.5)
 def _(trial: Trial) -> None:
     for shape in ((0,), (0, 3)):
-        expected = f"a tensor of shape {shape}"
         try:
-            got = trial.tensor(trial.call(torch.empty(shape, requires_grad=True)))
+            _slopes(trial, torch.empty(shape))
         except AnswerRaised as raised:
+            expected = f"a tensor of shape {shape}"
             raise Missed("no elements", expected=expected, raised=message_of(raised.error, 100)) from None
-        expect(got.shape == shape, expected=expected, got=f"shape {tuple(got.shape)}")
 
 
 @masked_sqrt.claim("leaves no hook on x")

@@ -38,8 +38,8 @@ def _accumulated(trial: Trial, task: Task, what: str = "model") -> tuple[Any, Te
     return result, gradient_vector(task.model), forwards
 
 
-@accumulate.claim("records at most `micro_batch` samples in one call of the model", weight=0, gate=True)
-def _(trial: Trial) -> None:
+@accumulate.claim("does not record the whole batch in one call of the model", weight=0, gate=True, elsewhere=["pieces"])
+def _expect_pieces(trial: Trial) -> None:
     size = trial.integer(3, 4)
     task = Task(trial, trial.integer(17, 20), size)
     task.expect_pieces(_accumulated(trial, task)[2])
@@ -127,6 +127,7 @@ def _(trial: Trial) -> None:
     def draw(model: nn.Sequential, count: int) -> tuple[Tensor, Tensor]:
         return trial.randn(count * ROWS, model[0].in_features), trial.randn(count * ROWS, model[-1].out_features)
 
+    _expect_pieces(trial)
     expect_one_batch_alive(
         trial,
         draw,

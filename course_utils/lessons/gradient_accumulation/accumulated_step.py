@@ -100,8 +100,10 @@ class _Step(Stepping):
         return zip(self.gradients(vector), self.parameters, strict=True)
 
 
-@accumulated_step.claim("records at most `micro_batch` samples in one call of the model", weight=0, gate=True)
-def _(trial: Trial) -> None:
+@accumulated_step.claim(
+    "does not record the whole batch in one call of the model", weight=0, gate=True, elsewhere=["pieces"]
+)
+def _expect_pieces(trial: Trial) -> None:
     case = _Step(trial, trial.integer(17, 20), trial.integer(3, 4))
     case.task.expect_pieces(case.call()[1])
 
@@ -120,8 +122,12 @@ def _expect_full_step(trial: Trial, rows: int, size: int) -> None:
     case.expect_step(gradient, otherwise, elsewhere=[_scaled(gradient, _FAR)])
 
 
-@accumulated_step.claim("also where the last micro-batch is smaller, or the only one, clipping aside", weight=2)
+@accumulated_step.claim(
+    "also where the last micro-batch is smaller, or the only one, with `micro_batch` samples at most, clipping aside",
+    weight=2,
+)
 def _(trial: Trial) -> None:
+    _expect_pieces(trial)
     size = trial.integer(3, 5)
     for rows in (3 * size + trial.integer(1, size - 1), size - 1):
         _expect_full_step(trial, rows, size)

@@ -83,10 +83,10 @@ def _zeros_for_none(gradients: Gradients, dtype: torch.dtype = torch.float64) ->
     return [torch.zeros(shape, dtype=dtype) if g is None else g for g, shape in pairs]
 
 
-def _call_taken(case: _Lists, weights: Sequence[float]) -> None:
+def _call_taken(case: _Lists, weights: Sequence[float], what: str = "") -> None:
     """Calls the answer with weights that it has to take, also where one of them is 0 or less."""
     try:
-        case.call(weights)
+        case.call(weights, what)
     except AnswerRaised as raised:
         if isinstance(raised.error, ValueError) and min(weights) <= 0:
             raise Missed("refused", expected="a step", raised=message_of(raised.error, 120)) from None
@@ -178,6 +178,12 @@ def _(trial: Trial) -> None:
         left_out = [None if number == still else g for number, g in enumerate(right)]
         otherwise = [("zero is None", _zeros_for_none(right)), ("None for zeros", left_out)]
         case.expect(right, otherwise, elsewhere=elsewhere)
+    case, weights = _Lists(trial, missing={(0, place), (2, place)}), [2.0, 0.0, 4.0]
+    _call_taken(case, weights, f"weights={weights}, one parameter's only gradient in micro-batch 1")
+    # Whatever another average makes of that is judged by the claims above.
+    left_out = [None if number == place else g for number, g in enumerate(case.average(weights, 6))]
+    skipped = close(case.moved(), case.moved(left_out))
+    expect(not skipped, "weightless", expected="momentum moves this parameter, too", got="it has not moved")
 
 
 @apply_gradients.claim("counts a parameter that a list leaves out as None there", weight=1)
@@ -247,6 +253,10 @@ def _(trial: Trial) -> None:
         case.lists[batch][place] = (trial.randn(*shape), case.parameters[place])
         what = f"in micro-batch {batch} a gradient of shape {shape} for a parameter of shape {_SHAPES[place]}"
         _expect_refused(case, "broadcast", what)
+    case = _Lists(trial)
+    case.lists[1][2] = (trial.randn(3, 4), case.parameters[2])
+    what = "3 micro-batches, weights=[2, 0, 4], a wrong shape in micro-batch 1"
+    _expect_refused(case, "weightless", what, [2.0, 0.0, 4.0], "weightless")
 
 
 @apply_gradients.claim("refuses a wrong number of weights with ValueError, and changes nothing", weight=1)

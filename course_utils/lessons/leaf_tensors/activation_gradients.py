@@ -142,13 +142,18 @@ def _(trial: Trial) -> None:
             expect(kept, "cleanup" if cleared else "backward fills", expected=f"{name}.grad as before", got=got)
 
 
-@activation_gradients.claim("works when layers are frozen, the first or all", weight=1)
+@activation_gradients.claim("works when the first layer is frozen or has no parameters, or all are frozen", weight=1)
 def _(trial: Trial) -> None:
     for count, frozen in ((5, 1), (1, 1), (5, 5)):
         layers, x = _perceptron(trial)
         for layer in layers[:frozen]:
             layer.requires_grad_(False)
         _judge_gradients(trial, layers[:count], x)
+    layers, x = _perceptron(trial)
+    before = list(trial.effects)
+    _judge_gradients(trial, [nn.Flatten(), *layers], x)  # of two dimensions, it returns x itself
+    flagged = any(effect not in before and "requires_grad" in effect for effect in trial.effects)
+    expect(not flagged, "handed back", expected="x.requires_grad as it was", got="the flag of x raised")
 
 
 @activation_gradients.claim("runs each layer in the mode it is in", weight=0.5)

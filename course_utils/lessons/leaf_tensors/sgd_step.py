@@ -13,21 +13,20 @@ sgd_step = exercise(__file__)
 
 
 def _parameters(trial: Trial) -> list[Tensor]:
-    """Flagged leaves of several shapes, one of float32 and one that is not contiguous, each with a gradient."""
+    """Flagged leaves of several shapes, one of float32, each with a gradient."""
     rows, columns = trial.integer(2, 5), trial.integer(2, 5)
     parameters = [
         nn.Parameter(trial.randn(rows, columns)),
         trial.randn(columns, requires_grad=True),
         trial.randn(requires_grad=True),
         trial.randn(rows, dtype=torch.float32, requires_grad=True),
-        trial.randn(columns, rows).T.clone(memory_format=torch.preserve_format).requires_grad_(),
     ]
     for parameter in parameters:
         parameter.grad = trial.randn(*parameter.shape).to(parameter.dtype)
     return parameters
 
 
-def _stepped(trial: Trial, parameters: list[Tensor], what: str = "5 parameters", given: Any = None) -> list[Tensor]:
+def _stepped(trial: Trial, parameters: list[Tensor], what: str = "4 parameters", given: Any = None) -> list[Tensor]:
     """Where the parameters belong after a call of the answer, on them or on what is ``given`` in place of the list."""
     lr = trial.integer(20, 900) / 1000
     expected = [p.detach().clone() if p.grad is None else p.detach() - lr * p.grad for p in parameters]
@@ -59,6 +58,15 @@ def _other_step(value: Tensor, start: Tensor, right: Tensor) -> str:
     return "other rule"
 
 
+@sgd_step.claim("moves one whose gradient lies in memory in another order, too", weight=0.5)
+def _(trial: Trial) -> None:
+    parameter = trial.randn(3, 4).T.clone(memory_format=torch.preserve_format).requires_grad_()
+    parameter.grad = trial.randn(4, 3)
+    (right,) = _stepped(trial, [parameter], "a transposed parameter")
+    moved = same(parameter, right)
+    expect(moved, expected="-lr times its gradient added to each number", got="another step")
+
+
 @sgd_step.claim("keeps the objects and their memory", weight=5)
 def _(trial: Trial) -> None:
     parameters = _parameters(trial)
@@ -71,10 +79,13 @@ def _(trial: Trial) -> None:
 
 @sgd_step.claim("leaves flagged leaves, and nothing recorded", weight=1)
 def _(trial: Trial) -> None:
-    parameters = _parameters(trial)
-    _stepped(trial, parameters)
-    for parameter in parameters:
-        expect_flagged_leaf(parameter, "", "flag lost")
+    for key, what in (("", "4 parameters"), ("flag down", "4 parameters whose gradients have a history")):
+        parameters = _parameters(trial)
+        for parameter in parameters if key else ():  # as a backward with create_graph leaves them
+            parameter.grad = parameter.grad * parameter
+        _stepped(trial, parameters, what)
+        for parameter in parameters:
+            expect_flagged_leaf(parameter, key, "flag lost")
 
 
 @sgd_step.claim("leaves `.grad` None", weight=1)
@@ -84,7 +95,7 @@ def _(trial: Trial) -> None:
     _expect_no_gradients(parameters)
     for parameter in parameters:
         parameter.grad = torch.zeros_like(parameter)
-    _stepped(trial, parameters, "5 parameters whose gradients are zeros")
+    _stepped(trial, parameters, "4 parameters whose gradients are zeros")
     _expect_no_gradients(parameters, "zero gradient")
 
 
@@ -99,14 +110,14 @@ def _(trial: Trial) -> None:
     parameters = _parameters(trial)
     parameters[0].grad = parameters[2].grad = None
     had_gradient = [parameter.grad is not None for parameter in parameters]
-    expected = _stepped(trial, parameters, "5 parameters, two without gradient")
+    expected = _stepped(trial, parameters, "4 parameters, two without gradient")
     for parameter, right, moves in zip(parameters, expected, had_gradient, strict=True):
         key, got = ("stops", "one with a gradient stood still") if moves else ("", "one without a gradient moved")
         expect(same(parameter, right), key, expected="only those with a gradient move", got=got)
     _expect_no_gradients([p for p, had in zip(parameters, had_gradient, strict=True) if not had])
     for parameter in parameters:
         parameter.grad = None
-    _stepped(trial, parameters, "5 parameters, none with a gradient")
+    _stepped(trial, parameters, "4 parameters, none with a gradient")
 
 
 @sgd_step.claim("takes an iterator as well as a list", weight=1)

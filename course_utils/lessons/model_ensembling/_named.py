@@ -49,8 +49,9 @@ def expect_named(result: Any, expected: Named, key_of: Callable[[Named], str], n
     expect(result is not None, "no return value", expected=wanted, got="None")
     expect(isinstance(result, Mapping), not_named, expected=wanted, got=describe(result))
     names = "names " + ", ".join(expected)
-    key = "with buffers" if set(result) > set(expected) else not_named
-    expect(set(result) == set(expected), key, expected=names, got=describe(list(result), 120))
+    given, asked = set(result), set(expected)
+    key = "with buffers" if given > asked else "some names" if given < asked else not_named
+    expect(given == asked, key, expected=names, got=describe(list(result), 120))
     for name in expected:
         got = describe(result[name], 60)
         expect(isinstance(result[name], Tensor), "not a tensor", expected=f"a tensor for {name}", got=got)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_utils.checks.claims import Trial, exercise, expect, same
 from course_utils.lessons.model_ensembling._shared import (
+    MANY,
     Ensemble,
     expect_connected,
     expect_images,
@@ -39,7 +40,7 @@ def _(trial: Trial) -> None:
 
 @ensemble_predict.claim("runs the architecture's forward once", weight=6)
 def _(trial: Trial) -> None:
-    columns, count = trial.integer(2, 5), trial.integer(3, 6)
+    columns, count = trial.integer(2, 5), trial.integer(*MANY)
     ensemble = Ensemble(trial, count, plain(columns, 3))
     ensemble.call_with_models(trial.randn(4, columns))
     ensemble.expect_passes(4 * count)
@@ -52,7 +53,7 @@ def _(trial: Trial) -> None:
     x = trial.randn(count, columns)
     result = ensemble.call_with_models(x)
     one_row_each = ensemble.outputs([x] * count).diagonal().T
-    key = "in_dims" if isinstance(result, Tensor) and same(result, one_row_each) else ""
+    key = "guessed" if isinstance(result, Tensor) and same(result, one_row_each) else ""
     ensemble.expect_predictions(result, [x] * count, key)
     ensemble.expect_no_loop()
 

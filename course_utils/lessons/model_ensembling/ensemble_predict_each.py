@@ -11,6 +11,7 @@ from torch import Tensor
 from course_utils.base.text import message_of
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, reading
 from course_utils.lessons.model_ensembling._shared import (
+    MANY,
     Ensemble,
     expect_connected,
     expect_images,
@@ -56,7 +57,7 @@ def _(trial: Trial) -> None:
 
 @ensemble_predict_each.claim("runs the architecture's forward once", weight=12.5)
 def _(trial: Trial) -> None:
-    columns, count = trial.integer(2, 5), trial.integer(3, 6)
+    columns, count = trial.integer(2, 5), trial.integer(*MANY)
     ensemble = Ensemble(trial, count, plain(columns, 3))
     ensemble.call_with_models(trial.randn(count, 4, columns))
     ensemble.expect_passes(4 * count)

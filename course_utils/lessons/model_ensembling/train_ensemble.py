@@ -139,7 +139,7 @@ class _Training:
         """Mistakes that are looked for last."""
         models, count, (x, y), alone = self.ensemble.models, len(self.ensemble.models), (self.x, self.y), self.alone
         if len(x) == count:
-            yield "in_dims", alone(data=[(x[i : i + 1], y[i : i + 1]) for i in range(count)])
+            yield "guessed", alone(data=[(x[i : i + 1], y[i : i + 1]) for i in range(count)])
         if any(True for _ in models[0].buffers()):
             yield "buffers", alone(self.ensemble.with_state_of_first(parameters=False, buffers=True))
             yield "train mode", alone([copy.deepcopy(model).train() for model in models])
@@ -220,7 +220,7 @@ def _(trial: Trial) -> None:
 
 @train_ensemble.claim("runs the architecture's forward once per step", weight=6)
 def _(trial: Trial) -> None:
-    case = _Training(trial, trial.integer(2, 4), batch=6)
+    case = _Training(trial, trial.integer(2, 4), batch=6, count=trial.integer(*shared.MANY))
     case.call()
     case.ensemble.expect_passes(len(case.ensemble.models) * len(case.x), case.steps)
 

@@ -30,14 +30,20 @@ def _features(trial: Trial, backbone: nn.Module, x: Tensor, show: str = "backbon
 
 @frozen_features.claim("gives the backbone's output for `x`", weight=0, gate=True)
 def _(trial: Trial) -> None:
-    reshaped = _shared.plain_model(trial, 6).extend((nn.Unflatten(1, (2, 3)),))
+    reshaped = _shared.plain_model(trial, 6).extend((nn.Unflatten(1, (2, 3)), nn.Tanh()))  # views have a claim
     for backbone, dtype in ((reshaped, torch.float64), (_shared.plain_model(trial), torch.float16)):
         backbone, x = backbone.to(dtype), trial.randn(trial.integer(1, 6), 3, dtype=dtype)
         expected = _shared.in_eval_mode(backbone, x)
         got = _features(trial, backbone, x, f"backbone, {dtype} x")
         _shared.expect_usable(trial, backbone, x, expected)
         expect_same(got, expected, what=f"the backbone's output, {tuple(expected.shape)}")
-        expect(got.dtype == dtype, expected=f"{dtype}, as the backbone gives it", got=str(got.dtype))
+
+
+@frozen_features.claim("has the backbone's dtype", weight=0.5)
+def _(trial: Trial) -> None:
+    for dtype in (torch.float64, torch.float32, torch.float16):
+        got = _features(trial, _shared.plain_model(trial).to(dtype), trial.randn(4, 3, dtype=dtype))
+        expect(got.dtype == dtype, "dtype", expected=f"{dtype}, as the backbone gives it", got=str(got.dtype))
 
 
 def _is_recorded(trial: Trial, frozen: bool) -> bool:
@@ -77,7 +83,7 @@ def _(trial: Trial) -> None:
         with torch.set_grad_enabled(enabled):
             features = _ordinary_features(trial, backbone, x, show)
         weight = trial.randn(5, 2, requires_grad=True)
-        (features @ weight).sum().backward()
+        (features.to(weight.dtype) @ weight).sum().backward()
         expect_same(weight.grad, expected, what="the head's gradient")
         modes.expect_grad_mode_kept(trial)
 
@@ -163,6 +169,6 @@ def _(trial: Trial) -> None:
     token = trial.fill(_Token())
     got = _features(trial, token, trial.randn(4, 3), "backbone that expands a parameter, x")
     expect_no_history(got, "of the backbone", what="an output that does not require grad")
-    expect(bool((got == token.token).all()), expected="the parameter, once for each row", got="other values")
+    expect(same(got, token.token.expand(4, -1)), expected="the parameter, once for each row", got="other values")
     viewed = nn.Sequential(nn.Tanh(), nn.Flatten())
     _ordinary_features(trial, viewed, trial.randn(4, 3, 2), "backbone that gives a view, x")

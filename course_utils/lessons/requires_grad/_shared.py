@@ -1,6 +1,6 @@
 """What several exercises of lesson 01, requires_grad, look at: parameters and flags, and what must stay around them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import is_
 
@@ -32,6 +32,18 @@ def fill_gradients(trial: Trial, module: nn.Module) -> list[nn.Parameter]:
     for parameter in filled:
         parameter.grad = trial.randn(*parameter.shape).to(parameter)
     return filled
+
+
+def in_lists(module: nn.Module) -> nn.Module:
+    """Makes ``parameters`` and ``named_parameters`` return lists, to be gone through twice; returns the module."""
+
+    def listing(submodule: nn.Module, method: Callable[..., Iterable]) -> Callable[..., list]:
+        return lambda *given, **options: list(method(submodule, *given, **options))
+
+    for submodule in module.modules():
+        for method in (nn.Module.parameters, nn.Module.named_parameters):
+            setattr(submodule, method.__name__, listing(submodule, method))
+    return module
 
 
 def expect_own_parameters(module: nn.Module, before: dict[str, nn.Parameter]) -> None:

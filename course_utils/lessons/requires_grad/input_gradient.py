@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from course_utils.base.text import message_of
 from course_utils.checks.claims import (
     AnswerRaised,
+    Calls,
     Missed,
     ModeRoll,
     Raises,
@@ -73,7 +74,8 @@ def _callers_no_grad() -> Iterator[None]:
 
 def _call(trial: Trial, model: nn.Module, x: Tensor, show: str = "", within: Any = None) -> Any:
     """Calls the answer. Its arguments are reported as ``model`` and ``x``, whatever it calls them."""
-    called, watch = show or f"input_gradient(model, x of shape {tuple(x.shape)})", {"x": x, "model": model}
+    given = f"{'flagged ' * x.requires_grad}x of shape {tuple(x.shape)}"
+    called, watch = show or f"input_gradient(model, {given})", {"x": x, "model": model}
     modes = training_flags(model)
     try:
         result = trial.run(lambda: trial.answer(model, x), called=called, watch=watch, within=within)
@@ -180,7 +182,11 @@ def _(trial: Trial) -> None:
         leaf, source = trial.randn(*shape, requires_grad=True), trial.randn(*shape, requires_grad=True)
         leaf.grad = trial.randn(*shape)
         for x in (plain, leaf, fresh, source * 2, (source * 2).view(shape)):
-            _gradient_of(trial, model, x)
+            made = Calls()
+            _gradient_of(trial, model, x, within=made)
+            cloned = any(tensor.grad_fn and tensor.grad_fn.name() == "CloneBackward0" for tensor in made.tensors)
+            filled = x.requires_grad and cloned and any("x.grad" in effect for effect in trial.effects)
+            expect(not filled, "clone", expected="x.grad as it was", got="a gradient added to it")
             _expect_none(trial.effects, "x as it was", only="x changed")
             expect(source.grad is None, "non-leaf", expected="x as it was", got="its source has a .grad")
 

@@ -99,8 +99,10 @@ def _flag(
         raise Missed("no bool", expected="True or False", got=got) from None
 
 
-def _tensor_cases(trial: Trial) -> list[tuple[Tensor, ...]]:
+def _tensor_cases(trial: Trial, alike: bool) -> list[tuple[Tensor, ...]]:
+    """Tensors that can be added up, or cannot: another claim judges whether their shapes matter."""
     rows, columns = trial.integer(2, 4), trial.integer(5, 7)
+    rows = columns if alike else rows
     plain, flagged = trial.randn(rows, columns), trial.randn(columns, requires_grad=True)
     inner, parameter = trial.randn(rows, requires_grad=True) * 2, nn.Parameter(trial.randn(columns))
     frozen = nn.Parameter(trial.randn(columns), requires_grad=False)
@@ -122,11 +124,8 @@ def _tensor_cases(trial: Trial) -> list[tuple[Tensor, ...]]:
     ]
 
 
-@will_require_grad.claim(
-    "among ordinary tensors, is True as soon as one of floats is flagged, and only then", weight=2, gate=True
-)
-def _(trial: Trial) -> None:
-    cases = _tensor_cases(trial)
+def _judge_tensors(trial: Trial, alike: bool) -> None:
+    cases = _tensor_cases(trial, alike)
     flagged = [any(tensor.requires_grad for tensor in tensors) for tensors in cases]
     got = [_flag(trial, *tensors, right=right) for tensors, right in zip(cases, flagged, strict=True)]
     for tensors, answer, right in zip(cases, got, flagged, strict=True):
@@ -142,13 +141,25 @@ def _(trial: Trial) -> None:
             raise Missed(key, inputs=inputs, expected=right, got=answer)
 
 
+@will_require_grad.claim(
+    "among ordinary tensors, is True as soon as one of floats is flagged, and only then", weight=2, gate=True
+)
+def _(trial: Trial) -> None:
+    _judge_tensors(trial, alike=True)
+
+
+@will_require_grad.claim("takes shapes that do not fit together", weight=1)
+def _(trial: Trial) -> None:
+    _judge_tensors(trial, alike=False)
+
+
 class _Tagged(torch.Tensor):
     """A class of somebody's own."""
 
 
 @will_require_grad.claim("asks for nothing but the flag: any dtype and any class of tensor can carry it", weight=1)
 def _(trial: Trial) -> None:
-    plain, whole = trial.randn(trial.integer(2, 4)), trial.randn(3).long()
+    plain, whole = trial.randn(2), trial.randn(2).long()
     for flag in (True, False):
         number = torch.complex(plain, plain).requires_grad_(flag)
         tagged = trial.randn(2).as_subclass(_Tagged).requires_grad_(flag)
@@ -184,7 +195,7 @@ def _(trial: Trial) -> None:
 
 
 def _judge_modes(trial: Trial, inference: bool) -> None:
-    flagged, plain = trial.randn(trial.integer(2, 4), requires_grad=True), trial.randn(3)
+    flagged, plain = trial.randn(3, requires_grad=True), trial.randn(3)
     for name, (records, modes) in _MODES.items():
         if ("inference" in name) != inference:
             continue
@@ -196,6 +207,9 @@ def _judge_modes(trial: Trial, inference: bool) -> None:
                 _flag(trial, *inputs, right=expected, within=again, show=f" under {name}")
                 is_view = any(tensor._base is flagged for tensor in made.tensors)
                 key = "inference" if "inference_mode(), enable" in name else "view" if is_view else "mode"
+                key = (
+                    "" if getattr(trial.answer, "__kwdefaults__", None) else key
+                )  # it may have asked at its definition
                 raise Missed(key, inputs=shown, expected=expected, got=got)
 
 
@@ -211,7 +225,7 @@ def _(trial: Trial) -> None:
 
 @will_require_grad.claim("answers with a bool", weight=0)
 def _(trial: Trial) -> None:
-    flagged, plain = trial.randn(3, requires_grad=True), trial.randn(2)
+    flagged, plain = trial.randn(3, requires_grad=True), trial.randn(3)
     for inputs in ((flagged, plain), (plain, 2), (plain,), ()):
         for make in (torch.enable_grad, torch.no_grad, torch.inference_mode):
             got = _call(trial, *inputs, within=make())

@@ -39,9 +39,8 @@ def _mean_output(trial: Trial, *inputs: Any) -> Tensor:
 @bounded_evaluation.claim(
     "is a mean over all batches, in the shape of one sample's output", weight=0, gate=True, elsewhere=["mean of means"]
 )
-def _(trial: Trial) -> None:
-    # One sample's output: a vector, a matrix, a number.
-    for ending in ((), (nn.Unflatten(1, (2, 3)),), (nn.Linear(6, 1), nn.Flatten(0))):
+def _judge_mean(trial: Trial, *endings: tuple[nn.Module, ...]) -> None:
+    for ending in endings or ((),):
         model = _shared.plain_model(trial, *ending)
         batches = _shared.draw_batches(trial, trial.integer(1, 2), trial.integer(8, 10), trial.integer(3, 5))
         outputs = _shared.outputs_in_eval_mode(model, batches)
@@ -54,6 +53,11 @@ def _(trial: Trial) -> None:
         otherwise += [("one number", samples.mean())]
         got = _mean_output(trial, model, batches, "model, batches of different size").cpu()
         expect_same(got, mean, otherwise, key="one number" if mean.dim() and not got.dim() else "")
+
+
+@bounded_evaluation.claim("is that mean where one sample's output is a matrix or a number, too", weight=1)
+def _(trial: Trial) -> None:
+    _judge_mean(trial, (nn.Unflatten(1, (2, 3)),), (nn.Linear(6, 1), nn.Flatten(0)))
 
 
 @bounded_evaluation.claim("has no history")
@@ -76,9 +80,11 @@ def _deep_model(trial: Trial) -> nn.Sequential:
     return trial.fill(nn.Sequential(*hidden, nn.Linear(_HIDDEN, _OUTPUTS)).double())
 
 
-def _stream(trial: Trial, count: int, rows: int = _ROWS, inputs: int = _INPUTS) -> Iterator[Tensor]:
+def _stream(
+    trial: Trial, count: int, rows: int = _ROWS, inputs: int = _INPUTS, dtype: torch.dtype = torch.float64
+) -> Iterator[Tensor]:
     for _ in range(count):
-        yield trial.randn(rows, inputs)
+        yield trial.randn(rows, inputs, dtype=dtype)
 
 
 def _given(trial: Trial, count: int) -> Iterable[Tensor]:
@@ -94,7 +100,7 @@ def _takes_iterators(trial: Trial) -> bool:
     return True
 
 
-def _peak(trial: Trial, model: nn.Module, count: int, *sizes: int, what: str = "batches") -> int:
+def _peak(trial: Trial, model: nn.Module, count: int, *sizes: Any, what: str = "batches") -> int:
     batches = _stream(trial, count, *sizes) if sizes else _given(trial, count)
     tracker = MemoryTracker(model, batches if isinstance(batches, list) else [])
     show = f"bounded_evaluation(model, {count} {what})"
@@ -102,7 +108,7 @@ def _peak(trial: Trial, model: nn.Module, count: int, *sizes: int, what: str = "
     return tracker.peak
 
 
-def _reference_peak(trial: Trial, model: nn.Module, *sizes: int) -> int:
+def _reference_peak(trial: Trial, model: nn.Module, *sizes: Any) -> int:
     """The peak of one batch under ``no_grad``, the batch itself included."""
     with MemoryTracker(model) as tracker, torch.no_grad():
         for x in _stream(trial, 1, *sizes):
@@ -115,7 +121,7 @@ def _records(trial: Trial, model: nn.Module) -> bool:
     return _shared.records(lambda: trial.call(model, _given(trial, 2), may_change=(model,), show=show))
 
 
-@bounded_evaluation.claim("needs no more bytes at its peak for 9 batches than for 3", weight=10)
+@bounded_evaluation.claim("needs no more bytes at its peak for 9 batches than for 3", weight=13)
 def _(trial: Trial) -> None:
     model = _deep_model(trial)
     few, many = _peak(trial, model, 3), _peak(trial, model, 9)
@@ -193,13 +199,15 @@ def _(trial: Trial) -> None:
 @bounded_evaluation.claim("lets go of a batch and its output before it asks for the next", weight=1.5)
 def _(trial: Trial) -> None:
     rows, wide = 64, trial.integer(500, 600)
-    for key, inputs, outputs, what in (
-        ("batch held", wide, 4, "wide batches, made one by one"),
-        ("output held", 4, wide, "batches with wide outputs, made one by one"),
+    for key, inputs, outputs, dtype, what in (
+        ("batch held", wide, 4, torch.float64, "wide batches, made one by one"),
+        ("output held", 4, wide, torch.float64, "batches with wide outputs, made one by one"),
+        ("output held", 4, wide, torch.float32, "batches with wide outputs in float32, made one by one"),
     ):
-        model = trial.fill(nn.Linear(inputs, outputs).double())
-        alone = _reference_peak(trial, model, rows, inputs)
-        one, few, peak = (_peak(trial, model, count, rows, inputs, what=what) for count in (1, 3, 5))
+        model = trial.fill(nn.Linear(inputs, outputs).to(dtype))
+        batch = rows, inputs, dtype
+        alone = _reference_peak(trial, model, *batch)
+        one, few, peak = (_peak(trial, model, count, *batch, what=what) for count in (1, 3, 5))
         kept = "outputs kept" if key == "output held" else "batches kept"
         # One batch by itself: what is alive beside it is no batch and no output that came before.
         key = kept if peak > few + alone else "output copied" if one >= 1.25 * alone else key

@@ -31,6 +31,8 @@ _BELIEFS: tuple[tuple[str, Callable[[tuple[bool, ...], tuple[bool, ...]], _Flags
     ("flag wins", lambda flagged, volatile: (any(flagged), any(volatile) and not any(flagged))),
     ("today", lambda flagged, volatile: (any(flagged), False)),
     ("all flagged", lambda flagged, volatile: (all(flagged), any(volatile))),
+    ("exactly one", lambda flagged, volatile: (any(flagged) and sum(volatile) != 1, sum(volatile) == 1)),
+    ("exactly one", lambda flagged, volatile: (sum(flagged) == 1 and not any(volatile), any(volatile))),
     ("one input", lambda flagged, volatile: (flagged[0], volatile[0])),
     ("one input", lambda flagged, volatile: (flagged[-1], volatile[-1])),
     ("no mark", lambda flagged, volatile: (any(flagged) and not any(volatile), False)),
@@ -85,6 +87,8 @@ def _belief(trial: Trial, inputs: list[_Flags], expected: _Flags) -> str:
     ]:  # single inputs that come back turned round tell the pair, whatever else is wrong
         return "swapped"
     key = reading(given, believed, operator.eq) or ("one input" if turned[0] != given[0] else "")
+    if (expected, given[0]) == (_VOLATILE, _FLAGGED) and given[5] != _FLAGGED:
+        return key  # one flag does not win against one volatile input
     # A hint is about inputs that meet: for an answer that hands on the flags of a single one.
     return key or (_HINTS.get((expected, given[0]), "") if given[1:3] == [_VOLATILE, _FLAGGED] else "")
 
@@ -115,14 +119,15 @@ def _(trial: Trial) -> None:
 @volatile_rule.claim("makes it volatile as soon as one input is, and only then")
 def _(trial: Trial) -> None:
     drawn = _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_VOLATILE, _PLAIN))
-    _expect_rule(trial, [_VOLATILE, _PLAIN, _FLAGGED], [_FLAGGED, _PLAIN, _VOLATILE], *drawn, look_at=slice(1, 2))
+    lists = [_VOLATILE, _PLAIN, _FLAGGED], [_FLAGGED, _PLAIN, _VOLATILE], [_VOLATILE, _VOLATILE], *drawn
+    _expect_rule(trial, *lists, look_at=slice(1, 2))
     _expect_rule(trial, [_PLAIN, _FLAGGED], look_at=slice(1, 2))
 
 
 @volatile_rule.claim("leaves a volatile result unflagged, against any number of flagged inputs, and no other", weight=2)
 def _(trial: Trial) -> None:
-    drawn = _drawn(trial, _FLAGGED, _PLAIN, must=(_VOLATILE, _FLAGGED, _FLAGGED))
-    _expect_rule(trial, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *drawn, [_FLAGGED, _FLAGGED])
+    drawn = _drawn(trial, _FLAGGED, _PLAIN, _VOLATILE, must=(_VOLATILE, _FLAGGED, _FLAGGED))
+    _expect_rule(trial, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED, _VOLATILE], *drawn, [_FLAGGED, _FLAGGED])
 
 
 @volatile_rule.claim("hands on the flags of a single input, and gives `(False, False)` for no inputs")
@@ -131,5 +136,5 @@ def _(trial: Trial) -> None:
     try:
         got = _answer(trial, [])
     except AnswerRaised as raised:
-        raise Missed("empty", expected="(False, False)", raised=type(raised.error).__name__) from None
+        raise Missed("empty", expected="(False, False)", raised=message_of(raised.error, 100)) from None
     expect(got == _PLAIN, "empty", expected="(False, False)", got=str(got))
