@@ -405,6 +405,10 @@ class ShapesLeavesOnly(ShapesByLoops):
         x.grad = gradient if x.grad is None else x.grad + gradient
 
 
+class ShapesNowhereFitted(ShapesByLoops):
+    through = ShapesLeavesOnly.through
+
+
 class ShapesNodeEach(ShapesByLoops):
     def split(self, x, sizes):
         pieces, start = [], 0
@@ -789,6 +793,13 @@ class MemoryNothingSaved(MemoryInObjects):
         arrays = super().unsave(way)
         way.saved = way.saved if self.retain_graph else None
         return arrays
+
+
+class MemoryNothingIsFreed(MemoryInObjects):
+    def unsave(self, way):
+        if not way.saved:
+            raise RuntimeError("freed")
+        return super().unsave(way)
 
 
 class MemoryRebound(MemoryInObjects):
@@ -1178,10 +1189,11 @@ WRONG = (
     Wrong("Shapes", "at the front", ShapesAtTheFront),
     Wrong("Shapes", "reshaped", ShapesReshaped),
     Wrong("Shapes", "cut points", ShapesSizes, "sizes"),
-    Wrong("Shapes", "cut points", ShapesAllSums, "the end as well"),
+    Wrong("Shapes", "the end", ShapesAllSums, "the end as well"),
     Wrong("Shapes", "one gradient", ShapesOneGradient),
     Wrong("Shapes", "mean", ShapesMean),
     Wrong("Shapes", "leaves only", ShapesLeavesOnly),
+    Wrong("Shapes", "by the rule", ShapesNowhereFitted, "fitted nowhere"),
     Wrong("Shapes", "a node each", ShapesNodeEach),
     Wrong("Shapes", "copies", ShapesCopies),
     Wrong("Shapes", "not marked", ShapesNotMarked),
@@ -1222,6 +1234,7 @@ WRONG = (
     Wrong("Memory", "leaves", MemoryLeaves),
     Wrong("Memory", "retain ignored", MemoryRetainIgnored),
     Wrong("Memory", "nothing saved", MemoryNothingSaved, earns=1.71),
+    Wrong("Memory", "nothing is freed", MemoryNothingIsFreed, "an empty list passes for freed", 0.42),
     Wrong("Memory", "rebound", MemoryRebound),
     Wrong("Memory", "unnoticed", MemoryUnnoticed),
     Wrong("Memory", "not counted", MemoryNotCounted, earns=1.33),

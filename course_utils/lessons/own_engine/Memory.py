@@ -8,7 +8,7 @@ import torch
 from course_utils.checks.claims import Trial, exercise, expect
 from course_utils.graph import graph_memory
 from course_utils.lessons.own_engine import _shared as shared
-from course_utils.lessons.own_engine._programs import TORCH
+from course_utils.lessons.own_engine._programs import ERROR, TORCH
 
 Memory = exercise(__file__)
 
@@ -22,18 +22,26 @@ def _(trial: Trial) -> None:
 
 @Memory.claim("frees what was saved, unless told to retain it, and says so to a second backward", weight=2.5)
 def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3,), (3,))
+    given, early = shared.leaves(trial, (3,), (3,)), _key_of_refusal(trial)
     program = shared.program(given, "loss = (t0 * t1).sum()", "loss.backward()", "loss.backward()")
-    shared.expect_as_torch(trial, program, *_SAVING, silent="never freed", kind="kind")
+    shared.expect_as_torch(trial, program, *_SAVING, error=early, silent="never freed", kind="kind")
     lines = "loss = (t0 * t1).sum()", "loss.backward(retain_graph=True)", "loss.backward()"
     shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error="retain ignored")
+
+
+def _key_of_refusal(trial: Trial, otherwise: str = "") -> str:
+    """Why a first backward is refused: a way that has saved nothing passes for freed, and no other one does."""
+    given = shared.leaves(trial, (), ())
+    programs = (shared.program(given, f"t2 = t0 {sign} t1", "t2.backward()") for sign in "*+")
+    refused = [ERROR in shared.play(trial, program, *_SAVING).found for program in programs]
+    return "nothing is freed" if refused == [False, True] else otherwise
 
 
 @Memory.claim("goes again through a graph that has saved nothing", weight=0.5)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,))
     lines = "loss = (t0 + t1).sum()", "loss.backward()", "loss.backward()"
-    shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error="nothing saved")
+    shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error=_key_of_refusal(trial, "nothing saved"))
 
 
 @Memory.claim("writes into the memory that is there", weight=1)
@@ -58,7 +66,7 @@ def _(trial: Trial) -> None:
 @Memory.claim("raises an error where what was saved has been edited since, before it frees, and nowhere else", weight=4)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
-    silent = _key_of_silence(trial)
+    silent, refusal = _key_of_silence(trial), _key_of_refusal(trial, "every edit")
     for lines in (
         ("t2 = t0 * t1", "t1.mul_(2.0)"),
         ("t2 = t0.exp()", "t2.mul_(2.0)"),
@@ -70,7 +78,7 @@ def _(trial: Trial) -> None:
         ("t3, t4 = t1.split([1, 2])", "t2 = t0.split([1, 2])[1] * t4", "t3.mul_(2.0)"),
     ):
         program = shared.program(given, *lines, "t2.sum().backward()")
-        shared.expect_as_torch(trial, program, *_SAVING, silent=silent, error="every edit", kind="kind")
+        shared.expect_as_torch(trial, program, *_SAVING, silent=silent, error=refusal, kind="kind")
     for at in (0, 1):
         called = f"backward along a way that has saved a and b, after {'ab'[at]}.mul_(2.0)"
         refuses = trial.run(lambda at=at: _refuses_edit_of(trial, at), called=called)
