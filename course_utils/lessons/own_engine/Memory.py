@@ -39,9 +39,9 @@ def _key_of_refusal(trial: Trial, otherwise: str = "") -> str:
 
 @Memory.claim("goes again through a graph that has saved nothing", weight=0.5)
 def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3,), (3,))
+    given, refusal = shared.leaves(trial, (3,), (3,)), _key_of_refusal(trial, "nothing saved")
     lines = "loss = (t0 + t1).sum()", "loss.backward()", "loss.backward()"
-    shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error=_key_of_refusal(trial, "nothing saved"))
+    shared.expect_as_torch(trial, shared.program(given, *lines), *_SAVING, error=refusal)
 
 
 @Memory.claim("writes into the memory that is there", weight=1)
