@@ -153,6 +153,10 @@ def will_no_inference(*inputs):
     return any(flags_of(inputs)) and not torch.is_inference_mode_enabled()
 
 
+def will_modes_or(*inputs):
+    return any(flags_of(inputs)) and (torch.is_grad_enabled() or not torch.is_inference_mode_enabled())
+
+
 def will_by_match(*inputs):
     match (torch.is_inference_mode_enabled(), torch.is_grad_enabled()):
         case (False, True):
@@ -1478,9 +1482,10 @@ WRONG = (
     Wrong("will_require_grad", "parameters", will_parameters),
     Wrong("will_require_grad", "dtype", will_dtype),
     Wrong("will_require_grad", "mode", will_flags_alone, earns=1.33),
-    Wrong("will_require_grad", "mode", will_no_inference, "inference mode alone"),
+    Wrong("will_require_grad", "one switch", will_no_inference, "inference mode alone"),
+    Wrong("will_require_grad", "one switch", will_modes_or, "the two modes joined with or"),
     Wrong("will_require_grad", "inference", will_grad_enabled),
-    Wrong("will_require_grad", "attribute", will_attribute),
+    Wrong("will_require_grad", "attribute", will_attribute, earns=1.77),
     Wrong("will_require_grad", "no tensor", will_sum_from_zero),
     Wrong("will_require_grad", "attribute", will_all_but_none, "None alone left out"),
     Wrong("will_require_grad", "attribute", will_from_the_last, "None alone kept, from the last"),

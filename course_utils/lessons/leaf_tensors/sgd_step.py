@@ -88,7 +88,7 @@ def _(trial: Trial) -> None:
             expect_flagged_leaf(parameter, key, "flag lost")
 
 
-@sgd_step.claim("leaves `.grad` None", weight=1)
+@sgd_step.claim("leaves `.grad` None, given a list", weight=1)
 def _(trial: Trial) -> None:
     parameters = _parameters(trial)
     _stepped(trial, parameters)

@@ -253,7 +253,7 @@ def _(trial: Trial) -> None:
         raise Missed("slice", expected=f"a gradient of shape {tuple(x.shape)}", got="no path that leads to x") from None
 
 
-@input_gradient.claim("lets through what the model raises, and puts back what it changed", weight=1)
+@input_gradient.claim("where the model's forward raises, lets the error through, with everything as it was", weight=1)
 def _(trial: Trial) -> None:
     # torch's own errors are RuntimeErrors.
     for kind, within, training in ((Unlucky, None, False), (RuntimeError, _callers_no_grad(), True)):
