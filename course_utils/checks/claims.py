@@ -255,8 +255,8 @@ class Calls(TorchFunctionMode):
 
 
 class DroppedDetach(TorchFunctionMode):
-    """A mode to call an answer within: ``found`` says whether it detached a tensor with history, and let go of the
-    result at once. What is printed, kept or handed on is alive, or an argument, when torch is called next."""
+    """A mode to call an answer within: ``found`` says whether it detached a tensor that requires grad, and let go of
+    the result at once. What is printed, kept or handed on is alive, or an argument, when torch is called next."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,7 +269,7 @@ class DroppedDetach(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._found, self._before = self.found, None
-        recorded = getattr(func, "__name__", "") == "detach" and bool(args) and args[0].grad_fn is not None
+        recorded = getattr(func, "__name__", "") == "detach" and bool(args) and args[0].requires_grad
         result = func(*args, **(kwargs or {}))
         self._before = weakref.ref(result) if recorded else None
         return result

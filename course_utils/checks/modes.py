@@ -53,7 +53,8 @@ def expect_flags_put_back(trial: Trial, run: Callable[[nn.Module], object]) -> N
 
     They may all be off ("left in eval"), or wrong below the direct children alone ("children"); the answer may have
     told parts of the model to train, and these wrote over parts of their own ("train spreads"), or over one alone that
-    stands in two places ("parents first"); or it knows of one flag ("one flag").
+    stands in two places ("parents first"); or it knows of one flag ("one flag"), or switches training on whatever was
+    on before ("was in training").
     """
     for training, other in ((True, 1), (False, 3), (True, 2)):
         _expect_flags_put_back(trial, mixed_mode_model(trial, training, other), run)
@@ -80,7 +81,10 @@ def _expect_flags_put_back(trial: Trial, model: nn.Module, run: Callable[[nn.Mod
     run(model)
     if training_flags(model) != before:
         again = _with_flags(model, before)
-        key = "train spreads" if _tells_parts_to_train(trial, again, run) else "one flag"
+        off = _with_flags(model, [False] * len(before))
+        run(off)
+        key = "was in training" if off.training else "one flag"
+        key = "train spreads" if _tells_parts_to_train(trial, again, run) else key
         key = "children" if [module.training for module in outer] == flags else key
         expect_training_flags(model, before, "left in eval", key)
 

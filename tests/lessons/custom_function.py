@@ -1034,6 +1034,14 @@ class SwishSigmoidAlone(Function):
         return g * s * (1 - s)
 
 
+class SwishOfItsOwnDerivative(Swish):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return (s + x * s) * g
+
+
 class SwishOneTerm(Swish):
     @staticmethod
     def backward(ctx, g):
@@ -2448,6 +2456,7 @@ WRONG = (
     Wrong("LowMemorySwish", "in place", SwishInPlace),
     Wrong("LowMemorySwish", "value", SwishSigmoidAlone),
     Wrong("LowMemorySwish", "formula", SwishOfASlip),
+    Wrong("LowMemorySwish", "own derivative", SwishOfItsOwnDerivative),
     Wrong("LowMemorySwish", "product rule", SwishOneTerm),
     Wrong("LowMemorySwish", "product rule", SwishFirstTerm, "the first term"),
     Wrong("LowMemorySwish", "sigmoid", SwishSavesSigmoid),

@@ -31,6 +31,11 @@ def snapshot_unassigned(x):
     return result
 
 
+def snapshot_of_x_unassigned(x):
+    x.detach()
+    return x.clone()
+
+
 def snapshot_view_under_no_grad(x):
     with torch.no_grad():
         return x.view_as(x)
@@ -815,20 +820,21 @@ WRONG = (
     Wrong("snapshot", "same memory", lambda x: x.detach()[...], "a slice"),
     Wrong("snapshot", "same memory", lambda x: x.detach().contiguous(), "contiguous"),
     Wrong("snapshot", "x itself", lambda x: x, "returned as it is"),
-    Wrong("snapshot", "rows", lambda x: x.detach()[:].clone(), earns=0.95),
-    Wrong("snapshot", "rows", lambda x: torch.cat((x.detach(),)), "cat of one", earns=0.95),
+    Wrong("snapshot", "rows", lambda x: x.detach()[:].clone(), earns=0.96),
+    Wrong("snapshot", "rows", lambda x: torch.cat((x.detach(),)), "cat of one", earns=0.96),
     Wrong("snapshot", "flagged", lambda x: x.detach().clone().requires_grad_(), "any dtype"),
     Wrong("snapshot", "history", lambda x: x.clone(), "clone alone"),
     Wrong("snapshot", "history", lambda x: x + 0, "plus 0"),
-    Wrong("snapshot", "history", snapshot_unassigned, "a detach that is not assigned"),
+    Wrong("snapshot", "unassigned", snapshot_unassigned, "a detach that is not assigned"),
+    Wrong("snapshot", "unassigned", snapshot_of_x_unassigned, "a detach of x that is not assigned"),
     Wrong("snapshot", "x itself", snapshot_x_itself),
     Wrong("snapshot", "view", snapshot_view_under_no_grad, "a view made under no_grad"),
     Wrong("snapshot", "filled", lambda x: torch.empty_like(x).copy_(x)),
     Wrong("snapshot", "flagged", snapshot_flagged),
     Wrong("snapshot", "flagged", lambda x: torch.nn.Parameter(x.detach().clone(), x.is_floating_point()), "Parameter"),
-    Wrong("snapshot", "dtype", snapshot_from_list),
+    Wrong("snapshot", "dtype", snapshot_from_list, earns=0.74),
     Wrong("snapshot", "dtype", snapshot_into_zeros, "into zeros"),
-    Wrong("snapshot", "arithmetic", lambda x: x.detach() + 0, "plus 0, detached", earns=0.95),
+    Wrong("snapshot", "arithmetic", lambda x: x.detach() + 0, "plus 0, detached", earns=0.96),
     Wrong("snapshot", "dtype", lambda x: torch.tensor(x.tolist()).to(x), "from a list, and back to its dtype"),
     Wrong("snapshot", "in place", snapshot_in_place),
     Wrong("snapshot", "lower the flag", lambda x: x.clone().requires_grad_(False)),
@@ -931,7 +937,7 @@ WRONG = (
     Wrong("stop_gradient_round", "all detached", lambda x: torch.tensor(x.round().tolist()), "from a list", earns=0.0),
     Wrong("stop_gradient_round", "all detached", round_no_grad, "no_grad"),
     Wrong("stop_gradient_round", "cut off", lambda x: x + (x.trunc() - x).detach()),
-    Wrong("snapshot", "every dtype", lambda x: torch.from_numpy(x.detach().cpu().numpy().copy()), earns=0.91),
+    Wrong("snapshot", "every dtype", lambda x: torch.from_numpy(x.detach().cpu().numpy().copy()), earns=0.92),
     Wrong("snapshot", "device", lambda x: x.detach().cpu().clone()),
     Wrong(
         "predicted_edit",

@@ -1656,6 +1656,19 @@ def cam_not_frozen(model, layer, x, class_index):
     return cam_of(kept[0].detach(), gradient)
 
 
+def cam_score_after_the_block(model, layer, x, class_index):
+    kept = []
+
+    def hook(module, args, output):
+        kept.append(output.detach().clone().requires_grad_())
+        return kept[0].clone()
+
+    with model.get_submodule(layer).register_forward_hook(hook), torch.enable_grad():
+        logits = model(x)
+    (gradient,) = torch.autograd.grad(logits[:, class_index].sum(), kept)
+    return cam_of(kept[0].detach(), gradient)
+
+
 def cam_flags_raised(model, layer, x, class_index):
     model.requires_grad_(True)
     return cam_not_frozen(model, layer, x, class_index)
@@ -1937,6 +1950,7 @@ WRONG = (
     Wrong("grad_cam", "cleared", cam_zero_grad_first),
     Wrong("grad_cam", "frozen", cam_not_frozen),
     Wrong("grad_cam", "frozen", cam_with, "without enable_grad"),
+    Wrong("grad_cam", "after the block", cam_score_after_the_block, earns=2.76),
     Wrong("grad_cam", "flags", cam_flags_raised),
     Wrong("grad_cam", "flags", cam_x_flagged, "x flagged"),
     Wrong("grad_cam", "flags", cam_frozen_at_the_end, "frozen at the end"),

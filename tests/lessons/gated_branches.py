@@ -485,6 +485,17 @@ def route_room_of_a(branch_a, branch_b, x, gate):
     return result
 
 
+def route_none_without_a(branch_a, branch_b, x, gate):
+    result = None
+    if gate.any():
+        a = branch_a(x[gate])
+        result = a.new_zeros(len(x), *a.shape[1:])
+        result[gate] = a
+    if not gate.all():
+        result[~gate] = branch_b(x[~gate])
+    return result
+
+
 def route_grouped(branch_a, branch_b, x, gate):
     return torch.cat([branch_a(x[gate]), branch_b(x[~gate])])
 
@@ -948,6 +959,11 @@ def gate_at_zero(logit):
     return (logit >= 0).to(s.dtype) + (s - s.detach())
 
 
+def gate_of_signs(logit):
+    s = torch.sigmoid(logit)
+    return (logit.sign() + 1).detach() / 2 + (s - s.detach())
+
+
 def gate_identity(logit):
     return hard(logit) + (logit - logit.detach())
 
@@ -1171,11 +1187,11 @@ WRONG = (
     Wrong("route", "twice", route_asks_for_the_shape),
     Wrong("route", "thrown away", route_dummy_row),
     Wrong("route", "x detached", route_detached_rows),
-    Wrong("route", "x detached", route_picks_under_no_grad, "picked under no_grad", earns=1.3),
+    Wrong("route", "x detached", route_picks_under_no_grad, "picked under no_grad", earns=1.36),
     Wrong("route", "x detached", route_detached_into_zeros, "into zeros"),
     Wrong("route", "x detached", route_detached_row_by_row, "row by row"),
     Wrong("route", "one gate", route_first_row_decides, "the first row decides"),
-    Wrong("route", "one row", route_squeezed, earns=1.65),
+    Wrong("route", "one row", route_squeezed, earns=1.68),
     Wrong("route", "one row", route_room_beside_squeezed, "squeezed, with room for a row without a batch"),
     Wrong("route", "one row", route_cat_of_rows, "rows without a batch dimension"),
     Wrong("route", "nonzero", route_nonzero),
@@ -1183,6 +1199,7 @@ WRONG = (
     Wrong("route", "size one", route_stacked_batches),
     Wrong("route", "shape of x", route_scattered_like_x, "masked_scatter into zeros"),
     Wrong("route", "no rows", route_room_of_a),
+    Wrong("route", "no rows", route_none_without_a, "None where a has no rows", earns=1.52),
     Wrong("route", "input masked", route_masked_sum),
     Wrong("masked_sqrt", "one element", sqrt_with_one),
     Wrong("masked_sqrt", "stand-in", lambda x: torch.where(x > 0, x, 1).sqrt()),
@@ -1240,6 +1257,7 @@ WRONG = (
     Wrong("hard_gate", "saved output", gate_edited_through_data, "through data"),
     Wrong("hard_gate", "sigmoid first", gate_sigmoid_first),
     Wrong("hard_gate", "at zero", gate_at_zero),
+    Wrong("hard_gate", "half open", gate_of_signs, earns=1.6),
     Wrong("hard_gate", "doubled", gate_doubled),
     Wrong("hard_gate", "scaled", gate_scaled),
     Wrong("hard_gate", "upstream", GateSlope.apply),

@@ -1889,7 +1889,7 @@ WRONG = (
     Wrong("accumulated_step", "no step", step_own_sgd, "SGD of its own"),
     Wrong("accumulated_step", "whole batch", step_with(accumulate_whole)),
     Wrong("accumulated_step", "pieces", undone(step_with(accumulate_chunks)), earns=1.73),
-    Wrong("accumulated_step", "full forward", step_with(accumulate_full_forward)),
+    Wrong("accumulated_step", "full forward", undone(step_with(accumulate_full_forward)), earns=1.73),
     Wrong("accumulated_step", "undivided", step_with(accumulate_undivided)),
     Wrong("accumulated_step", "count", step_with(accumulate_by_count)),
     Wrong("accumulated_step", "wiped", step_with(accumulate_wiped)),

@@ -196,7 +196,7 @@ def test_a_last_line_that_an_error_passes_over_has_its_own_name_beside_that_of_w
     exercise, answer = LOADED["volatile_history"].exercises["port_evaluation"], answers("volatile_history")
     claims = judge(exercise, answer.port_train_without_finally, "volatile_history").claims
     names = [claim.misconception.name for claim in claims if claim.misconception]
-    assert names == [exercise.misconceptions[key].name for key in ("one flag", "only without error")]
+    assert names == [exercise.misconceptions[key].name for key in ("was in training", "only without error")]
 
 
 @pytest.mark.parametrize("pair", list(itertools.product((False, True), repeat=2)))

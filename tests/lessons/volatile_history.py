@@ -692,6 +692,15 @@ def bounded_train_at_the_end(model, batches):
         model.train()
 
 
+def bounded_top_flag(model, batches):
+    training = model.training
+    model.eval()
+    try:
+        return bounded_without_eval(model, batches)
+    finally:
+        model.train(training)
+
+
 def bounded_left_in_eval(model, batches):
     model.eval()
     return bounded_without_eval(model, batches)
@@ -1072,8 +1081,8 @@ WRONG = (
     Wrong("port_evaluation", "lower the flag", port_flag_lowered),
     Wrong("port_evaluation", "no eval", port_without_eval),
     Wrong("port_evaluation", "no eval", port_root_flag_only, "model.training = False"),
-    Wrong("port_evaluation", "one flag", port_train_at_the_end, "train() at the end", earns=1.85),
-    Wrong("port_evaluation", "one flag", port_train_without_finally, "train() on the last line", earns=1.85),
+    Wrong("port_evaluation", "was in training", port_train_at_the_end, "train() at the end", earns=1.85),
+    Wrong("port_evaluation", "was in training", port_train_without_finally, "train() on the last line", earns=1.85),
     Wrong("port_evaluation", "one flag", port_train_as_the_root, "train(as the root)"),
     Wrong("port_evaluation", "children", port_children_only, "children only"),
     Wrong("port_evaluation", "train spreads", port_by_apply, "train() by apply()"),
@@ -1111,7 +1120,8 @@ WRONG = (
     Wrong("bounded_evaluation", "empty", bounded_nan, "nan for no batches"),
     Wrong("bounded_evaluation", "empty", bounded_zero_division, "division by zero"),
     Wrong("bounded_evaluation", "no eval", bounded_without_eval),
-    Wrong("bounded_evaluation", "one flag", bounded_train_at_the_end, "train() at the end"),
+    Wrong("bounded_evaluation", "was in training", bounded_train_at_the_end, "train() at the end"),
+    Wrong("bounded_evaluation", "one flag", bounded_top_flag, "the top flag"),
     Wrong("bounded_evaluation", "train spreads", bounded_train_part_by_part),
     Wrong("bounded_evaluation", "bare no_grad", bounded_bare_no_grad),
     Wrong("bounded_evaluation", "data cleaned", bounded_data_detached),

@@ -51,7 +51,7 @@ def _expect_turned(trial: Trial, x: Tensor, strength: float, wrong: Callable[...
     )
 
 
-@ReverseGradient.claim("multiplies the gradient by -strength on its way back", weight=2, gate=True)
+@ReverseGradient.claim("multiplies a gradient of random numbers by -strength on its way back", weight=2, gate=True)
 def _(trial: Trial) -> None:
     for number, x in enumerate(shared.inputs_of_all_kinds(trial)):
         for strength in _strengths(trial):

@@ -180,6 +180,7 @@ def expect_value(
     expect_agree(got, right, "the value", wrong, **tolerance)
     for name, tensor, before in zip(INPUTS, given, tensors, strict=False):
         expect_unedited(tensor, before, name, "in place")
+    apply(trial, *(tensor.clone().requires_grad_() for tensor in tensors), *more)  # what is saved is looked at now
 
 
 def expect_gradients(

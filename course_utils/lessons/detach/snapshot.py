@@ -6,7 +6,16 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import message_of
-from course_utils.checks.claims import AnswerRaised, Calls, Missed, Trial, exercise, expect, expect_no_history
+from course_utils.checks.claims import (
+    AnswerRaised,
+    Calls,
+    DroppedDetach,
+    Missed,
+    Trial,
+    exercise,
+    expect,
+    expect_no_history,
+)
 
 snapshot = exercise(__file__)
 
@@ -23,27 +32,32 @@ def _sources(trial: Trial) -> Iterator[Tensor]:
     yield torch.tensor([5e-324, -1e-310, 0.1], dtype=torch.float64) * trial.integer(1, 9)
 
 
-@snapshot.claim("has the values, shape, dtype and device of `x`", weight=0, gate=True)
+@snapshot.claim("has the dtype of `x`, and every digit")
+@snapshot.claim("has the values, shape and device of `x`", weight=0, gate=True, elsewhere=["dtype"])
 def _(trial: Trial) -> None:
     for x in _sources(trial):
         values = x.detach().clone()
         got = trial.tensor(trial.call(x), shape=x.shape)
+        numbers = got.detach().cpu()
+        exact = torch.equal(numbers, values.to(got.dtype))
+        rounded = torch.equal(numbers, values.float().to(got.dtype))  # x has other values then: a detour
+        holds = got.device == x.device and (exact or rounded)
+        expect(holds, expected="the values of x", got="others")
         expect(got.dtype == x.dtype, "dtype", expected=str(x.dtype), got=str(got.dtype))
-        rounded = torch.equal(got.detach().cpu(), values.float().to(x.dtype))  # x has other values then: a detour
-        key, found = ("dtype", "those values rounded to float32") if rounded else ("", "others")
-        holds = got.device == x.device and torch.equal(got.detach(), values)
-        expect(holds, key, expected="the values of x", got=found)
+        expect(exact, "dtype", expected="the values of x", got="those values rounded to float32")
 
 
 @snapshot.claim("has no history and is not flagged", weight=2)
 def _(trial: Trial) -> None:
     for x in _sources(trial):
-        got = trial.tensor(trial.call(x))
+        unassigned = DroppedDetach()
+        got = trial.tensor(trial.call(x, within=unassigned))
         expect(got is not x, "x itself", expected="a new tensor", got="x itself")
         is_view = got.is_leaf and got.requires_grad and got.data_ptr() == x.data_ptr()
         expect(not is_view, "view", expected="no flag", got="a view of x, not recorded, with the flag of x")
         filled = got.grad_fn is not None and "Copy" in got.grad_fn.name()
-        expect_no_history(got, "filled" if filled else "history", "flagged", "grad_fn None, requires_grad False")
+        key = "filled" if filled else "unassigned" if unassigned.found else "history"
+        expect_no_history(got, key, "flagged", "grad_fn None, requires_grad False")
 
 
 @snapshot.claim("shares no memory with `x`", weight=2)

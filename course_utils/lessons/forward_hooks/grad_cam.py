@@ -169,7 +169,7 @@ def _telling(trial: Trial, layer: str) -> tuple[nn.Sequential, Tensor, int, _Cam
             return model, x, index, _Cam(model, layer, x, index)
 
 
-@grad_cam.claim("is relu of the channels summed with each sample's own weights", weight=0, gate=True)
+@grad_cam.claim("is relu of the channels summed with each sample's own weights, up to one factor", weight=0, gate=True)
 def _(trial: Trial) -> None:
     for layer in ("features.2", "features.0", "features"):
         model, x, index, cam = _telling(trial, layer)
@@ -300,6 +300,14 @@ def _(trial: Trial) -> None:
 @grad_cam.claim("works inside the caller's `no_grad`")
 def _(trial: Trial) -> None:
     model, x, index, cam = _mapped(trial, "features.2", inplace=False)
+    recorded = list[bool]()
+    model.register_forward_hook(lambda _module, _args, logits: recorded.append(logits.requires_grad))
     with torch.no_grad():
-        got = _map(trial, model, "features.2", x, index, when=", under no_grad")
+        try:
+            got = _map(trial, model, "features.2", x, index, when=", under no_grad")
+        except AnswerRaised as raised:
+            message = message_of(raised.error, 100)
+            if any(recorded) and "require" in message:  # the logits were recorded, what was made of them was not
+                raise Missed("after the block", raised=message, **{"in": raised.where}) from None
+            raise
         expect_same(got, cam.of_size(got))

@@ -37,14 +37,14 @@ _Case = tuple[Branch, Branch, Tensor, Tensor]  # branches, input and gate
 
 
 def _cases(trial: Trial, few: bool = False) -> Iterator[_Case]:
-    """Mixed rows, and all rows for one branch; one row for a branch where the answer manages that, which has a claim
-    of its own."""
+    """Mixed rows; all rows for one branch, and one row for a branch, where the answer manages that: each of the two has
+    a claim of its own."""
     for kind in ("vectors", "images") if few else ("same width", "vectors", "images"):
         a, b, x = branches(trial, kind)
         x = trial.randn(trial.integer(7, 9), *x.shape[1:], requires_grad=True)
         yield a, b, x, _mixed_gate(trial, len(x))
-    for count in (0, 5):
-        yield _of_five(trial, count)
+    for open_a in trial.once(_sides):
+        yield _of_five(trial, 5 * open_a)
     if trial.once(_takes_one_row):
         yield from _single_rows(trial)
 
@@ -94,10 +94,19 @@ def _row_by_row(a: Branch, b: Branch, x: Tensor, gate: Tensor) -> Tensor:
     return torch.cat([(a if gate[i] else b).layers(x[i : i + 1]) for i in range(len(x))])
 
 
+def _sides(trial: Trial) -> list[bool]:
+    """Which entries a gate may have everywhere: True for branch a, False for branch b."""
+    return [open_a for open_a in (False, True) if _manages(trial, iter([_of_five(trial, 5 * open_a)]))]
+
+
 def _takes_one_row(trial: Trial) -> bool:
+    return _manages(trial, _single_rows(trial))
+
+
+def _manages(trial: Trial, cases: Iterator[_Case]) -> bool:
     called, effects = trial.called, list(trial.effects)
     try:
-        _expect_rows(trial, _single_rows(trial))
+        _expect_rows(trial, cases)
     except (AnswerRaised, Missed):
         return False
     finally:
@@ -122,6 +131,11 @@ def _expect_rows(trial: Trial, cases: Iterator[_Case]) -> None:
 @route.claim("sends each row through its branch, and gives the rows back in order", weight=0, gate=True)
 def _(trial: Trial) -> None:
     _expect_rows(trial, _cases(trial))
+
+
+@route.claim("takes a gate that is True, or False, for all rows")
+def _(trial: Trial) -> None:
+    _expect_rows(trial, (_of_five(trial, count) for count in (0, 5)))
 
 
 @route.claim("takes one row for a branch, and a batch of one row", weight=2)
@@ -193,7 +207,7 @@ def _(trial: Trial) -> None:
 
 @route.claim("does not call a branch that has no rows")
 def _(trial: Trial) -> None:
-    for open_a in (True, False):
+    for open_a in trial.once(_sides) or (True, False):
         for rows in (4, 1) if trial.once(_takes_one_row) else (4,):
             a, b, x = branches(trial, "vectors")
             x = trial.randn(rows, x.shape[1], requires_grad=True)
@@ -209,14 +223,15 @@ def _(trial: Trial) -> None:
 
 @route.claim("keeps the branches' dtype", weight=0.5)
 def _(trial: Trial) -> None:
+    gates = [[True, False, True, False], *([open_a] * 4 for open_a in trial.once(_sides))]
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        for gate in ([True, False, True, False], [True] * 4, [False] * 4):
+        for gate in gates:
             a, b, x = branches(trial, "vectors")
             x = trial.randn(4, x.shape[1]).to(dtype)
             got = _routed(trial, a.to(dtype), b.to(dtype), x, torch.tensor(gate))
             expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
     expected = "torch.float16 from branches that return it for a float32 x"
-    for gate in ([True, False, True, False], [True] * 4, [False] * 4):
+    for gate in gates:
         a, b, x = branches(trial, "vectors")
         x = trial.randn(4, x.shape[1]).float()
         try:

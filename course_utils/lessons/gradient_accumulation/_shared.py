@@ -237,13 +237,15 @@ class Task:
         expect_gradient(got, self.gradient, otherwise)
 
     def expect_pieces(self, forwards: list[Forward]) -> None:
-        """The gate: an answer that runs the whole batch at once has not accumulated anything."""
+        """No forward pass has more rows than a micro-batch; one that is not recorded has the key "full forward"."""
         expect(bool(forwards), expected="the model to be run on micro-batches", got="it was not run")
         recorded = [forward for forward in forwards if forward.recorded]
         most, rows = most_rows(recorded or forwards), len(self.x)
         key = "whole batch" if most >= rows else "pieces"
         expected = f"at most {self.micro_batch} samples at a time"
         expect(most <= self.micro_batch, key, expected=expected, got=f"{most} of {rows} at once")
+        most, expected = most_rows(forwards), f"{expected}, for the loss as well"
+        expect(most <= self.micro_batch, "full forward", expected=expected, got=f"{most} of {rows} at once")
 
     def expect_loss(self, result: Any, after: float | None = None) -> None:
         """The result is the full batch's loss, a float; ``after`` is the loss after the step."""

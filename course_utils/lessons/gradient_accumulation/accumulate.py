@@ -38,7 +38,12 @@ def _accumulated(trial: Trial, task: Task, what: str = "model") -> tuple[Any, Te
     return result, gradient_vector(task.model), forwards
 
 
-@accumulate.claim("does not record the whole batch in one call of the model", weight=0, gate=True, elsewhere=["pieces"])
+@accumulate.claim(
+    "does not record the whole batch in one call of the model",
+    weight=0,
+    gate=True,
+    elsewhere=["pieces", "full forward"],
+)
 def _expect_pieces(trial: Trial) -> None:
     size = trial.integer(3, 4)
     task = Task(trial, trial.integer(17, 20), size)

@@ -52,7 +52,9 @@ def _is_recorded(trial: Trial, frozen: bool) -> bool:
     return _features(trial, backbone, trial.randn(4, 3, requires_grad=frozen)).grad_fn is not None
 
 
-@frozen_features.claim("does not require grad and has no graph into the backbone or `x`", weight=0.5, gate=True)
+@frozen_features.claim(
+    "does not require grad and has no graph, where every layer makes a new tensor", weight=0.5, gate=True
+)
 def _(trial: Trial) -> None:
     for flagged_x, frozen in ((False, False), (True, False), (True, True)):
         backbone = _shared.plain_model(trial).requires_grad_(not frozen)

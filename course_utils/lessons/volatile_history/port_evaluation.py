@@ -129,7 +129,7 @@ def _(trial: Trial) -> None:
 
 
 @port_evaluation.claim(
-    "puts back flags, and a mode that was on, where a batch raises, and lets the error through", weight=3
+    "puts back every training flag, and a mode that was on, where a batch raises, and lets the error through", weight=3
 )
 def _(trial: Trial) -> None:
     _shared.expect_modes_put_back_after_errors(trial)
