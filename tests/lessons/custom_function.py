@@ -2473,7 +2473,7 @@ WRONG = (
     Wrong("LowMemorySwish", "approximate", SwishByFloatMask, "a difference quotient times a mask of floats"),
     Wrong("LowMemorySwish", "clone", SwishContiguous, "contiguous"),
     Wrong("LowMemorySwish", "clone", SwishCloneOnCtx, "a clone on ctx"),
-    Wrong("LowMemorySwish", "packed", SwishHalf, "half"),
+    Wrong("LowMemorySwish", "packed", SwishHalf, "half", earns=0.78),
     Wrong("LowMemorySwish", "packed", SwishFloat, "float32"),
     Wrong("LowMemorySwish", "derivative", SwishSavesSlope),
     Wrong("LowMemorySwish", "elsewhere", SwishGlobal, "a global dict"),
