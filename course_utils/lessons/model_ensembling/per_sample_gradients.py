@@ -125,7 +125,8 @@ def _(trial: Trial) -> None:
 
 
 @per_sample_gradients.claim(
-    "is right for conv nets and targets of more dimensions, with batches of one for `loss_fn`", weight=2
+    "is right for conv nets and targets of more dimensions, with batches of one for `loss_fn`, the length aside",
+    weight=2,
 )
 def _(trial: Trial) -> None:
     batch, classes = trial.integer(3, 6), trial.integer(2, 3)
@@ -167,7 +168,7 @@ def _(trial: Trial) -> None:
         case.expect(case.call())
 
 
-@per_sample_gradients.claim("is right for a model with batch norm in eval mode", weight=0.5)
+@per_sample_gradients.claim("is right for a model with batch norm in eval mode, the length aside", weight=0.5)
 def _(trial: Trial) -> None:
     case = _classified(trial, trial.integer(3, 5), 0, shared.normed)
     case.expect(case.call())
