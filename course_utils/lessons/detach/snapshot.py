@@ -33,7 +33,7 @@ def _sources(trial: Trial) -> Iterator[Tensor]:
 
 
 @snapshot.claim("has the dtype of `x`, and every digit")
-@snapshot.claim("has the values, shape and device of `x`", weight=0, gate=True, elsewhere=["dtype"])
+@snapshot.claim("has the values and shape of `x`", weight=0, gate=True, elsewhere=["dtype"])
 def _(trial: Trial) -> None:
     for x in _sources(trial):
         values = x.detach().clone()
