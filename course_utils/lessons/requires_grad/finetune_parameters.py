@@ -77,10 +77,13 @@ def _judge_flags(trial: Trial, model: nn.Module, name: str, shown: str = "model"
         raise Missed(key, expected=f"the parameters of {name}", raised=message_of(raised.error, 100)) from None
     expect_own_parameters(model, before)
     chosen = set(model.get_submodule(name).parameters())
-    missing = [key for key, value in before.items() if value in chosen and not value.requires_grad]
+    own = {key: value for key, value in before.items() if key.startswith(f"{name}.")}
+    missing = [key for key, value in own.items() if not value.requires_grad]
     names = [key for key, value in before.items() if missing and value is before[missing[0]]]
     key = "shared" if len(names) > 1 else "" if set(missing) & set(was_flagged) else "not raised"
-    expect(not missing, key, expected=f"the parameters of {name} flagged", not_flagged=some_of(missing))
+    others = [(f" (also {key})", value) for key, value in before.items() if key not in own]
+    shown = (key + "".join(also for also, value in others if value is own[key]) for key in missing)
+    expect(not missing, key, expected=f"the parameters of {name} flagged", not_flagged=some_of(shown))
     extra = [key for key in flagged_names(model) if before[key] not in chosen]
     key = first_sign(
         ("attribute", any("requires_grad" in vars(submodule) for submodule in model.modules())),
@@ -98,7 +101,9 @@ def _gradients(model: nn.Module) -> list[Tensor | None]:
 
 
 @finetune_parameters.claim(
-    "flags a direct submodule's parameters, and no others, in a model that nobody has frozen", weight=1, gate=True
+    "flags a direct submodule's parameters, and no others, where nothing is frozen or shared and no names begin alike",
+    weight=1,
+    gate=True,
 )
 def _(trial: Trial) -> None:
     for name in ("decoder", "encoder"):
