@@ -374,6 +374,10 @@ class ShapesSizes(ShapesByLoops):
         return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
 
 
+class ShapesSizesButTheLast(ShapesSizes):
+    places = staticmethod(lambda sizes: sizes[:-1])
+
+
 class ShapesAllSums(ShapesSizes):
     places = staticmethod(np.cumsum)
 
@@ -1178,7 +1182,7 @@ WRONG = (
     Wrong("Record", "creation order", RecordDeepLastFirst, "deep first, from the last input"),
     Wrong("Record", "overwritten", RecordOverwritten),
     Wrong("Record", "in place", RecordInPlace, earns=1.13),
-    Wrong("Record", "slot", RecordNoSlot),
+    Wrong("Record", "slot", RecordNoSlot, earns=1.73),
     Wrong("Record", "slot", RecordStartsAtSlot0, "starts at slot 0"),
     Wrong("Record", "ones", RecordOnes),
     Wrong("Shapes", "leading only", ShapesLeadingOnly),
@@ -1189,6 +1193,7 @@ WRONG = (
     Wrong("Shapes", "at the front", ShapesAtTheFront),
     Wrong("Shapes", "reshaped", ShapesReshaped),
     Wrong("Shapes", "cut points", ShapesSizes, "sizes"),
+    Wrong("Shapes", "cut points", ShapesSizesButTheLast, "sizes without the last"),
     Wrong("Shapes", "the end", ShapesAllSums, "the end as well"),
     Wrong("Shapes", "one gradient", ShapesOneGradient),
     Wrong("Shapes", "mean", ShapesMean),

@@ -161,6 +161,9 @@ def _(trial: Trial) -> None:
     gradient, held = trial.run(passed, called=called)
     expect(gradient is None, "zeros", expected="x.grad None", got=shared.shown(gradient))
     expect(held == 0, "skipped", expected="what exp saved before it is freed as well", got=f"{held} bytes held")
+    program = shared.program(shared.leaves(trial, (2,)), "t1, t2 = t0.split([1, 1])", "t2.sum().backward()")
+    slot = [("slot", lambda found: np.array_equal(found["t0.grad"], [1, 0]))]
+    shared.expect_as_torch(trial, program, "walk", "backward", otherwise=slot)
 
 
 @Record.claim("agrees with PyTorch on random programs", weight=1.5)
