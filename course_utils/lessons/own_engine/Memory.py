@@ -63,7 +63,9 @@ def _(trial: Trial) -> None:
     expect(first == "ndarray", "tensor saved", expected="an array", got=f"a {first}")
 
 
-@Memory.claim("raises an error where what was saved has been edited since, before it frees, and after no other edit", weight=4)
+@Memory.claim(
+    "raises an error where what was saved has been edited since, before it frees, and after no other edit", weight=4
+)
 def _(trial: Trial) -> None:
     given = shared.leaves(trial, (3,), (3,), flags=(True, False))
     silent, refusal = _key_of_silence(trial), _key_of_refusal(trial, "every edit")
