@@ -32,12 +32,13 @@ def _sources(trial: Trial) -> Iterator[Tensor]:
     yield torch.tensor([5e-324, -1e-310, 0.1], dtype=torch.float64) * trial.integer(1, 9)
 
 
-@snapshot.claim("has the dtype of `x`, and every digit")
-@snapshot.claim("has the values and shape of `x`", weight=0, gate=True, elsewhere=["dtype"])
+@snapshot.claim("is a new tensor of the dtype of `x`, with every digit")
+@snapshot.claim("has the values and shape of `x`", weight=0, gate=True, elsewhere=["dtype", "x itself"])
 def _(trial: Trial) -> None:
     for x in _sources(trial):
         values = x.detach().clone()
         got = trial.tensor(trial.call(x), shape=x.shape)
+        expect(got is not x, "x itself", expected="a new tensor", got="x itself")
         numbers = got.detach().cpu()
         exact = torch.equal(numbers, values.to(got.dtype))
         rounded = torch.equal(numbers, values.float().to(got.dtype))  # x has other values then: a detour
@@ -74,14 +75,15 @@ def _(trial: Trial) -> None:
         expect(kept, key, expected="the old values after an edit of x", got="the edit shows in the snapshot")
 
 
-@snapshot.claim("takes an `x` of any shape, 0-dim or without elements, too", weight=0.25)
+@snapshot.claim("is a new tensor for an `x` of any shape, 0-dim or without elements, too", weight=0.25)
 def _(trial: Trial) -> None:
     for x in (trial.randn(requires_grad=True), trial.randn(0, trial.integer(2, 5))):
         got = trial.tensor(trial.call(x), shape=x.shape)
+        expect(got is not x, "x itself", expected="a new tensor", got="x itself")
         expect(torch.equal(got.detach().to(x), x), expected="the values of x", got="others")
 
 
-@snapshot.claim("has the dtype of `x` where that is bool or bfloat16, too", weight=0.25)
+@snapshot.claim("is a new tensor of the dtype of `x` where that is bool or bfloat16, too", weight=0.25)
 def _(trial: Trial) -> None:
     numbers = trial.randn(trial.integer(2, 5))
     for x in (numbers > 0, numbers.bfloat16()):
@@ -91,7 +93,7 @@ def _(trial: Trial) -> None:
         expect(got.dtype == x.dtype, key, expected=str(x.dtype), got=str(got.dtype))
 
 
-@snapshot.claim("stays on the device of `x`", weight=0.25)
+@snapshot.claim("is a new tensor on the device of `x`", weight=0.25)
 def _(trial: Trial) -> None:
     # The one device beside the CPU that every machine has: its tensors have a shape, and no numbers.
     x = torch.empty(trial.integer(2, 5), device="meta", requires_grad=True)
