@@ -7,7 +7,6 @@ raises ``Missed`` where the answer falls short.
 import contextlib
 import dis
 import linecache
-import secrets
 import sys
 import time
 import traceback
@@ -20,6 +19,7 @@ import numpy
 import torch
 
 from course_utils.base.text import class_name, describe, plain_text
+from course_utils.checks.draws import new_seed
 from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.names import PRISTINE, Names
@@ -51,10 +51,14 @@ class Trial:
         self.seconds = 0.0
         self.called = ""
         self._names = PRISTINE
-        self._generator = torch.Generator().manual_seed(secrets.randbits(62))
+        self._generator = torch.Generator().manual_seed(new_seed())
 
     # Fresh inputs. They come from a generator of the trial's own: no check draws the same ones twice, and the learner's
     # random state is not touched.
+
+    def draw_from(self, seed: int) -> None:
+        """From here on inputs are those that the seed gives."""
+        self._generator.manual_seed(seed)
 
     def randn(self, *shape: int, dtype: torch.dtype = torch.float64, requires_grad: bool = False) -> torch.Tensor:
         """Standard normal values on the CPU."""
