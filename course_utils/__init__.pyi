@@ -38,6 +38,7 @@ from course_utils.memory.steps import bytes_alive as bytes_alive
 from course_utils.memory.tools.limit import memory_limit as memory_limit
 from course_utils.memory.tools.probe import LineMemory as LineMemory
 from course_utils.memory.tools.probe import memory_probe as memory_probe
+from course_utils.modes import evaluating as evaluating
 from course_utils.progress.history import progress as progress
 from course_utils.progress.history import reset_progress as reset_progress
 from course_utils.why.ask import why as why

@@ -135,7 +135,7 @@ class Lesson:
         return Hint(exercise, "", len(hints), len(hints))
 
     def solution(self, exercise: str) -> Solution:
-        """The course's own answer, from the solution notebook; of ``"written"`` a model answer with its marking scheme.
+        """The course's own answer; of ``"written"`` a model answer with its marking scheme, from the solution notebook.
 
         Before the first attempt it asks you to try; asked again, it opens.
 
@@ -143,22 +143,22 @@ class Lesson:
             exercise: the exercise's name, or ``"written"``.
 
         Returns:
-            The solution as ``source``, or as ``written``; in a copy of the course without solution notebooks only a
-            ``note`` that says so.
+            The solution as ``source``, or as ``written``; where this copy of the course has none, a ``note`` says so.
 
         Raises:
             ValueError: the lesson has no such exercise, or no written question.
         """
-        if not self._is_written(exercise):
-            self._find(exercise)
+        is_written = self._is_written(exercise)
+        source = "" if is_written else self._find(exercise).source
         attempted = exercise in self._scores and self._scores[exercise].status != "not attempted"
         if not attempted and exercise not in self._solution_asked:
             self._solution_asked.add(exercise)
             return Solution(exercise, note="Try it first. Ask again, and the solution opens.")
-        text = solution(self.info.notebook, self.name, exercise)
-        if text is None:
+        lines = [line for line in source.splitlines() if not line.strip().startswith("### ")]
+        source, written = "\n".join(lines).strip(), _written(self.info.notebook) if is_written else ""
+        if not source and not written:
             return Solution(exercise, note="This copy of the course holds no solutions.")
-        return Solution(exercise, written=text) if self._is_written(exercise) else Solution(exercise, text)
+        return Solution(exercise, source, written=written)
 
     def scorecard(self) -> ScoreCard:
         """This lesson's points: the best of each exercise, and how many predictions were right at the first guess.
@@ -217,22 +217,8 @@ def _agrees(guess: Any, actual: Any) -> bool:
         return bool(guess == actual)
 
 
-def solution(notebook: str, topic: str, exercise: str) -> str | None:
-    """The source of an exercise's solved cell, without the markers around the solution.
-
-    Args:
-        notebook: the notebook's name without ending: ``"03_detach"``.
-        topic: the lesson's name.
-        exercise: the exercise's name.
-
-    Returns:
-        The code, or None where the copy of the course holds no solutions or not this one.
-    """
+def _written(notebook: str) -> str:
+    """The model answer of a lesson's written question; empty where the copy of the course holds no solutions."""
     path = SOLUTIONS / f"{notebook}.ipynb"
-    if not path.is_file():
-        return None
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        if cell.get("metadata", {}).get("nbgrader", {}).get("grade_id") == f"{topic}-{exercise}":
-            lines = "".join(cell["source"]).splitlines()
-            return "\n".join(line for line in lines if not line.strip().startswith("### ")).strip()
-    return None
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.is_file() else []
+    return next(("".join(cell["source"]).strip() for cell in cells if cell.get("id") == WRITTEN), "")

@@ -1,6 +1,6 @@
-"""What follows from the exercises' text files, so that nobody writes it: a solution notebook's headings, check cells
-and nbgrader metadata (``derived``), a lesson's points and minutes (``mapped``) in the catalogue (``catalogue``) and in
-README's table (``readme``).
+"""What follows from the exercises' text files, so that nobody writes it: a solution notebook's headings, answers, check
+cells and nbgrader metadata (``derived``), a lesson's points and minutes (``mapped``) in the catalogue (``catalogue``)
+and in README's table (``readme``).
 """
 
 import ast
@@ -33,11 +33,13 @@ class Entry:
         name: the exercise's name.
         points: what its check is worth.
         heading: as it stands above its contract.
+        answer: the course's own answer, as its cell has it.
     """
 
     name: str
     points: int
     heading: str
+    answer: str
 
 
 def entries(folder: Path) -> dict[str, Entry]:
@@ -47,7 +49,10 @@ def entries(folder: Path) -> dict[str, Entry]:
         ValueError: a text file has no number, points or minutes, or is no TOML.
     """
     found = [(path, read_toml(path)) for path in text_files(folder)]
-    return {path.stem: Entry(path.stem, values["points"], heading(path, values)) for path, values in found}
+    return {
+        path.stem: Entry(path.stem, values["points"], heading(path, values), values.get("answer", "").strip("\n"))
+        for path, values in found
+    }
 
 
 def derived(solution: NotebookNode, topic: str, exercises: Mapping[str, Entry]) -> NotebookNode:
@@ -114,7 +119,7 @@ def _answered(notebook: NotebookNode, at: int, topic: str, entry: Entry) -> None
                 f"a code cell in which {BEGIN} and {END} enclose the solution.",
             )
         )
-    answer.id = entry.name
+    answer.id, answer.source = entry.name, entry.answer or answer.source
     cells.graded(answer, f"{topic}-{entry.name}", solution=True)
     made = cells.check(topic, entry.name, entry.points)
     if check is None or check.cell_type != "code" or not check.source.startswith("lesson.check("):

@@ -89,6 +89,7 @@ NAMES = {
     "dispatch_module": Private(_MODES, "refusing compiled code inside a tracker"),
     "get_dispatch_modes": Private(f"{_MODES}._get_current_dispatch_mode_stack", "knowing which modes are on"),
     "disable_dispatch_modes": Private(f"{_MODES}._disable_current_modes", "asking a tensor unseen by a tracker"),
+    "flop_dispatch": Private("torch.utils.flop_counter._FlopCounterMode.__torch_dispatch__", "counting FLOPs"),
     "push_dispatch_mode": Private("torch._C._push_on_torch_dispatch_stack", "a tracker of one thread alone"),
     "pop_dispatch_mode": Private("torch._C._pop_torch_dispatch_stack", "leaving trackers in any order"),
     "disabled_torch_dispatch": Private(

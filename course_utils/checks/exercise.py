@@ -50,6 +50,7 @@ class Exercise:
         watches_side_effects: whether a last claim says that the answer changed nothing else.
         remark: what a card says of how the answer was judged, beside what it found.
         heading: the exercise's heading in the lesson's notebook; see ``misconceptions.heading``.
+        source: the course's own answer, as its cell in the notebook has it.
         keys: those of the dict that is the answer; empty where the answer is a function or a class.
         first_rules: which rules come before the claims for a dict of predictions.
     """
@@ -63,6 +64,7 @@ class Exercise:
     watches_side_effects: bool = True
     remark: str = ""
     heading: str = ""
+    source: str = ""
     keys: Sequence[str] = ()
     first_rules: Callable[[dict], Sequence[Rule]] = lambda answer: ()
     _rules: list[Rule] = field(default_factory=list, repr=False)
@@ -99,6 +101,10 @@ class Exercise:
         if self.keys and type(answer) is not dict:
             return [Rule("is a dict with one value a key", self._refuse, gate=True)]
         return [*self.first_rules(answer), *self._rules] if self.keys else self._rules
+
+    def keys_of(self, effects: Sequence[str]) -> list[str]:
+        """The misconceptions that side effects show."""
+        return [key for effect in effects for part, key in self.effects if part.lower() in effect.lower()]
 
     def is_stub(self, answer: Any) -> bool:
         """Whether nothing has been written yet."""
@@ -155,7 +161,7 @@ def exercise(file: str) -> Exercise:
         ValueError: the text file has a field that is unknown, lacks one, or is no TOML.
     """
     fields = read_fields(
-        file, {"points", "hints", "misconceptions"}, {"raises", "effects", "watches_side_effects", "remark"}
+        file, {"points", "hints", "misconceptions"}, {"answer", "raises", "effects", "watches_side_effects", "remark"}
     )
     return Exercise(Path(file).stem, **fields)
 
@@ -171,6 +177,6 @@ def read_fields(file: str, needed: set[str], more: set[str]) -> dict[str, Any]:
     if not needed <= fields.keys() <= needed | more:
         wrong = ", ".join(sorted((needed - fields.keys()) | (fields.keys() - needed - more)))
         raise ValueError(f"{path} lacks these fields, or has too many: {wrong}.")
-    return {"heading": heading(path, fields)} | {
-        name: value for name, value in fields.items() if name not in ("number", "minutes")
+    return {"heading": heading(path, fields), "source": fields.get("answer", "")} | {
+        name: value for name, value in fields.items() if name not in ("number", "minutes", "answer")
     }

@@ -145,7 +145,7 @@ def _known(exercise: Exercise, key: str) -> Misconception | None:
 
 def _tidy_claim(exercise: Exercise, claims: Sequence[Claim], effects: Sequence[str]) -> Claim:
     if effects:
-        keys = [key for effect in effects for key in _matches(exercise.effects, effect)] or ["side effect"]
+        keys = exercise.keys_of(effects) or ["side effect"]
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
         fitting = [_known(exercise, key) for key in keys]
         named = [claim.misconception.name for claim in claims if claim.misconception]

@@ -25,6 +25,7 @@ class Misconception:
         home: its one place in the course, ``"detach/snapshot/alias"``; empty for those of every exercise.
         program: a complete program of at most eight lines that shows it.
         prints: what the program prints.
+        wrong: ways to make the mistake in the exercise's model answer; see ``compare.edited``.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Misconception:
     home: str = ""
     program: str = ""
     prints: str = ""
+    wrong: tuple[tuple[str, ...], ...] = ()
 
     @property
     def place(self) -> tuple[str, str] | tuple[()]:
@@ -123,18 +125,18 @@ def heading(path: Path, values: Mapping[str, Any]) -> str:
 
 
 def _made(path: Path, key: str, fields: Mapping[str, Any], values: Mapping[str, Any]) -> Misconception:
+    wrong = tuple(map(tuple, fields.get("wrong", ())))
     if "same_as" in fields:
         found = _home(path, key, fields["same_as"])
-        require_fields(path, f"misconception {key!r}", fields, {"same_as"}, {"next_step", "explained"})
+        require_fields(path, f"misconception {key!r}", fields, {"same_as"}, {"next_step", "explained", "wrong"})
         place = _place(path, fields["explained"], values) if "explained" in fields else found.explained
-        return replace(found, next_step=prose(fields.get("next_step", found.next_step)), explained=place)
-    require_fields(
-        path, f"misconception {key!r}", fields, {"name", "explanation", "next_step", "explained"}, {"program", "prints"}
-    )
+        return replace(found, next_step=prose(fields.get("next_step", found.next_step)), explained=place, wrong=wrong)
+    needed, more = {"name", "explanation", "next_step", "explained"}, {"program", "prints", "wrong"}
+    require_fields(path, f"misconception {key!r}", fields, needed, more)
     place = _place(path, fields["explained"], values)
     name, explanation, next_step = (prose(fields[field]) for field in ("name", "explanation", "next_step"))
     shown = (fields.get(field, "").strip("\n") for field in ("program", "prints"))
-    return Misconception(name, explanation, next_step, place, f"{path.parent.name}/{path.stem}/{key}", *shown)
+    return Misconception(name, explanation, next_step, place, f"{path.parent.name}/{path.stem}/{key}", *shown, wrong)
 
 
 def _place(path: Path, explained: Any, values: Mapping[str, Any]) -> tuple[str, ...]:

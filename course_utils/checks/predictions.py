@@ -60,7 +60,7 @@ def predict(file: str, truth: Truth, normal: Callable[[Any], Any] = normal_value
     Raises:
         ValueError: the text file has a field that is unknown, lacks one, or is no TOML.
     """
-    fields = read_fields(file, {"points", "hints", "misconceptions", "keys", "readings"}, {"choices"})
+    fields = read_fields(file, {"points", "hints", "misconceptions", "keys", "readings"}, {"choices", "answer"})
     rows, choices = fields.pop("readings"), fields.pop("choices", ())
     readings = {(_plain(key), _plain(value[0]) if value else ...): shown for key, *value, shown in rows}
     made = Exercise(Path(file).stem, watches_side_effects=False, **fields)

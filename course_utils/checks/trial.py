@@ -7,7 +7,6 @@ raises ``Missed`` where the answer falls short.
 import contextlib
 import inspect
 import linecache
-import secrets
 import sys
 import time
 import traceback
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from course_utils.base.text import describe, plain_text
+from course_utils.checks.draws import new_seed
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.objects import Objects
 from course_utils.checks.state import Settings
@@ -43,10 +43,14 @@ class Trial:
         self.effects: list[str] = []
         self.seconds = 0.0
         self.called = ""
-        self._generator = torch.Generator().manual_seed(secrets.randbits(62))
+        self._generator = torch.Generator().manual_seed(new_seed())
 
     # Fresh inputs. They come from a generator of the trial's own: no check draws the same ones twice, and the learner's
     # random state is not touched.
+
+    def draw_from(self, seed: int) -> None:
+        """From here on inputs are those that the seed gives."""
+        self._generator.manual_seed(seed)
 
     def randn(self, *shape: int, dtype: torch.dtype = torch.float64, requires_grad: bool = False) -> torch.Tensor:
         """Standard normal values on the CPU."""

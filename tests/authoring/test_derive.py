@@ -11,8 +11,8 @@ from course_utils.authoring.sittings import estimate, sittings, with_minutes
 from course_utils.catalogue import LESSONS, LessonInfo, text_files
 
 ENTRIES = {
-    "snapshot": Entry("snapshot", 4, "Exercise 3.1 · snapshot · 4 points, 3 minutes"),
-    "predicted_edit": Entry("predicted_edit", 6, "Exercise 3.2 · predicted_edit · 6 points, 5 minutes"),
+    "snapshot": Entry("snapshot", 4, "Exercise 3.1 · snapshot · 4 points, 3 minutes", ""),
+    "predicted_edit": Entry("predicted_edit", 6, "Exercise 3.2 · predicted_edit · 6 points, 5 minutes", ""),
 }
 
 

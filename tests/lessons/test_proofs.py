@@ -18,7 +18,9 @@ import torch
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
+from course_utils.checks import draws
 from course_utils.checks import judge as judging
+from course_utils.checks.compare import Compared
 from course_utils.checks.exercise import is_blank
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import GENERAL
@@ -147,6 +149,50 @@ def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong
             said = f"names {', then '.join(map(repr, named))}" if named else "names no misconception"
             refuse(wrong, f"you entered the key {wrong.misconception!r}; the check {said}. The card:\n\n{score}")
         assert_tells_one_story(score)
+
+
+COMPARED = [(name, e) for name, e in EXERCISES if isinstance(LOADED[name].exercises[e], Compared)]
+
+
+@pytest.fixture
+def seen_once(monkeypatch):
+    """What a look sees of a mistake is looked at once for a seed, and not for every other mistake again."""
+    view = Compared._view
+    found = {}
+
+    def remembered(self, look, answer, seed):
+        key = look, answer, seed
+        if key not in found:
+            found[key] = view(self, look, answer, seed)
+        return found[key]
+
+    monkeypatch.setattr(Compared, "_view", remembered)
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), COMPARED)
+def test_every_way_to_make_a_mistake_loses_points_and_is_told_its_own_name(
+    lesson, exercise, request, seen_once, monkeypatch
+):
+    made, told = LOADED[lesson].exercises[exercise], []
+    for _ in range(20 if request.config.getoption("--tier") == "nightly" else 3):
+        seed = draws.new_seed()
+        with monkeypatch.context() as held:
+            held.setattr(draws, "source", lambda bits: seed)  # noqa: B023  all are held against the same inputs
+            scores = [judge(made, mistake, lesson) for _, mistake in made.mistakes]
+        for (key, way), score in zip(made.ways, scores, strict=True):
+            named = [claim.misconception.name for claim in score.claims if claim.misconception][:1]
+            if score.status == "passed" or named != [made.misconceptions[key].name]:
+                told.append(f"{key!r}, {list(way)}: {float(score)} points, named {named}\n{score}")
+            assert_tells_one_story(score)
+    assert not told, "\n".join(told)
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), COMPARED)
+def test_every_misconception_has_a_way_and_no_way_is_in_two(lesson, exercise):
+    made = LOADED[lesson].exercises[exercise]
+    assert {key for key, _ in made.ways} == set(made.misconceptions)
+    twice = [way for way, count in Counter(way for _, way in made.ways).items() if count > 1]
+    assert not twice, f"one edit cannot be two mistakes: {twice}"
 
 
 @pytest.mark.parametrize("key", ["left on", "only without error", "half registered"])
