@@ -33,7 +33,8 @@ def sittings(notebook: Notebook) -> Iterator[Problem]:
                 f"{taken.words} words, {taken.lines} lines of code, {taken.predictions} predictions, and headings "
                 f"that say {taken.headed:.0f} minutes."
             )
-            mend = f"begin another sitting, or move what no exercise needs to notebooks/further/{notebook.name.rpartition('/')[2]}."
+            further = f"notebooks/further/{notebook.name.rpartition('/')[2]}"
+            mend = f"begin another sitting, or move what no exercise needs to {further}."
             yield notebook.problem("time", what, mend, first)
     if said(notebook.minutes) not in " ".join(notebook.cells[0].source.split()):
         what = "The opening does not say how long it takes."
