@@ -821,7 +821,7 @@ def test_the_time_in_which_modules_are_loaded_is_none_of_the_answer_s(monkeypatc
         return now[0]
 
     def answer(x):
-        for _ in range(3 * (x.dim() == 0)):
+        for _ in range(3 * (not now[0])):
             looked.clear()
             looked.wait()  # so that the next look finds both the module and the seconds
             monkeypatch.setitem(sys.modules, f"loaded {len(sys.modules)}", sys)
