@@ -16,11 +16,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 COMPILER = ("sympy", "torch._dynamo", "torch._inductor")
 # The exercises whose check loads the compiler, or sympy, and what of PyTorch's does so there.
 LOADERS = dict.fromkeys(
@@ -66,10 +64,11 @@ def measure(lessons: Sequence[str], again: int = 5, leave_out: Sequence[str] = (
     """
     from course_utils import Lesson
     from course_utils.authoring.answers import own_answers
+    from course_utils.lesson import SOLUTIONS
 
     for name in lessons:
         lesson = Lesson(name)
-        own = own_answers(REPOSITORY / "notebooks" / "solutions" / f"{lesson.info.notebook}.ipynb")
+        own = own_answers(SOLUTIONS / f"{lesson.info.notebook}.ipynb")
         for exercise in [one for one in lesson.exercises if one not in leave_out]:
             wrong = _wrong_answer(lesson, exercise, own[exercise])
             seconds, loaded = _in_fork(lesson, exercise, own[exercise], again, True)
@@ -128,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'lesson':23}{'exercise':23}{'right ms':>9}{'again ms':>10}{'wrong ms':>10}  loads the compiler, or sympy")
     missed = 0
     with TemporaryDirectory() as scratch:
-        os.environ["COURSE_UTILS_PROGRESS"] = str(Path(scratch) / "progress.sqlite3")
+        os.environ["COURSE_UTILS_PROGRESS"] = f"{scratch}/progress.sqlite3"
         for row in measure(options.lessons or [info.name for info in LESSONS]):
             missed += not row.reached
             times = f"{row.right * 1e3:9.0f}{row.again * 1e3:10.0f}{row.wrong * 1e3:10.0f}"
