@@ -102,7 +102,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (45, 45),
+        (55, 55),
         10,
     ),
     LessonInfo(

@@ -87,6 +87,8 @@ class _ModulePicture:
             yield f"left {self.name} in {'training' if now.training[changed[0]] else 'eval'} mode"
         if list(now.tensors) != list(before.tensors):
             yield f"added or removed parameters or buffers of {self.name}"
+        elif any(now.tensors[key] is not tensor for key, tensor in before.tensors.items()):
+            yield f"put other tensors into {self.name}"
         extra = now.hooks - before.hooks
         if extra:
             yield f"left {count_of(extra, 'hook')} on {self.name}" if extra > 0 else f"removed hooks of {self.name}"
