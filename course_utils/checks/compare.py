@@ -222,7 +222,8 @@ def look_at(look: Look, trial: Trial, seed: int) -> _View:
 
 
 def _do_agree(name: str, got: _View, right: _View) -> bool:
-    return agree(got.pieces.get(name, _ABSENT), right.pieces.get(name, _ABSENT))
+    one, other = got.pieces.get(name, _ABSENT), right.pieces.get(name, _ABSENT)
+    return (one is _ABSENT) == (other is _ABSENT) and agree(one, other)
 
 
 def agree(got: Any, right: Any) -> bool:

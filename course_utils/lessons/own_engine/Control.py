@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from course_utils.checks.compare import Seen, Trial, compared, outcome
+from course_utils.checks.compare import Seen, Trial, compared
 from course_utils.engine import Tensor
-from course_utils.lessons.own_engine._shared import leaf, play
+from course_utils.lessons.own_engine._shared import ends, leaf, play
 
 Control = compared(__file__, np=np, contextmanager=contextmanager, weakref=weakref, Tensor=Tensor)
 
@@ -41,7 +41,7 @@ def _(trial: Trial) -> Seen:
     program = "d = x.detach(); d.mul_(2.0)"
     yield "an edit of the twin", play(Control, trial, "detach", program, "x: x.data", x=x)
     program = "y = w.exp(); y.detach().mul_(2.0); y.sum().backward()"
-    yield "backward after it", outcome(lambda: play(Control, trial, "detach", program, w=w))
+    yield "backward after it", ends(Control, trial, "detach", program, w=w)
 
 
 @Control.looks("begins with `.grad` None, and adds to it, in an array of its own", weight=2)
@@ -63,7 +63,7 @@ def _(trial: Trial) -> Seen:
         yield words, play(Control, trial, "retain_grad", program.format(asked), seen, w=w, x=x)
     program = "w.retain_grad(); (w * x).sum().backward()"
     yield "w.retain_grad()", play(Control, trial, "retain_grad", program, "gradient of w: w.grad", w=w, x=x)
-    yield "x.retain_grad()", outcome(lambda: play(Control, trial, "retain_grad", "x.retain_grad()", x=x))
+    yield "x.retain_grad()", ends(Control, trial, "retain_grad", "x.retain_grad()", x=x)
 
 
 @Control.looks("lets go of a tensor whose gradient is kept, without the collector", "circle")

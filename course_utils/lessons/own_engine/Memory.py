@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from course_utils.checks.compare import Seen, Trial, compared, outcome
-from course_utils.lessons.own_engine._shared import leaf, play
+from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.lessons.own_engine._shared import ends, leaf, play
 
 Memory = compared(__file__, np=np)
 _SAVING = "save write unsave"
@@ -24,7 +24,7 @@ def _(trial: Trial) -> Seen:
         ("with retain_graph=True", "y = (w * x).sum(); y.backward(retain_graph=True); y.backward()"),
         ("through an addition", "y = (w + x).sum(); y.backward(); y.backward()"),
     ):
-        yield words, outcome(lambda program=program: play(Memory, trial, _SAVING, program, w=w, x=x))
+        yield words, ends(Memory, trial, _SAVING, program, w=w, x=x)
 
 
 @Memory.looks("saves the arrays themselves, no copies", "copy", weight=3)
@@ -46,12 +46,12 @@ def _(trial: Trial) -> Seen:
         "x.mul_(2.0); y = w * x",
         "y = w * x; y.mul_(2.0)",
     ):
-        yield edit, outcome(lambda edit=edit: play(Memory, trial, _SAVING, f"{edit}; y.sum().backward()", w=w, x=x))
+        yield edit, ends(Memory, trial, _SAVING, f"{edit}; y.sum().backward()", w=w, x=x)
     product = "y = engine.record('product', engine.tensor(w.data), (w, lambda g, a, b: g * a * b, x, c))"
     for name in "xc":
         program = f"{product}; {name}.mul_(2.0); y.sum().backward()"
         words = f"{name} edited, x and c saved"
-        yield words, outcome(lambda program=program: play(Memory, trial, _SAVING, program, w=w, x=x, c=x + 1))
+        yield words, ends(Memory, trial, _SAVING, program, w=w, x=x, c=x + 1)
 
 
 @Memory.looks("writes into the memory that is there, and counts every edit", weight=2)

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-from course_utils.checks.compare import AtMost, Seen, Trial, compared, outcome
+from course_utils.checks.compare import AtMost, Seen, Trial, compared
 from course_utils.engine import Node, Way
 from course_utils.engine.parts import closed
-from course_utils.lessons.own_engine._shared import engine_of, leaf, play
+from course_utils.lessons.own_engine._shared import ends, engine_of, leaf, play
 
 Record = compared(__file__, Node=Node, Way=Way)
 
@@ -41,9 +41,9 @@ def _(trial: Trial) -> Seen:
 @Record.looks("saves with `self.save`, which notes the version", "as it is")
 def _(trial: Trial) -> Seen:
     w, x = leaf(trial, 3), trial.randn(3)
-    yield "nothing edited", outcome(lambda: play(Record, trial, "record", "(w * x).sum().backward()", w=w, x=x))
+    yield "nothing edited", ends(Record, trial, "record", "(w * x).sum().backward()", w=w, x=x)
     program = "y = w * x; x.mul_(2.0); y.sum().backward()"
-    yield "backward after an edit", outcome(lambda: play(Record, trial, "record", program, w=w, x=x))
+    yield "backward after an edit", ends(Record, trial, "record", program, w=w, x=x)
 
 
 @Record.looks("walks to each node once, and after all that was made of it", weight=3)

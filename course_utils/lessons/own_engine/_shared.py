@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from course_utils.base.text import describe
-from course_utils.checks.compare import Compared, Missed, Trial
-from course_utils.engine import Tensor
+from course_utils.checks.compare import Compared, Missed, Raised, Trial, outcome
+from course_utils.engine import Engine, Tensor
 from course_utils.engine.parts import PARTS, beside, closed
 from course_utils.memory.collector import collector_off
 
@@ -22,7 +22,8 @@ def engine_of(part: Compared, trial: Trial, own: str) -> Any:
     missing = [name for name in own.split() if not hasattr(trial.answer, name)]
     if missing:
         raise Missed(expected=f"{part.name} with {', '.join(missing)}", got="not written yet")
-    others = {name: vars(part.model)[name] for name in PARTS[part.name] if name not in own.split()}
+    others = {name: vars(Engine)[name] for names in PARTS.values() for name in names if name not in own.split()}
+    others |= {name: vars(part.model)[name] for name in others if name in PARTS[part.name]}
     return type("Engine", (trial.answer, beside(part.name)), others)()
 
 
@@ -53,6 +54,12 @@ def play(part: Compared, trial: Trial, own: str, program: str, seen: str = "", *
             return {words: _plain(eval(text, space)) for words, text in looks} or THROUGH
 
     return trial.run(run, called=f"{program} (with {shapes})" if shapes else program, within=closed(part.name))
+
+
+def ends(part: Compared, trial: Trial, own: str, program: str, **given: torch.Tensor) -> Any:
+    """How a program ends: ``THROUGH``, or the error; of a RuntimeError, which answers word as they like, that alone."""
+    found = outcome(lambda: play(part, trial, own, program, **given))
+    return Raised(RuntimeError, "") if isinstance(found, Raised) and found.kind is RuntimeError else found
 
 
 def leaf(trial: Trial, *shape: int) -> torch.Tensor:
