@@ -157,9 +157,9 @@ class _Draw:
             signs = ["+", "-", *["*"] * 2 * bool((x * y).abs().max() < 20), *["/"] * bool(y.abs().min() > 0.3)]
             return f"{a} {self.source.choice(signs)} {b}"
         others = [f"{a}.sum()"] * bool(x.dim()) + [f"{a}.exp()"] * bool(x.max() < 2)
-        others += [f"{a}.log()", f"1.0 / {a}"] * bool(x.min() > 0.3) + [f"{a}.T * 0.5"] * (x.dim() == 2)  # its view is nobody's
-        simple = f"{a}.tanh()", f"{a}.relu()", f"{a} * 0.5", f"1.0 - {a}", f"-{a}", f"{a} ** 2"
-        return self.source.choice([*simple, *others])
+        others += [f"{a}.log()"] * bool(x.min() > 0.3) + [f"{a}.T * 0.5"] * (x.dim() == 2)  # its view is nobody's
+        unary = f"{a}.tanh()", f"{a}.relu()", f"{a} * 0.5", f"1.0 - {a}", f"-{a}", f"1.0 / ({a} ** 2 + 1.0)"
+        return self.source.choice([*unary, *others])
 
     def _pick(self) -> str:
         """A tensor; late ones more often, and all of them more than once."""

@@ -229,8 +229,7 @@ def look_at(look: Look, trial: Trial, seed: int) -> _View:
 
 
 def _do_agree(at: tuple[str, int], got: _View, right: _View) -> bool:
-    one, other = got.pieces.get(at, _ABSENT), right.pieces.get(at, _ABSENT)
-    return (one is _ABSENT) == (other is _ABSENT) and agree(one, other)
+    return agree(got.pieces.get(at, _ABSENT), right.pieces.get(at, _ABSENT))
 
 
 def agree(got: Any, right: Any) -> bool:

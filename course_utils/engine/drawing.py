@@ -26,19 +26,16 @@ def plot_own_graph(result: Any, title: str = "Your engine's graph", **named: Any
     nodes = [result.engine.end(result)]
     for node in nodes:
         nodes += [other for other in dict.fromkeys(node.inputs) if other not in nodes]
-    tensors = {"": result} | named
-    made_by = {x.engine.end(x): (name, x) for name, x in tensors.items() if x.requires_grad}
+    made_by = {x.engine.end(x): (name, x) for name, x in ({"": result} | named).items() if x.requires_grad}
     gradients = _gradients(result)
     values = [_text(made_by[node][1]) if node in made_by else NOT_KEPT for node in nodes]
     numbers = [Numbers(value, _text(gradients[node])) for node, value in zip(nodes, values, strict=True)]
-    names = {id(node): name for node, (name, _) in made_by.items()}
-    return plot_numbers(_memory(nodes, names), numbers, title)
+    return plot_numbers(_memory(nodes, {node: name for node, (name, _) in made_by.items()}), numbers, title)
 
 
 def _gradients(result: Any) -> dict[Any, Any]:
     """What each node is handed, by one backward pass in which no ``.grad`` is filled."""
-    engine, found = result.engine, dict[Any, Any]()
-    visit = engine.visit
+    engine, found, visit = result.engine, dict[Any, Any](), result.engine.visit
 
     def noted(node: Any, gradient: Any) -> Any:
         found[node] = visit(node, gradient)
@@ -61,16 +58,9 @@ def _text(value: Any) -> str:
     return written(np.asarray(value.data if isinstance(value, Tensor) else value).tolist())
 
 
-def _memory(nodes: list[Any], names: Mapping[int, str]) -> GraphMemory:
-    place = {id(node): index for index, node in enumerate(nodes)}
-    rows = tuple(
-        GraphNode(
-            index,
-            node.name,
-            tuple(place[id(other)] for other in node.inputs),
-            leaf_shape=node.shape if node.name == "leaf" else None,
-            tensor_name=names.get(id(node), ""),
-        )
-        for index, node in enumerate(nodes)
-    )
-    return GraphMemory(rows, (), 0, 0, 0, 0, 0)
+def _memory(nodes: list[Any], names: Mapping[Any, str]) -> GraphMemory:
+    rows = []
+    for index, node in enumerate(nodes):
+        inputs, leaf_shape = tuple(map(nodes.index, node.inputs)), None if node.ways else node.shape
+        rows.append(GraphNode(index, node.name, inputs, leaf_shape=leaf_shape, tensor_name=names.get(node, "")))
+    return GraphMemory(tuple(rows), (), 0, 0, 0, 0, 0)

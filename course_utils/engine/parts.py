@@ -39,18 +39,19 @@ def beside(part: str) -> type:
 def closed(part: str) -> Iterator[None]:
     """In this block the course's own methods of a part raise, whatever name an answer has for them."""
 
-    def refused(*given: Any, **more: Any) -> None:
-        raise TypeError("this method is the course's own; an answer is yours")
-
     methods = [inspect.unwrap(vars(Engine)[name]) for name in PARTS[part]]
     codes = [method.__code__ for method in methods]
     try:
         for method in methods:
-            method.__code__ = refused.__code__
+            method.__code__ = _refused.__code__
         yield
     finally:
         for method, code in zip(methods, codes, strict=True):
             method.__code__ = code
+
+
+def _refused(*given: Any, **more: Any) -> None:
+    raise TypeError("this method is the course's own; an answer is yours")
 
 
 def _whose(own: list[Any]) -> str:

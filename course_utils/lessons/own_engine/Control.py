@@ -27,7 +27,11 @@ def _(trial: Trial) -> Seen:
     yield "a block", play(Control, trial, own, program, seen, w=w)
     program = "with engine.no_grad():\n    with engine.no_grad():\n        pass\n    y = w * 2.0"
     yield "after an inner block", play(Control, trial, own, program, "requires grad: y.requires_grad", w=w)
-    block = "caught = False\ntry:\n    with engine.no_grad():\n        raise KeyError\nexcept KeyError:\n    caught = True"
+    program = "mode = engine.no_grad()\nwith engine.no_grad():\n    with mode:\n        pass\n    y = w * 2.0"
+    yield "a block made before", play(Control, trial, own, program, "requires grad: y.requires_grad", w=w)
+    block = (
+        "caught = False\ntry:\n    with engine.no_grad():\n        raise KeyError\nexcept KeyError:\n    caught = True"
+    )
     seen = "the error goes through: caught; requires grad: y.requires_grad"
     yield "after an error", play(Control, trial, own, f"{block}\ny = w * 2.0", seen, w=w)
 
@@ -47,7 +51,7 @@ def _(trial: Trial) -> Seen:
 @Control.looks("begins with `.grad` None, and adds to it, in an array of its own", weight=2)
 def _(trial: Trial) -> Seen:
     w, x = leaf(trial, 3), trial.randn(3)
-    program = "before = w.grad; (w * x).sum().backward(); once = w.grad; (w * x).sum().backward()"
+    program = "before = w.grad; (w * x).sum().backward(); once = w.grad.copy(); (w * x).sum().backward()"
     seen = "gradient at first: before; after one backward: once; after two: w.grad"
     yield "w", play(Control, trial, "accumulate", program, seen, w=w, x=x)
     program = "g = np.ones(3); w.backward(g); once = w.grad.copy(); g[0] = 5.0; w.backward(g)"

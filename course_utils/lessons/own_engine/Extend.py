@@ -30,7 +30,9 @@ def _(trial: Trial) -> Seen:
     a, b = trial.randn(3, 2), trial.randn(2, 4)
     seen = "bytes saved: engine.bytes_held(y)"
     for flags in ((True, True), (True, False), (False, True)):
-        given = {name: value.clone().requires_grad_(flag) for name, value, flag in zip("ab", (a, b), flags, strict=True)}
+        given = {
+            name: value.clone().requires_grad_(flag) for name, value, flag in zip("ab", (a, b), flags, strict=True)
+        }
         which = " and ".join(name for name, flag in zip("ab", flags, strict=True) if flag)
         yield f"a @ b, for the gradient of {which}", play(Extend, trial, "matmul", "y = a @ b", seen, **given)
     w, kept = leaf(trial, 3, 2), "array of h held: kept() is not None"

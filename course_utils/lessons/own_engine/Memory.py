@@ -12,8 +12,9 @@ _SAVING = "save write unsave"
 @Memory.looks("hands a rule what was saved for it", gate=True)
 def _(trial: Trial) -> Seen:
     w, x = leaf(trial, 3), trial.randn(3)
-    program = "(w * x).tanh().sum().backward()"
-    return {"tanh of a product": play(Memory, trial, _SAVING, program, "gradient of w: w.grad", w=w, x=x)}
+    program = "y = w * x; y.backward(np.ones(3))"
+    yield "a product", ends(Memory, trial, _SAVING, program, w=w, x=x)
+    yield "a product", play(Memory, trial, _SAVING, program, "gradient of w: w.grad", w=w, x=x)
 
 
 @Memory.looks("frees what was saved, unless told to retain it, and refuses a second backward", weight=3)
@@ -31,7 +32,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     w, x = leaf(trial, 3), trial.randn(3)
     yield "save(x)", play(Memory, trial, "save", "saved = x.save()", "holds the array of x: saved[0] is x.data", x=x)
-    program = "y = w * x; x.data[...] = 5.0; y.sum().backward()"  # which goes around the counter
+    program = "y = w * x; x.data[...] = 5.0; y.backward(np.ones(3))"  # which goes around the counter
     yield "x.data[...] = 5.0", play(Memory, trial, _SAVING, program, "gradient of w: w.grad", w=w, x=x)
 
 
@@ -46,17 +47,17 @@ def _(trial: Trial) -> Seen:
         "x.mul_(2.0); y = w * x",
         "y = w * x; y.mul_(2.0)",
     ):
-        yield edit, ends(Memory, trial, _SAVING, f"{edit}; y.sum().backward()", w=w, x=x)
+        yield edit, ends(Memory, trial, _SAVING, f"{edit}; y.backward(np.ones(3))", w=w, x=x)
     product = "y = engine.record('product', engine.tensor(w.data), (w, lambda g, a, b: g * a * b, x, c))"
     for name in "xc":
-        program = f"{product}; {name}.mul_(2.0); y.sum().backward()"
+        program = f"{product}; {name}.mul_(2.0); y.backward(np.ones(3))"
         words = f"{name} edited, x and c saved"
         yield words, ends(Memory, trial, _SAVING, program, w=w, x=x, c=x + 1)
 
 
 @Memory.looks("writes into the memory that is there, and counts every edit", weight=2)
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
+    x = trial.randn(3)
     seen = "twin: d.data; edits counted: x.memory.version"
     yield "x.mul_(2.0)", play(Memory, trial, _SAVING, "d = x.detach(); x.mul_(2.0)", seen, x=x)
     yield "x.mul_(1.0)", play(Memory, trial, _SAVING, "x.mul_(1.0)", "edits counted: x.memory.version", x=x)

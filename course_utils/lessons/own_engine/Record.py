@@ -46,7 +46,7 @@ def _(trial: Trial) -> Seen:
     yield "backward after an edit", ends(Record, trial, "record", program, w=w, x=x)
 
 
-@Record.looks("walks to each node once, and after all that was made of it", weight=3)
+@Record.looks("walks to each node once, and after all that was made of it", "order", weight=3)
 def _(trial: Trial) -> Seen:
     w, x, lines = leaf(trial, 3), trial.randn(3), "a = w.tanh(); b = a * x; c = b.exp(); y = ({}).sum()"
     for last in ("c * a + b", "b + a * c"):  # who goes deep first errs in one of them

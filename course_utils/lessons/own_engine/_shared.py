@@ -57,9 +57,9 @@ def play(part: Compared, trial: Trial, own: str, program: str, seen: str = "", *
 
 
 def ends(part: Compared, trial: Trial, own: str, program: str, **given: torch.Tensor) -> Any:
-    """How a program ends: ``THROUGH``, or the error; of a RuntimeError, which answers word as they like, that alone."""
+    """How a program ends: ``THROUGH``, or the error; of one that an answer words as it likes, its kind alone."""
     found = outcome(lambda: play(part, trial, own, program, **given))
-    return Raised(RuntimeError, "") if isinstance(found, Raised) and found.kind is RuntimeError else found
+    return Raised(found.kind, "") if isinstance(found, Raised) and found.kind in (RuntimeError, ValueError) else found
 
 
 def leaf(trial: Trial, *shape: int) -> torch.Tensor:
@@ -68,6 +68,6 @@ def leaf(trial: Trial, *shape: int) -> torch.Tensor:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (np.ndarray, Tensor)):
+    if isinstance(value, (np.ndarray, np.floating, Tensor)):
         return torch.tensor(np.asarray(value.data if isinstance(value, Tensor) else value, float))
     return value
