@@ -17,9 +17,9 @@ def _(trial: Trial) -> Seen:
     program = "made = engine.tensor(x.data); y = engine.record('same', made, (w, lambda g: g))"
     yield "record", play(Record, trial, "record", program, "returns its result: y is made", w=w, x=x)
     seen = "name of the node: y.node.name; requires grad: y.requires_grad; gradient of w: w.grad"
-    yield "a product", play(Record, trial, "record", "y = w * x; y.backward(np.ones(3))", seen, w=w, x=x)
-    program = "h = w * x; y = h * x; y.backward(np.ones(3))"
-    yield "two products", play(Record, trial, "record", program, "gradient of w: w.grad", w=w, x=x)
+    yield "a sum", play(Record, trial, "record", "y = w + x; y.backward(np.ones(3))", seen, w=w, x=x)
+    program = "h = w + x; y = h + x; y.backward(np.ones(3))"
+    yield "two sums", play(Record, trial, "record", program, "gradient of w: w.grad", w=w, x=x)
 
 
 @Record.looks("keeps the ways to inputs that require grad, and what was saved for them alone", weight=2)
@@ -46,7 +46,7 @@ def _(trial: Trial) -> Seen:
     yield "backward after an edit", ends(Record, trial, "record", program, w=w, x=x)
 
 
-@Record.looks("walks to each node once, and after all that was made of it", "order", weight=3)
+@Record.looks("walks to each node once, and after all that was made of it", "order", weight=4)
 def _(trial: Trial) -> Seen:
     w, x, lines = leaf(trial, 3), trial.randn(3), "a = w.tanh(); b = a * x; c = b.exp(); y = ({}).sum()"
     for last in ("c * a + b", "b + a * c"):  # who goes deep first errs in one of them

@@ -16,7 +16,7 @@ def _(trial: Trial) -> Seen:
     yield "of a product", play(Shapes, trial, "backward", program, "gradient of w: w.grad", w=w, x=x)
 
 
-@Shapes.looks("adds up what arrives from several uses, into a new array", weight=3)
+@Shapes.looks("adds up what arrives from several uses, into a new array", weight=4)
 def _(trial: Trial) -> Seen:
     w, x, c, seen = leaf(trial, 3), trial.randn(3), trial.randn(3), "gradient of w: w.grad"
     for call in ("w * x + w * c", "w + w", "w * w"):
