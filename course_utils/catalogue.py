@@ -118,7 +118,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "own_engine",
         "An engine of your own",
         "backward() is one line of mine. What would I have to write, if it were not there?",
-        (50, 50),
+        (45, 35, 45),
         10,
     ),
 )
