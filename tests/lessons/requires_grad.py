@@ -54,109 +54,6 @@ def will_by_adding(*inputs):
     return total.requires_grad
 
 
-def flags_of(inputs):
-    return [value.requires_grad for value in inputs if isinstance(value, torch.Tensor)]
-
-
-def recording():
-    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-
-
-def will_sum_from_zero(*inputs):
-    total = 0
-    for value in inputs:
-        if isinstance(value, torch.Tensor):
-            total = total + value.sum()
-    return total.requires_grad
-
-
-def will_all_but_none(*inputs):
-    return any(value.requires_grad for value in inputs if value is not None) and recording()
-
-
-def will_from_the_last(*inputs):
-    found = (value for value in reversed(inputs) if not isinstance(value, (int, float, complex, str)))
-    return any(value.requires_grad for value in found) and recording()
-
-
-def will_all(*inputs):
-    return bool(flags_of(inputs)) and all(flags_of(inputs)) and recording()
-
-
-def will_first(*inputs):
-    return bool(flags_of(inputs)) and flags_of(inputs)[0] and recording()
-
-
-def will_leaves(*inputs):
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-    return any(value.is_leaf and value.requires_grad for value in tensors) and recording()
-
-
-def will_history(*inputs):
-    return any(getattr(value, "grad_fn", None) is not None for value in inputs) and recording()
-
-
-def will_parameters(*inputs):
-    return any(isinstance(value, nn.Parameter) for value in inputs) and recording()
-
-
-def will_dtype(*inputs):
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-    return any(value.is_floating_point() or value.is_complex() for value in tensors) and recording()
-
-
-def will_flags_alone(*inputs):
-    return any(flags_of(inputs))
-
-
-def will_grad_enabled(*inputs):
-    return any(flags_of(inputs)) and torch.is_grad_enabled()
-
-
-def will_attribute(*inputs):
-    return any(value.requires_grad for value in inputs) and recording()
-
-
-def will_numbers_count(*inputs):
-    flags = [value.requires_grad if isinstance(value, torch.Tensor) else value is not None for value in inputs]
-    return any(flags) and recording()
-
-
-def will_sum(*inputs):
-    return sum(inputs).requires_grad
-
-
-def will_sum_or_false(*inputs):
-    try:
-        return sum(value for value in inputs if isinstance(value, torch.Tensor)).requires_grad
-    except Exception:
-        return False
-
-
-def will_true_or_nothing(*inputs):
-    if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
-        return False
-    for value in inputs:
-        if isinstance(value, torch.Tensor) and value.requires_grad:
-            return True
-
-
-def will_stack(*inputs):
-    return torch.stack(inputs).requires_grad
-
-
-def will_list(*inputs):
-    return recording() and [value for value in inputs if isinstance(value, torch.Tensor) and value.requires_grad]
-
-
-def will_no_inference(*inputs):
-    return any(flags_of(inputs)) and not torch.is_inference_mode_enabled()
-
-
-def will_modes_or(*inputs):
-    return any(flags_of(inputs)) and (torch.is_grad_enabled() or not torch.is_inference_mode_enabled())
-
-
 def will_by_match(*inputs):
     match (torch.is_inference_mode_enabled(), torch.is_grad_enabled()):
         case (False, True):
@@ -170,68 +67,6 @@ def will_by_leaf(*inputs):
     if (leaf + 0).grad_fn is None:
         return False
     return any(value.requires_grad for value in filter(torch.is_tensor, inputs))
-
-
-def will_inside_enable_grad(*inputs):
-    with torch.enable_grad():
-        return torch.is_grad_enabled() and any(flags_of(inputs))
-
-
-def will_inner_or_parameter(*inputs):
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-    return recording() and any(value.grad_fn is not None or isinstance(value, nn.Parameter) for value in tensors)
-
-
-def will_last(*inputs):
-    return bool(flags_of(inputs)) and flags_of(inputs)[-1] and recording()
-
-
-def tensors(inputs):
-    return [value for value in inputs if isinstance(value, torch.Tensor)]
-
-
-def will_no_whole_numbers(*inputs):
-    found = tensors(inputs)
-    return recording() and all(t.is_floating_point() or t.is_complex() for t in found) and will_flags_alone(*found)
-
-
-def will_real(*inputs):
-    return recording() and any(t.requires_grad and t.is_floating_point() for t in tensors(inputs))
-
-
-def will_no_inference_tensors(*inputs):
-    return torch.is_grad_enabled() and any(t.requires_grad and not t.is_inference() for t in tensors(inputs))
-
-
-def will_try_around_the_loop(*inputs):
-    found = False
-    try:
-        for value in inputs:
-            found = found or value.requires_grad
-    except AttributeError:
-        pass
-    return found and recording()
-
-
-def will_stop_at_a_number(*inputs):
-    for value in inputs:
-        if not isinstance(value, torch.Tensor):
-            break
-        if value.requires_grad:
-            return recording()
-    return False
-
-
-def will_tensors_only(*inputs):
-    return all(isinstance(value, torch.Tensor) for value in inputs) and any(flags_of(inputs)) and recording()
-
-
-def will_flagged_list(*inputs):
-    return [value for value in inputs if isinstance(value, torch.Tensor) and value.requires_grad] and recording()
-
-
-def will_words(*inputs):
-    return "yes" if any(flags_of(inputs)) and recording() else ""
 
 
 # -------------------------------------------------------------------------------------------------------------- freeze
@@ -1274,15 +1109,6 @@ def gradient_swallowed(model, x):
 # ----------------------------------------------------------------------------------------------- holes of older checks
 
 
-def will_type_is_tensor(*inputs):
-    return recording() and any(value.requires_grad for value in inputs if type(value) is torch.Tensor)
-
-
-def will_type_in(*inputs):
-    found = [value for value in inputs if type(value) in (torch.Tensor, nn.Parameter)]
-    return recording() and any(value.requires_grad for value in found)
-
-
 def finetune_by_get_submodule(model, trainable):
     try:
         chosen = model.get_submodule(trainable) if trainable else None
@@ -1350,13 +1176,6 @@ def freeze_and_eval_cleared(module):
     for parameter in module.parameters():
         parameter.grad = None
     return freeze_and_eval(module)
-
-
-def will_add_from_zero_dim(*inputs):
-    total = torch.zeros(())
-    for value in tensors(inputs):
-        total = total + value
-    return total.requires_grad
 
 
 def freeze_in_two_passes(module, flags_first=True):
@@ -1470,39 +1289,6 @@ WRONG = (
     Wrong("predicted_flags", "number", FLAGS | {"total": False}),
     Wrong("predicted_flags", "dtype", FLAGS | {"index": True}, "argmax"),
     Wrong("predicted_flags", "dtype", FLAGS | {"mask": True}),
-    Wrong("will_require_grad", "all", will_all),
-    Wrong("will_require_grad", "whole", will_no_whole_numbers),
-    Wrong(
-        "will_require_grad",
-        "view",
-        lambda *inputs: any(value.view_as(value).requires_grad for value in tensors(inputs)),
-    ),
-    Wrong("will_require_grad", "inference", will_no_inference_tensors, "inference tensors"),
-    Wrong("will_require_grad", "first", will_first),
-    Wrong("will_require_grad", "leaves", will_leaves),
-    Wrong("will_require_grad", "history", will_history),
-    Wrong("will_require_grad", "parameters", will_parameters),
-    Wrong("will_require_grad", "dtype", will_dtype),
-    Wrong("will_require_grad", "mode", will_flags_alone, earns=1.33),
-    Wrong("will_require_grad", "one switch", will_no_inference, "inference mode alone"),
-    Wrong("will_require_grad", "one switch", will_modes_or, "the two modes joined with or"),
-    Wrong("will_require_grad", "inference", will_grad_enabled),
-    Wrong("will_require_grad", "attribute", will_attribute, earns=1.77),
-    Wrong("will_require_grad", "no tensor", will_sum_from_zero),
-    Wrong("will_require_grad", "attribute", will_all_but_none, "None alone left out"),
-    Wrong("will_require_grad", "attribute", will_from_the_last, "None alone kept, from the last"),
-    Wrong("will_require_grad", "not tensors", will_numbers_count),
-    Wrong("will_require_grad", "try it", will_sum),
-    Wrong("will_require_grad", "try it", will_stack, "stacked"),
-    Wrong("will_require_grad", "try it", will_sum_or_false, "added up, an error taken for no"),
-    Wrong("will_require_grad", "no return value", will_true_or_nothing, earns=1.99),
-    Wrong("will_require_grad", "no bool", will_list),
-    Wrong("will_require_grad", "mode", will_inside_enable_grad, "enable_grad inside"),
-    Wrong("will_require_grad", "other sign", will_inner_or_parameter, "inner or parameter"),
-    Wrong("will_require_grad", "other sign", lambda *inputs: recording(), "the mode alone"),
-    Wrong("will_require_grad", "complex", will_real),
-    Wrong("will_require_grad", "first", will_last, "last"),
-    Wrong("will_require_grad", "no bool", will_words, "words"),
     Wrong("freeze", "elsewhere", freeze_hooks, "hooks"),
     Wrong("freeze", "eval", freeze_inference_forward, "inference mode in forward"),
     Wrong("freeze", "side effect", freeze_train, "training mode"),
@@ -1636,12 +1422,6 @@ WRONG = (
     Wrong("input_gradient", "eval", gradient_eval_until_it_raises, "eval, put back unless the model raises"),
     Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
     Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
-    Wrong("will_require_grad", "class", will_type_in),
-    Wrong("will_require_grad", "plain type", will_type_is_tensor, "torch.Tensor alone", earns=1.77),
-    Wrong("will_require_grad", "search ends", will_try_around_the_loop, earns=1.77),
-    Wrong("will_require_grad", "search ends", will_stop_at_a_number, "break at a number"),
-    Wrong("will_require_grad", "not tensors", will_tensors_only, "no number allowed"),
-    Wrong("will_require_grad", "no False", will_flagged_list, earns=1.99),
     Wrong("finetune_parameters", "prefix", lambda *given: finetune_by_names(*given, dot=""), "no dot", earns=1.84),
     Wrong("finetune_parameters", "message", finetune_two_slips, "half done, too", earns=1.68),
     Wrong("input_gradient", "slice", gradient_flag_put_back, earns=1.93),
@@ -1651,7 +1431,6 @@ WRONG = (
     Wrong("input_gradient", "history", gradient_create_graph, "create_graph for safety"),
     Wrong("freeze", "eval", freeze_and_eval_cleared, "eval for freezing"),
     Wrong("predicted_flags", "leaf", {key: key not in ("d", "total") for key in FLAGS}),
-    Wrong("will_require_grad", "try it", will_add_from_zero_dim, "added up, shapes aside", earns=1.77),
     Wrong("freeze", "read twice", freeze_in_two_passes),
     Wrong("freeze", "read twice", lambda module: freeze_in_two_passes(module, False), "gradients first"),
     Wrong("freeze", "kinds", freeze_known_layers, "known layers, and eval"),
