@@ -229,7 +229,7 @@ def look_at(look: Look, trial: Trial, seed: int) -> _View:
 
 
 def _do_agree(at: tuple[str, int], got: _View, right: _View) -> bool:
-    return agree(got.pieces.get(at, _ABSENT), right.pieces.get(at, _ABSENT))
+    return (at in got.pieces) == (at in right.pieces) and agree(got.pieces.get(at), right.pieces.get(at))
 
 
 def agree(got: Any, right: Any) -> bool:
