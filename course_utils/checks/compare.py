@@ -74,7 +74,7 @@ class _View:
         self.pieces[at], self.calls[at] = value, call
 
 
-_ABSENT = Raised(BaseException, "was not seen")  # of a piece that a look did not come to
+_ABSENT = object()  # in place of a piece that a look did not come to
 
 
 @dataclass

@@ -5,9 +5,9 @@ from itertools import product
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.checks.compare import AtMost, Missed, Seen, Trial, compared
+from course_utils.measure.flops import FlopCounterMode
 from course_utils.memory import MemoryTracker
 
 LinearFunction = compared(__file__, Function=Function)

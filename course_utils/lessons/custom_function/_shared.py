@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.autograd import Function, gradcheck
 
 from course_utils.base.text import describe
-from course_utils.base.torch_private import BackwardCFunction, TorchDispatchMode, tree_leaves
+from course_utils.base.torch_private import BackwardCFunction, tree_leaves
 from course_utils.checks.claims import AnswerRaised, Lazy, Missed, Trial, expect, numbers_apart, reading, same
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.references import probing_alone
+from course_utils.memory.dispatch import DispatchMode
 
 INPUTS = ("x", "weight", "bias")  # what a card calls the tensors that `apply` is given
 INCOMING = "the incoming gradient"
@@ -45,10 +46,9 @@ def expect_function(trial: Trial) -> None:
         kind = "a module" if issubclass(answer, nn.Module) else "another class"
         expect(issubclass(answer, Function), "plain class", expected=expected, got=kind)
         return
-    is_method = isinstance(getattr(answer, "__self__", None), type)
-    expect(not is_method, expected=f"the class {trial.name} itself", got="one of its methods, such as apply")
-    is_object = isinstance(answer, Function)
-    expect(not is_object, "call", expected=f"the class {trial.name} itself", got="an instance of it")
+    itself, is_method = f"the class {trial.name} itself", isinstance(getattr(answer, "__self__", None), type)
+    expect(not is_method, expected=itself, got="one of its methods, such as apply")
+    expect(not isinstance(answer, Function), "call", expected=itself, got="an instance of it")
     expect(not callable(answer), "plain function", expected=expected, got="a function")
     raise Missed(expected=expected, got=describe(answer))
 
@@ -63,6 +63,20 @@ def apply(trial: Trial, *inputs: Any) -> Tensor:
     return trial.tensor(result)
 
 
+class _HandsOn(Function):
+    """A number whose backward gives ``result`` a gradient, that very tensor. ``grad(result, wanted, incoming)`` does it
+    too, but loads sympy at a process's first call: seconds."""
+
+    @staticmethod
+    def forward(ctx: Any, result: Tensor, incoming: list[Tensor]) -> Tensor:
+        ctx.incoming = incoming
+        return result.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
+        return ctx.incoming[0], None
+
+
 def backward(
     trial: Trial,
     result: Tensor,
@@ -73,8 +87,9 @@ def backward(
     **how: bool,
 ) -> tuple[Tensor | None, ...]:
     """The gradients that the answer's backward gives to ``wanted``. ``after``: what the card says of the call."""
+    number = _HandsOn.apply(result, [incoming])
     return trial.run(
-        lambda: torch.autograd.grad(result, wanted, incoming, retain_graph=True, allow_unused=True, **how),
+        lambda: torch.autograd.grad(number, wanted, retain_graph=True, allow_unused=True, **how),
         called=f"backward of {trial.name}.apply(...){after}, incoming gradient {describe(incoming)}",
         watch={INCOMING: incoming},
         within=within,
@@ -93,7 +108,7 @@ def holder_of(result: Tensor) -> Any:
         return result.sum().grad_fn
 
 
-class Rounding(TorchDispatchMode):
+class Rounding(DispatchMode):
     """Finds out whether an answer turns float64 values into a smaller dtype; a mask of whole numbers loses nothing."""
 
     found = False
