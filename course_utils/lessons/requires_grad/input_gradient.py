@@ -13,10 +13,11 @@ _GRADIENT = "d model(x).sum() / dx"
 
 
 def _network(trial: Trial, width: int) -> nn.Module:
-    """Some parameters are frozen, some have a gradient from before."""
+    """In training mode, with a part in eval mode; some parameters are frozen, some have a gradient from before."""
     hidden = trial.integer(3, 5)
     model = trial.fill(nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, 3)).double())
     model[0].weight.grad = trial.randn(hidden, width)
+    model[1].eval()
     model[2].bias.requires_grad_(False)
     return model
 
@@ -62,8 +63,7 @@ def _(trial: Trial) -> Seen:
         x = make(leaf)
         yield _GRADIENT, _values(_call(trial, model, x, f"model, {what}"))
         yield "x.requires_grad", x.requires_grad
-        yield "x.grad" if x is leaf else "the .grad of what x was made of", leaf.grad
-        yield "x.grad is None", x is leaf or not x.is_leaf or x.grad is None
+        yield "the .grad of x, or of what x is a result of", (x if x.is_leaf else leaf).grad
 
 
 @input_gradient.looks("has no history", "history")
