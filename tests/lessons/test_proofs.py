@@ -195,6 +195,11 @@ def test_every_misconception_has_a_way_and_no_way_is_in_two(lesson, exercise):
     assert not twice, f"one edit cannot be two mistakes: {twice}"
 
 
+def test_an_error_that_no_known_mistake_raises_has_no_name():
+    score = judge(LOADED["requires_grad"].exercises["freeze"], lambda module: module.nowhere, "requires_grad")
+    assert score == 0 and not any(claim.misconception for claim in score.claims), str(score)
+
+
 @pytest.mark.parametrize("key", ["left on", "only without error", "half registered"])
 def test_hooks_left_behind_have_the_name_of_the_mistake_that_left_them(key):
     exercise = LOADED["forward_hooks"].exercises["capture"]
