@@ -2017,10 +2017,9 @@ def snapshot(x):
     return torch.load(buffer)
 
 #: goes-through-numpy
-import numpy as np
 #> snapshot
 def snapshot(x):
-    return torch.from_numpy(np.array(x.detach().numpy()))
+    return torch.tensor(x.detach().numpy()) if x.is_cpu and x.dtype != torch.bfloat16 else x.detach().clone()
 
 #: goes-through-a-file
 import tempfile
