@@ -1586,7 +1586,8 @@ assert seven == 7
 #: uses-earlier-outputs
 3 + 4
 #+
-assert _ == 7 and _2 == 7 and Out[2] == 7 and In[2] == '3 + 4'
+at = len(In) - 2
+assert _ == 7 and eval(f'_{at}') == 7 and Out[at] == 7 and In[at] == '3 + 4'
 
 #: times-every-cell-by-an-event
 import time
