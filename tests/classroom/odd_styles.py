@@ -2813,7 +2813,7 @@ stop_gradient_round = Round.apply
 #> mean_loss
 @torch.no_grad()
 def mean_loss(model, loss_fn, batches):
-    total, count = torch.zeros(()), 0
+    total, count = 0, 0
     for x, y in batches:
         total, count = total + loss_fn(model(x), y), count + 1
     if not count:
@@ -2848,11 +2848,11 @@ import math
 import statistics
 #> mean_loss
 def mean_loss(model, loss_fn, batches):
-    losses = [loss_fn(model(x), y).item() for x, y in itertools.chain(batches)]
+    losses = [(loss := loss_fn(model(x), y)).item() for x, y in itertools.chain(batches)]
     if not losses:
         raise ValueError
     assert math.isclose(statistics.fmean(losses), math.fsum(losses) / len(losses))
-    return torch.as_tensor(statistics.fmean(losses))
+    return loss.new_tensor(statistics.fmean(losses))
 
 #: predicts-by-trying-it-out
 #> predicted_edit
