@@ -1107,5 +1107,6 @@ print(score.status, "wrapped" if torch.manual_seed is not before else "not wrapp
 
 @pytest.mark.nightly
 def test_what_torch_itself_wraps_is_no_change_of_the_answer_s():
-    # In a process of its own: the first optimizer loads torch._dynamo, which wraps torch.manual_seed.
-    assert run_script(FIRST_OPTIMIZER).stdout.strip() == "passed wrapped"
+    # In a process of its own: the first optimizer loads torch._dynamo, which wraps torch.manual_seed. On a busy machine
+    # that takes more than 10 s, and a line before the last says so.
+    assert run_script(FIRST_OPTIMIZER).stdout.splitlines()[-1] == "passed wrapped"
