@@ -407,7 +407,7 @@ def truncated_bptt(cell, inputs, state, window):
         state.sum = other.sum
         states.append(state)
     return states, state
-""", "truncated_bptt"),
+""", "truncated_bptt", worth=0.42),
     in_an_answer("the argument is given a detach of its own", """
 def snapshot(x):
     aside = x.detach().clone()
@@ -415,7 +415,7 @@ def snapshot(x):
     y = type(x).detach(x)
     y.detach = lambda: aside
     return y
-""", "snapshot", worth=0.63),
+""", "snapshot", worth=0.7),
     in_an_answer("the argument is given another class", """
 import torch
 
@@ -428,7 +428,7 @@ def snapshot(x):
     y = x.detach()
     x.aside, x.__class__ = aside, Aside
     return y
-""", "snapshot", worth=0.63),
+""", "snapshot", worth=0.7),
     in_an_answer("a tensor that answers for its operations", """
 import torch
 
@@ -591,7 +591,7 @@ def _linear(name: str, all_three: str, helpers: str = "") -> Attack:
 
 def _swish(name: str, keep: str, take: str, helpers: str = "") -> Attack:
     source = SWISH.format(keep=keep, take=take, helpers=helpers)
-    return Attack(name, lambda n: n.write(LowMemorySwish=source), {"LowMemorySwish": 1.0}, ("Cube",), FUNCTION)
+    return Attack(name, lambda n: n.write(LowMemorySwish=source), {"LowMemorySwish": 1.69}, ("Cube",), FUNCTION)
 
 
 def _mean(name: str, how: str, helpers: str = "") -> Attack:
