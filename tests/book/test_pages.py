@@ -13,7 +13,7 @@ from course_utils.checks.misconceptions import LESSONS as TEXT_FILES
 from course_utils.checks.misconceptions import Misconception, read
 from course_utils.checks.thoughts import thoughts
 from course_utils.why.pages import page_for, pages
-from tests.book.given import COURSE, ROOT, secrets, squeezed
+from tests.book.given import COURSE, ROOT, secrets, sphinx, squeezed
 from tools.book import answers, errors, front, lessons, mistakes
 from tools.book.__main__ import write_sources
 
@@ -152,6 +152,7 @@ def test_every_error_has_a_page_with_its_message_its_program_and_its_causes(sour
         assert text.startswith(f"# {mistakes.escaped(error.title)}\n")
         assert f"\n{error.prints}\n```" in text and f"```python\n{error.program}\n```" in text
         assert text.count("*Try:*") == len(error.causes)
+        assert "run `why()` in the next cell" in text and ("simplefilter" in text) == error.warns
         assert f"[{mistakes.escaped(error.title)}]({error.key}.md)" in index
 
 
@@ -160,6 +161,12 @@ def test_an_error_that_a_lesson_shows_leads_to_its_page(notebook, lesson):
     assert links or lesson.number in (0, 11, 12)  # the errors of lesson 12 are its own engine's
     if lesson.name == "detach":
         assert any("(../errors/modified_in_place.md)" in link for link in links)
+
+
+@pytest.mark.slow
+def test_every_page_is_made_and_every_link_between_pages_leads_somewhere(sources, tmp_path):
+    result = sphinx(sources, tmp_path, "dummy")
+    assert (result.returncode, result.stderr) == (0, ""), "not one warning"
 
 
 def test_a_pasted_message_is_looked_for_by_the_parts_that_do_not_change():

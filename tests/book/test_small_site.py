@@ -1,14 +1,11 @@
 """The settings with which Sphinx makes the site, tried on a site of two pages."""
 
-import subprocess
-import sys
-
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils.authoring.files import NOTEBOOK_METADATA
-from tests.book.given import ROOT
+from tests.book.given import sphinx
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +26,6 @@ Names
 
    MemoryTracker
 """
-CALL = """\
-import sys; from pathlib import Path; from tools.book.__main__ import make_site
-sys.exit(make_site(*map(Path, sys.argv[1:])))"""
 
 
 def build(folder, *markdown):
@@ -46,8 +40,7 @@ def build(folder, *markdown):
     cells = [new_markdown_cell("# A page\n\n## Where it is"), cell, *markdown]
     notebook = new_notebook(cells=cells, metadata=NOTEBOOK_METADATA)
     nbformat.write(notebook, sources / "notebook.ipynb")
-    command = [sys.executable, "-c", CALL, str(sources), str(site)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True), site
+    return sphinx(sources, site), site
 
 
 def test_two_pages(tmp_path):

@@ -161,7 +161,11 @@ def test_a_card_is_html_and_text():
 def command(*words: str, folder: Path) -> subprocess.CompletedProcess:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, "-m", "course_utils.why", *words], cwd=folder, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "course_utils", "why", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
 
 

@@ -25,6 +25,7 @@ PAGES = {
     "misconceptions/index": "Misconceptions",
     "errors/index": "Errors",
     "docs/instruments": "Instruments",
+    "docs/setup": "Setting up",
     "control_panel": "Control panel",
     "api/index": "API",
     "docs/classroom": "For teachers",

@@ -10,6 +10,10 @@ from course_utils.catalogue import LESSONS
 from course_utils.why.pages import ErrorPage, pages
 from tools.book.mistakes import escaped
 
+ASK = """\
+To learn which of your lines it is, {raised}run `why()` in the next cell; for a script, `autograd-control why train.py`.
+"""
+RAISED = 'have Python raise it, by `warnings.simplefilter("error")`, and '
 OVERVIEW = """\
 # Errors and warnings
 
@@ -47,6 +51,7 @@ def page(error: ErrorPage) -> str:
         f"```{{code-block}} text\n:class: said\n\n{error.prints}\n```\n",
         f"{escaped(error.means)}\n",
         f"Lesson {_link(error.explained)} explains it.\n",
+        ASK.format(raised=RAISED * error.warns),
         "## A program that raises it\n",
         f"```python\n{error.program}\n```\n",
         "## What leads to it, and what helps\n",

@@ -1,4 +1,4 @@
-"""``python -m course_utils.memory script.py``: runs a script and says what in it leaks (``main``)."""
+"""``autograd-control leaks script.py``: runs a script and says what in it leaks (``main``)."""
 
 import argparse
 import contextlib
@@ -166,7 +166,7 @@ def _count(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m course_utils.memory",
+        prog="autograd-control leaks",
         description="Runs a training script as it is and says, on stderr, whether memory grows from one call of its"
         " model to the next, which line makes what stays, and which line and name keep it.",
         epilog="Also at Ctrl-C, at SIGTERM, and at an out-of-memory error.",
@@ -187,3 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")
     return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
