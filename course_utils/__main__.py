@@ -23,14 +23,7 @@ _WORKSPACE, _ROOMS = ("lab", "update", "fresh"), ("why", "leaks", "classroom")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Hands the words of a command to the room that answers it; without words, prints what there is.
-
-    Args:
-        arguments: the words; by default the command line's.
-
-    Returns:
-        The room's exit status; 2 where there is no such command.
-    """
+    """Hands the words of a command line to the room that answers them; returns its exit status, 2 where none does."""
     words = sys.argv[1:] if arguments is None else [*arguments]
     if not words or words[0] in ("-h", "--help"):
         print(__doc__)

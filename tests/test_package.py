@@ -128,3 +128,8 @@ def test_the_command_says_what_there_is_and_hands_on_what_it_is_asked(capsys):
         with pytest.raises(SystemExit, match="0"):
             main([word, "--help"])
         assert f"usage: autograd-control {word}" in capsys.readouterr().out
+
+
+def test_the_leak_finder_s_old_name_runs_and_says_the_new_one():
+    done = run("import sys, runpy; sys.argv[1:] = ['no.py']; runpy.run_module('course_utils.memory', {}, '__main__')")
+    assert done.returncode == 2 and "is `autograd-control leaks` now" in done.stderr.splitlines()[0]

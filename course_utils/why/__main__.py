@@ -21,9 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The script's exit code.
     """
-    options, code, module = asked_for(_parser(), arguments)
-    words = options.words
-    sys.argv = [getattr(module, "__file__", None) or words[0], *words[1:]]
+    _, code, module = asked_for(_parser(), arguments)
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
     watch = watch_why()
@@ -50,16 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    return argparse.ArgumentParser(
         prog="autograd-control why",
         description="Runs a script as it is and, where an error of autograd ends it, says on stderr which of its lines"
         " made the tensor, edited it, freed the graph, or cut the history, and what to write instead. A training step"
         " of 5 ms takes at most three times as long as without.",
         usage="%(prog)s script.py [arguments of the script]\n       %(prog)s -m module [arguments]",
     )
-    parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")
-    return parser
 
 
 if __name__ == "__main__":

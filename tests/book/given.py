@@ -1,8 +1,6 @@
-"""What a site may not show: the lines that only the solutions have (``secrets``); and Sphinx (``sphinx``)."""
+"""What a site may not show: the lines that only the solutions have (``secrets``)."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,16 +10,6 @@ ROOT = Path(__file__).resolve().parents[2]
 COURSE = Course(ROOT)
 SOLUTION = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.DOTALL)
 SHORTEST = 20  # what is shorter, such as `return 2 * x`, stands by chance in other places too
-
-MAKE_SITE = """\
-import sys; from pathlib import Path; from tools.book.__main__ import make_site
-sys.exit(make_site(*map(Path, sys.argv[1:3]), *sys.argv[3:]))"""
-
-
-def sphinx(sources: Path, site: Path, *builder: str) -> subprocess.CompletedProcess:
-    """``make_site`` in a process of its own, and what it says; the builder ``dummy`` makes pages and writes none."""
-    command = [sys.executable, "-c", MAKE_SITE, str(sources), str(site), *builder]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def squeezed(text: str) -> str:

@@ -169,14 +169,6 @@ torch.distributed.destroy_process_group()
     assert re.search(r"== At the end \(rank 0, process \d+\)\n", done.stderr)
 
 
-def test_the_name_that_it_had_runs_and_says_the_new_one(tmp_path):
-    command = [sys.executable, "-m", "course_utils.memory", "nowhere.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and "`autograd-control leaks` now" in done.stderr.splitlines()[0]
-
-
 @pytest.mark.parametrize("words", [["nowhere.py"], ["-m", "nowhere"], [], ["--limit", "much", "script.py"]])
 def test_what_cannot_be_run_is_refused(tmp_path, monkeypatch, capsys, words):
     (tmp_path / "script.py").write_text("")
