@@ -41,7 +41,9 @@ def test_links_and_folders_exist(page: str) -> None:
     assert [name for name in sorted(folders) if not any((room / name).exists() for room in ROOMS)] == []
 
 
-SHOWN = re.findall(r"^```\n(autograd-control .*)\n```\n.*?^```text\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+SHOWN = re.findall(
+    r"^```\n(autograd-control [^\n]*)\n```\n.*?^```text\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL
+)
 
 
 @pytest.mark.parametrize(("command", "answer"), SHOWN, ids=[command for command, _ in SHOWN])
