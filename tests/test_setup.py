@@ -131,8 +131,8 @@ def test_conda_brings_python_and_pip_alone() -> None:
 
 
 def test_conda_users_get_what_everybody_gets() -> None:
-    # The very arguments of the pip command in README.md.
-    assert f"python -m pip install {' '.join(conda()[1])}" in read("README.md")
+    # The very arguments of the pip command in docs/setup.md.
+    assert f"python -m pip install {' '.join(conda()[1])}" in read("docs/setup.md")
 
 
 @pytest.mark.nightly
@@ -194,7 +194,7 @@ def test_every_task_runs_something_that_exists(task: str) -> None:
         assert (ROOT / script).is_file()
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/setup.md"])
 def test_pages_name_tasks_that_exist(page: str) -> None:
     named = set(re.findall(r"(?:^|`)make ([a-z]+)", read(page), flags=re.MULTILINE))
     assert named and named <= set(targets())
