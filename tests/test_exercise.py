@@ -566,7 +566,7 @@ def flags(trial):
 def predict(points, truth, *keys):
     known = {"m": Misconception("n", "e", "s")}
     made = Exercise("guess", points, (), known, watches_side_effects=False, keys=keys)
-    return add_predictions(made, truth, {("up", False): "m"}, {})
+    return add_predictions(made, truth, [(("up",), (False,), "m")], {})
 
 
 PREDICT = predict(2, flags, "up", "count", "word", "pair")
