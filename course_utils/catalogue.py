@@ -86,7 +86,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (45, 45),
+        (60, 50),
         10,
     ),
     LessonInfo(

@@ -135,6 +135,15 @@ def test_what_the_claim_can_make_nothing_of_is_said(halved):
     assert "requires_grad" in told(score)[-1]["could not be judged"]
 
 
+def test_a_look_that_is_broken_lets_nothing_pass(halved):
+    @halved.looks("is looked at by a broken look")
+    def _(trial):
+        return {"it": trial.call(trial.randn(2), 1)[0].nothing_of_the_kind}
+
+    score = judge(halved, halves, "detach")
+    assert score.status == "partial" and "nothing_of_the_kind" in told(score)[0]["could not be judged"]
+
+
 @pytest.mark.parametrize(
     ("got", "right", "enough", "same_mistake"),
     [

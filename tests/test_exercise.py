@@ -445,7 +445,7 @@ def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, cap
     monkeypatch.setattr("course_utils.checks.judge.SLOW_SECONDS", 0.2)
 
     def answer(x):
-        if x.dim() == 0:
+        if x.dim() == 1:
             threading.Event().wait(0.5)
         return good(x)
 
@@ -453,6 +453,26 @@ def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, cap
     assert score.status == "passed"
     assert "has been running for" in capsys.readouterr().out
     assert any("took 0.5" in note for note in score.notes)
+
+
+def test_the_time_in_which_modules_are_loaded_is_none_of_the_answer_s(monkeypatch, capsys):
+    looked, now = threading.Event(), [0.0]
+
+    def clock():
+        looked.set()
+        return now[0]
+
+    def answer(x):
+        for _ in range(3 * (not now[0])):
+            looked.clear()
+            looked.wait()  # so that the next look finds both the module and the seconds
+            monkeypatch.setitem(sys.modules, f"loaded {len(sys.modules)}", sys)
+            now[0] += 9.0
+        return good(x)
+
+    monkeypatch.setattr("course_utils.checks.run.time", types.SimpleNamespace(perf_counter=clock))
+    assert check(answer).status == "passed"
+    assert now[0] > 10 and capsys.readouterr().out == ""
 
 
 def test_what_a_terminal_is_told_meanwhile_is_not_what_the_answer_printed(monkeypatch, capfd):

@@ -126,6 +126,8 @@ class Compared(Exercise):
     def _compare(self, trial: Trial, look: Look, key: str) -> None:
         seed = new_seed()
         got, right = look_at(look, trial, seed), self._view(look, self.model, seed)
+        if right.error:  # the look itself is broken: two answers that cannot be judged are not alike
+            raise right.error
         apart = next((at for at in [*got.pieces, *right.pieces] if not _do_agree(at, got, right)), None)
         if apart is None:
             return
