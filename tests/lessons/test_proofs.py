@@ -281,9 +281,9 @@ def test_no_label_and_no_answer_is_entered_twice(lesson):
 
 
 def assert_tells_one_story(score):
-    """At most two crosses and two misconceptions, and no claim that expects what it got."""
+    """At most one cross and one misconception, and no claim that expects what it got."""
     card = str(score)
-    assert card.count("✗ does not hold") <= 2 and card.count("Likely misconception:") <= 2, card
+    assert card.count("✗ does not hold") <= 1 and card.count("Likely misconception:") <= 1, card
     for claim in score.claims:
         details = dict(claim.details)
         assert "expected" not in details or details["expected"] != details.get("got"), card
