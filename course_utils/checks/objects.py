@@ -83,15 +83,18 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 def _module(name: str, module: nn.Module, watch_training: bool) -> Callable[[], Iterator[str]]:
     training = {key: part.training for key, part in module.named_modules()}
-    tensors, hooks = list(_tensors(module)), hook_count(module)
+    tensors, hooks = _tensors(module), hook_count(module)
 
     def differences() -> Iterator[str]:
         now = {key: part.training for key, part in module.named_modules()}
         changed = [now[key] for key in training if now.get(key, training[key]) != training[key]]
         if changed and watch_training:
             yield f"left {name} in {'training' if changed[0] else 'eval'} mode"
-        if list(_tensors(module)) != tensors:
+        current = _tensors(module)
+        if list(current) != list(tensors):
             yield f"added or removed parameters or buffers of {name}"
+        elif any(current[key] is not tensor for key, tensor in tensors.items()):
+            yield f"put other tensors into {name}"
         extra = hook_count(module) - hooks
         if extra:
             yield f"left {count_of(extra, 'hook')} on {name}" if extra > 0 else f"removed hooks of {name}"
