@@ -222,7 +222,6 @@ ONE_NAME = (
     ("no_grad", "stream_predictions", "after an error, too"),
     ("forward_hooks", "activation_bytes", "snapshot"),
     ("forward_hooks", "activation_bytes", "copy put in"),
-    ("gradient_accumulation", "histogram_gradient", "recorded"),
     ("volatile_history", "port_evaluation", "no eval"),
     ("volatile_history", "bounded_evaluation", "no eval"),
 )
