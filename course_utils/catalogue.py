@@ -55,7 +55,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 45), 10
     ),
     LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 45), 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (45, 45), 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (55, 50), 10),
     LessonInfo(
         4,
         "volatile_history",
@@ -86,7 +86,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (45, 45),
+        (60, 50),
         10,
     ),
     LessonInfo(

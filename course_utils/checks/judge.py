@@ -12,10 +12,9 @@ from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise, Rule
 from course_utils.checks.misconceptions import GENERAL, Misconception
 from course_utils.checks.missed import NotAttempted
-from course_utils.checks.names import PRISTINE, put
 from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.checks.state import RandomState, reseed, threads_left
+from course_utils.checks.state import own_random_numbers, running_threads, threads_left
 from course_utils.checks.trial import Trial
 from course_utils.checks.why import note
 
@@ -27,8 +26,8 @@ TIDY = "changes nothing that its contract does not name"
 def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
     """Runs every claim of an exercise on an answer.
 
-    The answer can raise, warn, print, change settings, leave hooks and threads behind or replace functions of torch,
-    and all its methods and attributes can raise: the score says so, the state is put back, and nothing is raised.
+    The answer can raise, warn, print, change settings, leave hooks and threads behind, and raise when it is shown: the
+    score says so, the state is put back, and nothing is raised.
 
     Args:
         exercise: what to judge by.
@@ -47,9 +46,10 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
         raise RuntimeError("A check is already running; an answer cannot start another one.")
     try:
         capture = Capture()
-        with _surroundings() as replaced, capture:
+        with _one_thread(), own_random_numbers(), capture:
+            threads = running_threads()
             notes, outcomes = _outcomes(exercise, answer, capture)
-            left = threads_left([threads for _, outcome in outcomes if outcome for threads in outcome.threads])
+            left = threads_left(threads)
     finally:
         _BUSY.release()
     about: Any = {"lesson": lesson, "exercise": exercise.name, "possible": float(exercise.points)}
@@ -57,7 +57,6 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
         return Score(0.0, status="not attempted", output=capture.text(), **about)
     claims = [_claim(exercise, rule, outcome) for rule, outcome in outcomes]
     effects = _unique([*(effect for _, outcome in outcomes if outcome for effect in outcome.effects), *left])
-    notes = [f"`{label}` had been replaced; torch's own was used to judge." for label in replaced] + notes
     if exercise.watches_side_effects:
         claims.append(_tidy_claim(exercise, claims, effects))
     else:
@@ -72,19 +71,14 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
 
 
 @contextlib.contextmanager
-def _surroundings() -> Iterator[list[str]]:
-    """What claims run in, and puts back what was there. Gives the names of torch that had been replaced."""
-    random, replaced, threads = RandomState(), PRISTINE.restore(), torch.get_num_threads()
+def _one_thread() -> Iterator[None]:
+    """Torch works in one thread: on a busy machine, waiting for a second takes longer than the work on small inputs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
-        # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
-        torch.set_num_threads(1)
-        reseed()  # so that no seed which an answer sets can be the one that was there
-        yield [label for label, *_ in replaced]
+        yield
     finally:
         torch.set_num_threads(threads)
-        for _, space, name, value in replaced:
-            put(space, name, value)
-        random.restore()
 
 
 def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> tuple[list[str], list[tuple[Rule, Outcome | None]]]:

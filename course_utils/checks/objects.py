@@ -7,15 +7,12 @@ import torch
 from torch import nn
 
 from course_utils.base.text import count_of
-from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
-
-_equal = torch.equal
 
 
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
     if before.shape != after.shape or before.dtype != after.dtype:
         return False
-    if _equal(before, after):
+    if torch.equal(before, after):
         return True
     # NaN differs from itself; equal NaN patterns are still no change.
     return bool(((before == after) | ((before != before) & (after != after))).all())

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.checks.claims import Missed, Trial, expect, gradient, same
+from course_utils.measure.flops import FlopCounterMode
 
 
 class Branch(nn.Module):
@@ -59,7 +59,7 @@ def expect_gradients(trial: Trial, got: Tensor, expected: Tensor, named: dict[st
     """The two results pass the same gradient on to every tensor that is named; ``x`` comes first."""
     expect(got.requires_grad, "detached", expected="a result with a history", got="none")
     upstream, wanted = trial.randn(*expected.shape), list(named.values())
-    found, right = (torch.autograd.grad(y, wanted, upstream, allow_unused=True) for y in (got, expected))
+    found, right = (torch.autograd.grad((y * upstream).sum(), wanted, allow_unused=True) for y in (got, expected))
     reached = [one is not None for one, other in zip(found, right, strict=True) if other is not None]
     # Where all the weights are reached, what was cut is the path from there on to x.
     key = "x detached" if all(reached[1:]) else "detached"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import describe, message_of
-from course_utils.base.torch_private import TorchDispatchMode, get_unwrapped, is_batched, is_functorch_wrapped
+from course_utils.base.torch_private import get_unwrapped, is_batched, is_functorch_wrapped
 from course_utils.checks.claims import (
     AnswerRaised,
     Lazy,
@@ -20,11 +20,12 @@ from course_utils.checks.claims import (
     reading,
     same,
 )
+from course_utils.memory.dispatch import DispatchMode
 
 MANY = (65, 70)  # models or samples, more than what chunks usually have
 
 
-class _Numbers(TorchDispatchMode):
+class _Numbers(DispatchMode):
     """How many numbers an operation gives back. Under vmap this sees the tensors with all their dimensions."""
 
     count = 0
@@ -188,10 +189,10 @@ class Ensemble:
         expect(result.requires_grad, "cut", expected=expected, got="a result without history")
         upstream = self.trial.randn(*result.shape)
         for number, (mine, wanted) in enumerate(zip(self.models, self.given, strict=True)):
-            got = torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)
+            got = torch.autograd.grad((result * upstream).sum(), wanted, retain_graph=True, allow_unused=True)
             told = f"a history that does not reach models[{number}]"
             expect(all(one is not None for one in got), "new leaves", expected=expected, got=told)
-            right = torch.autograd.grad(mine(xs[number]), list(mine.parameters()), upstream[number])
+            right = torch.autograd.grad((mine(xs[number]) * upstream[number]).sum(), list(mine.parameters()))
             agree = all(same(one, other) for one, other in zip(got, right, strict=True))
             expect(agree, expected="the gradients that the loop's result gives", got=f"others for models[{number}]")
 
