@@ -45,7 +45,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     got = _call(trial, Batch(trial, 11, 4, *mixed_modes()), ", a layer in eval mode")
     yield "the type", type(got).__name__
-    yield "the loss", float(trial.tensor(got) if isinstance(got, torch.Tensor) else got)
+    yield "the loss", float(trial.tensor(got).detach() if isinstance(got, torch.Tensor) else got)
 
 
 @accumulate.looks("has only one micro-batch's activations alive at a time (rows and bytes, counted)", weight=4)

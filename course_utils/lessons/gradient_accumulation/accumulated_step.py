@@ -75,4 +75,4 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     got = _Step(trial, 11, 4, *mixed_modes()).call(_FAR, ", a layer in eval mode")
     yield "the type", type(got).__name__
-    yield "the loss", float(trial.tensor(got) if isinstance(got, Tensor) else got)
+    yield "the loss", float(trial.tensor(got).detach() if isinstance(got, Tensor) else got)
