@@ -66,7 +66,7 @@ class _View:
     error: Exception | None = None
 
 
-_ABSENT = Raised(BaseException, "was not seen")  # of a piece that a look did not come to
+_ABSENT = object()  # in the place of a piece that a look did not come to
 
 
 @dataclass

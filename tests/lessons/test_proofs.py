@@ -195,33 +195,12 @@ def test_every_misconception_has_a_way_and_no_way_is_in_two(lesson, exercise):
     assert not twice, f"one edit cannot be two mistakes: {twice}"
 
 
-@pytest.mark.parametrize("key", ["left on", "only without error", "half registered"])
-def test_hooks_left_behind_have_the_name_of_the_mistake_that_left_them(key):
-    exercise = LOADED["forward_hooks"].exercises["capture"]
-    wrong = next(row for row in answers("forward_hooks").WRONG if (row.exercise, row.misconception) == ("capture", key))
-    claims = judge(exercise, wrong.answer, "forward_hooks").claims
-    named = {claim.text: claim.misconception and claim.misconception.name for claim in claims if not claim.held}
-    assert named[judging.TIDY] and set(named.values()) == {exercise.misconceptions[key].name}, named
-
-
-def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
-    exercise = LOADED["forward_hooks"].exercises["capture"]
-    for wrong in answers("forward_hooks").WRONG:
-        if (wrong.exercise, wrong.misconception) == ("capture", "first"):
-            claims = judge(exercise, wrong.answer, "forward_hooks").claims
-            named = {claim.misconception.name for claim in claims if claim.misconception}
-            assert exercise.misconceptions["first"].name in named
-            assert next(claim.held for claim in claims if claim.text == "leaves the hooks of others in place")
-
-
 ONE_NAME = (
     ("no_grad", "evaluate", "parents first, a part in common"),
     ("no_grad", "ema_update", "shared"),
     ("no_grad", "stream_predictions", "leak"),
     ("no_grad", "frozen_features", "inference, detached"),
     ("no_grad", "stream_predictions", "after an error, too"),
-    ("forward_hooks", "activation_bytes", "snapshot"),
-    ("forward_hooks", "activation_bytes", "copy put in"),
     ("gradient_accumulation", "histogram_gradient", "recorded"),
     ("volatile_history", "port_evaluation", "no eval"),
     ("volatile_history", "bounded_evaluation", "no eval"),
@@ -249,14 +228,6 @@ def test_a_last_line_that_an_error_passes_over_has_its_own_name_beside_that_of_w
 def test_one_pair_for_all_inputs_earns_nothing_and_has_no_name(pair):
     score = judge(LOADED["volatile_history"].exercises["volatile_rule"], lambda inputs: pair, "volatile_history")
     assert score == 0 and not any(claim.misconception for claim in score.claims), str(score)
-
-
-def test_a_dtype_is_told_also_to_those_who_call_the_closed_branch():
-    exercise = LOADED["gated_branches"].exercises["gated_forward"]
-    wrong = next(row for row in answers("gated_branches").WRONG if row.label == "no_grad, in the dtype of x")
-    claims = judge(exercise, wrong.answer, "gated_branches").claims
-    names = {claim.misconception.name for claim in claims if claim.misconception}
-    assert names == {exercise.misconceptions[key].name for key in ("no_grad", "dtype of x")}
 
 
 @pytest.mark.parametrize("lesson", LOADED)
