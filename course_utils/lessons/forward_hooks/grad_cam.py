@@ -30,14 +30,14 @@ def _map(
 
 @grad_cam.looks("is a map of shape (batch, height, width) for the class that is asked for", gate=True)
 def _(trial: Trial) -> Seen:
-    model, x = _model(trial), _images(trial, 8)
+    model, x = _model(trial), _images(trial, 4)
     first, second = (_map(trial, model, x, index=index) for index in (0, 1))
     return {"shape": tuple(first.shape), "another map for another class": not first.equal(second)}
 
 
 @grad_cam.looks("is relu of the sum of the channels, each weighted by its gradient's mean", weight=4)
 def _(trial: Trial) -> Seen:
-    model, count = _model(trial), 8
+    model, count = _model(trial), 4
     maps = [_map(trial, model, x) for x in _images(trial, count).split(1)]
     yield "the maps of images that were given one by one", [one.reshape(1, 5, 4) for one in maps]
     yield "the map of another layer", _map(trial, model, _images(trial, 1), "features.0", 2)
@@ -47,7 +47,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     model = _model(trial)
     yield "shape for one image", tuple(_map(trial, model, _images(trial, 1)).shape)
-    yield "the maps", _map(trial, model, _images(trial, 8))
+    yield "the maps", _map(trial, model, _images(trial, 4))
 
 
 @grad_cam.looks("is detached", weight=0.5)
