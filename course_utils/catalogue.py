@@ -50,12 +50,12 @@ class LessonInfo:
 
 
 LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", (30,), 0),
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", (35,), 0),
     LessonInfo(
         1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (50, 50), 10
     ),
     LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (55, 50), 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (55, 50), 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
     LessonInfo(
         4,
         "volatile_history",
@@ -72,13 +72,13 @@ LESSONS: tuple[LessonInfo, ...] = (
         (45, 45),
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (45, 45), 10),
+    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (15, 40, 30, 25), 10),
     LessonInfo(
         7,
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (45, 45),
+        (40, 30, 35),
         10,
     ),
     LessonInfo(
@@ -86,7 +86,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (60, 50),
+        (35, 35, 40),
         10,
     ),
     LessonInfo(
@@ -102,7 +102,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (55, 55),
+        (25, 30, 50),
         10,
     ),
     LessonInfo(
