@@ -1,9 +1,10 @@
-"""What a learner waits for: the time from ``lesson.check`` to the card, for every exercise of every lesson.
+"""What a learner waits for: the processor time of a process's first check, for every exercise of every lesson.
 
-The answers are the course's own, for which every claim is judged. Each lesson gets a fresh process, as a learner has a
-fresh kernel: its first call of each exercise stands apart, the median is that of the calls after it. What PyTorch
-itself imports at a process's first optimizer step (``torch._dynamo``) is timed apart from the checks. Run with
-``python -m benchmarks.check_time``.
+A right answer, the course's own, and a wrong one are each judged in a process of their own: a fork of one that has
+imported PyTorch, the lessons and the answers, and judged nothing. The right one is judged again there: what the median
+of that is short of the first time is what was loaded or made for the first time. PyTorch's compiler is not to be among
+it, for it takes seconds; ``LOADERS`` are the exercises that cannot do without. Run with
+``python -m benchmarks.check_time``, on Linux or macOS.
 """
 
 import argparse
@@ -11,128 +12,127 @@ import importlib
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
+from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-FIRST_SECONDS, MEDIAN_SECONDS = 1.0, 0.15  # targets: below these, an answer feels like an answer
-# Its answer is a training script, which the check runs 22 times, once for ten epochs: nobody expects that at once.
-SCRIPT_SECONDS = {"run_clinic": 1.0}
+COMPILER = ("sympy", "torch._dynamo", "torch._inductor")
+# The exercises whose check loads the compiler, or sympy, and what of PyTorch's does so there.
+LOADERS = dict.fromkeys(
+    ("freeze", "make_weight", "accumulated_step", "apply_gradients", "run_clinic"), "an optimizer"
+) | {
+    "Cube": "gradcheck, which the exercise asks for",
+    "LowMemorySwish": "gradcheck, which the exercise asks for",
+    "histogram_gradient": "autograd.grad with an upstream gradient, in the answer",
+    "per_sample_gradients": "torch.func.grad, in the answer",
+    "train_ensemble": "torch.func.grad, in the answer",
+}
+FIRST_SECONDS, MEDIAN_SECONDS = 0.3, 0.15  # targets, of processor time; for ``LOADERS`` there is none
 
 
 @dataclass
 class Row:
-    """The times of one exercise, in seconds."""
+    """One exercise: processor seconds, and what of ``COMPILER`` the first check with either answer has loaded."""
 
     lesson: str
     exercise: str
-    first: float
-    median: float
-    slowest: float
-
-    @property
-    def target(self) -> float:
-        return SCRIPT_SECONDS.get(self.exercise, MEDIAN_SECONDS)
+    right: float
+    again: float
+    wrong: float
+    loaded: list[str]
 
     @property
     def reached(self) -> bool:
-        return self.first < max(FIRST_SECONDS, 2 * self.target) and self.median < self.target
+        if self.exercise in LOADERS:
+            return bool(self.loaded)  # else its line there is no longer true
+        return not self.loaded and max(self.right, self.wrong) < FIRST_SECONDS and self.again < MEDIAN_SECONDS
 
 
-def measure(lesson: str, calls: int) -> list[Row]:
-    """Times a lesson's checks in this process, which must not have checked anything before.
+def measure(lessons: Sequence[str], again: int = 5, leave_out: Sequence[str] = ()) -> Iterator[Row]:
+    """Times the checks of some lessons; this process must not have judged anything before.
 
     Args:
-        lesson: what ``Lesson(name)`` takes.
-        calls: how many calls of each exercise after the first.
+        lessons: what ``Lesson(name)`` takes.
+        again: how often each right answer is judged after the first time.
+        leave_out: exercises that are not judged.
 
     Raises:
-        RuntimeError: an answer of the course's own does not get full points.
+        RuntimeError: an answer of the course's own does not get full points, or a wrong one does.
     """
     from course_utils import Lesson
     from course_utils.authoring.answers import own_answers
+    from course_utils.lesson import SOLUTIONS
 
-    course = Lesson(lesson)
-    rows = []
-    for name, answer in own_answers(REPOSITORY / "notebooks" / "solutions" / f"{course.info.notebook}.ipynb").items():
-
-        def call(name: str = name, answer: object = answer) -> None:
-            if "Every claim held" not in course.check(name, answer)._repr_html_():
-                raise RuntimeError(f"The solution of {lesson}, {name} does not get full points.")
-
-        first, *later = [_seconds(call) for _ in range(calls + 1)]
-        rows.append(Row(lesson, name, first, statistics.median(later), max(later)))
-    return rows
+    for name in lessons:
+        lesson = Lesson(name)
+        own = own_answers(SOLUTIONS / f"{lesson.info.notebook}.ipynb")
+        for exercise in [one for one in lesson.exercises if one not in leave_out]:
+            wrong = _wrong_answer(lesson, exercise, own[exercise])
+            seconds, loaded = _in_fork(lesson, exercise, own[exercise], again, True)
+            seconds_wrong, loaded_wrong = _in_fork(lesson, exercise, wrong, 0, False)
+            median = statistics.median(seconds[1:] or seconds)
+            yield Row(name, exercise, seconds[0], median, seconds_wrong[0], sorted({*loaded, *loaded_wrong}))
 
 
-def in_fresh_process(lesson: str, calls: int) -> tuple[float, list[Row]]:
-    """``measure`` in a process and with a progress file of its own, and before it the seconds of PyTorch's own import.
+def _wrong_answer(lesson: Any, exercise: str, right: Any) -> Any:
+    if isinstance(right, dict):
+        return dict.fromkeys(right, next(iter(right.values())))
+    if mistakes := getattr(lesson.exercises[exercise], "mistakes", ()):
+        return mistakes[0][1]
+    entered = importlib.import_module(f"tests.lessons.{lesson.name}").WRONG
+    return next(row.answer for row in entered if row.exercise == exercise)
 
-    Raises:
-        RuntimeError: the process failed; the message says why.
-    """
-    with TemporaryDirectory() as scratch:
-        result = subprocess.run(
-            [sys.executable, "-m", "benchmarks.check_time", "--measure", lesson, "--calls", str(calls)],
-            cwd=REPOSITORY,
-            env={**os.environ, "COURSE_UTILS_PROGRESS": str(Path(scratch) / "progress.sqlite3")},
-            capture_output=True,
-            text=True,
+
+def _in_fork(lesson: Any, exercise: str, answer: Any, again: int, is_right: bool) -> tuple[list[float], list[str]]:
+    reader, writer = os.pipe()
+    if not os.fork():
+        try:
+            first, status = _timed(lesson, exercise, answer)
+            loaded = [name for name in COMPILER if name in sys.modules]
+            later = [_timed(lesson, exercise, answer)[0] for _ in range(again)]
+            if (status == "passed") is is_right:
+                os.write(writer, json.dumps([[first, *later], loaded]).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader) as pipe:
+        said = pipe.read()
+    os.wait()
+    if not said:
+        raise RuntimeError(
+            f"{lesson.name}, {exercise}: its {'solution' if is_right else 'mistake'} is not judged as one."
         )
-    if result.returncode:
-        raise RuntimeError(result.stderr.strip())
-    imported, rows = json.loads(result.stdout)
-    return imported, [Row(**values) for values in rows]
+    return json.loads(said)
 
 
-def _seconds(call: Callable[[], None]) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
+def _timed(lesson: Any, exercise: str, answer: Any) -> tuple[float, str]:
+    begin = time.process_time()
+    score = lesson.check(exercise, answer)
+    score._repr_html_()  # what a notebook shows
+    return time.process_time() - begin, score.status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("lessons", nargs="*", help="only these lessons")
-    parser.add_argument("--calls", type=int, default=15, help="calls of each exercise after the first")
-    parser.add_argument("--measure", metavar="LESSON", help="measure here and print JSON")
-    options = parser.parse_args(arguments)
-    if options.measure:
-        try:
-            importlib.import_module("torch")
-            imported = _seconds(lambda: importlib.import_module("torch._dynamo"))
-            rows = measure(options.measure, options.calls)
-        except Exception as error:  # whatever it is, the process that asked prints it
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return 1
-        print(json.dumps([imported, [asdict(row) for row in rows]]))
-        return 0
     from course_utils.catalogue import LESSONS
 
-    print(f"Targets: first call under {FIRST_SECONDS} s, median of {options.calls} more under {MEDIAN_SECONDS} s")
-    print(f"{'lesson':23}{'exercise':23}{'first ms':>10}{'median ms':>11}{'of target':>11}{'slowest ms':>12}")
-    missed, imports = 0, []
-    for lesson in options.lessons or [info.name for info in LESSONS]:
-        try:
-            imported, rows = in_fresh_process(lesson, options.calls)
-            imports.append(imported)
-        except RuntimeError as error:  # said, counted as missed, and the other lessons are measured all the same
-            print(f"{lesson:23}could not be measured: {str(error).splitlines()[0]}")
-            rows, missed = [], missed + 1
-        for row in rows:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lessons", nargs="*", help="only these lessons")
+    options = parser.parse_args(arguments)
+    print(
+        f"Targets: first check under {FIRST_SECONDS} s of processor time, the median of later ones {MEDIAN_SECONDS} s"
+    )
+    print(f"{'lesson':23}{'exercise':23}{'right ms':>9}{'again ms':>10}{'wrong ms':>10}  loads the compiler, or sympy")
+    missed = 0
+    with TemporaryDirectory() as scratch:
+        os.environ["COURSE_UTILS_PROGRESS"] = f"{scratch}/progress.sqlite3"
+        for row in measure(options.lessons or [info.name for info in LESSONS]):
             missed += not row.reached
-            print(
-                f"{row.lesson:23}{row.exercise:23}{row.first * 1e3:10.1f}{row.median * 1e3:11.1f}"
-                f"{row.median / row.target:10.2f}x{row.slowest * 1e3:12.1f}"
-                f"{'' if row.reached else '  missed'}"
-            )
-    if imports:
-        print(f"PyTorch's own import before its first optimizer step: {statistics.median(imports) * 1e3:.0f} ms")
+            times = f"{row.right * 1e3:9.0f}{row.again * 1e3:10.0f}{row.wrong * 1e3:10.0f}"
+            loads = LOADERS.get(row.exercise, "yes") if row.loaded else ""
+            print(f"{row.lesson:23}{row.exercise:23}{times}{'' if row.reached else '  missed'}  {loads}".rstrip())
     return int(missed > 0)
 
 

@@ -50,12 +50,12 @@ class LessonInfo:
 
 
 LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", (25,), 0),
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", (30,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 45), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (50, 50), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 45), 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (45, 45), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (55, 50), 10),
+    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (55, 50), 10),
     LessonInfo(
         4,
         "volatile_history",
@@ -86,7 +86,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "custom_function",
         "Custom autograd.Function",
         "I wrote a backward of my own. Why does nobody call it?",
-        (45, 45),
+        (60, 50),
         10,
     ),
     LessonInfo(
@@ -94,7 +94,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (45, 45),
+        (50, 50),
         10,
     ),
     LessonInfo(
@@ -102,7 +102,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (45, 45),
+        (55, 55),
         10,
     ),
     LessonInfo(
@@ -118,7 +118,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "own_engine",
         "An engine of your own",
         "backward() is one line of mine. What would I have to write, if it were not there?",
-        (50, 50),
+        (45, 35, 45),
         10,
     ),
 )

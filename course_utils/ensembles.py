@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from course_utils.base.torch_private import TorchDispatchMode, tree_leaves
+from course_utils.base.torch_private import tree_leaves
 from course_utils.measure.timing import cpu_threads, in_turns
+from course_utils.memory.dispatch import DispatchMode
 
 Ways = Mapping[str, Callable[[], Any]]
 
@@ -128,10 +129,8 @@ def ways_to_differentiate(
     return {"loop": loop, "vmap": lambda: in_one_call(detached, x, y)}
 
 
-class _Counter(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+class _Counter(DispatchMode):
+    count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Mapping | None = None) -> Any:
         result = func(*args, **(kwargs or {}))

@@ -1,6 +1,7 @@
 """The engine of lesson 12 against PyTorch: random programs on both, and what else its text promises."""
 
 import inspect
+import weakref
 
 import numpy as np
 import pytest
@@ -11,38 +12,42 @@ from course_utils.draw.drawing import Drawing
 from course_utils.engine import Engine, assemble, whole
 from course_utils.engine.drawing import plot_own_graph
 from course_utils.engine.parts import PARTS, beside
-from course_utils.lessons.own_engine._programs import ERROR, TORCH, Program, agree, difference, drawn, outcome
+from course_utils.memory.collector import collector_off
+from tests.engine_programs import ERROR, TORCH, Program, agree, difference, drawn, outcome
 from tests.lessons.loaded import LOADED
 
 EVERY_RUN, NIGHTLY = range(60), range(60, 500)
+MODELS = {part: LOADED["own_engine"].exercises[part].model for part in PARTS}
 
 
-def compare(seeds):
+def compare(make, seeds):
     """Runs the programs of these seeds on both; returns the outcomes of PyTorch."""
     outcomes = []
     for seed in seeds:
         program = drawn(seed)
         outcomes.append(outcome(TORCH, program))
-        wrong = difference(outcome(Engine(), program), outcomes[-1])
+        wrong = difference(outcome(make(), program), outcomes[-1])
         assert wrong is None, f"seed {seed}, {wrong}:\n" + "\n".join(program.lines)
     return outcomes
 
 
-def test_random_programs_come_to_the_same_values_gradients_and_errors():
-    outcomes = compare(EVERY_RUN)
+@pytest.mark.parametrize("make", [Engine, lambda: assemble(*MODELS.values())], ids=["whole", "model answers"])
+def test_random_programs_come_to_the_same_values_gradients_and_errors(make):
+    outcomes = compare(make, EVERY_RUN)
     errors = sum(ERROR in found for found in outcomes)
     assert 10 <= errors <= 50, f"{errors} of {len(outcomes)} programs end in an error: both kinds are to be tried"
 
 
 @pytest.mark.nightly
 def test_many_random_programs_come_to_the_same():
-    compare(NIGHTLY)
+    compare(Engine, NIGHTLY)
+    compare(lambda: assemble(*MODELS.values()), NIGHTLY)
 
 
 def test_the_programs_have_everything_that_the_engine_can_do():
     text = "\n".join(line for seed in EVERY_RUN for line in drawn(seed).lines)
-    parts = ("@", ".split(", ".detach()", "no_grad", ".mul_(", ".add_(", "retain_grad()", "register_hook", ".exp()")
-    assert all(part in text for part in parts)
+    calls = ".T ", ".detach()", "no_grad", ".mul_(", ".add_(", "retain_grad()", "register_hook", ".exp()", ".log()"
+    assert all(part in text for part in (*calls, " @ ", " / ", "1.0 - ", "1.0 / ", " = -", "** 2", ".relu()"))
     again = [drawn(seed).lines for seed in EVERY_RUN]
     assert any(sum("backward(" in line for line in lines) > 1 for lines in again)
 
@@ -94,13 +99,28 @@ def test_what_an_answer_is_put_before_lacks_its_methods_and_no_other(part):
     assert names - set(vars(beside(part))) == set(PARTS[part])
 
 
-def test_a_view_is_not_edited_while_operations_are_recorded():
-    engine = Engine()
-    x = engine.tensor(np.ones(3), requires_grad=True) * 2.0
-    first, _ = x.split([1, 2])
-    for tensor in (first, x):
-        with pytest.raises(NotImplementedError, match="records no edit of a view"):
-            tensor.mul_(2.0)
+@pytest.mark.parametrize("make", [Engine, lambda: assemble(*MODELS.values())], ids=["whole", "model answers"])
+def test_nothing_waits_for_the_collector(make):
+    engine, references = make(), []
+    with collector_off():
+        for _ in range(3):
+            w, x = engine.tensor(np.ones(3), requires_grad=True), engine.tensor(np.ones(3))
+            h = (w * x).tanh()
+            h.retain_grad()
+            h.register_hook(lambda g: g)
+            (h / x - h.detach()).sum().backward()
+            references += [weakref.ref(tensor) for tensor in (w, x, h)]
+            del w, x, h
+        assert not [one for one in references if one() is not None]
+
+
+def test_what_numpy_would_take_for_itself_is_the_engine_s_or_refused():
+    x = Engine().tensor([1.0, -2.0], requires_grad=True)
+    for made in (np.ones(2) * x, np.ones(2) - x, np.ones(2) / x, np.ones((2, 2)) @ x):
+        assert type(made) is type(x) and made.requires_grad
+    for refused in (lambda: np.tanh(x), lambda: x**x, lambda: 2**x):
+        with pytest.raises(TypeError):
+            refused()
 
 
 def test_the_drawing_has_the_values_and_gradients_of_pytorch_s_and_fills_no_grad():
@@ -126,46 +146,42 @@ def test_two_leaves_without_dimensions_share_their_grad_in_pytorch_and_not_here(
     assert outcome(Engine(), program)["t0.grad"] == 2.0 and outcome(TORCH, program)["t0.grad"] == 3.0
 
 
-def claims_of(name, answer):
-    score = judge(LOADED["own_engine"].exercises[name], answer, "own_engine")
-    return {claim.text: dict(claim.details) for claim in score.claims if claim.judged and not claim.held}
+def score_of(name, answer):
+    return judge(LOADED["own_engine"].exercises[name], answer, "own_engine")
 
 
-def test_a_random_program_that_fails_is_shown_without_the_lines_that_it_fails_without():
-    class Record:
-        matmul, sum, walk, backward = (vars(Engine)[name] for name in ("matmul", "sum", "walk", "backward"))
+def called(name):
+    return lambda self, *given: getattr(Engine, name)(self, *given)
 
-        def tanh(self, x):
-            made = self.tensor(np.tanh(x.data))
-            return self.record("tanh", made, (x, lambda g, y: g * (1 - np.tanh(y) ** 2), made))
 
-    lines = claims_of("Record", Record)["agrees with PyTorch on random programs"]["called"].split("; ")
-    assert "tanh" in str(lines) and "backward" in lines[-1] and len(lines) <= 9
-    named = [line.partition(" = ")[0].split(", ") for line in lines[:-1]]
-    used = [any(name in " ".join(lines[at + 1 :]) for name in names) for at, names in enumerate(named)]
-    assert all(used), f"a line that nothing needs: {lines}"
+BORROWED = {
+    "its functions": lambda names: type("Mine", (), {name: vars(Engine)[name] for name in names}),
+    "calls of them": lambda names: type("Mine", (), {name: called(name) for name in names}),
+    "a subclass": lambda names: type("Mine", (Engine,), {"mine": lambda self: None}),
+}
+
+
+@pytest.mark.parametrize("way", BORROWED)
+@pytest.mark.parametrize("part", PARTS)
+def test_the_course_s_own_methods_are_no_answer(part, way):
+    score = score_of(part, BORROWED[way](PARTS[part]))
+    assert float(score) == 0 and "the course's own" in str(score), str(score)
+    assert float(Engine().tensor([1.0]).sum().data) == 1.0  # they are put back
 
 
 def test_a_method_that_is_missing_is_named_where_it_is_needed_and_costs_nothing_elsewhere():
-    class Record:
-        matmul, walk, backward = (vars(Engine)[name] for name in ("matmul", "walk", "backward"))
+    class Extend:
+        matmul, sum, small_step = (vars(MODELS["Extend"])[name] for name in ("matmul", "sum", "small_step"))
 
-    missed = claims_of("Record", Record)
-    assert missed["computes the values of the three operations"]["expected"] == "Record with tanh"
-    assert "adds up what arrives from several uses" not in missed
+    claims = {claim.text: claim for claim in score_of("Extend", Extend).claims}
+    assert dict(claims["computes the values of the three operations"].details)["expected"] == "Extend with tanh"
+    assert claims["works slopes out by a small step"].held
 
 
-def test_an_error_of_another_class_is_told_beside_the_one_that_was_expected():
-    class Memory:
-        save, write, bytes_held = (vars(Engine)[name] for name in ("save", "write", "bytes_held"))
+def test_a_mistake_in_one_method_costs_nothing_where_others_are_looked_at():
+    class Record(MODELS["Record"]):
+        def walk(self, node):
+            return MODELS["Record"].walk(self, node)[::-1]
 
-        def unsave(self, way):
-            try:
-                return Engine.unsave(self, way)
-            except RuntimeError as error:
-                raise ValueError("not so") from error
-
-    details = claims_of("Memory", Memory)[
-        "frees what was saved, unless told to retain it, and says so to a second backward"
-    ]
-    assert details["expected"] == "a RuntimeError: line 3, loss.backward()" and details["got"] == "ValueError: not so"
+    missed = [claim.text for claim in score_of("Record", Record).claims if claim.judged and not claim.held]
+    assert missed == ["walks to each node once, and after all that was made of it"]

@@ -2,7 +2,6 @@
 
 import collections
 import gc
-import logging
 import os
 import random
 import subprocess
@@ -11,7 +10,6 @@ import textwrap
 import threading
 import types
 import warnings
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -19,23 +17,46 @@ import torch
 from torch import nn
 
 from course_utils import Lesson
-from course_utils.checks import state
 from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise, is_blank
 from course_utils.checks.judge import TIDY, judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.missed import Missed
 from course_utils.checks.predictions import add_predictions, normal_value
-from course_utils.checks.run import Outcome, run
 from course_utils.checks.score import Score
+
+COPY = Exercise("copy", 1, (), {"alias": Misconception("detach() makes a copy", "It makes a view.", "Edit it.")})
+
+
+@COPY.claim("has the values of x", gate=True)
+def _(trial):
+    for shape in ((2, 3), ()):
+        x = trial.randn(*shape)
+        if not torch.equal(trial.tensor(trial.call(x), shape=shape), x):
+            raise Missed
+
+
+@COPY.claim("has no history")
+def _(trial):
+    leaf = trial.randn(3, requires_grad=True)
+    for x in (leaf, leaf * 2):
+        if trial.tensor(trial.call(x)).requires_grad:
+            raise Missed
+
+
+@COPY.claim("shares no memory with x")
+def _(trial):
+    x = trial.randn(3)
+    if trial.tensor(trial.call(x)).data_ptr() == x.data_ptr():
+        raise Missed("alias")
 
 
 def good(x):
     return x.detach().clone()
 
 
-def check(answer, exercise="snapshot"):
-    return Lesson("detach").check(exercise, answer)
+def check(answer):
+    return judge(COPY, answer, "detach")
 
 
 def broken(score):
@@ -62,11 +83,8 @@ def test_an_answer_that_raises_becomes_an_error_card_with_the_line_that_raised(e
     assert 'raise error("out of luck")' in shown(score)
 
 
-ERRORS = [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit]
-
-
-@pytest.mark.parametrize("error", ERRORS)
-def test_an_exception_or_a_warning_whose_text_raises_is_still_a_card(error):
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_what_raises_when_it_is_shown_is_still_a_card(error):
     class Rude(UserWarning):
         is_rude = True
 
@@ -88,85 +106,9 @@ def test_an_exception_or_a_warning_whose_text_raises_is_still_a_card(error):
         return good(x)
 
     assert f"Rude: <its message raises {error.__name__}>" in shown(check(raises))
+    assert f"Rude whose repr raises {error.__name__}" in shown(check(lambda x: Rude()))
     score = check(warns)
     assert score.status == "passed" and "Rude" in score.output
-
-
-SPECIAL = {"eq", "ne", "hash", "iter", "len", "bool", "repr", "str", "format", "int", "float", "index", "contains"}
-SPECIAL |= {"getitem", "call", "next", "enter", "exit", "array", "dir", "lt", "gt"}
-NAMED = {"get", "items", "keys", "values", "strip", "casefold", "lower", "item", "detach", "numel", "clone", "tolist"}
-
-
-@contextmanager
-def rude(base, error, *arguments):
-    """An instance of a subclass of which every method, attribute and hook raises, those of its class included.
-
-    At the end they are quiet again: ``isinstance(1, Mapping)`` asks every subclass of ``Mapping`` that is still alive.
-    """
-    is_rude = False
-
-    def refuse(*_, **__):
-        if is_rude:
-            raise error("none of your business")
-
-    def hooks(owner):
-        def hook(name):
-            return lambda self, *arguments: refuse() or getattr(owner, name)(self, *arguments)
-
-        return {name: hook(name) for name in ("__getattribute__", "__setattr__", "__hash__")}
-
-    asked = dict.fromkeys(("__eq__", "__instancecheck__", "__repr__"), refuse)
-    methods = {f"__{name}__": refuse for name in SPECIAL} | dict.fromkeys(NAMED, refuse)
-    Meta = type("Meta", (type(base),), asked | hooks(type(base)))
-    Rude = Meta("Rude", (base,), methods | hooks(base) | {"__class__": property(refuse)})
-    made = Rude(*arguments)
-    is_rude = True
-    try:
-        yield made
-    finally:
-        is_rude = False
-
-
-BASES = [
-    (object, ()),
-    (dict, ({"up": True},)),
-    (collections.UserDict, ({"up": True},)),
-    (list, ([1],)),
-    (tuple, ((1,),)),
-    (str, ("error",)),
-    (int, (3,)),
-    (float, (3.0,)),
-    (ValueError, ("no",)),
-    (nn.Module, ()),
-    (torch.Tensor, (2,)),
-    (np.ndarray, (2,)),
-]
-
-
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize(("base", "arguments"), BASES, ids=lambda value: getattr(value, "__name__", ""))
-def test_an_object_of_which_everything_raises_becomes_a_card(base, arguments, error):
-    with rude(base, error, *arguments) as hostile:
-
-        def raises(x):
-            raise hostile
-
-        scores = [check(answer) for answer in (hostile, lambda x: hostile, raises)]
-        scores.append(check(lambda *_: ([hostile], {"a": hostile}), "truncated_bptt"))
-        scores += [
-            judge(PREDICT, answer, "lesson") for answer in (hostile, {"up": hostile, "pair": (hostile, [hostile])})
-        ]
-        for score in scores:
-            assert type(score) is Score and score < score.possible
-            assert str(score).encode() and score._repr_html_().encode()
-
-
-def test_a_class_of_which_everything_raises_becomes_a_card():
-    class Meta(type):
-        def __getattribute__(cls, name):
-            raise KeyboardInterrupt
-
-    assert float(check(Meta("Rude", (), {}))) == 0.0
 
 
 def test_endless_recursion_is_reported_as_such():
@@ -191,137 +133,6 @@ def test_nonsense_becomes_a_card(nonsense):
 def test_an_answer_that_is_no_function_becomes_a_card(answer):
     score = check(answer)
     assert (float(score), score.status) == (0.0, "error")
-
-
-def test_a_tensor_that_says_yes_to_every_comparison_earns_nothing():
-    class Yes(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, function, types, args=(), kwargs=None):
-            if function in (torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose):
-                return True
-            return super().__torch_function__(function, types, args, kwargs or {})
-
-    def answer(x):
-        return torch.zeros_like(x).as_subclass(Yes)
-
-    assert float(check(answer)) == 0.0
-
-
-class Yes(torch.Tensor):
-    """Says yes to every comparison."""
-
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        if function in (torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose):
-            return True
-        return super().__torch_function__(function, types, args, kwargs or {})
-
-
-def test_a_class_that_says_it_is_torch_s_own_earns_nothing():
-    class Meta(type(torch.Tensor)):
-        __hash__ = type.__hash__
-
-        def __eq__(cls, other):
-            return True
-
-    class Sly(Yes, metaclass=Meta):
-        pass
-
-    assert float(check(lambda x: torch.zeros_like(x).as_subclass(Sly))) == 0.0
-
-
-def test_what_stands_before_the_methods_of_a_returned_tensor_is_not_asked():
-    def with_history(x):
-        y = x.clone()
-        y.detach = lambda: x.detach().clone()
-        y.untyped_storage = y.detach().untyped_storage
-        y.__dict__["requires_grad"] = False
-        return y
-
-    assert broken(check(with_history)) == ["has no history and is not flagged"]
-
-    def in_a_dict(model, loss_fn, x, y):
-        samples = {name: torch.zeros(len(x), *p.shape, dtype=p.dtype) for name, p in model.named_parameters()}
-        return {name: tensor.as_subclass(Yes) for name, tensor in samples.items()}
-
-    assert float(Lesson("model_ensembling").check("per_sample_gradients", in_a_dict)) == 0.0
-
-
-def test_what_an_answer_is_given_comes_back_with_torch_s_methods():
-    def turned_into_another_class(params, lr):
-        for parameter in params:
-            parameter.__class__ = Yes
-
-    def with_another_gradient(params, lr):
-        for parameter in params:
-            parameter.grad = torch.zeros_like(parameter).detach().as_subclass(Yes)
-
-    def without_parameters(module):
-        module.parameters = module.named_parameters = lambda *_, **__: iter(())
-        return module
-
-    def of_a_class_without_parameters(module):
-        class Empty(type(module)):
-            def parameters(self, *_, **__):
-                return iter(())
-
-            named_parameters = parameters
-
-        module.__class__ = Empty
-        return module
-
-    for answer in (turned_into_another_class, with_another_gradient):
-        assert float(Lesson("leaf_tensors").check("sgd_step", answer)) == 0.0
-    for answer in (without_parameters, of_a_class_without_parameters):
-        assert float(Lesson("requires_grad").check("freeze", answer)) == 0.0
-
-
-def returned(value):
-    """What a claim gets to see of it."""
-    seen = []
-    run(lambda trial: seen.append(trial.run(lambda: value, called="it")), None, "it", print)
-    return seen[0]
-
-
-def test_containers_texts_and_numbers_that_come_back_are_python_s_own():
-    class Text(str):
-        pass
-
-    class Items(list):
-        pass
-
-    class Entries(collections.UserDict):
-        pass
-
-    named = collections.namedtuple("named", "a b")
-    looped = [1]
-    looped.append(looped)
-    given = [Items([Text("a"), True, np.float64(2), np.int8(3)]), Entries({Text("k"): named(1, None)}), ..., looped]
-    found = returned(given)
-    assert found[:3] == [["a", True, 2.0, 3], {"k": (1, None)}, ...]
-    assert found[3][1] is found[3]
-    kinds = [type(value) for value in (found, *found, *found[0], *found[1], *found[1].values())]
-    assert kinds == [list, list, dict, type(...), list, str, bool, float, int, str, tuple]
-
-
-def test_tensors_and_modules_that_come_back_are_the_same_objects():
-    leaf, module = nn.Parameter(torch.ones(1)), nn.Linear(1, 1)
-    product = leaf * 2
-    product.retain_grad()
-    assert all(a is b for a, b in zip(returned([leaf, product, module]), [leaf, product, module], strict=True))
-
-
-def test_a_tensor_that_answers_for_its_operations_itself_earns_nothing():
-    class Wrapped(torch.Tensor):
-        @staticmethod
-        def __new__(cls, tensor):
-            return torch.Tensor._make_wrapper_subclass(cls, tensor.shape, dtype=tensor.dtype)
-
-        @classmethod
-        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-            return torch.ones(())
-
-    assert float(check(lambda x: Wrapped(x))) == 0.0
 
 
 # What an answer may leave behind. Each is reported, put back, and does not disturb the next answer.
@@ -351,35 +162,11 @@ def global_hook():
     nn.modules.module.register_module_forward_hook(lambda *_: None)
 
 
-def patch_allclose():
-    torch.allclose = lambda *_, **__: True
-
-
-def patch_method():
-    torch.Tensor.detach = lambda self: self
-
-
-def patch_inherited_method():
-    torch.Tensor.equal = lambda *_: True
-
-
-def patch_builtin():
-    __builtins__["isinstance"] = lambda *_: True
-
-
-def stop_collecting():
-    gc.disable()
-
-
 END = threading.Event()
 
 
 def leave_thread():
     threading.Thread(target=END.wait, daemon=True).start()
-
-
-def change_folder():
-    os.chdir("/")
 
 
 LEFT_BEHIND = {
@@ -389,13 +176,7 @@ LEFT_BEHIND = {
     detect_anomalies: "changed anomaly detection to True",
     one_thread: "changed the number of threads",
     global_hook: "left 1 global module hook",
-    patch_allclose: "replaced torch.allclose",
-    patch_method: "replaced torch.Tensor.detach",
-    patch_inherited_method: "replaced torch.Tensor.equal",
-    patch_builtin: "replaced builtins.isinstance",
-    stop_collecting: "changed the garbage collector's switch to False",
-    leave_thread: "left 1 thread running",
-    change_folder: "changed the working directory",
+    leave_thread: "left a thread running",
 }
 
 
@@ -411,9 +192,6 @@ def picture():
         "anomaly": torch.is_anomaly_enabled(),
         "threads": torch.get_num_threads(),
         "hooks": len(nn.modules.module._global_forward_hooks),
-        "names": (torch.allclose, torch.Tensor.detach, torch.Tensor.equal, isinstance),
-        "gc": gc.isenabled(),
-        "folder": os.getcwd(),
         "streams": (sys.stdout, sys.stderr),
         "warnings": list(warnings.filters),
     }
@@ -454,7 +232,6 @@ def test_a_mode_that_is_entered_and_never_left_ends_with_the_check(mode):
 
 
 def test_a_dispatch_mode_that_is_left_on_ends_with_the_check():
-    from torch.utils import _python_dispatch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Zeros(TorchDispatchMode):
@@ -469,127 +246,31 @@ def test_a_dispatch_mode_that_is_left_on_ends_with_the_check():
     score = check(answer)
     assert "left a torch mode switched on" in shown(score)
     assert torch.ones(1).item() == 1.0
-    assert not _python_dispatch.is_in_torch_dispatch_mode()  # torch notes it for the whole process
     assert check(good).status == "passed"
 
 
-def napping(monkeypatch, then=lambda: None):
-    """The naps that a check takes to wait for threads; ``then`` is called in each."""
-    naps = []
-
-    def sleep(seconds):
-        naps.append(seconds)
-        then()
-
-    monkeypatch.setattr(state, "_sleep", sleep)
-    return naps
-
-
-def test_a_thread_that_lives_on_is_waited_for_once_a_check(monkeypatch):
-    naps, end = napping(monkeypatch), threading.Event()
-
-    def answer(x):
-        threading.Thread(target=end.wait, daemon=True).start()
-        return good(x)
-
-    score = check(answer)
-    end.set()
-    assert "left 1 thread running" in shown(score) and len(naps) == state._NAPS
-
-
-def test_a_thread_that_ends_a_little_later_is_nobody_s_business(monkeypatch):
-    end, threads = threading.Event(), []
-
-    def let_end():
-        end.set()
-        for thread in threads:
-            thread.join()
-
-    naps = napping(monkeypatch, let_end)
-
-    def answer(x):
-        logging.getLogger().isEnabledFor(0)
-        threads.append(threading.Thread(target=end.wait, daemon=True))
-        threads[-1].start()
-        return good(x)
-
-    assert check(answer).status == "passed" and len(naps) == 1
-
-
-def test_a_thread_that_a_library_keeps_for_itself_is_nobody_s_business(monkeypatch):
-    naps, end = napping(monkeypatch), threading.Event()
+def test_a_thread_that_ends_a_little_later_or_is_a_library_s_own_is_nobody_s_business():
+    end = threading.Event()
     Monitor = type("Monitor", (threading.Thread,), {"__module__": "tqdm._monitor"})
 
     def answer(x):
+        threading.Thread(target=lambda: end.wait(0.05), daemon=True).start()
         Monitor(target=end.wait, daemon=True).start()
         return good(x)
 
-    score = check(answer)
-    end.set()
-    assert score.status == "passed" and not naps
-
-
-def test_a_folder_that_is_gone_does_no_harm(tmp_path):
-    def answer(x):
-        folder = tmp_path / str(len(visited))
-        visited.append(folder)
-        folder.mkdir()
-        os.chdir(folder)
-        folder.rmdir()
-        return good(x)
-
-    visited, before = [], os.getcwd()
-    assert broken(check(answer)) == [TIDY] and os.getcwd() == before
-    try:
-        answer(torch.ones(1))
-        assert check(good).status == "passed"
-    finally:
-        os.chdir(before)
-
-
-def test_an_answer_finds_nothing_of_the_judge_in_its_threads():
-    def answer(x):
-        for thread in set(threading.enumerate()) - others:
-            target = getattr(thread, "_target", None)
-            cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
-            found.extend([*getattr(thread, "_args", ()), *cells])
-        return good(x)
-
-    others = set(threading.enumerate())  # what earlier tests left
-    found = []
     assert check(answer).status == "passed"
-    assert all(value == [] for value in found)
-
-
-def test_an_outcome_is_made_of_plain_data():
-    def claim(trial):
-        trial.effects.append(type("Text", (str,), {})("did it"))
-        raise Missed("key", expected=type("Text", (str,), {})("this"))
-
-    outcome = run(claim, None, "it", print)
-    assert type(outcome) is Outcome and outcome.kind == "missed" and outcome.details == (("expected", "this"),)
-    assert {type(outcome.details[0][1]), type(outcome.effects[0])} == {str}
-
-    def spoil(trial):
-        trial.effects = trial.threads = None
-
-    assert run(spoil, None, "it", print).kind == "broken"
+    end.set()
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
-@pytest.mark.parametrize("refused", ["check", "capture"])
-def test_a_machine_without_threads_is_not_taken_for_a_wrong_answer(monkeypatch, error, refused):
-    start = threading.Thread.start
-
+def test_a_machine_without_threads_is_not_taken_for_a_wrong_answer(monkeypatch, error):
     def refuse(thread):
-        if thread.name.startswith(refused):
-            raise error
-        start(thread)
+        raise error
 
     before, descriptors = picture(), sorted(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else []
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(type(error)):
+        with pytest.raises(type(error), match="Nothing was judged: the machine gave no thread"):
             check(good)
     assert picture() == before
     assert not descriptors or sorted(os.listdir("/proc/self/fd")) == descriptors
@@ -597,45 +278,17 @@ def test_a_machine_without_threads_is_not_taken_for_a_wrong_answer(monkeypatch, 
 
 
 def test_edited_arguments_are_reported():
-    def answer(x):
+    def edits(x):
         with torch.no_grad():
             x.mul_(2)
-        return x.detach().clone()
-
-    assert float(check(answer)) == 0.0
+        return good(x)
 
     def flags(x):
         x.requires_grad_(True)
-        return x.detach().clone()
+        return good(x)
 
-    assert "set x.requires_grad to True" in shown(check(flags)) or "only Tensors of floating point" in shown(
-        check(flags)
-    )
-
-
-def test_a_function_that_was_replaced_before_the_check_is_not_used_to_judge(monkeypatch):
-    def fake(*_, **__):
-        return True
-
-    monkeypatch.setattr(torch, "equal", fake)
-    monkeypatch.setattr(torch, "allclose", fake)
-    score = check(lambda x: torch.zeros_like(x.detach()))
-    assert float(score) == 0.0
-    assert torch.equal is fake, "the learner's own patch is put back"
-    assert any("torch.equal" in note for note in score.notes)
-
-
-def test_a_built_in_function_that_was_replaced_hides_nothing():
-    def answer(x):
-        __builtins__["callable"] = lambda value: False
-        __builtins__["all"] = lambda *_: True
-        torch.equal = torch.allclose = lambda *_, **__: True
-        return torch.zeros_like(x)
-
-    before = picture()
-    score = check(answer)
-    assert float(score) == 0.0 and picture() == before
-    assert callable(answer) and not all([False])
+    assert "edited x" in shown(check(edits))
+    assert "set x.requires_grad to True" in shown(check(flags))
 
 
 def test_an_answer_cannot_start_another_check():
@@ -736,7 +389,7 @@ started = threading.Event()
 threading.Thread(target=interrupt, daemon=True).start()
 lesson = Lesson("detach")
 try:
-    CHECK
+    lesson.check("snapshot", answer)
 except KeyboardInterrupt:
     print("interrupted")
 print("still checking:", checking())
@@ -744,20 +397,9 @@ print(lesson.check("snapshot", lambda x: x.detach().clone()).status)
 """
 
 
-ENDLESS_DICT = """
-class Endless(dict):
-    def get(self, key):
-        answer(key)
-
-lesson.check("predicted_edit", Endless(detach_edit="error"))
-"""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("checked", ['lesson.check("snapshot", answer)', ENDLESS_DICT], ids=["function", "dict"])
-def test_a_real_interrupt_stops_the_check_and_the_answer(checked):
-    assert ENDLESS.count("    CHECK") == 1
-    out = run_script(ENDLESS.replace("    CHECK", textwrap.indent(checked, "    "))).stdout
+def test_a_real_interrupt_stops_the_check_and_the_answer():
+    out = run_script(ENDLESS).stdout
     assert "interrupted" in out
     assert "still checking: []" in out
     assert "passed" in out
@@ -803,7 +445,7 @@ def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, cap
     monkeypatch.setattr("course_utils.checks.judge.SLOW_SECONDS", 0.2)
 
     def answer(x):
-        if x.dim() == 0:
+        if x.dim() == 1:
             threading.Event().wait(0.5)
         return good(x)
 
@@ -811,6 +453,26 @@ def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, cap
     assert score.status == "passed"
     assert "has been running for" in capsys.readouterr().out
     assert any("took 0.5" in note for note in score.notes)
+
+
+def test_the_time_in_which_modules_are_loaded_is_none_of_the_answer_s(monkeypatch, capsys):
+    looked, now = threading.Event(), [0.0]
+
+    def clock():
+        looked.set()
+        return now[0]
+
+    def answer(x):
+        for _ in range(3 * (not now[0])):
+            looked.clear()
+            looked.wait()  # so that the next look finds both the module and the seconds
+            monkeypatch.setitem(sys.modules, f"loaded {len(sys.modules)}", sys)
+            now[0] += 9.0
+        return good(x)
+
+    monkeypatch.setattr("course_utils.checks.run.time", types.SimpleNamespace(perf_counter=clock))
+    assert check(answer).status == "passed"
+    assert now[0] > 10 and capsys.readouterr().out == ""
 
 
 def test_what_a_terminal_is_told_meanwhile_is_not_what_the_answer_printed(monkeypatch, capfd):
@@ -924,7 +586,7 @@ def flags(trial):
 def predict(points, truth, *keys):
     known = {"m": Misconception("n", "e", "s")}
     made = Exercise("guess", points, (), known, watches_side_effects=False, keys=keys)
-    return add_predictions(made, truth, {("up", False): "m"}, {})
+    return add_predictions(made, truth, [(("up",), (False,), "m")], {})
 
 
 PREDICT = predict(2, flags, "up", "count", "word", "pair")
@@ -973,59 +635,6 @@ MAPPINGS = [dict, collections.OrderedDict, collections.Counter, Entries, types.M
 def test_predictions_can_be_in_any_mapping(kind):
     answer = kind({"up": True, "count": 3, np.str_("word"): "error", "pair": (1, "none")})
     assert judge(PREDICT, answer, "lesson").status == "passed"
-
-
-def test_predictions_that_compare_themselves_earn_nothing():
-    def agree(*_):
-        return True
-
-    def no(*_):
-        return False
-
-    lies = dict.fromkeys(("__eq__", "__lt__", "__le__", "__gt__", "__ge__"), agree) | {"__ne__": no}
-
-    def lying(base, value):
-        same = dict.fromkeys(("strip", "casefold"), lambda self: self) if base is str else {}
-        return type("Lying", (base,), lies | same | {"__hash__": base.__hash__})(value)
-
-    answer = {"up": lying(int, 0), "count": lying(int, 4), "word": lying(str, "x"), "pair": lying(tuple, (2, "x"))}
-    assert float(judge(PREDICT, answer, "lesson")) == 0.0
-
-
-def test_a_mapping_finds_no_truth_among_its_callers():
-    class Sly(dict):
-        def get(self, key, default=None):
-            frame = sys._getframe()
-            while frame := frame.f_back:
-                if "right" in frame.f_locals:
-                    return frame.f_locals["right"]
-
-    assert float(judge(PREDICT, Sly(up=False), "lesson")) == 0.0
-
-
-def test_a_mapping_is_read_once_and_before_the_engine_is_asked():
-    asked = []
-
-    class Watching(collections.UserDict):
-        def get(self, key, default=None):
-            asked.append(key)
-            return super().get(key, default)
-
-    def truth(trial):
-        asked.append("the engine")
-        return {"up": True, "down": False}
-
-    exercise = predict(1, truth, "up", "down")
-    assert judge(exercise, Watching(up=True, down=False), "lesson").status == "passed"
-    assert asked == ["up", "down", "the engine"]
-
-
-def test_a_mapping_that_raises_becomes_a_card():
-    class Rude(dict):
-        def get(self, *_):
-            raise RuntimeError("no value")
-
-    assert float(judge(PREDICT, Rude(up=True), "lesson")) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -1078,8 +687,8 @@ def test_a_solution_opens_after_an_attempt_or_when_asked_twice():
 def test_a_copy_without_solutions_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr("course_utils.lesson.SOLUTIONS", tmp_path)
     lesson = Lesson("detach")
-    lesson.solution("snapshot")
-    assert "holds no solutions" in repr(lesson.solution("snapshot"))
+    lesson.solution("written")
+    assert "holds no solutions" in repr(lesson.solution("written"))
 
 
 def test_checks_leave_no_threads_and_no_memory():
@@ -1089,23 +698,3 @@ def test_checks_leave_no_threads_and_no_memory():
     for _ in range(5):
         check(good)
     assert threading.active_count() == threads
-
-
-FIRST_OPTIMIZER = """
-import torch
-from course_utils import Lesson
-
-def answer(x):
-    torch.optim.Adam([torch.nn.Parameter(torch.ones(1))]).step()
-    return x.detach().clone()
-
-before = torch.manual_seed
-score = Lesson("detach").check("snapshot", answer)
-print(score.status, "wrapped" if torch.manual_seed is not before else "not wrapped")
-"""
-
-
-@pytest.mark.nightly
-def test_what_torch_itself_wraps_is_no_change_of_the_answer_s():
-    # In a process of its own: the first optimizer loads torch._dynamo, which wraps torch.manual_seed.
-    assert run_script(FIRST_OPTIMIZER).stdout.strip() == "passed wrapped"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -128,6 +129,15 @@ def test_answers_are_checked_and_solutions_open(site: Path, tmp_path: Path) -> N
     assert Path(place) == site / "course_utils/__init__.py"
     assert float(points) == Lesson("detach").exercises["snapshot"].points
     assert source == SOLVED
+
+
+def test_a_copy_without_answers_judges_nothing_and_says_where_that_is_done(site: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"  # as `zip -d` leaves the wheel, see docs/classroom.md
+    shutil.copytree(site, bare, ignore=shutil.ignore_patterns("solutions"))
+    for path in (bare / "course_utils/lessons").glob("*/*.toml"):
+        path.unlink()
+    said = run(bare, tmp_path, ASK.replace("print(float(", "print(str("))
+    assert "your teacher's copy judges it" in " ".join(said.split()) and "clone" not in said
 
 
 @pytest.mark.nightly

@@ -1,6 +1,6 @@
 """What follows from the exercises' text files, so that nobody writes it: a solution notebook's headings, answers, check
-cells and nbgrader metadata (``derived``), a lesson's points and minutes (``mapped``) in the catalogue (``catalogue``) and in
-README's table (``readme``).
+cells and nbgrader metadata (``derived``), a lesson's points and minutes (``mapped``) in the catalogue (``catalogue``)
+and in README's table (``readme``).
 """
 
 import ast
@@ -132,7 +132,7 @@ def _answered(notebook: NotebookNode, at: int, topic: str, entry: Entry) -> None
 def mapped(lesson: LessonInfo, notebook: NotebookNode, exercises: Mapping[str, Entry]) -> LessonInfo:
     """The lesson with the points of its exercises, and with the minutes that its sittings take."""
     points = sum(entry.points for entry in exercises.values())
-    return replace(lesson, points=points, minutes=sittings(notebook, lesson.minutes))
+    return replace(lesson, points=points, minutes=sittings(notebook))
 
 
 def catalogue(source: str, lessons: Mapping[str, LessonInfo]) -> str:

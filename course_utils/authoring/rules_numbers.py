@@ -13,7 +13,7 @@ _SHOWN = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _EXERCISE = re.compile(r"^### (?:Exercise|Written).*", re.MULTILINE | re.DOTALL)  # a contract's numbers are its own
 _OTHERWISE = re.compile(
     r"```.*?```|`[^`\n]*`|\[[^\]]*\]\([^)]*\)|^#.*$"  # code, links, headings
-    r"|sittings,\s+of\s+\d+\s+and\s+\d+|\b\d+\s+minutes\b|\blines?\s+\d+(?:(?:,\s+|\s+and\s+)\d+)*|\blesson\s+\d+"
+    r"|sittings,\s+of\s+[\d,\s]+and\s+\d+|\b\d+\s+minutes\b|\blines?\s+\d+(?:(?:,\s+|\s+and\s+)\d+)*|\blesson\s+\d+"
     r"|\bPyTorch\s+\d\.\d+|\b(?:19|20)\d\d\b|(?<=[+*·=])\s*\d+\s*(?=[+*·=])|\d+(?=\s*[+*·]\s*\d)",  # terms of a sum
     re.MULTILINE | re.DOTALL,
 )

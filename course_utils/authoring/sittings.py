@@ -8,15 +8,17 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-# An estimate. People read plain English at 238 words a minute (https://doi.org/10.1016/j.jml.2019.104047); this is
-# neither plain nor read once. What an exercise takes stands in its heading, and so does the written question's time.
-_WORDS_A_MINUTE, _LINES_A_MINUTE, _MINUTES_A_PREDICTION = 130, 10, 1.5
-_STEP = 5  # what a lesson says is a multiple of it, and stays while it is no farther than this from the estimate
+# What two people needed who read the lessons for the first time: prose that is not read once, and code that has to be
+# understood. What an exercise takes stands in its heading; where its contract is long, it took them half as much again.
+_WORDS_A_MINUTE, _LINES_A_MINUTE, _MINUTES_A_PREDICTION = 110, 6, 2
+_LONG_WORDS, _LONG_FACTOR = 90, 1.5
+_STEP = 5  # what a lesson says is a multiple of it
 _NO_WORDS = re.compile(r"\]\([^)]*\)|<[^>]*>")
 _HEADED = re.compile(r"^#+ .*?(\d+) minutes?\b", re.MULTILINE)
-_BREAK = re.compile(r"^(\*Your second sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
-_TWO = re.compile(r"(two\s+sittings,\s+of\s+)\d+(\s+and\s+)\d+(?=\s+minutes)")
+_BREAK = re.compile(r"^(\*Your (?:second|third|fourth) sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
+_SEVERAL = re.compile(r"(?:two|three|four)(\s+)sittings,\s+of\s+[\d,\s]+?and(\s+)\d+(?=\s+minutes)")
 _ONE = re.compile(r"\b\d+(?=\s+minutes\b)")
+_COUNTS = ("no", "one", "two", "three", "four")
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,16 @@ class Estimate:
 
     Attributes:
         words: of Markdown.
-        lines: of code, blank ones and answers left out.
+        lines: of code, blank ones, answers, checks and the set-up left out.
         predictions: calls of ``lesson.predict``.
-        headed: the minutes that headings say, of exercises and of the written question.
+        headed: the minutes of exercises and of the written question, as their headings say; longer below a long
+            contract.
     """
 
     words: int
     lines: int
     predictions: int
-    headed: int
+    headed: float
 
     @property
     def minutes(self) -> float:
@@ -43,49 +46,60 @@ class Estimate:
 
 def estimate(cells: Iterable[NotebookNode]) -> Estimate:
     """How long a learner is at these cells: reading, predicting, and answering where they head an exercise."""
-    words = lines = predictions = headed = 0
+    words = lines = predictions = 0
+    headed = 0.0
     for cell in cells:
+        graded = cell.metadata.get("nbgrader", {})
         if cell.cell_type == "markdown":
-            if cell.metadata.get("nbgrader", {}).get("solution"):  # the model answer, which the learner's copy lacks
+            if graded.get("solution"):  # the model answer, which the learner's copy lacks
                 continue
-            headed += sum(int(found) for found in _HEADED.findall(cell.source))
+            for heading in _HEADED.finditer(cell.source):
+                long = len(cell.source[heading.end() :].split()) > _LONG_WORDS
+                headed += int(heading[1]) * (_LONG_FACTOR if long else 1)
             words += len(_NO_WORDS.sub("", cell.source).split())
-        elif "BEGIN SOLUTION" not in cell.source:
+        elif not graded:
             lines += sum(bool(line.strip()) for line in cell.source.splitlines())
             predictions += cell.source.count("lesson.predict(")
     return Estimate(words, lines, predictions, headed)
 
 
 def parts(notebook: NotebookNode) -> list[list[NotebookNode]]:
-    """The cells of each sitting; the second begins where a cell says so."""
+    """The cells of each sitting; each but the first begins where a cell says so."""
     found: list[list[NotebookNode]] = [[]]
     for cell in notebook.cells:
-        if cell.cell_type == "markdown" and _BREAK.search(cell.source) and len(found) == 1:
+        if cell.cell_type == "markdown" and _BREAK.search(cell.source):
             found.append([])
         found[-1].append(cell)
     return found
 
 
-def sittings(notebook: NotebookNode, stated: tuple[int, ...]) -> tuple[int, ...]:
-    """How many minutes each sitting takes: what is stated where the estimate is near, else the estimate.
+def sittings(notebook: NotebookNode) -> tuple[int, ...]:
+    """How many minutes each sitting takes, to five minutes."""
+    return tuple(max(_STEP, _STEP * round(estimate(part).minutes / _STEP)) for part in parts(notebook))
 
-    Args:
-        notebook: the lesson.
-        stated: what the catalogue says.
-    """
-    estimates = [estimate(part).minutes for part in parts(notebook)]
-    if len(stated) == len(estimates) and all(abs(a - b) <= _STEP for a, b in zip(stated, estimates, strict=True)):
-        return stated
-    return tuple(max(_STEP, _STEP * round(minutes / _STEP)) for minutes in estimates)
+
+def said(minutes: tuple[int, ...]) -> str:
+    """What a lesson's opening says of its time: ``"two sittings, of 40 and 45 minutes"``."""
+    if len(minutes) == 1:
+        return f"{minutes[0]} minutes"
+    *first, last = map(str, minutes)
+    return f"{_COUNTS[len(minutes)]} sittings, of {', '.join(first)} and {last} minutes"
 
 
 def with_minutes(notebook: NotebookNode, minutes: tuple[int, ...]) -> NotebookNode:
-    """The same notebook; its opening and the cell at which the second sitting begins say these minutes."""
+    """The same notebook; its opening and the cells at which later sittings begin say these minutes."""
     opening, *others = [cell for cell in notebook.cells if cell.cell_type == "markdown"] or [None]
     if opening is not None and len(minutes) == 1:
         opening.source = _ONE.sub(str(minutes[0]), opening.source, count=1)
     elif opening is not None:
-        opening.source = _TWO.sub(rf"\g<1>{minutes[0]}\g<2>{minutes[1]}", opening.source)
+        words = said(minutes).removesuffix(" minutes")
+        count, rest = words.split(" ", 1)
+        before, last = rest.rsplit(" ", 1)
+        # The line breaks stay where they are, as far as two of them go.
+        opening.source = _SEVERAL.sub(
+            lambda found: f"{count}{found[1]}{before.removeprefix(' ')}{found[2]}{last}", opening.source
+        )
+    later = iter(minutes[1:])
     for cell in others:
-        cell.source = _BREAK.sub(rf"\g<1>{minutes[-1]}", cell.source)
+        cell.source = _BREAK.sub(lambda found: f"{found[1]}{next(later)}", cell.source)
     return notebook

@@ -131,12 +131,11 @@ def code(source: str) -> Block:
     return Block(markup.typed(source.rstrip()), lambda indent: "\n".join(f"{indent}{line}".rstrip() for line in lines))
 
 
-def program(summary: str, source: str, prints: str) -> Block:
-    """A program, to be copied as in ``code``, and what it prints; folded in a notebook."""
-    copied, printed = code(source), typed(prints, "It prints")
+def folded(summary: str, blocks: Sequence[Block]) -> Block:
+    """Blocks that a notebook shows below their summary once that is clicked on; a terminal folds nothing."""
     return Block(
-        element("details", element("summary", summary), markup.typed(source), "It prints:", markup.typed(prints)),
-        lambda indent: f"{indent}{summary}:\n{copied.text(f'{indent}  ')}\n{printed.text(indent)}",
+        element("details", element("summary", summary), *(block.html for block in blocks)),
+        lambda indent: "\n".join([f"{indent}{summary}:", *(block.text(f"{indent}  ") for block in blocks)]),
     )
 
 

@@ -86,9 +86,10 @@ _HOOKS = "finding what a hook keeps, and telling a module's hooks from an answer
 NAMES = {
     # Seeing operations
     "TorchDispatchMode": Private(f"{_MODES}.TorchDispatchMode", "seeing each operation"),
-    "dispatch_module": Private(_MODES, "taking back what torch notes of a mode that was left on"),
+    "dispatch_module": Private(_MODES, "refusing compiled code inside a tracker"),
     "get_dispatch_modes": Private(f"{_MODES}._get_current_dispatch_mode_stack", "knowing which modes are on"),
     "disable_dispatch_modes": Private(f"{_MODES}._disable_current_modes", "asking a tensor unseen by a tracker"),
+    "flop_dispatch": Private("torch.utils.flop_counter._FlopCounterMode.__torch_dispatch__", "counting FLOPs"),
     "push_dispatch_mode": Private("torch._C._push_on_torch_dispatch_stack", "a tracker of one thread alone"),
     "pop_dispatch_mode": Private("torch._C._pop_torch_dispatch_stack", "leaving trackers in any order"),
     "disabled_torch_dispatch": Private(
@@ -97,17 +98,8 @@ NAMES = {
     "get_function_modes": Private(
         "torch.overrides._get_current_function_mode_stack", "finding a mode that was left switched on"
     ),
-    "set_mode_flag": Private(
-        "torch._C._dynamo.guards.set_is_in_mode_without_ignore_compile_internals",
-        "taking back what torch notes of a mode that was left on",
-        optional=True,
-    ),
     "DisableTorchFunction": Private("torch._C.DisableTorchFunction", "asking a tensor past its subclass"),
-    "DisableTorchFunctionSubclass": Private(
-        "torch._C.DisableTorchFunctionSubclass", "taking a tensor out of its subclass"
-    ),
-    "dispatch_keys": Private("torch._C._dispatch_keys", "telling a tensor that answers for itself"),
-    "DispatchKey": Private("torch._C.DispatchKey", "telling a tensor that answers for itself, and what is composite"),
+    "DispatchKey": Private("torch._C.DispatchKey", "telling what is composite"),
     "set_guard_complete_hook": Private(
         "torch._C._dynamo.eval_frame.set_guard_complete_hook", "refusing compiled code inside a tracker"
     ),
@@ -132,10 +124,7 @@ NAMES = {
     "profiler_enabled": Private("torch.autograd._profiler_enabled", "refusing to start a second profiler"),
     "RecordFunctionFast": Private("torch._C._profiler._RecordFunctionFast", "marking phases in the profile"),
     "EventType": Private("torch._C._profiler._EventType", "finding allocations in the profile"),
-    # Settings that an answer may change
-    "set_grad_enabled": Private("torch._C._set_grad_enabled", "putting the grad mode back"),
-    "get_mkldnn_enabled": Private("torch._C._get_mkldnn_enabled", "noting the oneDNN switch"),
-    "set_mkldnn_enabled": Private("torch._C._set_mkldnn_enabled", "putting the oneDNN switch back"),
+    # What an answer uses
     "DecoratorContextManager": Private(
         "torch.utils._contextlib._DecoratorContextManager", "telling how an answer uses no_grad"
     ),
@@ -175,10 +164,6 @@ ATTRIBUTES = {
     ),
     "ignore_compile_internals": Private(
         f"{_MODES}.TorchDispatchMode.ignore_compile_internals", "refusing compiled code inside a tracker"
-    ),
-    "_is_in_any_mode_without_ignore_compile_internals": Private(
-        f"{_MODES}._is_in_any_mode_without_ignore_compile_internals",
-        "taking back what torch notes of a mode that was left on",
     ),
     "lazy_load_decompositions": Private(
         "torch._functorch.vmap.lazy_load_decompositions",

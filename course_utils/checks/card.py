@@ -1,33 +1,51 @@
-"""How a checked answer looks (``score_card``): first what does not hold, with its diagnosis, then what holds."""
+"""How a checked answer looks (``score_card``): what first does not hold, with its diagnosis; what held is folded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from course_utils.base.document import Block, Sign, card, item, items, line, notes, paragraph, program, rows, typed
+from course_utils.base.document import (
+    Block,
+    Sign,
+    card,
+    code,
+    folded,
+    item,
+    items,
+    line,
+    notes,
+    paragraph,
+    rows,
+    typed,
+)
 from course_utils.base.markup import GREEN, GREY, ORANGE, clean
-from course_utils.base.text import points
+from course_utils.base.text import count_of, points
 from course_utils.checks.capture import LIMIT
 
 if TYPE_CHECKING:
+    from course_utils.checks.misconceptions import Misconception
     from course_utils.checks.score import Claim, Score
 
 _HOLDS, _FAILS, _OPEN = Sign("✓", "held", GREEN), Sign("✗", "does not hold", ORANGE), Sign("-", "not judged yet", GREY)
 PROGRAM = "Shown by a program"
 """What stands above a misconception's program, which is folded."""
 
-_STORIES = 2  # claims that fail and are told in full; more would bury the first
-
 
 def score_card(score: Score) -> Block:
-    """A checked answer as a card."""
-    (failed, others, rest), next_step = _story(score), _next_step(score)
-    blocks: list[Block] = []
-    if score.claims:
-        told_in_full = [_told(claim, next_step if claim is failed[0] else "") for claim in failed]
-        blocks.append(items(told_in_full, others, [line(_sign(claim), claim.text) for claim in rest]))
-    if next_step and not failed:
+    """A checked answer as a card.
+
+    One thing is told in full: the first claim that fails, which the exercise puts first because others follow from it.
+    """
+    failed = [claim for claim in score.claims if _sign(claim) is _FAILS]
+    rest = [claim for claim in score.claims if _sign(claim) is not _FAILS]
+    blocks, next_step = list[Block](), _next_step(score, failed)
+    if failed:
+        blocks.append(items([_told(failed[0], next_step)], _in_one_line(failed), []))
+    elif next_step:
         blocks.append(paragraph(next_step, "Next"))
+    if rest:
+        blocks.append(_folded(score, rest))
     if score.output:
         blocks.append(typed(clean(score.output, LIMIT, lines=15), "Your answer printed"))
     if score.notes:
@@ -42,62 +60,44 @@ def _sign(claim: Claim) -> Sign:
     return _HOLDS if claim.held else _FAILS
 
 
-def _story(score: Score) -> tuple[list[Claim], str, list[Claim]]:
-    """The claims to tell in full, a quiet word on those that fail with them, and the others.
-
-    Of what fails, the first claim is told, which the exercise puts first because others follow from it, and one more
-    that has another story. One mistake is not told three times. Of a claim that fails without a name after one that
-    has a name, nobody knows whether it fails by itself: it is not told that it is broken.
-    """
-    stories: dict[str, Claim] = {}
-    same, too, open_yet, is_named = dict[str, list[str]](), list[str](), list[str](), False
-    for claim in (claim for claim in score.claims if _sign(claim) is _FAILS):
-        name = claim.misconception.name if claim.misconception else ""
-        story = name or claim.diagnosis or claim.text
-        if story in stories:
-            same.setdefault(story, []).append(claim.text)
-        elif len(stories) < _STORIES and (claim.misconception or not is_named or _is_seen(claim)):
-            stories[story] = claim
-            is_named |= bool(name)
-        else:
-            (too if _is_seen(claim) else open_yet).append(claim.text)
-    which = ("same",) if len(stories) < 2 else ("first", "second")
-    told = [(word, same[story]) for word, story in zip(which, stories, strict=False) if story in same]
-    more = [f"Fails too, likely by the {word} mistake: {'; '.join(claims)}." for word, claims in told]
-    more += [f"Does not hold either: {'; '.join(too)}."] * bool(too)
-    more += [f"To be seen again when that is mended: {'; '.join(open_yet)}."] * bool(open_yet)
-    return list(stories.values()), " ".join(more), [claim for claim in score.claims if _sign(claim) is not _FAILS]
+def _in_one_line(failed: Sequence[Claim]) -> str:
+    """A quiet word on what fails beside the first claim. One mistake is not told twice."""
+    stories = [(claim.misconception.name or claim.diagnosis) if claim.misconception else "" for claim in failed]
+    same, others = list[str](), list[str]()
+    for claim, story in zip(failed[1:], stories[1:], strict=True):
+        (same if story and story == stories[0] else others).append(claim.text)
+    said = [f"Fails too, likely by the same mistake: {'; '.join(same)}."] * bool(same)
+    said += [f"Does not hold either: {'; '.join(others)}."] * bool(others)
+    return " ".join(said)
 
 
-def _is_seen(claim: Claim) -> bool:
-    """Whether it says what was found, so that it tells something also below another mistake: a wrong prediction, or
-    what the answer changed."""
-    return any(label == "found" for label, _ in claim.details)
+def _folded(score: Score, claims: Sequence[Claim]) -> Block:
+    """What held and what was not judged yet: how many claims, and folded which."""
+    held, open_yet = ([claim.text for claim in claims if _sign(claim) is sign] for sign in (_HOLDS, _OPEN))
+    tried = count_of(len(score.claims) - len(open_yet), "claim")
+    tally = [f"{len(held)} of {tried} held when tried"] * bool(held)
+    tally += [f"{count_of(len(open_yet), 'claim')} not judged yet"] * bool(open_yet)
+    summary = "What was tried" if score.status == "passed" else ", ".join(tally)
+    listed = items([], "", [line(_sign(claim), claim.text) for claim in claims])
+    joined = [line(sign, "; ".join(texts)) for sign, texts in ((_HOLDS, held), (_OPEN, open_yet)) if texts]
+    return folded(summary, [listed._replace(text=items([], "", joined).text)])
 
 
 def _verdict(score: Score) -> str:
     earned = points(float(score), score.possible)
     if score.status == "not attempted":
         return f"not attempted yet, {earned}."
-    if score.status == "error":
-        return f"{earned}. The answer raised an error."
-    if score.status == "passed":
-        return f"{earned}. Every claim held."
-    if not score.claims:
-        return f"{earned}."
-    signs = [_sign(claim) for claim in score.claims]
-    waiting = f", {signs.count(_OPEN)} not judged yet" * (_OPEN in signs)
-    return f"{earned}. {signs.count(_HOLDS)} of {len(signs) - signs.count(_OPEN)} claims held when tried{waiting}."
+    return earned + {"error": ". The answer raised an error.", "passed": ". Every claim held."}.get(score.status, ".")
 
 
-def _next_step(score: Score) -> str:
+def _next_step(score: Score, failed: Sequence[Claim]) -> str:
     if score.status == "passed":
         return ""
     hint = f"`lesson.hint({score.exercise!r})` gives a hint." if score.lesson else ""  # else a teacher's own exercise
     if score.status == "not attempted":
         return f"Write your answer, run its cell, then this one again. {hint}".strip()
-    first = next((claim for claim in score.claims if _sign(claim) is _FAILS), None)
-    return first.misconception.next_step if first and first.misconception and first.misconception.next_step else hint
+    known = failed[0].misconception if failed else None
+    return known.next_step if known and known.next_step else hint
 
 
 def _told(claim: Claim, next_step: str) -> Block:
@@ -113,5 +113,10 @@ def _told(claim: Claim, next_step: str) -> Block:
     if next_step:
         blocks.append(paragraph(next_step, "Next"))
         if known and known.program:
-            blocks.append(program(PROGRAM, known.program, known.prints))
+            blocks.append(program(known))
     return item(_FAILS, claim.text, blocks)
+
+
+def program(known: Misconception) -> Block:
+    """The program that shows a misconception, to be copied, and what it prints."""
+    return folded(PROGRAM, [code(known.program), typed(known.prints, "It prints")])

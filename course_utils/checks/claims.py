@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -124,7 +125,7 @@ def first_difference(got: Tensor, expected: Tensor) -> tuple[str, float, float]:
         return "", right.item(), mine.item()
     wrong = ~torch.isclose(mine, right, rtol=1e-5, atol=1e-6, equal_nan=True)
     place = (wrong if wrong.any() else (mine - right).abs()).flatten().float().argmax()
-    index = [int(i) for i in torch.unravel_index(place, right.shape)]
+    index = [int(i) for i in numpy.unravel_index(int(place), right.shape)]  # torch's loads sympy, which takes seconds
     return f" at {index}", right[tuple(index)].item(), mine[tuple(index)].item()
 
 
@@ -234,8 +235,9 @@ def gradient(result: Tensor, wanted: Tensor, upstream: Tensor | None = None) -> 
     """
     if not result.requires_grad:
         return None
-    upstream = torch.ones_like(result) if upstream is None else upstream
-    return torch.autograd.grad(result, wanted, upstream, retain_graph=True, allow_unused=True)[0]
+    # Of a sum, for grad(result, wanted, upstream) loads sympy at a process's first call, which takes seconds.
+    total = (result if upstream is None else result * upstream).sum()
+    return torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True)[0]
 
 
 class Calls(TorchFunctionMode):

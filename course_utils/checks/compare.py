@@ -9,7 +9,8 @@ answer is written twice.
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -59,14 +60,21 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 @dataclass
 class _View:
-    """What one look saw of one answer: pieces by name, the call that each was seen of, and what ended it early."""
+    """What one look saw of one answer: pieces by name, the call that each was seen of, and what ended it early.
 
-    pieces: dict[str, Any] = field(default_factory=dict)
-    calls: dict[str, str] = field(default_factory=dict)
+    A name that comes several times, for several inputs, is told apart by how often it came before.
+    """
+
+    pieces: dict[tuple[str, int], Any] = field(default_factory=dict)
+    calls: dict[tuple[str, int], str] = field(default_factory=dict)
     error: Exception | None = None
 
+    def add(self, name: str, value: Any, call: str) -> None:
+        at = name, sum(other == name for other, _ in self.pieces)
+        self.pieces[at], self.calls[at] = value, call
 
-_ABSENT = object()  # in the place of a piece that a look did not come to
+
+_ABSENT = object()  # in place of a piece that a look did not come to
 
 
 @dataclass
@@ -119,7 +127,9 @@ class Compared(Exercise):
     def _compare(self, trial: Trial, look: Look, key: str) -> None:
         seed = new_seed()
         got, right = look_at(look, trial, seed), self._view(look, self.model, seed)
-        apart = next((name for name in [*got.pieces, *right.pieces] if not _do_agree(name, got, right)), None)
+        if right.error:  # the look itself is broken: two answers that cannot be judged are not alike
+            raise right.error
+        apart = next((at for at in [*got.pieces, *right.pieces] if not _do_agree(at, got, right)), None)
         if apart is None:
             return
         found = self._diagnosis(trial.answer, look, seed, got, right, apart)
@@ -127,7 +137,7 @@ class Compared(Exercise):
             raise got.error  # the text file may know what it says
         trial.called = got.calls.get(apart, trial.called)
         raise Missed(
-            found or key, **shown(apart, got.pieces.get(apart, _ABSENT), right.pieces.get(apart, _ABSENT), got)
+            found or key, **shown(apart[0], got.pieces.get(apart, _ABSENT), right.pieces.get(apart, _ABSENT), got)
         )
 
     def keys_of(self, effects: Sequence[str]) -> list[str]:
@@ -137,22 +147,23 @@ class Compared(Exercise):
     def _effects(self, mistake: Any) -> list[str]:
         trials = [Trial(mistake, self.name) for _ in self._looks]
         for look, trial in zip(self._looks, trials, strict=True):
-            with contextlib.suppress(Missed, LeftBehind):
+            with _quietly(), contextlib.suppress(Missed, LeftBehind):
                 look_at(look, trial, new_seed())
         return [effect for trial in trials for effect in trial.effects]
 
     def _view(self, look: Look, answer: Any, seed: int) -> _View:
         """What a look sees of the model, or of a mistake."""
         try:
-            return look_at(look, Trial(answer, self.name), seed)
+            with _quietly():
+                return look_at(look, Trial(answer, self.name), seed)
         except (Missed, LeftBehind):
             return _View()
 
-    def _diagnosis(self, answer: Any, look: Look, seed: int, got: _View, right: _View, apart: str) -> str:
+    def _diagnosis(self, answer: Any, look: Look, seed: int, got: _View, right: _View, apart: tuple[str, int]) -> str:
         """The key of the mistake that does what the answer did where it first differs, and as much as possible else."""
 
         def likeness(one: _View, other: _View) -> int:
-            return sum(alike(other.pieces.get(name, _ABSENT), value) for name, value in one.pieces.items())
+            return sum(alike(other.pieces.get(at, _ABSENT), value) for at, value in one.pieces.items())
 
         found: list[tuple[int, str, Any]] = []
         for key, mistake in self.mistakes:
@@ -204,6 +215,14 @@ def edited(source: str, edits: Sequence[str], what: str) -> str:
     return source
 
 
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """A mistake may warn, and that is no affair of the learner's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def look_at(look: Look, trial: Trial, seed: int) -> _View:
     """What a look sees of an answer, on the inputs that the seed gives."""
     trial.draw_from(seed)
@@ -211,18 +230,18 @@ def look_at(look: Look, trial: Trial, seed: int) -> _View:
     try:
         pairs = look(trial)
         for name, value in pairs.items() if isinstance(pairs, Mapping) else pairs:
-            view.pieces[name], view.calls[name] = value, trial.called
+            view.add(name, value, trial.called)
     except AnswerRaised as error:
-        view.error, view.pieces["raised"] = error, Raised(type(error.error), message_of(error.error, 60))
+        view.error, view.pieces["raised", 0] = error, Raised(type(error.error), message_of(error.error, 60))
     except (Missed, NotAttempted, LeftBehind):
         raise
     except Exception as error:  # it could make nothing of what came back: a number has no flag, for example
-        view.error, view.pieces["could not be judged"] = error, Raised(type(error), message_of(error, 60))
+        view.error, view.pieces["could not be judged", 0] = error, Raised(type(error), message_of(error, 60))
     return view
 
 
-def _do_agree(name: str, got: _View, right: _View) -> bool:
-    return agree(got.pieces.get(name, _ABSENT), right.pieces.get(name, _ABSENT))
+def _do_agree(at: tuple[str, int], got: _View, right: _View) -> bool:
+    return (at in got.pieces) == (at in right.pieces) and agree(got.pieces.get(at), right.pieces.get(at))
 
 
 def agree(got: Any, right: Any) -> bool:

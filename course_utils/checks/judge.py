@@ -3,7 +3,7 @@
 import contextlib
 import math
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,12 +11,9 @@ import torch
 from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise, Rule
 from course_utils.checks.misconceptions import GENERAL, Misconception
-from course_utils.checks.missed import NotAttempted
-from course_utils.checks.names import PRISTINE, put
 from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.checks.state import RandomState, reseed, threads_left
-from course_utils.checks.trial import Trial
+from course_utils.checks.state import own_random_numbers, running_threads, threads_left
 from course_utils.checks.why import note
 
 _BUSY = threading.Lock()
@@ -27,8 +24,8 @@ TIDY = "changes nothing that its contract does not name"
 def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
     """Runs every claim of an exercise on an answer.
 
-    The answer can raise, warn, print, change settings, leave hooks and threads behind or replace functions of torch,
-    and all its methods and attributes can raise: the score says so, the state is put back, and nothing is raised.
+    The answer can raise, warn, print, change settings, leave hooks and threads behind, and raise when it is shown: the
+    score says so, the state is put back, and nothing is raised.
 
     Args:
         exercise: what to judge by.
@@ -47,17 +44,18 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
         raise RuntimeError("A check is already running; an answer cannot start another one.")
     try:
         capture = Capture()
-        with _surroundings() as replaced, capture:
-            notes, outcomes = _outcomes(exercise, answer, capture)
-            left = threads_left([threads for _, outcome in outcomes if outcome for threads in outcome.threads])
+        with _one_thread(), own_random_numbers(), capture:
+            threads, answer = running_threads(), dict(answer) if isinstance(answer, Mapping) else answer
+            outcomes = [] if exercise.is_stub(answer) else _outcomes(exercise, answer, capture)
+            left = threads_left(threads)
     finally:
         _BUSY.release()
     about: Any = {"lesson": lesson, "exercise": exercise.name, "possible": float(exercise.points)}
     if _is_untouched(outcomes):
         return Score(0.0, status="not attempted", output=capture.text(), **about)
     claims = [_claim(exercise, rule, outcome) for rule, outcome in outcomes]
+    notes = list(exercise.notes(answer))
     effects = _unique([*(effect for _, outcome in outcomes if outcome for effect in outcome.effects), *left])
-    notes = [f"`{label}` had been replaced; torch's own was used to judge." for label in replaced] + notes
     if exercise.watches_side_effects:
         claims.append(_tidy_claim(exercise, claims, effects))
     else:
@@ -72,56 +70,37 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
 
 
 @contextlib.contextmanager
-def _surroundings() -> Iterator[list[str]]:
-    """What claims run in, and puts back what was there. Gives the names of torch that had been replaced."""
-    random, replaced, threads = RandomState(), PRISTINE.restore(), torch.get_num_threads()
+def _one_thread() -> Iterator[None]:
+    """Torch works in one thread: on a busy machine, waiting for a second takes longer than the work on small inputs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
-        # Inputs are small: on a busy machine, waiting for a second thread takes longer than the work itself.
-        torch.set_num_threads(1)
-        reseed()  # so that no seed which an answer sets can be the one that was there
-        yield [label for label, *_ in replaced]
+        yield
     finally:
         torch.set_num_threads(threads)
-        for _, space, name, value in replaced:
-            put(space, name, value)
-        random.restore()
 
 
-def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> tuple[list[str], list[tuple[Rule, Outcome | None]]]:
-    """The notes on an answer, and each rule with what became of it, None where it was not judged."""
+def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> list[tuple[Rule, Outcome | None]]:
+    """Each rule with what became of it, None where it was not judged."""
 
     def on_slow(call: str, seconds: float) -> None:
         capture.tell(f"{call} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.")
 
-    rules: list[Rule] = []
-    notes: list[str] = []
-    shared: dict[Any, Any] = {}  # between the claims of this check
-
-    def read(trial: Trial) -> None:
-        nonlocal answer
-        answer = trial.run(lambda: trial.answer, called="")
-        if exercise.is_stub(answer):
-            raise NotAttempted
-        rules.extend(exercise.rules(answer))
-        notes.extend(exercise.notes(answer))
-
-    reading = run(read, answer, exercise.name, on_slow)
-    if reading.kind != "held":
-        return [], [(Rule("can be read", read, gate=True), reading)]
     outcomes: list[tuple[Rule, Outcome | None]] = []
+    shared: dict[Any, Any] = {}  # between the claims of this check
     closed = False
-    for rule in rules:
+    for rule in exercise.rules(answer):
         note(f"claim: {rule.text}" + " (not judged)" * closed)
         outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow, shared)
         outcomes.append((rule, outcome))
         closed = outcome is None or (outcome.kind != "held" and (rule.gate or outcome.kind == "not attempted"))
-    return notes, outcomes
+    return outcomes
 
 
 def _is_untouched(outcomes: Sequence[tuple[Rule, Outcome | None]]) -> bool:
-    """The stub raised before anything held."""
+    """It is a stub, or one that raised before anything held."""
     kinds = [outcome.kind for _, outcome in outcomes if outcome]
-    return "not attempted" in kinds and "held" not in kinds[: kinds.index("not attempted")]
+    return not kinds or ("not attempted" in kinds and "held" not in kinds[: kinds.index("not attempted")])
 
 
 def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
@@ -133,15 +112,12 @@ def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
-    return next(_matches(phrases, text), "")
-
-
-def _matches(phrases: Sequence[tuple[str, str]], text: str) -> Iterator[str]:
     for phrase, key in phrases:
         there = phrase.lower() in text.lower()
         note(f"text of {key!r}: {phrase!r} is {'' if there else 'not '}in {text!r}")
         if there:
-            yield key
+            return key
+    return ""
 
 
 def _known(exercise: Exercise, key: str) -> Misconception | None:

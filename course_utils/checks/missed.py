@@ -3,7 +3,6 @@
 from typing import Any
 
 from course_utils.base.text import describe, plain_text
-from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
 
 
 class Missed(Exception):

@@ -24,6 +24,7 @@ from course_utils.checks.claims import (
     expect_training_flags,
     training_flags,
 )
+from course_utils.checks.state import replaced
 
 
 def mixed_mode_model(trial: Trial, training: bool, other: int) -> nn.Sequential:
@@ -162,7 +163,7 @@ def _tells_parts_to_train(trial: Trial, model: nn.Module, run: Callable[[nn.Modu
         finally:
             within.pop()
 
-    with trial.replaced(nn.Module, "train", noted):
+    with replaced(nn.Module, "train", noted):
         run(model)
     return bool(parts)
 
@@ -186,7 +187,7 @@ def why_recorded(trial: Trial, records: Callable[[bool], bool]) -> str:
         places += [(switch, "__init__", made), (switch, "__enter__", used)]
     with contextlib.ExitStack() as stack:
         for owner, name, notes in places:
-            stack.enter_context(trial.replaced(owner, name, _noting(vars(owner)[name], notes)))
+            stack.enter_context(replaced(owner, name, _noting(vars(owner)[name], notes)))
         stack.enter_context(calls)
         records(False)
     if {*map(id, made)} - {*map(id, used)}:

@@ -1,97 +1,31 @@
-"""What an answer must leave as it was: settings of the process (``Settings``), random numbers (``RandomState``);
-and the threads that it has started (``threads_left``).
-
-Each class takes a picture when it is made; ``restore()`` says in plain words what has changed since, and puts it back.
+"""What an answer must leave as it was: settings of the process (``Settings``), random numbers (``own_random_numbers``),
+threads (``threads_left``); and a name that a check lends to something else (``replaced``).
 """
 
 import contextlib
-import gc
-import os
 import random
-import sys
 import threading
 import time
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
+import numpy
 import torch
 from torch.nn.modules import module as nn_module
 
 from course_utils.base.text import count_of
-from course_utils.base.torch_private import (
-    dispatch_module,
-    get_dispatch_modes,
-    get_function_modes,
-    get_mkldnn_enabled,
-    set_grad_enabled,
-    set_mkldnn_enabled,
-    set_mode_flag,
-)
-from course_utils.checks.hardened import __builtins__  # type: ignore[attr-defined, no-redef]  # noqa: F401  a copy
+from course_utils.base.torch_private import get_dispatch_modes, get_function_modes
 
-_get_random, _set_random = random.getstate, random.setstate
-_sleep = time.sleep
-_NAPS, _NAP_SECONDS = 50, 0.01
-
-
-@dataclass(frozen=True)
-class _Setting:
-    label: str
-    get: Callable[[], Any]
-    put: Callable[[Any], object]
-
-
-def _put_garbage_collector(enabled: bool) -> None:
-    (gc.enable if enabled else gc.disable)()
-
-
-def _put_autocast(enabled: bool) -> None:
-    torch.set_autocast_enabled("cpu", enabled)
-
-
-def _get_autocast(get: Callable[[str], bool] = torch.is_autocast_enabled) -> bool:
-    return get("cpu")
-
-
-def _get_folder() -> str | None:
-    with contextlib.suppress(OSError):  # the folder may have been deleted, with a temporary one for example
-        return os.getcwd()
-    return None
-
-
-def _put_folder(folder: str | None) -> None:
-    if folder is not None:
-        with contextlib.suppress(OSError):
-            os.chdir(folder)
-
-
-_SETTINGS = (
-    _Setting("the grad mode", torch.is_grad_enabled, set_grad_enabled),
-    _Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
-    _Setting("anomaly detection", torch.is_anomaly_enabled, torch.set_anomaly_enabled),
-    _Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
-    _Setting(
-        "deterministic algorithms", torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
-    ),
-    _Setting("the float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
-    _Setting("the oneDNN switch", get_mkldnn_enabled, set_mkldnn_enabled),
-    _Setting("autocast", _get_autocast, _put_autocast),
-    _Setting("the garbage collector's switch", gc.isenabled, _put_garbage_collector),
-    _Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-    _Setting("the working directory", _get_folder, _put_folder),
-)
-# What torch notes process-wide when a dispatch mode is entered, and would note for ever where none leaves it.
-_MODE_FLAGS = tuple(name for name in vars(dispatch_module) if name.startswith("_is_in_"))
-_GLOBAL_HOOKS = tuple(
-    name for name in vars(nn_module) if name.startswith("_global_") and isinstance(vars(nn_module)[name], dict)
-)
-
-
-def reseed() -> None:
-    """Gives the CPU's generator a seed that nobody knows. ``torch.seed`` would note the call stack for each GPU that is
-    not in use yet, and keep it."""
-    torch.default_generator.seed()
+_SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    "the grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "anomaly detection": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+    "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+}
+_GLOBAL_HOOKS: list[dict] = [
+    hooks for name, hooks in vars(nn_module).items() if name.startswith("_global_") and isinstance(hooks, dict)
+]
+_END_SECONDS = 0.5  # how long a thread may take to come to its end when the answer has come to its own
 
 
 class LeftBehind(Exception):
@@ -99,101 +33,92 @@ class LeftBehind(Exception):
 
 
 class Settings:
-    """The settings of the process and the thread that an answer could change."""
+    """The settings of the process and the thread that an answer could change, as they are now."""
 
     def __init__(self) -> None:
-        self._values = [setting.get() for setting in _SETTINGS]
+        self._values = {label: get() for label, (get, _) in _SETTINGS.items()}
         self._seed = torch.initial_seed()
-        self._hooks = {name: dict(vars(nn_module)[name]) for name in _GLOBAL_HOOKS}
-        self._modes = self._mode_stacks()
-        self._mode_flags = {name: vars(dispatch_module)[name] for name in _MODE_FLAGS}
-
-    @staticmethod
-    def _mode_stacks() -> tuple[bool, int, int]:
-        return torch.is_inference_mode_enabled(), len(get_function_modes()), len(get_dispatch_modes())
+        self._hooks = [dict(hooks) for hooks in _GLOBAL_HOOKS]
+        self._modes = _modes()
 
     def restore(self) -> list[str]:
         """Puts the settings back.
 
         Returns:
-            What had changed, one phrase each ("switched the grad mode to False").
+            What had changed, one phrase each ("changed the grad mode to False").
 
         Raises:
             LeftBehind: inference mode or a torch mode was left on. Only leaving the thread ends it.
         """
         changed = []
-        for setting, before in zip(_SETTINGS, self._values, strict=True):
-            after = setting.get()
-            if after != before:
-                setting.put(before)
-                shown = f" to {after}" if isinstance(after, (bool, int, str, torch.dtype)) else ""
-                changed.append(f"changed {setting.label}{shown}")
+        for label, (get, put) in _SETTINGS.items():
+            before, now = self._values[label], get()
+            if now != before:
+                put(before)
+                changed.append(f"changed {label} to {now}")
         if torch.initial_seed() != self._seed:
             changed.append("seeded the random number generator")
-            reseed()
-        changed += self._restore_hooks()
-        inference, function_modes, dispatch_modes = self._mode_stacks()
-        if inference and not self._modes[0]:
-            raise LeftBehind("left inference mode switched on")
-        if function_modes > self._modes[1] or dispatch_modes > self._modes[2]:
-            vars(dispatch_module).update(self._mode_flags)
-            if set_mode_flag is not None:
-                set_mode_flag(self._mode_flags["_is_in_any_mode_without_ignore_compile_internals"])
-            raise LeftBehind("left a torch mode switched on")
+            _seed()
+        left = 0
+        for hooks, before in zip(_GLOBAL_HOOKS, self._hooks, strict=True):
+            left += len(hooks.keys() - before.keys())
+            hooks.clear()
+            hooks.update(before)
+        if left:
+            changed.append(f"left {count_of(left, 'global module hook')}")
+        for name, on in _modes().items():
+            if on > self._modes[name]:
+                raise LeftBehind(f"left {name} switched on")
         return changed
 
-    def _restore_hooks(self) -> list[str]:
-        left = 0
-        for name, before in self._hooks.items():
-            now = vars(nn_module)[name]
-            left += len([key for key in now if key not in before])
-            if dict(now) != before:
-                now.clear()
-                now.update(before)
-        return [f"left {count_of(left, 'global module hook')}"] if left else []
+
+def _modes() -> dict[str, int]:
+    torch_modes = len(get_function_modes()) + len(get_dispatch_modes())
+    return {"inference mode": torch.is_inference_mode_enabled(), "a torch mode": torch_modes}
 
 
-def running_threads() -> frozenset[int]:
-    """The identifiers of the threads that run Python code, but for those that a library keeps for itself.
-
-    Not the threads of ``threading.enumerate()``: one that C code has started stays in there when it has ended.
-    """
-    kept = {t.ident for t in threading.enumerate() if type(t).__module__ not in ("threading", "__main__")}
-    return frozenset(sys._current_frames().keys() - kept)
+def _seed() -> None:
+    # torch.seed would note the call stack for each GPU that is not in use yet, and keep it.
+    torch.default_generator.seed()
 
 
-def threads_left(calls: Sequence[Set[int]]) -> list[str]:
-    """What there is to say of threads that were left running, after a while in which they may end.
-
-    The while is a number of naps: where much else is running and a thread needs longer to end, so does a nap.
-
-    Args:
-        calls: for each call, the threads that were new when it returned.
-    """
-    for _ in range(_NAPS):
-        running = running_threads()
-        if not any(threads & running for threads in calls):
-            return []
-        _sleep(_NAP_SECONDS)
-    counts = sorted({len(threads & running) for threads in calls} - {0})
-    return [f"left {count_of(count, 'thread')} running" for count in counts]
+@contextlib.contextmanager
+def own_random_numbers() -> Iterator[None]:
+    """Within it, random numbers begin with a seed that nobody knows, so that any which an answer sets is another one;
+    after it they go on from where they were: torch's on the CPU, Python's and NumPy's."""
+    of_python, of_numpy = random.getstate(), numpy.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=()):
+            _seed()
+            yield
+    finally:
+        random.setstate(of_python)
+        numpy.random.set_state(of_numpy)
 
 
-class RandomState:
-    """The random number generators of torch, Python and (where loaded) NumPy."""
+def running_threads() -> set[threading.Thread]:
+    """The threads that were made with ``threading.Thread`` itself: of other classes are those that libraries keep."""
+    return {thread for thread in threading.enumerate() if type(thread) is threading.Thread}
 
-    def __init__(self) -> None:
-        self._torch = torch.get_rng_state()
-        self._seed = torch.initial_seed()
-        self._python = _get_random()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-        numpy = sys.modules.get("numpy")
-        self._numpy = numpy.random.get_state() if numpy else None
 
-    def restore(self) -> None:
-        torch.set_rng_state(self._torch)  # brings the initial seed back too: it is part of the state
-        _set_random(self._python)
-        if self._cuda is not None:
-            torch.cuda.set_rng_state_all(self._cuda)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
+def threads_left(before: Set[threading.Thread]) -> list[str]:
+    """What there is to say of new threads, after a while in which they may end."""
+    end = time.monotonic() + _END_SECONDS
+    new = running_threads() - before
+    for thread in new:
+        thread.join(max(0.0, end - time.monotonic()))
+    return ["left a thread running"] * any(thread.is_alive() for thread in new)
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Within it, an attribute of a module, a class or an object is another one."""
+    before = vars(owner).get(name, ...)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is ...:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)

@@ -146,8 +146,10 @@ def _pretrained(images: Tensor) -> nn.Module:
     variances, components = variances[-FEATURES:].flip(0), components[:, -FEATURES:].flip(1).T
     # An eigenvector and its negative are equally good; which one comes back depends on the machine.
     components = components * components.gather(1, components.abs().argmax(1, keepdim=True)).sign()
-    linear, norm = nn.utils.skip_init(nn.Linear, 64, FEATURES), nn.BatchNorm1d(FEATURES)  # draws no random numbers
-    linear.load_state_dict({"weight": components, "bias": -(components @ mean)})
+    # Drawn on the device meta: that takes no random numbers. (skip_init would load sympy, which takes seconds.)
+    linear, norm = nn.Linear(64, FEATURES, device="meta"), nn.BatchNorm1d(FEATURES)
+    weight, bias = components.float().contiguous(), -(components @ mean).float()
+    linear.load_state_dict({"weight": weight, "bias": bias}, assign=True)
     norm.load_state_dict(norm.state_dict() | {"running_var": variances})
     return nn.Sequential(nn.Flatten(), linear, norm).to(images.device)
 

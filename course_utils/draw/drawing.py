@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# JupyterLab's dark themes turn the picture above the words from paper to slate; hues stay what they are. In a notebook
+# that is not trusted JupyterLab drops the rule, and the picture stays paper.
+_ON_DARK = (
+    '[data-jp-theme-light="false"] .jp-OutputArea-child:has(+ .jp-OutputArea-child .course-words) img'
+    "{filter:invert(0.92) hue-rotate(180deg)}"
+)
+
 
 class Drawing:
     """A figure, and what it shows in words.
@@ -76,5 +83,6 @@ def _show(figure: Any) -> None:
             metadata[mime] = {**about, "alt": words}
     display(data, metadata=metadata, raw=True)
     if len(data) > 1:
-        folded = f"<details><summary>The figure in words</summary><p>{html.escape(words)}</p></details>"
+        folded = f"<summary>The figure in words</summary><p>{html.escape(words)}</p>"
+        folded = f'<details class="course-words">{folded}</details><style>{_ON_DARK}</style>'
         display({"text/html": folded, "text/plain": "The figure in words: see above."}, raw=True)

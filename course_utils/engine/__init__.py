@@ -2,4 +2,6 @@
 
 from course_utils.engine.parts import assemble as assemble
 from course_utils.engine.whole import Engine as Engine
-from course_utils.engine.whole import Function as Function
+from course_utils.engine.whole import Node as Node
+from course_utils.engine.whole import Tensor as Tensor
+from course_utils.engine.whole import Way as Way

@@ -7,6 +7,7 @@ import numpy as np
 
 from course_utils.draw.drawing import Drawing
 from course_utils.draw.graph import plot_numbers
+from course_utils.engine.whole import Tensor
 from course_utils.graph import GraphMemory, GraphNode
 from course_utils.graph.numbers import NOT_KEPT, Numbers
 
@@ -22,40 +23,30 @@ def plot_own_graph(result: Any, title: str = "Your engine's graph", **named: Any
     Returns:
         The drawing, with the figure in words.
     """
-    nodes = [result.engine.target(result).node]
+    nodes = [result.engine.end(result)]
     for node in nodes:
         nodes += [other for other in dict.fromkeys(node.inputs) if other not in nodes]
-    tensors = {"": result} | named
-    names = {id(target.node): name for name, x in tensors.items() if (target := x.engine.target(x))}
+    made_by = {x.engine.end(x): (name, x) for name, x in ({"": result} | named).items() if x.requires_grad}
     gradients = _gradients(result)
-    numbers = [Numbers(_value(node, tensors), _text(gradients.get(id(node), [None])[0])) for node in nodes]
-    return plot_numbers(_memory(nodes, names), numbers, title)
+    values = [_text(made_by[node][1]) if node in made_by else NOT_KEPT for node in nodes]
+    numbers = [Numbers(value, _text(gradients[node])) for node, value in zip(nodes, values, strict=True)]
+    return plot_numbers(_memory(nodes, {node: name for node, (name, _) in made_by.items()}), numbers, title)
 
 
-def _gradients(result: Any) -> dict[int, list[Any]]:
+def _gradients(result: Any) -> dict[Any, Any]:
     """What each node is handed, by one backward pass in which no ``.grad`` is filled."""
-    engine, found = result.engine, dict[int, list[Any]]()
-    run = engine.run
+    engine, found, visit = result.engine, dict[Any, Any](), result.engine.visit
 
-    def noted(node: Any, gradients: list[Any]) -> Any:
-        pairs = run(node, gradients)
-        found[id(node)] = list(gradients)
-        return pairs
+    def noted(node: Any, gradient: Any) -> Any:
+        found[node] = visit(node, gradient)
+        return found[node]
 
-    engine.run, engine.accumulate, engine.accumulated = noted, lambda x, gradient: None, lambda x: None
+    engine.visit, engine.accumulate = noted, lambda x, gradient: None
     try:
         result.backward(retain_graph=True)
     finally:
-        del engine.run, engine.accumulate, engine.accumulated
+        del engine.visit, engine.accumulate
     return found
-
-
-def _value(node: Any, tensors: Mapping[str, Any]) -> str:
-    for x in tensors.values():
-        target = x.engine.target(x)
-        if target and target.node is node:
-            return _text(x.data)
-    return NOT_KEPT
 
 
 def _text(value: Any) -> str:
@@ -64,19 +55,12 @@ def _text(value: Any) -> str:
             return f"[{', '.join(map(written, part))}]"
         return str(int(part)) if float(part).is_integer() and abs(part) < 1e6 else f"{part:.4g}"
 
-    return "none" if value is None else written(np.asarray(value).tolist())
+    return written(np.asarray(value.data if isinstance(value, Tensor) else value).tolist())
 
 
-def _memory(nodes: list[Any], names: Mapping[int, str]) -> GraphMemory:
-    place = {id(node): index for index, node in enumerate(nodes)}
-    rows = tuple(
-        GraphNode(
-            index,
-            node.name,
-            tuple(place[id(other)] for other in node.inputs),
-            leaf_shape=node.shapes[0] if node.name == "leaf" else None,
-            tensor_name=names.get(id(node), ""),
-        )
-        for index, node in enumerate(nodes)
-    )
-    return GraphMemory(rows, (), 0, 0, 0, 0, 0)
+def _memory(nodes: list[Any], names: Mapping[Any, str]) -> GraphMemory:
+    rows = []
+    for index, node in enumerate(nodes):
+        inputs, leaf_shape = tuple(map(nodes.index, node.inputs)), None if node.ways else node.shape
+        rows.append(GraphNode(index, node.name, inputs, leaf_shape=leaf_shape, tensor_name=names.get(node, "")))
+    return GraphMemory(tuple(rows), (), 0, 0, 0, 0, 0)

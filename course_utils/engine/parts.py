@@ -1,15 +1,18 @@
 """The five parts of an engine that a learner writes (``PARTS``), put together with the course's (``assemble``)."""
 
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from course_utils.engine.whole import Engine
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "Record": ("matmul", "tanh", "sum", "walk", "backward"),
-    "Shapes": ("fit", "through", "split"),
+    "Extend": ("matmul", "tanh", "sum", "small_step"),
+    "Record": ("record", "walk"),
+    "Shapes": ("backward", "fit"),
     "Control": ("records", "no_grad", "detach", "accumulate", "retain_grad"),
     "Memory": ("save", "write", "unsave", "bytes_held"),
-    "Extend": ("apply", "register_hook", "hooked", "register_post_accumulate_grad_hook", "accumulated"),
 }
 
 
@@ -30,6 +33,25 @@ def beside(part: str) -> type:
     """The course's engine without the methods of one part: what an answer that is to be judged is put before."""
     left_out = {*PARTS[part], "__dict__", "__weakref__"}
     return type("Rest", (), {name: value for name, value in vars(Engine).items() if name not in left_out})
+
+
+@contextmanager
+def closed(part: str) -> Iterator[None]:
+    """In this block the course's own methods of a part raise, whatever name an answer has for them."""
+
+    methods = [inspect.unwrap(vars(Engine)[name]) for name in PARTS[part]]
+    codes = [method.__code__ for method in methods]
+    try:
+        for method in methods:
+            method.__code__ = _refused.__code__
+        yield
+    finally:
+        for method, code in zip(methods, codes, strict=True):
+            method.__code__ = code
+
+
+def _refused(*given: Any, **more: Any) -> None:
+    raise TypeError("this method is the course's own; an answer is yours")
 
 
 def _whose(own: list[Any]) -> str:

@@ -1,38 +1,46 @@
 """An engine of autograd in NumPy: what lesson 12 builds, whole. Its gradients are arrays."""
 
-from collections import namedtuple
+import weakref
 from contextlib import contextmanager
 from itertools import count
-from types import SimpleNamespace
 
 import numpy as np
 
 numbers = count()  # of the nodes, in the order in which they are made
-Target = namedtuple("Target", "node slot shape")  # where a gradient goes: to which result of a node, in which shape
 
 
 class Memory:
-    """What views and detached tensors share: the bytes, how often they were written to, and whether they have views."""
+    """What a tensor shares with its detached twins: its bytes, and how often they were written to."""
 
     def __init__(self, nbytes):
-        self.nbytes, self.version, self.viewed = nbytes, 0, False
+        self.nbytes, self.version = nbytes, 0
 
 
 class Tensor:
     """An array, and what the engine has to know about it. ``x.exp()`` asks the engine for ``engine.exp(x)``."""
 
+    __array_ufunc__ = None  # so that np.ones(3) * x asks x, and np.tanh(x) is refused
+
     def __init__(self, engine, data, requires_grad=False, memory=None):
         self.engine, self.data, self.requires_grad = engine, np.asarray(data, float), requires_grad
         self.memory = memory or Memory(self.data.nbytes)
-        self.node, self.slot, self.grad = None, 0, None  # the node that made it, and as which of its results
-        self.hooks, self.after = [], []  # for its gradient on the way, and for a leaf whose .grad has been filled
+        self.node, self.grad, self.hooks = None, None, []
+        self.end = lambda: None  # called, it gives a leaf's own node, if somebody holds one
 
-    shape = property(lambda self: self.data.shape)
+    shape, ndim = property(lambda self: self.data.shape), property(lambda self: self.data.ndim)
     is_leaf = property(lambda self: self.node is None)
+    T = property(lambda self: self.engine.transpose(self))
     __add__ = __radd__ = lambda self, other: self.engine.add(self, self.engine.tensor(other))
     __mul__ = __rmul__ = lambda self, other: self.engine.mul(self, self.engine.tensor(other))
-    __matmul__ = lambda self, other: self.engine.matmul(self, other)
-    __sub__ = lambda self, other: self + other * -1.0
+    __neg__ = lambda self: self.engine.neg(self)
+    __sub__ = lambda self, other: self + -self.engine.tensor(other)
+    __rsub__ = lambda self, other: -self + other
+    __truediv__ = lambda self, other: self.engine.div(self, self.engine.tensor(other))
+    __rtruediv__ = lambda self, other: self.engine.tensor(other) / self
+    __pow__ = lambda self, exponent: self.engine.pow(self, exponent)
+    __matmul__ = lambda self, other: self.engine.matmul(self, self.engine.tensor(other))
+    __rmatmul__ = lambda self, other: self.engine.tensor(other) @ self
+    __gt__ = lambda self, number: self.data > number
     __repr__ = lambda self: f"Tensor({self.data.tolist()}{', requires_grad=True' * self.requires_grad})"
 
     def __getattr__(self, name):
@@ -49,32 +57,21 @@ class Tensor:
 
 
 class Node:
-    """An operation that was recorded; or the end at a leaf: a node without ways, which keeps the gradient for it."""
+    """An operation that was recorded, with its ways back; or a leaf's end node, which has none."""
 
-    def __init__(self, name, results, ways=()):
+    def __init__(self, name, result, ways=()):
         self.name, self.ways, self.number = name, ways, next(numbers)
-        self.shapes, self.hooks = [x.shape for x in results], [x.hooks for x in results]
-        self.keeps = [None if ways else x for x in results]  # whose .grad is filled: a leaf's, at first
-        self.inputs = [target.node for way in ways for target in way.targets if target]
+        self.shape, self.hooks = result.shape, result.hooks
+        self.keeps = lambda: None  # called, it gives the tensor whose .grad is filled here
+
+    inputs = property(lambda self: [way.node for way in self.ways])
 
 
 class Way:
-    """The way back to an input, or to several: the rule, what was saved for it, and for each its target or None."""
+    """A way back to one input: the node that its gradient goes to, the rule, and what was saved for the rule."""
 
-    def __init__(self, rule, saved, targets):
-        self.rule, self.saved, self.targets = rule, saved, targets
-
-    def back(self, gradients, saved):
-        """Calls the rule; gives pairs of a target and the gradient that goes there."""
-        found = self.rule(*gradients, *saved)
-        found = found if isinstance(found, (list, tuple)) else [found]
-        return [(target, g) for target, g in zip(self.targets, found, strict=True) if target and g is not None]
-
-
-class Function:
-    """One's own operation: static ``forward(context, *tensors)``, and ``backward(context, gradient)`` in arrays."""
-
-    apply = classmethod(lambda cls, *inputs: inputs[0].engine.apply(cls, *inputs))
+    def __init__(self, node, rule, saved):
+        self.node, self.rule, self.saved = node, rule, saved
 
 
 class Engine:
@@ -85,33 +82,24 @@ class Engine:
     def tensor(self, data, requires_grad=False):
         return data if isinstance(data, Tensor) else Tensor(self, data, requires_grad)
 
-    def target(self, x):
-        """Where the gradient of x goes. A leaf gets its node when it is first used."""
-        if x.is_leaf and "end" not in vars(x):
-            x.end = Node("leaf", [x])
-        return Target(x.end if x.is_leaf else x.node, x.slot, x.shape) if x.requires_grad else None
+    def end(self, x):
+        """The node that the gradient of x goes to. A leaf's holds the leaf, and is held by graphs alone."""
+        node = x.node or x.end()
+        if node is None:
+            node = Node("leaf", x)
+            node.keeps, x.end = lambda: x, weakref.ref(node)
+        return node
 
-    def record(self, name, result, *ways):
-        """Gives a result its node. A way is (input, rule, *saved); lists stand for several inputs, several results."""
-        several = lambda given: given if isinstance(given, (list, tuple)) else [given]
-        results, ways = several(result), [(several(inputs), rule, saved) for inputs, rule, *saved in ways]
-        if self.records([x for inputs, *_ in ways for x in inputs]):
-            wanted = [way for way in ways if any(x.requires_grad for x in way[0])]
-            found = [Way(rule, [*map(self.save, saved)], [*map(self.target, inputs)]) for inputs, rule, saved in wanted]
-            node = Node(name, results, found)
-            for slot, made in enumerate(results):
-                made.node, made.slot, made.requires_grad = node, slot, True
-        return result
+    def visit(self, node, gradient):
+        """Takes the gradient through the hooks of a node, and to the tensor that keeps it; returns what goes on."""
+        for hook in node.hooks:
+            changed = hook(gradient)
+            gradient = gradient if changed is None else changed
+        if (x := node.keeps()) is not None:
+            self.accumulate(x, gradient)
+        return gradient
 
-    def run(self, node, gradients):
-        """Takes the gradients of a node's results through hooks, to who keeps them, and back along the node's ways."""
-        for slot, gradient in enumerate(gradients):
-            if gradient is not None:
-                gradients[slot] = self.hooked(node.hooks[slot], gradient)
-                if node.keeps[slot]:
-                    self.accumulate(node.keeps[slot], gradients[slot])
-                    self.accumulated(node.keeps[slot])
-        return self.through(node, gradients)
+    register_hook = lambda self, x, hook: x.hooks.append(hook)
 
     def add(self, a, b):
         return self.record("add", self.tensor(a.data + b.data), (a, lambda g: g), (b, lambda g: g))
@@ -122,7 +110,29 @@ class Engine:
 
     def exp(self, x):
         made = self.tensor(np.exp(x.data))
-        return self.record("exp", made, (x, lambda g, made: g * made, made))
+        return self.record("exp", made, (x, lambda g, y: g * y, made))
+
+    def log(self, x):
+        return self.record("log", self.tensor(np.log(x.data)), (x, lambda g, x: g / x, x))
+
+    def neg(self, x):
+        return self.record("neg", self.tensor(-x.data), (x, lambda g: -g))
+
+    def div(self, a, b):
+        made = self.tensor(a.data / b.data)
+        return self.record("div", made, (a, lambda g, b: g / b, b), (b, lambda g, a, b: -g * a / (b * b), a, b))
+
+    def pow(self, x, n):
+        if isinstance(n, Tensor):
+            raise TypeError("the exponent is a number: x ** 2")
+        return self.record("pow", self.tensor(x.data**n), (x, lambda g, x: g * (n * x ** (n - 1) if n else 0.0), x))
+
+    def relu(self, x):
+        made = self.tensor(np.maximum(x.data, 0))
+        return self.record("relu", made, (x, lambda g, y: g * (y > 0), made))
+
+    def transpose(self, x):
+        return self.record("transpose", self.tensor(x.data.T.copy()), (x, lambda g: g.T))
 
     add_ = lambda self, x, other: self.in_place(x, self.add, self.tensor(other))
     mul_ = lambda self, x, other: self.in_place(x, self.mul, self.tensor(other))
@@ -132,16 +142,14 @@ class Engine:
         if self.enabled and x.is_leaf and x.requires_grad:
             raise RuntimeError("a leaf that requires grad is edited in place while operations are recorded")
         before = Tensor(self, x.data.copy(), x.requires_grad)
-        before.node, before.slot = x.node, x.slot
+        before.node = x.node
         new = operation(before, other)
-        if new.node and x.memory.viewed:
-            raise NotImplementedError("this engine records no edit of a view, nor of what has views")
         self.write(x, new.data)
         if new.node:
-            x.node, x.slot, x.requires_grad, x.hooks = new.node, 0, True, new.hooks
+            x.node, x.requires_grad, x.hooks = new.node, True, new.hooks
         return x
 
-    # Exercise 1, Record: more operations, and the walk from a result to the leaves.
+    # Exercise 1, Extend: more operations, and a judge of one's own.
 
     def matmul(self, a, b):
         made = self.tensor(a.data @ b.data)
@@ -149,44 +157,52 @@ class Engine:
 
     def tanh(self, x):
         made = self.tensor(np.tanh(x.data))
-        return self.record("tanh", made, (x, lambda g, made: g * (1 - made * made), made))
+        return self.record("tanh", made, (x, lambda g, y: g * (1 - y * y), made))
 
     def sum(self, x):
-        return self.record("sum", self.tensor(x.data.sum()), (x, lambda g, shape=x.shape: np.full(shape, g)))
+        return self.record("sum", self.tensor(x.data.sum()), (x, lambda g, shape=x.shape: g * np.ones(shape)))
+
+    def small_step(self, function, x):
+        slopes = np.zeros(x.shape)
+        for place in np.ndindex(x.shape):
+            step = np.zeros(x.shape)
+            step[place] = 1e-6
+            slopes[place] = (function(x + step) - function(x - step)) / 2e-6
+        return slopes
+
+    # Exercise 2, Record: the recording, and the walk from a result to the leaves.
+
+    def record(self, name, result, *ways):
+        if self.records([x for x, *_ in ways]):
+            kept = [Way(self.end(x), rule, [*map(self.save, saved)]) for x, rule, *saved in ways if x.requires_grad]
+            result.node, result.requires_grad = Node(name, result, kept), True
+        return result
 
     def walk(self, node):
-        """The nodes behind one, each after all that was made of its results: a node is younger than its inputs."""
-        found = [node]
-        for each in found:  # which grows meanwhile
-            found += [other for other in dict.fromkeys(each.inputs) if other not in found]
+        """The nodes behind one, each after all that was made of its result: a node is younger than its inputs."""
+        found, waiting = {node}, [node]
+        while waiting:
+            new = set(waiting.pop().inputs) - found
+            found |= new
+            waiting += new
         return sorted(found, key=lambda each: each.number, reverse=True)
 
-    def backward(self, result, gradient):
-        start = self.target(result)
-        arrived = {start.node: {start.slot: gradient}}
-        for node in self.walk(start.node):
-            gradients = arrived.pop(node, {})
-            for target, g in self.run(node, [gradients.get(slot) for slot in range(len(node.shapes))]):
-                slots = arrived.setdefault(target.node, {})
-                slots[target.slot] = slots[target.slot] + g if target.slot in slots else g
+    # Exercise 3, Shapes: backward, and what was broadcast is summed at every edge.
 
-    # Exercise 2, Shapes: what was broadcast is summed, at every edge; an operation may have several results.
+    def backward(self, result, gradient):
+        arrived = {self.end(result): gradient}
+        for node in self.walk(self.end(result)):
+            gradient = self.visit(node, arrived.pop(node))
+            for way in node.ways:
+                part = self.fit(way.rule(gradient, *self.unsave(way)), way.node.shape)
+                arrived[way.node] = arrived[way.node] + part if way.node in arrived else part
 
     def fit(self, gradient, shape):
         added = gradient.ndim - len(shape)
         axes = (*range(added), *(added + i for i, size in enumerate(shape) if size == 1))
         return gradient.sum(axis=axes).reshape(shape) if axes else gradient
 
-    def through(self, node, gradients):
-        given = [np.zeros(shape) if g is None else g for g, shape in zip(gradients, node.shapes, strict=True)]
-        return [(to, self.fit(g, to.shape)) for way in node.ways for to, g in way.back(given, self.unsave(way))]
-
-    def split(self, x, sizes):
-        x.memory.viewed = True
-        pieces = [Tensor(self, part, memory=x.memory) for part in np.split(x.data, np.cumsum(sizes)[:-1])]
-        return self.record("split", pieces, (x, lambda *gradients: np.concatenate(gradients)))
-
-    # Exercise 3, Control: who is recorded, and who keeps a gradient.
+    # Exercise 4, Control: who is recorded, and who keeps a gradient.
 
     def records(self, inputs):
         return self.enabled and any(x.requires_grad for x in inputs)
@@ -210,9 +226,9 @@ class Engine:
         if not x.requires_grad:
             raise RuntimeError("no gradient comes to a tensor that does not require grad")
         if not x.is_leaf:
-            x.node.keeps[x.slot] = x
+            x.node.keeps = weakref.ref(x)
 
-    # Exercise 4, Memory: what is saved, checked and freed.
+    # Exercise 5, Memory: what is saved, checked and freed.
 
     def save(self, x):
         return x.data, x.memory, x.memory.version
@@ -234,27 +250,3 @@ class Engine:
     def bytes_held(self, result):
         saved = [each for node in self.walk(result.node) for way in node.ways for each in way.saved or ()]
         return sum({id(memory): memory.nbytes for _, memory, _ in saved}.values())
-
-    # Exercise 5, Extend: operations and hooks of others.
-
-    def apply(self, function, *inputs):
-        inputs, to_save = [self.tensor(x) for x in inputs], []
-        context = SimpleNamespace(save_for_backward=lambda *tensors: to_save.extend(tensors))
-        with self.no_grad():
-            result = self.detach(function.forward(context, *inputs))
-        del context.save_for_backward  # it holds the tensors, which the graph is to hold alone, and to free
-        rule = lambda g, *saved: function.backward(SimpleNamespace(**vars(context), saved_tensors=saved), g)
-        return self.record(function.__name__, result, (inputs, rule, *to_save))
-
-    register_hook = lambda self, x, hook: x.hooks.append(hook)
-    register_post_accumulate_grad_hook = lambda self, x, hook: x.after.append(hook)
-
-    def hooked(self, hooks, gradient):
-        for hook in hooks:
-            changed = hook(gradient)
-            gradient = gradient if changed is None else changed
-        return gradient
-
-    def accumulated(self, x):
-        for hook in x.after:
-            hook(x)

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.base.errors import explain
 from course_utils.base.text import columns, describe, format_bytes, markdown_table
+from course_utils.measure.flops import FlopCounterMode
 from course_utils.measure.timing import in_turns
 from course_utils.memory import MemoryTracker
 
@@ -58,14 +58,10 @@ class Comparison:
     rounds: int
 
     def __getitem__(self, name: str) -> Cost:
-        for cost in self.costs:
-            if cost.name == name:
-                return cost
-        raise KeyError(
-            explain(
-                f"comparison[{name!r}] was asked for.", "one of " + ", ".join(cost.name for cost in self.costs) + "."
-            )
-        )
+        costs = {cost.name: cost for cost in self.costs}
+        if name not in costs:
+            raise KeyError(explain(f"comparison[{name!r}] was asked for.", f"one of {', '.join(costs)}."))
+        return costs[name]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain dicts, lists and numbers, for JSON."""

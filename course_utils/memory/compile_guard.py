@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from course_utils.base.errors import explain
@@ -40,15 +41,8 @@ if not hasattr(dispatch_module, "any_torch_dispatch_mode_on_stack"):
     _ask_modes_before_compiling()
 
 
-class _Watch:
-    """How many blocks watch: the hook is one for the process, so the last block to end has to take it away."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.blocks = 0
-
-
-_WATCH = _Watch()
+# How many blocks watch: the hook is one for the process, so the last block to end has to take it away.
+_WATCH = SimpleNamespace(lock=threading.Lock(), blocks=0)
 
 
 @contextmanager

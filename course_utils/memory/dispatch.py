@@ -30,20 +30,24 @@ _PLAIN, _TENSOR, _SEQUENCE = range(3)
 _RESIZING = {"aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_", "aten::resize_as_sparse_"}
 
 
-class OperationWatch(TorchDispatchMode):
-    """A dispatch mode that tells of each storage that operations make or meet. ``DispatchRecorder`` logs them.
-
-    Args:
-        handle: what ``handler`` returns.
-    """
+class DispatchMode(TorchDispatchMode):
+    """A dispatch mode whose first operation does not load the compiler."""
 
     supports_higher_order_operators = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # The default wraps __torch_dispatch__ in torch._dynamo.disable: it imports the compiler (seconds) on the
-        # first operation and costs 0.7 us on each. What becomes of compiled code is for each watch to say.
+        # first operation and costs 0.7 us on each. What becomes of compiled code is for each mode to say.
         return False
+
+
+class OperationWatch(DispatchMode):
+    """A dispatch mode that tells of each storage that operations make or meet. ``DispatchRecorder`` logs them.
+
+    Args:
+        handle: what ``handler`` returns.
+    """
 
     def __init__(self, handle: Callable) -> None:
         super().__init__()

@@ -34,11 +34,8 @@ class Known:
             if id(value) not in self._seen:
                 self._seen.add(id(value))
                 self._references.append(weakref.ref(value))
-        elif isinstance(value, Mapping) and depth < 32:
-            for item in value.values():
-                self._add(item, depth + 1)
         elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and depth < 32:
-            for item in value:
+            for item in value.values() if isinstance(value, Mapping) else value:
                 self._add(item, depth + 1)
         elif not isinstance(value, (bool, int, float, str)) or depth == 0:
             raise TypeError(

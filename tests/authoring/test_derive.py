@@ -124,24 +124,16 @@ def lesson(*sources):
     return cells.notebook(cells.markdown(source, f"cell-{at}") for at, source in enumerate(sources))
 
 
-@pytest.mark.parametrize(
-    ("stated", "words", "taken"),
-    [
-        ((20,), 130 * 15, (20,)),  # near enough: what is stated stays
-        ((20,), 130 * 14, (15,)),
-        ((20,), 130 * 26, (25,)),
-        ((20, 20), 130 * 20, (20,)),
-        ((20,), 0, (5,)),  # nothing takes no time
-    ],
-)
-def test_the_minutes_that_are_stated_stay_while_they_are_near_the_estimate(stated, words, taken):
-    assert sittings(lesson("word " * words), stated) == taken
+@pytest.mark.parametrize(("words", "taken"), [(0, 5), (110 * 14, 15), (110 * 17, 15), (110 * 26, 25)])
+def test_what_a_lesson_says_is_a_multiple_of_five_minutes(words, taken):
+    assert sittings(lesson("word " * words)) == (taken,)
 
 
-def test_the_second_sitting_begins_where_the_notebook_says_so():
-    words = "word " * 130 * 20
-    assert sittings(lesson(words, BREAK, words, words), (1,)) == (20, 40)
-    assert sittings(lesson(words, words), (20, 20)) == (40,)
+def test_a_sitting_begins_wherever_the_notebook_says_so():
+    words = "word " * 110 * 20
+    third = BREAK.replace("second", "third")
+    assert sittings(lesson(words, BREAK, words, words, third)) == (20, 40, 5)
+    assert sittings(lesson(words, words)) == (40,)
 
 
 def test_headings_lines_of_code_and_predictions_take_their_time():
@@ -149,17 +141,27 @@ def test_headings_lines_of_code_and_predictions_take_their_time():
         return estimate([cell]).minutes
 
     code = nbformat.v4.new_code_cell("x = 1\n\n" * 9 + 'lesson.predict("?", ..., 1)')
-    assert minutes(code) == 10 / 10 + 1.5
+    assert minutes(code) == 10 / 6 + 2
     assert minutes(cells.answer("### BEGIN SOLUTION\nx\n### END SOLUTION", "detach", "x")) == 0
     heading = cells.markdown("### Exercise 0.1 · x · 4 minutes, no points", "x")
-    assert minutes(heading) == 4 + 10 / 130
-    assert minutes(cells.markdown("[a b](https://c.d) <br> e", "x")) == 3 / 130
+    assert minutes(heading) == 4 + 10 / 110
+    assert minutes(cells.markdown("[a b](https://c.d) <br> e", "x")) == 3 / 110
+    long = cells.markdown(f"### Exercise 0.1 · x · 4 minutes\n\n{'word ' * 91}", "x")
+    assert minutes(long) == 4 * 1.5 + 99 / 110
     assert estimate([code, heading]).minutes == minutes(code) + minutes(heading)
 
 
 def test_opening_and_break_say_the_minutes():
     notebook = with_minutes(lesson("# 03\n\nTwo sittings, plan two\nsittings, of 1 and\n2 minutes.", BREAK), (35, 40))
     assert notebook.cells[0].source == "# 03\n\nTwo sittings, plan two\nsittings, of 35 and\n40 minutes."
+    third = BREAK.replace("second", "third")
+    notebook = with_minutes(lesson("Plan two sittings, of 1 and 2 minutes.", BREAK, third), (35, 40, 25))
+    assert [cell.source for cell in notebook.cells] == [
+        "Plan three sittings, of 35, 40 and 25 minutes.",
+        BREAK.replace("takes 5", "takes 40"),
+        third.replace("takes 5", "takes 25"),
+    ]
+    notebook = with_minutes(lesson("# 03\n\nPlan two\nsittings, of 1 and\n2 minutes.", BREAK), (35, 40))
     assert notebook.cells[1].source == BREAK.replace("takes 5", "takes 40")
     assert (
         with_minutes(lesson("> In 5 minutes, 3 minutes each."), (15,)).cells[0].source

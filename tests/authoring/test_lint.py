@@ -204,13 +204,6 @@ def test_a_lesson_says_how_long_its_sittings_are(minutes, opening, problems, sol
     assert [problem.rule for problem in found] == ["time"] * problems, report(found)
 
 
-@pytest.fixture
-def no_exceptions(monkeypatch):
-    """The rules of time as they are for a lesson without an exception."""
-    monkeypatch.setattr("course_utils.authoring.rules_time.LONGER_MINUTES", {})
-
-
-@pytest.mark.usefixtures("no_exceptions")
 @pytest.mark.parametrize(
     ("told", "shown", "refused"),
     [
@@ -233,16 +226,16 @@ def test_a_number_in_prose_is_shown_by_a_cell_near_it(told, shown, refused, solu
     assert [problem.cell_id for problem in found] == ["told"] * refused
 
 
-@pytest.mark.parametrize(("minutes", "refused"), [(45, False), (46, True)])
+@pytest.mark.parametrize(("minutes", "refused"), [(52, False), (54, True)])
 def test_a_sitting_is_not_longer_than_it_may_be(minutes, refused, solution, tmp_path):
     by_id(solution, "title").source = "# 03 detach\n\nPlan two sittings, of 5 and 5 minutes."
     text = "*Your second sitting begins here; it takes 5 minutes.*"
-    solution.cells.append(cells.markdown(f"{text}{' word' * (130 * minutes - len(text.split()) - 6)}", "break"))
+    solution.cells.append(cells.markdown(f"{text}{' word' * (110 * minutes - len(text.split()) - 6)}", "break"))
     solution.cells.append(cells.markdown("Now change this: the number below.", "own"))
     path = write_whole(tmp_path / "03_detach.ipynb", dumps(solution))
     found = [p for p in lint_solution(path, questions=frozenset(), minutes=(5, 5)) if p.rule == "time"]
     assert [(problem.cell_id, problem.what[:49]) for problem in found] == [
-        ("break", "The sitting that begins here takes 46 minutes; 45")
+        ("break", "The sitting that begins here takes 54 minutes; 52")
     ] * refused
 
 
@@ -376,7 +369,6 @@ def test_a_lesson_has_at_most_65_cells(tmp_path, solution):
     assert "The lesson has 74 cells" in report(lint_solution(path, questions=frozenset()))
 
 
-@pytest.mark.usefixtures("no_exceptions")
 @pytest.mark.parametrize(("before", "refused"), [(5, False), (6, True)])
 def test_the_learner_writes_something_before_long(before, refused, tmp_path, solution):
     solution.cells[1:1] = [cells.markdown("More.", f"more-{number}") for number in range(before)]  # the answer was 7th
@@ -384,7 +376,6 @@ def test_the_learner_writes_something_before_long(before, refused, tmp_path, sol
     assert [p.cell_id for p in lint_solution(path, questions=frozenset())] == ["title"] * refused
 
 
-@pytest.mark.usefixtures("no_exceptions")
 @pytest.mark.parametrize(
     ("source", "is_own"),
     [

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.base.text import format_bytes
 from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, hook_count, training_flags
@@ -43,6 +42,7 @@ from course_utils.lessons.clinic._watched import (
     run,
 )
 from course_utils.measure.compare import format_count
+from course_utils.measure.flops import FlopCounterMode
 from course_utils.memory import MemoryTracker
 
 run_clinic = exercise(__file__)

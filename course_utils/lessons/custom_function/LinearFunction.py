@@ -5,10 +5,10 @@ from itertools import product
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.utils.flop_counter import FlopCounterMode
 
-from course_utils.checks.compare import AtMost, Missed, Seen, Trial, compared
-from course_utils.memory import MemoryTracker
+from course_utils.checks.compare import AtMost, Seen, Trial, compared
+from course_utils.lessons.custom_function import _shared as shared
+from course_utils.measure.flops import FlopCounterMode
 
 LinearFunction = compared(__file__, Function=Function)
 
@@ -23,31 +23,21 @@ def _inputs(
     return [trial.randn(*shape, requires_grad=flag) for shape, flag in zip(shapes, needed, strict=True)]
 
 
-def _apply(trial: Trial, inputs: list[Tensor], what: str = "x, weight, bias") -> Tensor:
-    return trial.tensor(trial.run(lambda: trial.answer.apply(*inputs), called=f"LinearFunction.apply({what})"))
-
-
 def _words(needed: tuple[bool, ...]) -> str:
     return "gradient needed for " + ", ".join(name for name, flag in zip(_NAMES, needed, strict=True) if flag)
 
 
-def _gradients(trial: Trial, got: Tensor, wanted: list[Tensor], upstream: Tensor, what: str) -> list[Tensor | None]:
-    total = (got * upstream).sum()
-    return trial.run(lambda: list(torch.autograd.grad(total, wanted, allow_unused=True)), called=f"backward, {what}")
-
-
 @LinearFunction.looks("is a `torch.autograd.Function` whose `apply` gives x @ weight.T + bias", gate=True)
 def _(trial: Trial) -> Seen:
-    if not (isinstance(trial.answer, type) and issubclass(trial.answer, Function)):
-        raise Missed("own backward", expected="a subclass of torch.autograd.Function", got=type(trial.answer).__name__)
-    return {"x @ weight.T + bias": _apply(trial, _inputs(trial, 5, 3, 4)).detach()}
+    shared.require_function(trial)
+    return {"x @ weight.T + bias": shared.applied(trial, *_inputs(trial, 5, 3, 4), what="x, weight, bias").detach()}
 
 
 @LinearFunction.looks("has a backward of its own with the gradients of x, weight and bias", gate=True, weight=3)
 def _(trial: Trial) -> Seen:
     for sizes in ((5, 3, 4), (3, 3, 3)):
         inputs, upstream = _inputs(trial, *sizes), trial.randn(sizes[0], sizes[2])
-        found = _gradients(trial, _apply(trial, inputs), inputs, upstream, "x, weight, bias with requires_grad=True")
+        found = shared.gradients(trial, shared.applied(trial, *inputs, what="x, weight, bias"), inputs, upstream)
         yield from ((f"gradient of {name}", gradient) for name, gradient in zip(_NAMES, found, strict=True))
 
 
@@ -57,9 +47,10 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     for needed in _CHOICES:
         inputs = _inputs(trial, 6, 8, 10, needed)
-        got, wanted = _apply(trial, inputs, _words(needed)), [one for one in inputs if one.requires_grad]
+        got = shared.applied(trial, *inputs, what=_words(needed))
+        wanted = [one for one in inputs if one.requires_grad]
         with FlopCounterMode(display=False) as counter:
-            found = _gradients(trial, got, wanted, torch.ones_like(got), _words(needed))
+            found = shared.gradients(trial, got, wanted, torch.ones_like(got), f", {_words(needed)}")
         yield f"all are there, {_words(needed)}", all(one is not None for one in found)
         # A sum over the batch may be written as a small product.
         yield f"matrix products, {_words(needed)}", AtMost(counter.get_total_flops() // (2 * 6 * 8 * 10))
@@ -69,13 +60,5 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     for needed in _CHOICES:
         leaves = _inputs(trial, 6, 8, 11, needed)
-        memory = MemoryTracker(leaves)
-
-        def measure() -> tuple[int, object]:
-            inputs = [leaf.clone() for leaf in leaves]  # their history keeps the leaves, and not them
-            holder = trial.answer.apply(*inputs).sum().grad_fn
-            del inputs
-            return memory.current, holder
-
-        kept, _ = trial.run(measure, called=f"LinearFunction.apply(x, weight, bias), {_words(needed)}", within=memory)
+        kept = shared.bytes_kept(trial, leaves, _words(needed))
         yield f"bytes kept, {_words(needed)}", AtMost(kept)

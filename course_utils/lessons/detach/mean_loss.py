@@ -52,4 +52,5 @@ def _(trial: Trial) -> Seen:
 @mean_loss.looks("raises ValueError for no batches", "empty")
 def _(trial: Trial) -> Seen:
     model, loss_fn, _ = _given(trial)
-    return {"for no batches": outcome(lambda: trial.call(model, loss_fn, [], show="mean_loss(model, loss_fn, [])"))}
+    for batches, show in (([], "[]"), (iter(()), "an empty generator")):
+        yield show, outcome(lambda: trial.call(model, loss_fn, batches, show=f"mean_loss(model, loss_fn, {show})"))

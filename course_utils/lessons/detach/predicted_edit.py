@@ -1,4 +1,4 @@
-"""``predicted_edit``: what it claims."""
+"""``predicted_edit``: what becomes of the gradient when a result is edited in place after the loss."""
 
 from collections.abc import Callable
 
@@ -20,9 +20,10 @@ def _edit_outcomes(trial: Trial) -> dict[str, str]:
     for key, take in _EDITS.items():
         x = trial.randn(3, requires_grad=True)
         y = x.exp()
+        loss = y.sum()
         take(y).mul_(5)
         try:
-            y.sum().backward()
+            loss.backward()
         except RuntimeError:
             outcomes[key] = "error"
         else:

@@ -1,91 +1,46 @@
-"""``ensemble_predict``: every model's outputs for one batch, in one forward pass.
+"""``ensemble_predict``: many models on one batch, in one forward pass of their architecture."""
 
-The check compares with a loop over the models, and counts how often the architecture's forward runs.
-"""
+import copy
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
 
-from course_utils.checks.claims import Trial, exercise, expect, same
-from course_utils.lessons.model_ensembling._shared import (
-    MANY,
-    Ensemble,
-    expect_connected,
-    expect_images,
-    expect_own_buffers,
-    expect_sizes_of_one,
-    other_integer,
-    plain,
-)
+from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.lessons.model_ensembling import _shared as shared
 
-ensemble_predict = exercise(__file__)
+NAMES = {"copy": copy, "functional_call": functional_call, "stack_module_state": stack_module_state, "vmap": vmap}
+ensemble_predict = compared(__file__, **NAMES)
 
 
-@ensemble_predict.claim("gives every model's outputs for the same `x`, sizes of one aside", weight=0, gate=True)
-def _(trial: Trial) -> None:
-    count, batch = trial.integer(3, 5), other_integer(trial, 6, 9)
-    columns, classes = trial.integer(2, 5), other_integer(trial, 2, 6, count, batch)
-    ensemble = Ensemble(trial, count, plain(columns, classes))
-    x = trial.randn(batch, columns)
-    ensemble.expect_predictions(ensemble.call_with_models(x), [x] * count)
+def _call(trial: Trial, models: list[nn.Module], x: Tensor) -> Tensor:
+    return trial.tensor(trial.call(models, x, show=f"ensemble_predict({len(models)} models, x)"))
 
 
-@ensemble_predict.claim("runs the models together, not in a loop", weight=0, gate=True)
-def _(trial: Trial) -> None:
-    columns, count = trial.integer(2, 5), trial.integer(3, 6)
-    ensemble = Ensemble(trial, count, plain(columns, 3))
-    ensemble.call_with_models(trial.randn(4, columns))
-    ensemble.expect_no_loop()
+@ensemble_predict.looks("gives each model's outputs, in the shape (models, batch, classes)", gate=True)
+def _(trial: Trial) -> Seen:
+    models, _ = shared.models_of(trial, 3)
+    return {"the outputs": _call(trial, models, trial.randn(5, shared.COLUMNS)).detach()}
 
 
-@ensemble_predict.claim("runs the architecture's forward once", weight=6)
-def _(trial: Trial) -> None:
-    columns, count = trial.integer(2, 5), trial.integer(*MANY)
-    ensemble = Ensemble(trial, count, plain(columns, 3))
-    ensemble.call_with_models(trial.randn(4, columns))
-    ensemble.expect_passes(4 * count)
+@ensemble_predict.looks("runs the architecture's forward once", weight=4)
+def _(trial: Trial) -> Seen:
+    models, passes = shared.models_of(trial, 3)
+    _call(trial, models, trial.randn(5, shared.COLUMNS))
+    return {"forward passes": passes.count}
 
 
-@ensemble_predict.claim("is right where there are as many models as rows", weight=1.5)
-def _(trial: Trial) -> None:
-    columns, count = trial.integer(2, 5), trial.integer(3, 6)
-    ensemble = Ensemble(trial, count, plain(columns, other_integer(trial, 2, 6, count)))
-    x = trial.randn(count, columns)
-    result = ensemble.call_with_models(x)
-    one_row_each = ensemble.outputs([x] * count).diagonal().T
-    key = "guessed" if isinstance(result, Tensor) and same(result, one_row_each) else ""
-    ensemble.expect_predictions(result, [x] * count, key)
-    ensemble.expect_no_loop()
+@ensemble_predict.looks("is connected to the models' own parameters", weight=3)
+def _(trial: Trial) -> Seen:
+    models, _ = shared.models_of(trial, 3)
+    got = _call(trial, models, trial.randn(5, shared.COLUMNS))
+    yield "requires grad", got.requires_grad
+    parameters = [parameter for model in models for parameter in model.parameters()]
+    found = torch.autograd.grad((got * trial.randn(*got.shape)).sum(), parameters, allow_unused=True)
+    yield "gradients of the models' parameters", list(found)
 
 
-@ensemble_predict.claim("keeps a dimension for one model, for one row and for one class")
-def _(trial: Trial) -> None:
-    expect_sizes_of_one(trial, each=False)
-
-
-@ensemble_predict.claim("uses each model's own buffers, in the mode of the models", weight=1.5)
-def _(trial: Trial) -> None:
-    expect_own_buffers(trial, each=False)
-
-
-@ensemble_predict.claim("takes inputs of more dimensions", weight=0.5)
-def _(trial: Trial) -> None:
-    expect_images(trial, each=False)
-
-
-@ensemble_predict.claim("gives the dtype that the models give", weight=0.5)
-def _(trial: Trial) -> None:
-    columns = trial.integer(2, 5)
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        ensemble = Ensemble(trial, 3, plain(columns, 2))
-        for model in ensemble.models:
-            model.to(dtype)
-        got = trial.tensor(ensemble.call_with_models(trial.randn(4, columns, dtype=dtype))).dtype
-        expect(got == dtype, "cast", expected=f"{dtype}", got=f"{got}")
-
-
-@ensemble_predict.claim(
-    "is connected to the parameters that the models came with and to `x`, as the loop's result is", weight=6
-)
-def _(trial: Trial) -> None:
-    expect_connected(trial, each=False)
+@ensemble_predict.looks("takes each model's own batch norm, in eval mode", weight=2)
+def _(trial: Trial) -> Seen:
+    models, _ = shared.models_of(trial, 4, normed=True)
+    return {"the outputs": _call(trial, models, trial.randn(5, shared.COLUMNS)).detach()}

@@ -1,133 +1,76 @@
-"""``Control``: who is recorded, who keeps a gradient, and what the modes and detach leave as it was."""
+"""``Control``: who is recorded, who keeps a gradient, and what the mode and detach leave as it was."""
+
+import weakref
+from contextlib import contextmanager
 
 import numpy as np
 
-from course_utils.base.text import message_of
-from course_utils.checks.claims import Missed, Trial, exercise, expect
-from course_utils.lessons.own_engine import _shared as shared
+from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.engine import Tensor
+from course_utils.lessons.own_engine._shared import ends, leaf, play
 
-Control = exercise(__file__)
-
-
-@Control.claim("is a class of your own with a method of this part", weight=0, gate=True)
-def _(trial: Trial) -> None:
-    shared.expect_part(trial)
+Control = compared(__file__, np=np, contextmanager=contextmanager, weakref=weakref, Tensor=Tensor)
 
 
-@Control.claim("records where one input at least requires grad", weight=1.5)
-def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
-    lines = "t2 = t0 * t1", "t3 = t1 * t0", "t4 = t1 * t1", "t5 = t4 + t3", "(t5 + t2).sum().backward()"
-    all_of_them = [("all", lambda found: not found["t2.requires_grad"])]
-    program = shared.program(given, *lines)
-    found = shared.play(trial, shared.program(given, "t2 = t0 * t0"), "records").found
-    expect(found.get("t2.requires_grad", True), "nodes", expected="t2 requires grad", got="it does not")
-    played = shared.play(trial, program, "records")
-    if played.found.get("RuntimeError") == 4:  # the result has no history
-        raise Missed("all", expected="t0 * t1 requires grad", got="it does not")
-    shared.expect_as_torch(trial, program, "records", otherwise=all_of_them)
+@Control.looks("records where one input at least requires grad", "all", weight=2)
+def _(trial: Trial) -> Seen:
+    w, x = leaf(trial, 3), trial.randn(3)
+    for call in ("w * x", "x * w", "w * w", "x * x", "(w * x) * x"):
+        yield call, play(Control, trial, "records", f"y = {call}", "requires grad: y.requires_grad", w=w, x=x)
 
 
-@Control.claim("begins with `.grad` None, and adds to it where x requires grad, in an array of its own", weight=2)
-def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3,), (3,), (3,), flags=(True, True, False))
-    program = shared.program(given, *["(t0 * t2).sum().backward()"] * 2)
-    once = given["t2"][0]
-    otherwise = [("overwritten", lambda found: shared.near(found["t0.grad"], once))]
-    otherwise += [("zeros", lambda found: found["t1.grad"] is not None)]
-    shared.expect_as_torch(trial, program, "accumulate", otherwise=otherwise)
-    if trial.run(lambda: _edits_what_it_was_given(trial), called="x.backward(g); x.backward(g)"):
-        trial.effects.append("edited in place the gradient that backward was given")
-    lines = "t0.backward(t2.data)", "t2.add_(1.0)"
-    alias = [("alias", lambda found: True)]
-    shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate", otherwise=alias)
-    lines = "(t0 + t1).sum().backward()", "t0.sum().backward()"
-    shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate", otherwise=alias)
-    lines = "t3 = t0 * t1", "t0.requires_grad = False", "t3.sum().backward()"
-    lowered = [("lowered", lambda found: found["t0.grad"] is not None)]
-    shared.expect_as_torch(trial, shared.program(given, *lines), "accumulate", otherwise=lowered)
+@Control.looks("records nothing inside `no_grad`, and puts back the mode that it found", weight=3)
+def _(trial: Trial) -> Seen:
+    w, own = leaf(trial, 3), "records no_grad"
+    seen = "inside: y.requires_grad; after it: z.requires_grad; flag of w: w.requires_grad"
+    program = "with engine.no_grad():\n    y = w * 2.0\nz = w * 3.0"
+    yield "a block", play(Control, trial, own, program, seen, w=w)
+    program = "with engine.no_grad():\n    with engine.no_grad():\n        pass\n    y = w * 2.0"
+    yield "after an inner block", play(Control, trial, own, program, "requires grad: y.requires_grad", w=w)
+    program = "mode = engine.no_grad()\nwith engine.no_grad():\n    with mode:\n        pass\n    y = w * 2.0"
+    yield "a block made before", play(Control, trial, own, program, "requires grad: y.requires_grad", w=w)
+    block = (
+        "caught = False\ntry:\n    with engine.no_grad():\n        raise KeyError\nexcept KeyError:\n    caught = True"
+    )
+    seen = "the error goes through: caught; requires grad: y.requires_grad"
+    yield "after an error", play(Control, trial, own, f"{block}\ny = w * 2.0", seen, w=w)
 
 
-def _edits_what_it_was_given(trial: Trial) -> bool:
-    engine, g = shared.engine_of(trial, "accumulate"), np.ones(3)
-    x = engine.tensor(np.zeros(3), True)
-    for _ in range(2):
-        x.backward(g)
-    return bool((g != 1).any())
+@Control.looks("detaches on the same memory, without history, and leaves the tensor alone", "copy", weight=2)
+def _(trial: Trial) -> Seen:
+    w, x = leaf(trial, 3), trial.randn(3)
+    seen = "twin requires grad: d.requires_grad; h requires grad: h.requires_grad; gradient of w: w.grad"
+    program = "h = w * x; d = h.detach(); (h * d).sum().backward() if h.requires_grad else None"
+    yield "h and its twin", play(Control, trial, "detach", program, seen, w=w, x=x)
+    program = "d = x.detach(); d.mul_(2.0)"
+    yield "an edit of the twin", play(Control, trial, "detach", program, "x: x.data", x=x)
+    program = "y = w.exp(); y.detach().mul_(2.0); y.sum().backward()"
+    yield "backward after it", ends(Control, trial, "detach", program, w=w)
 
 
-@Control.claim("records nothing inside `no_grad`, and puts back the mode that it found", weight=2)
-def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
-    lines = "with lib.no_grad():\n    t2 = t0 * t1", "t3 = t0 * t1", "t3.sum().backward()"
-    mode = "records", "no_grad"
-    otherwise = [("clears flags", lambda found: not found["t0.requires_grad"])]
-    otherwise += [("ignores the mode", lambda found: found["t2.requires_grad"])]
-    program = shared.program(given, *lines)
-    played = shared.play(trial, program, *mode)
-    if played.found.get("RuntimeError") == 2:  # t3 has no history
-        key = "" if _after_a_block(trial) else "clears flags"
-        raise Missed(key, expected="t3 requires grad", got="it does not")
-    shared.expect_as_torch(trial, program, *mode, otherwise=otherwise)
-    nested = "with lib.no_grad():\n    with lib.no_grad():\n        t2 = t0 * 2.0\n    t3 = t0 * 3.0"
-    program = shared.program(given, nested, "t4 = t0 * 2.0")
-    always_on = [("always on", lambda found: found["t3.requires_grad"])]
-    shared.expect_as_torch(trial, program, *mode, otherwise=always_on)
-    early = "with lib.no_grad():\n    with mode:\n        t2 = t0 * 2.0\n    t3 = t0 * 3.0"
-    program = shared.program(given, "mode = lib.no_grad()", early, "t4 = t0 * 4.0")
-    noted_early = [("noted early", lambda found: found["t3.requires_grad"])]
-    shared.expect_as_torch(trial, program, *mode, otherwise=noted_early)
-    block = "    with lib.no_grad():\n        raise ValueError\n"
-    raising = f"try:\n{block}    t2 = t0 * 3.0\nexcept ValueError:\n    t2 = t0 * 2.0"
-    otherwise = [("swallowed", lambda found: shared.near(found["t2"], 3 * given["t0"][0]))]
-    otherwise += [("only without error", lambda found: True)]
-    shared.expect_as_torch(trial, shared.program(given, raising), *mode, otherwise=otherwise)
+@Control.looks("begins with `.grad` None, and adds to it, in an array of its own", weight=2)
+def _(trial: Trial) -> Seen:
+    w, x = leaf(trial, 3), trial.randn(3)
+    program = "before = w.grad; (w * x).sum().backward(); once = w.grad.copy(); (w * x).sum().backward()"
+    seen = "gradient at first: before; after one backward: once; after two: w.grad"
+    yield "w", play(Control, trial, "accumulate", program, seen, w=w, x=x)
+    program = "g = np.ones(3); w.backward(g); once = w.grad.copy(); g[0] = 5.0; w.backward(g)"
+    seen = "gradient at first: once; after two: w.grad; g afterwards: g"
+    yield "an edit of what was given", play(Control, trial, "accumulate", program, seen, w=w)
 
 
-def _after_a_block(trial: Trial) -> bool:
-    """Whether a leaf still requires grad after it was used in a block."""
-    given = shared.leaves(trial, (3,))
-    program = shared.program(given, "with lib.no_grad():\n    t1 = t0 * 2.0")
-    return bool(shared.play(trial, program, "records", "no_grad").found.get("t0.requires_grad", True))
+@Control.looks("keeps an inner gradient where that is asked for, and refuses where there will be none", "retain")
+def _(trial: Trial) -> Seen:
+    w, x = leaf(trial, 3), trial.randn(3)
+    program, seen = "h = w * x; {}(h * h).sum().backward()", "gradient of h: h.grad; gradient of w: w.grad"
+    for words, asked in (("not asked", ""), ("h.retain_grad()", "h.retain_grad(); ")):
+        yield words, play(Control, trial, "retain_grad", program.format(asked), seen, w=w, x=x)
+    program = "w.retain_grad(); (w * x).sum().backward()"
+    yield "w.retain_grad()", play(Control, trial, "retain_grad", program, "gradient of w: w.grad", w=w, x=x)
+    yield "x.retain_grad()", ends(Control, trial, "retain_grad", "x.retain_grad()", x=x)
 
 
-@Control.claim("detaches on the same memory, without history, and leaves the tensor alone", weight=2)
-def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
-    lines = "t2 = t0 * t1", "t3 = t2.detach()", "t4 = t2 * t3", "t4.sum().backward()"
-    otherwise = [("itself", lambda found: not found["t2.requires_grad"])]
-    otherwise += [("no twin", lambda found: found["t3.requires_grad"])]
-    program = shared.program(given, *lines)
-    played = shared.play(trial, program, "detach")
-    if played.found.get("RuntimeError") == 3:
-        raise Missed("itself", expected="t2 with its history", got="a t2 without")
-    shared.expect_as_torch(trial, program, "detach", otherwise=otherwise)
-    copy = [("copy", lambda found: shared.near(found["t0"], given["t0"][0]))]
-    program = shared.program(given, "t2 = t0.detach()", "t2.mul_(2.0)")
-    shared.expect_as_torch(trial, program, "detach", otherwise=copy)
-    program = shared.program(given, "t2 = t0.exp()", "t2.detach().mul_(2.0)", "t2.sum().backward()")
-    shared.expect_as_torch(trial, program, "detach", silent="own counter")
-    program = shared.program(given, "t2 = t0 * t1", "t3 = t2.detach()", "t2.mul_(2.0)", "t2.sum().backward()")
-    shared.expect_as_torch(trial, program, "detach", error="viewed")
-
-
-@Control.claim("keeps an inner gradient where that is asked for, and refuses where there will be none", weight=1.5)
-def _(trial: Trial) -> None:
-    given = shared.leaves(trial, (3,), (3,), flags=(True, False))
-    lines = "t2 = t0 * t1", "t2.retain_grad()", "t0.retain_grad()", "(t2 * t2).sum().backward()"
-    shared.expect_as_torch(trial, shared.program(given, *lines), "retain_grad")
-    lines = "t2, t3 = t0.split([1, 2])", "t3.retain_grad()", "(t3 * t3).sum().backward()"
-    slot = [("slot", lambda found: found["t3.grad"] is None)]
-    shared.expect_as_torch(trial, shared.program(given, *lines), "retain_grad", otherwise=slot)
-    played = shared.play(trial, shared.program(given, "t1.retain_grad()"), "retain_grad")
-    key, got = ("", "nothing raised") if played.raised is None else ("kind", message_of(played.raised.error))
-    expect(played.found.get("RuntimeError") == 0, key, expected="a RuntimeError for t1.retain_grad()", got=got)
-    played = shared.play(trial, shared.program(given, "t2 = t0 * t1", "(t2 * t2).sum().backward()"))
-    kept = played.found.get("t2.grad")
-    expect(kept is None, expected="t2.grad None without retain_grad()", got=np.array(kept).tolist())
-
-
-@Control.claim("agrees with PyTorch on random programs", weight=1)
-def _(trial: Trial) -> None:
-    refused = shared.program(shared.leaves(trial, (3,), flags=(False,)), "t0.retain_grad()")
-    shared.expect_random(trial, "detach no_grad retain", [refused])
+@Control.looks("lets go of a tensor whose gradient is kept, without the collector", "circle")
+def _(trial: Trial) -> Seen:
+    program = "h = w * 2.0; h.retain_grad(); h.sum().backward(); held = weakref.ref(h.data); del h"
+    return {"h": play(Control, trial, "retain_grad", program, "array alive: held() is not None", w=leaf(trial, 3))}

@@ -8,7 +8,7 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
-from course_utils.base.torch_private import TorchDispatchMode
+from course_utils.memory.dispatch import DispatchMode
 from course_utils.memory.tracker import MemoryTracker
 
 
@@ -45,10 +45,8 @@ def memory_limit(limit_bytes: int, *known: Any, device: torch.device | str | Non
         yield tracker
 
 
-class _Limit(TorchDispatchMode):
+class _Limit(DispatchMode):
     """Looks at the tracker below it after each operation."""
-
-    supports_higher_order_operators = True
 
     def __init__(self, tracker: MemoryTracker, limit_bytes: int) -> None:
         super().__init__()
