@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
+from course_utils.checks.claims import unlucky
 from course_utils.checks.compare import Seen, Trial, compared
 from course_utils.lessons.volatile_history._shared import left_by, mixed_model
 
@@ -18,7 +19,7 @@ def _given(trial: Trial, *sizes: int) -> tuple[nn.Sequential, list[Tensor]]:
 def _(trial: Trial) -> Seen:
     model, batches = _given(trial, 4, 2, 5)
     got = trial.call(model.eval(), batches, show="port_evaluation(model in eval mode, 3 batches)")
-    return {"its type": type(got).__name__, "the outputs": got}
+    return {"a list": isinstance(got, (list, tuple)), "the outputs": got}
 
 
 @port_evaluation.looks("returns outputs without history, and records nothing on the way", weight=8)
@@ -31,7 +32,7 @@ def _(trial: Trial) -> Seen:
     yield "recorded in the model", any(recorded)
 
 
-@port_evaluation.looks("computes them in eval mode", weight=3)
+@port_evaluation.looks("computes them in eval mode", weight=5)
 def _(trial: Trial) -> Seen:
     model, batches = _given(trial, 4, 4)
     model.training = False
@@ -55,3 +56,5 @@ def _(trial: Trial) -> Seen:
     model, batches = _given(trial, 4)
     batches.append(trial.randn(4, 2))
     yield from left_by(trial, model, batches, "port_evaluation(model, batches of which the last has a column too few)")
+    model, batches = _given(trial, 4)
+    yield from left_by(trial, model, unlucky(batches), "port_evaluation(model, a generator that raises)")

@@ -1,6 +1,6 @@
 """``volatile_rule``: the flags of a result by the rule of 0.3."""
 
-from course_utils.checks.compare import Missed, Seen, Trial, compared
+from course_utils.checks.compare import Missed, Raised, Seen, Trial, compared, outcome
 
 volatile_rule = compared(__file__)
 
@@ -20,6 +20,12 @@ def _mixed(trial: Trial, *must: _Flags, of: tuple[_Flags, ...]) -> list[_Flags]:
     """Inputs in random order: those in ``must``, and four to eight others of any in ``of``."""
     inputs = [*must, *(of[trial.integer(0, len(of) - 1)] for _ in range(trial.integer(4, 8)))]
     return [inputs.pop(trial.integer(0, len(inputs) - 1)) for _ in range(len(inputs))]
+
+
+def _result_or_error(trial: Trial, inputs: list[_Flags]) -> tuple[str, _Flags | str]:
+    """For inputs that an answer may refuse: one error is as good as another."""
+    name, got = "(requires_grad, volatile) of the result", outcome(lambda: _result(trial, inputs)[1])
+    return name, "an error" if isinstance(got, Raised) else got
 
 
 @volatile_rule.looks("hands on the flags of one plain input, and of one flagged input", gate=True)
@@ -49,9 +55,9 @@ def _(trial: Trial) -> Seen:
     lists = [_mixed(trial, _VOLATILE, _FLAGGED, of=(_FLAGGED, _PLAIN)) for _ in range(3)]
     lists += [_mixed(trial, _VOLATILE, _VOLATILE, _FLAGGED, of=(_FLAGGED, _PLAIN, _VOLATILE)) for _ in range(3)]
     for inputs in ([_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *lists):
-        yield _result(trial, inputs)
+        yield _result_or_error(trial, inputs)
 
 
 @volatile_rule.looks("gives `(False, False)` for no inputs", "inputs")
 def _(trial: Trial) -> Seen:
-    return [_result(trial, [])]
+    return [_result_or_error(trial, [])]
