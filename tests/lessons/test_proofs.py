@@ -215,16 +215,9 @@ def test_who_keeps_the_first_output_is_not_told_of_hooks_of_others():
 
 
 ONE_NAME = (
-    ("no_grad", "evaluate", "parents first, a part in common"),
-    ("no_grad", "ema_update", "shared"),
-    ("no_grad", "stream_predictions", "leak"),
-    ("no_grad", "frozen_features", "inference, detached"),
-    ("no_grad", "stream_predictions", "after an error, too"),
     ("forward_hooks", "activation_bytes", "snapshot"),
     ("forward_hooks", "activation_bytes", "copy put in"),
     ("gradient_accumulation", "histogram_gradient", "recorded"),
-    ("volatile_history", "port_evaluation", "no eval"),
-    ("volatile_history", "bounded_evaluation", "no eval"),
 )
 
 
@@ -238,17 +231,10 @@ def test_a_mistake_that_fails_several_claims_has_one_name(lesson, exercise, labe
     }
 
 
-def test_a_last_line_that_an_error_passes_over_has_its_own_name_beside_that_of_what_it_writes():
-    exercise, answer = LOADED["volatile_history"].exercises["port_evaluation"], answers("volatile_history")
-    claims = judge(exercise, answer.port_train_without_finally, "volatile_history").claims
-    names = [claim.misconception.name for claim in claims if claim.misconception]
-    assert names == [exercise.misconceptions[key].name for key in ("was in training", "only without error")]
-
-
 @pytest.mark.parametrize("pair", list(itertools.product((False, True), repeat=2)))
-def test_one_pair_for_all_inputs_earns_nothing_and_has_no_name(pair):
+def test_one_pair_for_all_inputs_earns_nothing(pair):
     score = judge(LOADED["volatile_history"].exercises["volatile_rule"], lambda inputs: pair, "volatile_history")
-    assert score == 0 and not any(claim.misconception for claim in score.claims), str(score)
+    assert score == 0, str(score)
 
 
 def test_a_dtype_is_told_also_to_those_who_call_the_closed_branch():
