@@ -61,7 +61,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "volatile_history",
         "The history of volatile",
         "Training fits. Why does testing run out of memory?",
-        (45, 40),
+        (55, 45),
         10,
     ),
     LessonInfo(
@@ -69,7 +69,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "no_grad",
         "no_grad and its relatives",
         "My model is in eval(). Why does validation need as much memory as training?",
-        (45, 45),
+        (55, 50),
         10,
     ),
     LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (15, 40, 30, 25), 10),

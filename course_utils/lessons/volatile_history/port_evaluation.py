@@ -1,136 +1,60 @@
-"""Asks for a test loop of 0.3 in today's spelling; the check looks at outputs, history, modes and flags."""
+"""``port_evaluation``: a test loop of 0.3 in today's spelling, with every training flag put back."""
 
-import warnings
-from collections.abc import Iterable
+from contextlib import contextmanager
 
-import torch
 from torch import Tensor, nn
 
-from course_utils.checks import modes
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, expect_no_history, expect_same
-from course_utils.lessons.volatile_history import _shared
+from course_utils.checks.claims import unlucky
+from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.lessons.volatile_history._shared import left_by, mixed_model
 
-port_evaluation = exercise(__file__)
-
-
-def _outputs(
-    trial: Trial, model: nn.Module, batches: Iterable[Tensor], count: int, show: str = "", short: str = "last"
-) -> list[Tensor]:
-    result = _shared.call(trial, model, batches, show or f"model, {count} batches")
-    expected = f"a list of {count} tensors"
-    expect(result is not None, "no return value", expected=expected, got="None")
-    if isinstance(result, Tensor):
-        key = "last" if count > 1 and result.shape[:1] == (4,) else "stacked"
-        raise Missed(key, expected=expected, got="one tensor")
-    is_list = isinstance(result, (list, tuple))  # a tuple is judged by a claim of its own
-    expect(is_list, "generator" if hasattr(result, "__next__") else "", expected=expected, got=result)
-    key = "rows" if len(result) > count else short
-    expect(len(result) == count, key, expected=f"{count} outputs", got=f"{len(result)} outputs")
-    return [trial.tensor(value) for value in result]
+port_evaluation = compared(__file__, contextmanager=contextmanager)
 
 
-@port_evaluation.claim("returns a list with one output per batch, in their order", weight=0, gate=True)
-def _(trial: Trial) -> None:
-    model = _shared.plain_model(trial)
-    batches = _shared.draw_batches(trial, trial.integer(2, 3), 7, trial.integer(5, 6), 4)
-    expected = _shared.outputs_in_eval_mode(model, batches)
-    for got, wanted in zip(_outputs(trial, model, batches, 4), expected, strict=True):
-        expect_same(got.cpu(), wanted, what=f"the model's output of shape {tuple(wanted.shape)}, batch by batch")
+def _given(trial: Trial, *sizes: int) -> tuple[nn.Sequential, list[Tensor]]:
+    return mixed_model(trial), [trial.randn(size, 3) for size in sizes]
 
 
-@port_evaluation.claim("takes any iterable of batches, one that can be gone through once, too", weight=0.5)
-def _(trial: Trial) -> None:
-    model, batches = _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5)
-    outputs = _outputs(trial, model, iter(batches), 2, "model, iter(batches)", short="read twice")
-    for got, wanted in zip(outputs, _shared.outputs_in_eval_mode(model, batches), strict=True):
-        expect_same(got.cpu(), wanted, what="the model's outputs, batch by batch")
+@port_evaluation.looks("returns a list with one output for each batch", gate=True)
+def _(trial: Trial) -> Seen:
+    model, batches = _given(trial, 4, 2, 5)
+    got = trial.call(model.eval(), batches, show="port_evaluation(model in eval mode, 3 batches)")
+    return {"a list": isinstance(got, (list, tuple)), "the outputs": got}
 
 
-@port_evaluation.claim("returns a list, an empty one for no batches", weight=0.5)
-def _(trial: Trial) -> None:
-    result = _shared.call(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5))
-    expect(isinstance(result, list), "no list", expected="a list", got=type(result).__name__)
-    try:
-        _outputs(trial, _shared.plain_model(trial), [], 0, show="model, []")
-    except AnswerRaised as raised:
-        raise Missed("refused", expected="[]", got=type(raised.error).__name__) from None
+@port_evaluation.looks("returns outputs without history, and records nothing on the way", weight=8)
+def _(trial: Trial) -> Seen:
+    (model, batches), recorded = _given(trial, 4, 4), list[bool]()
+    for part in model.modules():  # on each part: an answer may run a copy of the model
+        part.register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
+    outputs = trial.call(model.eval(), batches, show="port_evaluation(model in eval mode, 2 batches)")
+    yield "requires grad, each output", [trial.tensor(output).requires_grad for output in outputs]
+    yield "recorded in the model", any(recorded)
 
 
-def _is_recorded(trial: Trial, frozen: bool) -> bool:
-    """Whether the outputs have a history; a frozen model gets batches that require grad."""
-    model = _shared.plain_model(trial).requires_grad_(not frozen)
-    batches = [x.requires_grad_(frozen) for x in _shared.draw_batches(trial, 3, 5)]
-    return any(got.grad_fn is not None for got in _outputs(trial, model, batches, 2))
+@port_evaluation.looks("computes them in eval mode", weight=5)
+def _(trial: Trial) -> Seen:
+    model, batches = _given(trial, 4, 4)
+    model.training = False
+    shown = "port_evaluation(model with parts in training mode, 2 batches)"
+    yield "the outputs", trial.call(model, batches, watch_training=False, show=shown)
+    model, batches = _given(trial, 4, 4)
+    shown = "port_evaluation(model in training mode, 2 batches)"
+    yield "the outputs", trial.call(model, batches, watch_training=False, show=shown)
 
 
-def _expect_no_history(trial: Trial, got: Tensor, key: str = "") -> None:
-    if got.grad_fn is not None:
-        key = key or modes.why_recorded(trial, lambda frozen: _is_recorded(trial, frozen))
-    expect_no_history(got, key)
+@port_evaluation.looks("puts back every submodule's own training flag, and the grad mode", weight=4)
+def _(trial: Trial) -> Seen:
+    for training, recording in ((True, True), (False, False)):
+        model, batches = mixed_model(trial, training), [trial.randn(4, 3)]
+        shown = f"port_evaluation(model with parts in both modes, 1 batch){', under no_grad' * (not recording)}"
+        yield from left_by(trial, model, batches, shown, recording)
 
 
-@port_evaluation.claim("returns outputs on the CPU", weight=0.25)
-def _(trial: Trial) -> None:
-    # Of tensors on the device meta nothing can come to the CPU: to ask for it raises, and not to ask for it does not.
-    model, batches = _shared.plain_model(trial).to("meta"), [x.to("meta") for x in _shared.draw_batches(trial, 3, 5)]
-    model.forward = lambda x: x.flatten(1)  # a process's first computation on meta loads the compiler: seconds
-    show = "port_evaluation(model on meta, 2 batches)"
-    try:
-        result = trial.call(model, batches, may_change=(model, *batches), show=show)
-    except AnswerRaised:
-        return
-    left = [output for output in result if isinstance(output, Tensor) and output.device.type == "meta"]
-    expect(not left, "device", expected="an error: nothing on meta can be brought to the CPU", got="outputs on meta")
-
-
-@port_evaluation.claim("returns outputs without history, on the CPU, and records nothing on the way", weight=5.25)
-def _(trial: Trial) -> None:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    batches = [x.to(device) for x in _shared.draw_batches(trial, 3, 5)]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        outputs = _outputs(trial, _shared.plain_model(trial).to(device), batches, 2)
-    warned = any("volatile was removed" in str(warning.message) for warning in caught)
-    for got in outputs:
-        _expect_no_history(trial, got, "volatile" if warned else "")
-        expect(got.device.type == "cpu", expected="an output on the CPU", got=f"one on {got.device}")
-    model, batches = _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5)
-    recorded = _shared.records(lambda: _outputs(trial, model, batches, 2))
-    expect(not recorded, "detached", expected="nothing recorded", got="autograd saved tensors for backward")
-
-
-@port_evaluation.claim("leaves the grad mode as it found it, on or off, with outputs that have no history")
-def _(trial: Trial) -> None:
-    for enabled, show in ((True, "model, 2 batches"), (False, "model, 2 batches, called inside no_grad")):
-        with torch.set_grad_enabled(enabled):
-            outputs = _outputs(trial, _shared.plain_model(trial), _shared.draw_batches(trial, 3, 5), 2, show)
-        modes.expect_grad_mode_kept(trial)
-        for got in outputs:  # leaving the mode alone earns nothing where the outputs were to have no history
-            _expect_no_history(trial, got)
-
-
-@port_evaluation.claim("returns outputs of the dtype that the model gives them", weight=0.25)
-def _(trial: Trial) -> None:
-    for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        model, batches = _shared.plain_model(trial).to(dtype), [x.to(dtype) for x in _shared.draw_batches(trial, 3, 5)]
-        for got in _outputs(trial, model, batches, 2, f"model, 2 batches in {dtype}"):
-            expect(got.dtype == dtype, "dtype", expected=str(dtype), got=str(got.dtype))
-
-
-@port_evaluation.claim("computes them in eval mode", gate=True)
-def _(trial: Trial) -> None:
-    for model, batches, expected in _shared.mixed_mode_cases(trial):
-        for got, wanted in zip(_outputs(trial, model, batches, 2), expected, strict=True):
-            expect_same(got.cpu(), wanted, what="the values of eval mode", key="no eval")
-
-
-@port_evaluation.claim("puts back every submodule's own training flag", weight=3)
-def _(trial: Trial) -> None:
-    modes.expect_flags_put_back(trial, lambda model: _outputs(trial, model, _shared.draw_batches(trial, 4, 3), 2))
-
-
-@port_evaluation.claim(
-    "puts back every training flag, and a mode that was on, where a batch raises, and lets the error through", weight=3
-)
-def _(trial: Trial) -> None:
-    _shared.expect_modes_put_back_after_errors(trial)
+@port_evaluation.looks("puts them back where a batch raises, too, and lets the error through", weight=4)
+def _(trial: Trial) -> Seen:
+    model, batches = _given(trial, 4)
+    batches.append(trial.randn(4, 2))
+    yield from left_by(trial, model, batches, "port_evaluation(model, batches of which the last has a column too few)")
+    model, batches = _given(trial, 4)
+    yield from left_by(trial, model, unlucky(batches), "port_evaluation(model, a generator that raises)")

@@ -1,140 +1,63 @@
-"""Asks for the flags of a result by the rule of 0.3; the check compares them for lists of inputs."""
+"""``volatile_rule``: the flags of a result by the rule of 0.3."""
 
-import contextlib
-import operator
-from collections.abc import Callable
+from course_utils.checks.compare import Missed, Raised, Seen, Trial, compared, outcome
 
-from course_utils.base.text import message_of
-from course_utils.checks.claims import AnswerRaised, Missed, Trial, exercise, expect, normal_value, reading
-
-volatile_rule = exercise(__file__)
+volatile_rule = compared(__file__)
 
 _Flags = tuple[bool, bool]  # (requires_grad, volatile)
 _PLAIN, _FLAGGED, _VOLATILE = (False, False), (True, False), (False, True)
 
 
-def _rule(flagged: tuple[bool, ...], volatile: tuple[bool, ...]) -> _Flags:
-    # compute_flags in tools/autograd/templates/VariableType.cpp of 0.3.
-    return any(flagged) and not any(volatile), any(volatile)
+def _result(trial: Trial, inputs: list[_Flags]) -> tuple[str, _Flags]:
+    got = trial.call(list(inputs), show=f"volatile_rule({inputs})")
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
+        raise Missed(expected="a pair (requires_grad, volatile)", got=got)
+    requires_grad, volatile = map(bool, got)
+    return "(requires_grad, volatile) of the result", (requires_grad, volatile)
 
 
-def _most(flags: tuple[bool, ...]) -> bool:
-    return 2 * sum(flags) > len(flags)
+def _mixed(trial: Trial, *must: _Flags, of: tuple[_Flags, ...]) -> list[_Flags]:
+    """Inputs in random order: those in ``must``, and four to eight others of any in ``of``."""
+    inputs = [*must, *(of[trial.integer(0, len(of) - 1)] for _ in range(trial.integer(4, 8)))]
+    return [inputs.pop(trial.integer(0, len(inputs) - 1)) for _ in range(len(inputs))]
 
 
-# What somebody with a misconception would compute, for lists that are not empty.
-_BELIEFS: tuple[tuple[str, Callable[[tuple[bool, ...], tuple[bool, ...]], _Flags]], ...] = (
-    ("both up", lambda flagged, volatile: (any(flagged), any(volatile))),
-    ("all volatile", lambda flagged, volatile: (any(flagged), all(volatile))),
-    ("majority", lambda flagged, volatile: (any(flagged) and not _most(volatile), _most(volatile))),
-    ("majority", lambda flagged, volatile: (sum(flagged) > sum(volatile), sum(volatile) > sum(flagged))),
-    ("flag wins", lambda flagged, volatile: (any(flagged), any(volatile) and not any(flagged))),
-    ("today", lambda flagged, volatile: (any(flagged), False)),
-    ("all flagged", lambda flagged, volatile: (all(flagged), any(volatile))),
-    ("exactly one", lambda flagged, volatile: (any(flagged) and sum(volatile) != 1, sum(volatile) == 1)),
-    ("exactly one", lambda flagged, volatile: (sum(flagged) == 1 and not any(volatile), any(volatile))),
-    ("one input", lambda flagged, volatile: (flagged[0], volatile[0])),
-    ("one input", lambda flagged, volatile: (flagged[-1], volatile[-1])),
-    ("no mark", lambda flagged, volatile: (any(flagged) and not any(volatile), False)),
-    ("not flagged", lambda flagged, volatile: (any(flagged), not any(flagged))),
-    ("not flagged", lambda flagged, volatile: (all(flagged), not all(flagged))),
-    ("not flagged", lambda flagged, volatile: (not any(volatile), any(volatile))),
-    ("swapped", lambda flagged, volatile: _rule(flagged, volatile)[::-1]),
-)
-
-# What one wrong result hints at: (expected, got).
-_HINTS = {
-    (_VOLATILE, (True, True)): "both up",
-    (_VOLATILE, _FLAGGED): "flag wins",
-    (_VOLATILE, _PLAIN): "all volatile",
-    (_FLAGGED, _PLAIN): "all flagged",
-}
+def _result_or_error(trial: Trial, inputs: list[_Flags]) -> tuple[str, _Flags | str]:
+    """For inputs that an answer may refuse: one error is as good as another."""
+    name, got = "(requires_grad, volatile) of the result", outcome(lambda: _result(trial, inputs)[1])
+    return name, "an error" if isinstance(got, Raised) else got
 
 
-def _drawn(trial: Trial, *states: _Flags, must: tuple[_Flags, ...]) -> list[list[_Flags]]:
-    """Six lists of inputs in random order: of each state in ``must`` one at least, the others of any in ``states``."""
-    lists = []
-    for _ in range(6):
-        inputs = [*must, *(states[trial.integer(0, len(states) - 1)] for _ in range(trial.integer(4, 8)))]
-        lists.append([inputs.pop(trial.integer(0, len(inputs) - 1)) for _ in range(len(inputs))])
-    return lists
+@volatile_rule.looks("hands on the flags of one plain input, and of one flagged input", gate=True)
+def _(trial: Trial) -> Seen:
+    for inputs in ([_PLAIN], [_FLAGGED]):
+        yield _result(trial, inputs)
 
 
-def _answer(trial: Trial, inputs: list[_Flags]) -> _Flags:
-    result, flags = trial.call(list(inputs), show=f"volatile_rule({inputs})"), None
-    expect(result is not None, "no return value", expected="a pair (requires_grad, volatile)", got="None")
-    with contextlib.suppress(TypeError):
-        flags = normal_value(result)
-    is_pair = isinstance(flags, tuple) and len(flags) == 2 and all(isinstance(flag, bool) for flag in flags)
-    expect(is_pair, expected="a pair (requires_grad, volatile) of True or False", got=result)
-    return flags
+@volatile_rule.looks("flags the result where one input at least is flagged, and none is volatile", weight=3)
+def _(trial: Trial) -> Seen:
+    lists = [_mixed(trial, _FLAGGED, _FLAGGED, _PLAIN, of=(_PLAIN, _FLAGGED)) for _ in range(3)]
+    for inputs in ([_PLAIN, _PLAIN], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED], [_FLAGGED, _FLAGGED], *lists):
+        yield _result(trial, inputs)
 
 
-def _belief(trial: Trial, inputs: list[_Flags], expected: _Flags) -> str:
-    """The misconception whose results the answer gives throughout, or else that of this result; empty if none fits."""
-    samples = [inputs, [_VOLATILE], [_FLAGGED], [_PLAIN, _PLAIN], [_VOLATILE, _PLAIN]]
-    samples += [[_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED]]
-    samples += [[_PLAIN, _VOLATILE, _FLAGGED], [_VOLATILE, _VOLATILE, _FLAGGED]]
-    samples += _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_PLAIN,))
-    try:
-        given, turned = ([_answer(trial, sample[::step]) for sample in samples] for step in (1, -1))
-    except (AnswerRaised, Missed):
-        return ""
-    believed = ((key, [belief(*zip(*sample, strict=True)) for sample in samples]) for key, belief in _BELIEFS)
-    if given[1:3] == [
-        _FLAGGED,
-        _VOLATILE,
-    ]:  # single inputs that come back turned round tell the pair, whatever else is wrong
-        return "swapped"
-    key = reading(given, believed, operator.eq) or ("one input" if turned[0] != given[0] else "")
-    if (expected, given[0]) == (_VOLATILE, _FLAGGED) and given[5] != _FLAGGED:
-        return key  # one flag does not win against one volatile input
-    # A hint is about inputs that meet: for an answer that hands on the flags of a single one.
-    return key or (_HINTS.get((expected, given[0]), "") if given[1:3] == [_VOLATILE, _FLAGGED] else "")
+@volatile_rule.looks("makes the result volatile as soon as one input is", weight=4)
+def _(trial: Trial) -> Seen:
+    lists = [_mixed(trial, _VOLATILE, _PLAIN, of=(_PLAIN, _VOLATILE)) for _ in range(3)]
+    few = [_mixed(trial, _VOLATILE, of=(_PLAIN,)) for _ in range(2)]
+    pairs = [_VOLATILE], [_VOLATILE, _PLAIN], [_PLAIN, _VOLATILE], [_VOLATILE, _VOLATILE]
+    for inputs in (*pairs, *few, *lists):
+        yield _result(trial, inputs)
 
 
-def _expect_rule(trial: Trial, *lists: list[_Flags], look_at: slice = slice(0, 2)) -> None:
-    for inputs in lists:
-        expected = _rule(*zip(*inputs, strict=True))
-        try:
-            got = _answer(trial, inputs)
-        except AnswerRaised as raised:
-            if {_FLAGGED, _VOLATILE} <= set(inputs):
-                shown = message_of(raised.error, 100)
-                raise Missed("exclusive", expected=str(expected), raised=shown) from None
-            raise
-        if got[look_at] != expected[look_at]:
-            called = trial.called
-            key = _belief(trial, inputs, expected)
-            trial.called = called  # the card shows the call that failed first
-            raise Missed(key, expected=str(expected), got=str(got))
+@volatile_rule.looks("lets one volatile input win against any number of flagged ones", weight=5)
+def _(trial: Trial) -> Seen:
+    lists = [_mixed(trial, _VOLATILE, _FLAGGED, of=(_FLAGGED, _PLAIN)) for _ in range(3)]
+    lists += [_mixed(trial, _VOLATILE, _VOLATILE, _FLAGGED, of=(_FLAGGED, _PLAIN, _VOLATILE)) for _ in range(3)]
+    for inputs in ([_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *lists):
+        yield _result_or_error(trial, inputs)
 
 
-@volatile_rule.claim("flags the result where one input at least is flagged and none is volatile")
-def _(trial: Trial) -> None:
-    drawn = _drawn(trial, _PLAIN, _FLAGGED, must=(_FLAGGED, _PLAIN))
-    _expect_rule(trial, [_FLAGGED], [_PLAIN, _FLAGGED], [_FLAGGED, _PLAIN], [_PLAIN, _PLAIN], *drawn)
-
-
-@volatile_rule.claim("makes it volatile as soon as one input is, and only then")
-def _(trial: Trial) -> None:
-    drawn = _drawn(trial, _PLAIN, _FLAGGED, _VOLATILE, must=(_VOLATILE, _PLAIN))
-    lists = [_VOLATILE, _PLAIN, _FLAGGED], [_FLAGGED, _PLAIN, _VOLATILE], [_VOLATILE, _VOLATILE], *drawn
-    _expect_rule(trial, *lists, look_at=slice(1, 2))
-    _expect_rule(trial, [_PLAIN, _FLAGGED], look_at=slice(1, 2))
-
-
-@volatile_rule.claim("leaves a volatile result unflagged, against any number of flagged inputs, and no other", weight=2)
-def _(trial: Trial) -> None:
-    drawn = _drawn(trial, _FLAGGED, _PLAIN, _VOLATILE, must=(_VOLATILE, _FLAGGED, _FLAGGED))
-    _expect_rule(trial, [_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED, _VOLATILE], *drawn, [_FLAGGED, _FLAGGED])
-
-
-@volatile_rule.claim("hands on the flags of a single input, and gives `(False, False)` for no inputs")
-def _(trial: Trial) -> None:
-    _expect_rule(trial, [_VOLATILE], [_FLAGGED], [_PLAIN])
-    try:
-        got = _answer(trial, [])
-    except AnswerRaised as raised:
-        raise Missed("empty", expected="(False, False)", raised=message_of(raised.error, 100)) from None
-    expect(got == _PLAIN, "empty", expected="(False, False)", got=str(got))
+@volatile_rule.looks("gives `(False, False)` for no inputs", "inputs")
+def _(trial: Trial) -> Seen:
+    return [_result_or_error(trial, [])]
