@@ -15,9 +15,9 @@ export PYTHONDONTWRITEBYTECODE =
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterLab
-	@$(RUN) -m course_utils.workspace lab $(ARGS)
+	@$(RUN) -m course_utils lab $(ARGS)
 fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
-	@$(RUN) -m course_utils.workspace fresh "$(LESSON)"
+	@$(RUN) -m course_utils fresh "$(LESSON)"
 check: tools  ## while you work, 90 s: style, types, quick tests; 25 s for one lesson: make check LESSON=detach
 	@$(if $(LESSON),$(RUN) -m pytest --tier check -k $(LESSON) $(TESTS) $(ARGS); answers=$$?; $(RUN) -m ruff check -q \
 		$(CODE) && $(RUN) -m ruff format --check $(CODE) && $(RUN) -m ruff check -q $(BOOKS) && exit $$answers, \
@@ -41,7 +41,7 @@ sweep: tools  ## the memory tracker against the allocator, on every operation Py
 versions: tools  ## the lessons, the proofs and the instruments on every PyTorch that the course supports
 	@$(RUN) -m tools.versions $(ARGS)
 assignments: tools  ## teach: the lessons as nbgrader assignments in class/, see docs/classroom.md
-	@$(RUN) -m course_utils.classroom init class $(ARGS)
+	@$(RUN) -m course_utils classroom init class $(ARGS)
 environment:
 	@$(SETUP)
 tools:

@@ -50,11 +50,11 @@ class LessonInfo:
 
 
 LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", (25,), 0),
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", (30,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (45, 45), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (50, 50), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (45, 45), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (55, 50), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (55, 50), 10),
     LessonInfo(
         4,
@@ -94,7 +94,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (45, 45),
+        (50, 50),
         10,
     ),
     LessonInfo(

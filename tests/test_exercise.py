@@ -25,13 +25,38 @@ from course_utils.checks.missed import Missed
 from course_utils.checks.predictions import add_predictions, normal_value
 from course_utils.checks.score import Score
 
+COPY = Exercise("copy", 1, (), {"alias": Misconception("detach() makes a copy", "It makes a view.", "Edit it.")})
+
+
+@COPY.claim("has the values of x", gate=True)
+def _(trial):
+    for shape in ((2, 3), ()):
+        x = trial.randn(*shape)
+        if not torch.equal(trial.tensor(trial.call(x), shape=shape), x):
+            raise Missed
+
+
+@COPY.claim("has no history")
+def _(trial):
+    leaf = trial.randn(3, requires_grad=True)
+    for x in (leaf, leaf * 2):
+        if trial.tensor(trial.call(x)).requires_grad:
+            raise Missed
+
+
+@COPY.claim("shares no memory with x")
+def _(trial):
+    x = trial.randn(3)
+    if trial.tensor(trial.call(x)).data_ptr() == x.data_ptr():
+        raise Missed("alias")
+
 
 def good(x):
     return x.detach().clone()
 
 
-def check(answer, exercise="snapshot"):
-    return Lesson("detach").check(exercise, answer)
+def check(answer):
+    return judge(COPY, answer, "detach")
 
 
 def broken(score):
@@ -253,20 +278,17 @@ def test_a_machine_without_threads_is_not_taken_for_a_wrong_answer(monkeypatch, 
 
 
 def test_edited_arguments_are_reported():
-    def answer(x):
+    def edits(x):
         with torch.no_grad():
             x.mul_(2)
-        return x.detach().clone()
-
-    assert float(check(answer)) == 0.0
+        return good(x)
 
     def flags(x):
         x.requires_grad_(True)
-        return x.detach().clone()
+        return good(x)
 
-    assert "set x.requires_grad to True" in shown(check(flags)) or "only Tensors of floating point" in shown(
-        check(flags)
-    )
+    assert "edited x" in shown(check(edits))
+    assert "set x.requires_grad to True" in shown(check(flags))
 
 
 def test_an_answer_cannot_start_another_check():
@@ -564,7 +586,7 @@ def flags(trial):
 def predict(points, truth, *keys):
     known = {"m": Misconception("n", "e", "s")}
     made = Exercise("guess", points, (), known, watches_side_effects=False, keys=keys)
-    return add_predictions(made, truth, {("up", False): "m"}, {})
+    return add_predictions(made, truth, [(("up",), (False,), "m")], {})
 
 
 PREDICT = predict(2, flags, "up", "count", "word", "pair")
@@ -665,8 +687,8 @@ def test_a_solution_opens_after_an_attempt_or_when_asked_twice():
 def test_a_copy_without_solutions_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr("course_utils.lesson.SOLUTIONS", tmp_path)
     lesson = Lesson("detach")
-    lesson.solution("snapshot")
-    assert "holds no solutions" in repr(lesson.solution("snapshot"))
+    lesson.solution("written")
+    assert "holds no solutions" in repr(lesson.solution("written"))
 
 
 def test_checks_leave_no_threads_and_no_memory():

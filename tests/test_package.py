@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import course_utils
+from course_utils.__main__ import main
 
 
 def run(source):
@@ -66,7 +67,7 @@ def test_sections_are_read_by_their_headings():
 HEAVY = ["torch", "torch._dynamo", "matplotlib", "IPython", "nbformat", "nbgrader", "sklearn", "pandas", "sqlite3"]
 STEPS = [
     ("import course_utils", []),
-    ("import course_utils.workspace.__main__, course_utils.classroom.__main__", []),
+    ("import course_utils.__main__, course_utils.workspace.__main__, course_utils.classroom.__main__", []),
     ("import torch, random; random.seed(0); torch.manual_seed(0); before = settings()", ["torch"]),
     ("for name in set(course_utils.__all__) - {'load_ipython_extension'}: getattr(course_utils, name)", []),
     ("assert course_utils.graph.references._node_readers.cache_info().currsize == 0 and settings() == before", []),
@@ -117,3 +118,18 @@ def test_a_name_that_a_room_has_too_is_the_public_one():
 def test_readable_versions_of_the_machine():
     shown = repr(course_utils.environment())
     assert sys.version.split()[0] in shown and "PyTorch" in shown and "device" in shown
+
+
+def test_the_command_says_what_there_is_and_hands_on_what_it_is_asked(capsys):
+    assert main([]) == 0
+    help_text = capsys.readouterr().out
+    assert main(["wy"]) == 2 and 'no command "wy"' in capsys.readouterr().err
+    for word in re.findall(r"^  autograd-control (\w+)", help_text, flags=re.MULTILINE):
+        with pytest.raises(SystemExit, match="0"):
+            main([word, "--help"])
+        assert f"usage: autograd-control {word}" in capsys.readouterr().out
+
+
+def test_the_leak_finder_s_old_name_runs_and_says_the_new_one():
+    done = run("import sys, runpy; sys.argv[1:] = ['no.py']; runpy.run_module('course_utils.memory', {}, '__main__')")
+    assert done.returncode == 2 and "is `autograd-control leaks` now" in done.stderr.splitlines()[0]

@@ -1,6 +1,7 @@
 """The newcomer's door: one list of requirements for everybody, commands that exist, a workflow that is valid."""
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -130,8 +131,8 @@ def test_conda_brings_python_and_pip_alone() -> None:
 
 
 def test_conda_users_get_what_everybody_gets() -> None:
-    # The very arguments of the pip command in README.md.
-    assert f"python -m pip install {' '.join(conda()[1])}" in read("README.md")
+    # The very arguments of the pip command in docs/setup.md.
+    assert f"python -m pip install {' '.join(conda()[1])}" in read("docs/setup.md")
 
 
 @pytest.mark.nightly
@@ -193,7 +194,7 @@ def test_every_task_runs_something_that_exists(task: str) -> None:
         assert (ROOT / script).is_file()
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/setup.md"])
 def test_pages_name_tasks_that_exist(page: str) -> None:
     named = set(re.findall(r"(?:^|`)make ([a-z]+)", read(page), flags=re.MULTILINE))
     assert named and named <= set(targets())
@@ -234,14 +235,39 @@ def test_the_workflow_lint_can_fail(tmp_path: Path) -> None:
 def test_forks_and_ci_run_the_readmes_test_command() -> None:
     steps = yaml.safe_load(read(".github/workflows/test.yml"))["jobs"]["test"]["steps"]
     assert "make test" in [step.get("run") for step in steps]
-    assert re.search(r"^make test ", read(".ci/run"), flags=re.MULTILINE)
+    assert re.search(r"^env .* make test ", read(".ci/run"), flags=re.MULTILINE)
     assert re.search(r"^make test\b", read("README.md"), flags=re.MULTILINE)
 
 
+# In the place of make: opens what tests open in a home, and tells which of it there is.
+MAKE = """
+import json, os, sys
+begins_empty = not [*os.listdir(os.environ["HOME"]), *os.listdir(os.environ.get("TMPDIR", "/"))]
+variables, opened = sorted({*os.environ} - {"LC_CTYPE"}), set()  # which Python itself sets
+sys.addaudithook(lambda event, values: event == "open" and opened.add(str(values[0])))
+import IPython, jupyter_core.application, matplotlib.pyplot
+jupyter_core.application.JupyterApp().initialize([])
+IPython.start_ipython(["-c", "pass"])
+print(json.dumps([sys.argv[1], begins_empty, sorted(opened.intersection(KEPT)), variables]))
+"""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a bash script")
-def test_ci_script_is_valid_and_can_be_run() -> None:
-    assert os.access(ROOT / ".ci/run", os.X_OK)
-    assert subprocess.run(["bash", "-n", ROOT / ".ci/run"], capture_output=True).returncode == 0
+def test_ci_reads_nothing_from_the_home_of_whoever_runs_it(tmp_path: Path) -> None:
+    names = (".config/matplotlib/matplotlibrc", ".ipython/profile_default/startup/0.py", ".jupyter/jupyter_config.py")
+    kept = [tmp_path / "home" / name for name in names]
+    for path in kept:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    for name in ("chromium", "bwrap", "python3"):  # they are there: nothing is to be installed for this
+        (tmp_path / name).symlink_to(str(shutil.which("true")))
+    (tmp_path / "make").write_text(f"#!{sys.executable}\nKEPT = {[*map(str, kept)]}\n{MAKE}", encoding="utf-8")
+    (tmp_path / "make").chmod(0o755)
+    surroundings = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path / "home"), "TORCH_HOME": "/"}
+    ran = subprocess.run([ROOT / ".ci/run"], env=surroundings, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[0])[:3] == ["tools", False, [*map(str, kept)]]
+    assert json.loads(ran.stdout.splitlines()[1]) == ["test", True, [], ["CI", "HOME", "PATH", "TMPDIR"]]
 
 
 def test_pushes_run_the_oldest_and_newest_and_nights_run_all() -> None:

@@ -34,7 +34,7 @@ LARGE = re.compile(r"Downloading (?:\S*/)?(\w+)-\S* \((\d{2,}(?:\.\d+)? MB|\S+ G
 FULL_DISK = """\
 The disk is full. {space}
 An installation takes about 2 GB, and on Linux about 8 GB with the GPU libraries that PyTorch brings by default.
-Try: free some space, or take PyTorch's CPU build (README.md, "Which PyTorch"), then run the same command
+Try: free some space, or take PyTorch's CPU build (docs/setup.md, "Which PyTorch"), then run the same command
 again. Where the temporary folder is on a small disk, set TMPDIR to a folder on a larger one."""
 
 OFFLINE = """\

@@ -13,7 +13,7 @@ refuses to start without some of them: the loader wants every library that a par
 it is called. So the wheel is installed without what it asks for (the pure packages among it are shared, as above), and
 the loader's own error says which library is missing. Its package is fetched at the version that the wheel asks for,
 and that one file taken out of it, into torch/lib, where PyTorch looks for libraries of its own. That is 1.6 GB for
-2.15.0 and 2.7 GB for 2.10.0, and nothing where pip finds a CPU build (README.md, "Which PyTorch").
+2.15.0 and 2.7 GB for 2.10.0, and nothing where pip finds a CPU build (docs/setup.md, "Which PyTorch").
 """
 
 import argparse

@@ -16,15 +16,13 @@ from course_utils.base.user_code import call_it_the_users
 def asked_for(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None
 ) -> tuple[argparse.Namespace, CodeType, ModuleType]:
-    """The options of a command, and the script that its ``words`` begin with, or the ``module``, loaded.
-
-    Args:
-        parser: of a command that has both.
-        arguments: what to parse; by default the command line's.
+    """The options that a parser knows, and the script (or ``-m`` and a module) after them, loaded, ``sys.argv`` set.
 
     Raises:
         SystemExit: with 2, and why on stderr: no script was named, or it cannot be run.
     """
+    parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")
     options = parser.parse_args(arguments)
     if not options.words or (options.module and options.words[0].startswith("-")):
         parser.error("the script to run is missing")
@@ -34,6 +32,7 @@ def asked_for(
     except (OSError, ImportError, SyntaxError) as error:
         print(f"{name} could not be run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    sys.argv = [getattr(module, "__file__", None) or name, *options.words[1:]]
     return options, code, module
 
 

@@ -18,8 +18,8 @@ _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """Folders of installed code: Python's own library and packages."""
-    installed = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    """Folders of installed code: Python's own library, packages, and the commands that come with them."""
+    installed = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
     paths = installed | {*site.getsitepackages(), site.getusersitepackages()}
     return tuple(path.rstrip(os.sep) + os.sep for path in paths)
 

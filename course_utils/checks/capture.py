@@ -30,7 +30,7 @@ class Capture:
         self._undo = contextlib.ExitStack()
         self._descriptors = dict[int, int]()  # where 1 and 2 led before
         self._stdout = sys.stdout
-        self._write = getattr(sys.stdout, "write", None)  # there is no stdout under pythonw
+        self._write: Any = getattr(sys.stdout, "write", None)  # under pythonw there is no stdout
 
     def __enter__(self) -> "Capture":
         with contextlib.ExitStack() as undo:
@@ -50,12 +50,11 @@ class Capture:
 
     def tell(self, line: str) -> None:
         """Prints a line on the learner's own stdout; in a terminal, past the file that took the descriptor's place."""
-        with contextlib.suppress(OSError, ValueError):  # the stream may be closed
-            if (own := self._descriptors.get(_number(self._stdout))) is not None:
-                os.write(own, f"{line}\n".encode())
-            elif self._write is not None:
+        with contextlib.suppress(OSError, ValueError, KeyError):  # the stream may be closed, or none
+            if self._stdout is sys.__stdout__:
+                os.write(self._descriptors[1], f"{line}\n".encode())
+            else:
                 self._write(f"{line}\n")
-                self._stdout.flush()
 
     def text(self) -> str:
         """What was printed, displayed or written to the file descriptors, cut to ``LIMIT`` characters."""
@@ -117,14 +116,6 @@ def _flush() -> None:
     for stream in _streams():
         with contextlib.suppress(OSError, ValueError):  # a closed stream has nothing to flush
             stream.flush()
-
-
-def _number(stream: Any) -> int:
-    """A stream's file descriptor; -1 where it has none."""
-    try:
-        return stream.fileno()
-    except (AttributeError, OSError, ValueError):
-        return -1
 
 
 def _refuse_input(prompt: object = "", /) -> str:

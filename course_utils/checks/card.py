@@ -24,6 +24,7 @@ from course_utils.base.text import count_of, points
 from course_utils.checks.capture import LIMIT
 
 if TYPE_CHECKING:
+    from course_utils.checks.misconceptions import Misconception
     from course_utils.checks.score import Claim, Score
 
 _HOLDS, _FAILS, _OPEN = Sign("✓", "held", GREEN), Sign("✗", "does not hold", ORANGE), Sign("-", "not judged yet", GREY)
@@ -112,5 +113,10 @@ def _told(claim: Claim, next_step: str) -> Block:
     if next_step:
         blocks.append(paragraph(next_step, "Next"))
         if known and known.program:
-            blocks.append(folded(PROGRAM, [code(known.program), typed(known.prints, "It prints")]))
+            blocks.append(program(known))
     return item(_FAILS, claim.text, blocks)
+
+
+def program(known: Misconception) -> Block:
+    """The program that shows a misconception, to be copied, and what it prints."""
+    return folded(PROGRAM, [code(known.program), typed(known.prints, "It prints")])

@@ -9,7 +9,8 @@ answer is written twice.
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -146,14 +147,15 @@ class Compared(Exercise):
     def _effects(self, mistake: Any) -> list[str]:
         trials = [Trial(mistake, self.name) for _ in self._looks]
         for look, trial in zip(self._looks, trials, strict=True):
-            with contextlib.suppress(Missed, LeftBehind):
+            with _quietly(), contextlib.suppress(Missed, LeftBehind):
                 look_at(look, trial, new_seed())
         return [effect for trial in trials for effect in trial.effects]
 
     def _view(self, look: Look, answer: Any, seed: int) -> _View:
         """What a look sees of the model, or of a mistake."""
         try:
-            return look_at(look, Trial(answer, self.name), seed)
+            with _quietly():
+                return look_at(look, Trial(answer, self.name), seed)
         except (Missed, LeftBehind):
             return _View()
 
@@ -213,6 +215,14 @@ def edited(source: str, edits: Sequence[str], what: str) -> str:
     return source
 
 
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """A mistake may warn, and that is no affair of the learner's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def look_at(look: Look, trial: Trial, seed: int) -> _View:
     """What a look sees of an answer, on the inputs that the seed gives."""
     trial.draw_from(seed)
@@ -231,7 +241,7 @@ def look_at(look: Look, trial: Trial, seed: int) -> _View:
 
 
 def _do_agree(at: tuple[str, int], got: _View, right: _View) -> bool:
-    return agree(got.pieces.get(at, _ABSENT), right.pieces.get(at, _ABSENT))
+    return (at in got.pieces) == (at in right.pieces) and agree(got.pieces.get(at), right.pieces.get(at))
 
 
 def agree(got: Any, right: Any) -> bool:

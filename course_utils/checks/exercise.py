@@ -93,8 +93,7 @@ class Exercise:
 
         return add
 
-    # What follows gets the answer as ``Trial.run`` returns things: a dict of predictions is Python's own in all its
-    # parts. What it raises is taken for the answer's.
+    # What follows gets the answer as the claims do: a mapping as a dict.
 
     def rules(self, answer: Any) -> Sequence[Rule]:
         """The claims to judge; for what is no dict of predictions where one was asked for, that alone."""

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +11,9 @@ import torch
 from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise, Rule
 from course_utils.checks.misconceptions import GENERAL, Misconception
-from course_utils.checks.missed import NotAttempted
 from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.checks.state import own_random_numbers, running_threads, threads_left
-from course_utils.checks.trial import Trial
 from course_utils.checks.why import note
 
 _BUSY = threading.Lock()
@@ -47,8 +45,8 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
     try:
         capture = Capture()
         with _one_thread(), own_random_numbers(), capture:
-            threads = running_threads()
-            notes, outcomes = _outcomes(exercise, answer, capture)
+            threads, answer = running_threads(), dict(answer) if isinstance(answer, Mapping) else answer
+            outcomes = [] if exercise.is_stub(answer) else _outcomes(exercise, answer, capture)
             left = threads_left(threads)
     finally:
         _BUSY.release()
@@ -56,6 +54,7 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
     if _is_untouched(outcomes):
         return Score(0.0, status="not attempted", output=capture.text(), **about)
     claims = [_claim(exercise, rule, outcome) for rule, outcome in outcomes]
+    notes = list(exercise.notes(answer))
     effects = _unique([*(effect for _, outcome in outcomes if outcome for effect in outcome.effects), *left])
     if exercise.watches_side_effects:
         claims.append(_tidy_claim(exercise, claims, effects))
@@ -81,41 +80,27 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> tuple[list[str], list[tuple[Rule, Outcome | None]]]:
-    """The notes on an answer, and each rule with what became of it, None where it was not judged."""
+def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> list[tuple[Rule, Outcome | None]]:
+    """Each rule with what became of it, None where it was not judged."""
 
     def on_slow(call: str, seconds: float) -> None:
         capture.tell(f"{call} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.")
 
-    rules: list[Rule] = []
-    notes: list[str] = []
-    shared: dict[Any, Any] = {}  # between the claims of this check
-
-    def read(trial: Trial) -> None:
-        nonlocal answer
-        answer = trial.run(lambda: trial.answer, called="")
-        if exercise.is_stub(answer):
-            raise NotAttempted
-        rules.extend(exercise.rules(answer))
-        notes.extend(exercise.notes(answer))
-
-    reading = run(read, answer, exercise.name, on_slow)
-    if reading.kind != "held":
-        return [], [(Rule("can be read", read, gate=True), reading)]
     outcomes: list[tuple[Rule, Outcome | None]] = []
+    shared: dict[Any, Any] = {}  # between the claims of this check
     closed = False
-    for rule in rules:
+    for rule in exercise.rules(answer):
         note(f"claim: {rule.text}" + " (not judged)" * closed)
         outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow, shared)
         outcomes.append((rule, outcome))
         closed = outcome is None or (outcome.kind != "held" and (rule.gate or outcome.kind == "not attempted"))
-    return notes, outcomes
+    return outcomes
 
 
 def _is_untouched(outcomes: Sequence[tuple[Rule, Outcome | None]]) -> bool:
-    """The stub raised before anything held."""
+    """It is a stub, or one that raised before anything held."""
     kinds = [outcome.kind for _, outcome in outcomes if outcome]
-    return "not attempted" in kinds and "held" not in kinds[: kinds.index("not attempted")]
+    return not kinds or ("not attempted" in kinds and "held" not in kinds[: kinds.index("not attempted")])
 
 
 def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
@@ -127,15 +112,12 @@ def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
-    return next(_matches(phrases, text), "")
-
-
-def _matches(phrases: Sequence[tuple[str, str]], text: str) -> Iterator[str]:
     for phrase, key in phrases:
         there = phrase.lower() in text.lower()
         note(f"text of {key!r}: {phrase!r} is {'' if there else 'not '}in {text!r}")
         if there:
-            yield key
+            return key
+    return ""
 
 
 def _known(exercise: Exercise, key: str) -> Misconception | None:

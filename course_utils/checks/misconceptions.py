@@ -10,6 +10,7 @@ from course_utils.base.files import prose, read_toml, require_fields
 from course_utils.base.text import count_of
 
 LESSONS = Path(__file__).resolve().parents[1] / "lessons"
+PROSE = ("name", "explanation", "next_step")
 THE_EXERCISE = "exercise"  # as the place of an explanation: the exercise's own heading
 
 
@@ -43,46 +44,16 @@ class Misconception:
         return (catalogue.find(self.explained[0]).notebook, self.explained[1]) if self.explained else ()
 
 
+def _texts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A misconception's prose, and its program as it stands."""
+    return {name: prose(fields[name]) for name in PROSE} | {
+        name: fields[name].strip("\n") for name in ("program", "prints") if name in fields
+    }
+
+
 # What can go wrong in any exercise.
 GENERAL = {
-    "no return value": Misconception(
-        "What a function works out comes back by itself",
-        "None came back. The way that this call took meets no `return`, or what stands after it gives None, as "
-        "`list.append` does.",
-        "Follow this call through your function, line by line, up to the `return` that it meets.",
-        program="""
-def sign(number):
-    if number > 0:
-        return "plus"
-print(sign(2), sign(-2))
-""".strip(),
-        prints="plus None",
-    ),
-    "not a tensor": Misconception(
-        "A number or an array is as good as a tensor",
-        "The contract asks for a tensor. Lists, numbers and NumPy arrays have no flag, no history and no gradient.",
-        "Look at the type of what you return.",
-        program="""
-import torch
-x = torch.ones(2, requires_grad=True)
-print(x.sum().requires_grad, type(x.sum().item()).__name__)
-""".strip(),
-        prints="True float",
-    ),
-    "side effect": Misconception(
-        "What I change inside a function stays inside",
-        "Tensors, modules and torch's settings are shared with the caller: a change made here is seen everywhere.",
-        "Work on results of your own, and put back what you had to change, also when something raises.",
-        program="""
-import torch
-def doubled(x):
-    return x.mul_(2)
-x = torch.ones(2)
-doubled(x)
-print(x)
-""".strip(),
-        prints="tensor([2., 2.])",
-    ),
+    key: Misconception(**_texts(fields)) for key, fields in read_toml(Path(__file__).with_name("general.toml")).items()
 }
 
 
@@ -131,12 +102,10 @@ def _made(path: Path, key: str, fields: Mapping[str, Any], values: Mapping[str, 
         require_fields(path, f"misconception {key!r}", fields, {"same_as"}, {"next_step", "explained", "wrong"})
         place = _place(path, fields["explained"], values) if "explained" in fields else found.explained
         return replace(found, next_step=prose(fields.get("next_step", found.next_step)), explained=place, wrong=wrong)
-    needed, more = {"name", "explanation", "next_step", "explained"}, {"program", "prints", "wrong"}
+    needed, more = {*PROSE, "explained"}, {"program", "prints", "wrong"}
     require_fields(path, f"misconception {key!r}", fields, needed, more)
-    place = _place(path, fields["explained"], values)
-    name, explanation, next_step = (prose(fields[field]) for field in ("name", "explanation", "next_step"))
-    shown = (fields.get(field, "").strip("\n") for field in ("program", "prints"))
-    return Misconception(name, explanation, next_step, place, f"{path.parent.name}/{path.stem}/{key}", *shown, wrong)
+    place, home = _place(path, fields["explained"], values), f"{path.parent.name}/{path.stem}/{key}"
+    return Misconception(**_texts(fields), explained=place, home=home, wrong=wrong)
 
 
 def _place(path: Path, explained: Any, values: Mapping[str, Any]) -> tuple[str, ...]:

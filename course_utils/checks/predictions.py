@@ -1,7 +1,7 @@
 """Exercises whose answer is a dict of predictions (``predict``): a claim for each key, judged by the engine itself."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from course_utils.checks.missed import Missed
 from course_utils.checks.trial import Trial
 
 Truth = Callable[[Trial], Mapping[str, Any]]
-Readings = Mapping[tuple[str | tuple[str, ...], Any], str]
+# Keys of which all are wrong, their wrong values (``...`` for any), and the misconception that they show together.
+Reading = tuple[tuple[str, ...], Any, str]
 
 _KINDS = {bool: "True or False", int: "a whole number", str: "a text in quotes", tuple: "a tuple"}
 
@@ -62,15 +63,21 @@ def predict(file: str, truth: Truth, normal: Callable[[Any], Any] = normal_value
     """
     fields = read_fields(file, {"points", "hints", "misconceptions", "keys", "readings"}, {"choices", "answer"})
     rows, choices = fields.pop("readings"), fields.pop("choices", ())
-    readings = {(_plain(key), _plain(value[0]) if value else ...): shown for key, *value, shown in rows}
     made = Exercise(Path(file).stem, watches_side_effects=False, **fields)
-    return add_predictions(made, truth, readings, dict.fromkeys(made.keys, choices), normal)
+    return add_predictions(made, truth, list(map(_reading, rows)), dict.fromkeys(made.keys, choices), normal)
+
+
+def _reading(row: Sequence[Any]) -> Reading:
+    keys, *values, shown = row
+    if isinstance(keys, str):
+        keys, values = [keys], [values] * bool(values)
+    return tuple(keys), _plain(values[0]) if values else ..., shown
 
 
 def add_predictions(
     made: Exercise,
     truth: Truth,
-    readings: Readings,
+    readings: Sequence[Reading],
     choices: Mapping[str, Sequence[str]],
     normal: Callable[[Any], Any] = normal_value,
 ) -> Exercise:
@@ -81,17 +88,17 @@ def add_predictions(
     Args:
         made: an exercise that asks for ``keys``.
         truth: see ``predict``; it runs once a check.
-        readings: which misconception a wrong value shows: (key, wrong value) or (key, ...) for any wrong value; with a
-            tuple of keys, what they show where all of them are wrong, or have these wrong values. The first that fits
-            wins.
+        readings: what wrong values show. Those of several keys come before those of one, and values before any value;
+            of the others the first that fits wins.
         choices: for each key the values to choose from; any of the right kind where that is empty.
         normal: see ``predict``.
     """
-    predictions = _Predictions(made.keys, truth, readings, normal)
+    ordered = sorted(readings, key=lambda reading: (-1, False) if len(reading[0]) > 1 else (0, reading[1] is ...))
+    predictions = _Predictions(made.keys, truth, ordered, choices, normal)
     for key in made.keys:
 
         def judge(trial: Trial, key: str = key) -> None:
-            predictions.judge(trial, key, choices.get(key, ()))
+            predictions.judge(trial, key)
 
         made.claim(f"`{key}`")(judge)
     made.first_rules = predictions.rules_of_constants
@@ -102,7 +109,8 @@ def add_predictions(
 class _Predictions:
     keys: Sequence[str]
     truth: Truth
-    readings: Readings
+    readings: Sequence[Reading]
+    choices: Mapping[str, Sequence[str]]
     normal: Callable[[Any], Any]
 
     def rules_of_constants(self, answer: dict) -> Sequence[Rule]:
@@ -113,64 +121,55 @@ class _Predictions:
         return [Rule("tells the cases apart", self._judge_constant, weight=0, gate=True)] if is_constant else []
 
     def _judge_constant(self, trial: Trial) -> None:
-        truth = trial.once(self.truth)
-        value, count = self._value(trial.answer[self.keys[0]]), len(self.keys)
-        wrong = [key for key in self.keys if not self._is_right(truth[key], value)]
+        wrong, count = self._wrong(trial), len(self.keys)
         if wrong:
-            shown = f"{describe(trial.answer[self.keys[0]], 30)} for each of the {count} keys"
-            shows = self._shown(wrong[0], value, trial.answer, truth)
-            raise Missed(shows, your_prediction=shown, found=f"something else for {len(wrong)} of them")
+            first, value = next(iter(wrong)), describe(trial.answer[self.keys[0]], 30)
+            found = f"something else for {len(wrong)} of them"
+            raise Missed(
+                self._shown(first, wrong), your_prediction=f"{value} for each of the {count} keys", found=found
+            )
 
-    def judge(self, trial: Trial, key: str, choices: Sequence[str]) -> None:
-        truth = trial.once(self.truth)
-        accepted = set(map(self.normal, _each(truth[key])))
+    def judge(self, trial: Trial, key: str) -> None:
+        given, accepted = trial.answer.get(key, ...), self._accepted(trial, key)
         kind = type(next(iter(accepted)))
-        given = trial.answer.get(key, ...)
         if is_no_value(given):
             raise Missed(your_prediction="none yet")
         shown = repr(given) if type(given) is str else given  # 'False' in quotes is not False
         try:
             value = self.normal(given)
+            if self.choices.get(key) and value not in self.choices[key]:
+                raise ValueError("one of " + ", ".join(map(repr, self.choices[key])))
+            if type(value) is not kind:
+                raise ValueError(_KINDS.get(kind, kind.__name__) + ", without quotes" * (type(given) is str))
         except (TypeError, ValueError) as error:
             raise Missed(your_prediction=shown, expected=str(error)) from None
-        if choices and value not in choices:
-            raise Missed(your_prediction=shown, expected="one of " + ", ".join(map(repr, choices)))
-        if type(value) is not kind:
-            quotes = ", without quotes" * (type(given) is str)
-            raise Missed(your_prediction=shown, expected=_KINDS.get(kind, kind.__name__) + quotes)
         if value not in accepted:
-            shows = self._shown(key, value, trial.answer, truth)
             # Of two values the other one is no secret.
-            raise Missed(shows, your_prediction=shown, found=not value if kind is bool else "something else")
+            found = not value if kind is bool else "something else"
+            raise Missed(self._shown(key, self._wrong(trial)), your_prediction=shown, found=found)
 
-    def _shown(self, key: str, value: Any, answer: dict, truth: Mapping[str, Any]) -> str:
-        """What a wrong value shows."""
-        alone = self.readings.get((key, value)) or self.readings.get((key, ...), "")
-        return self._together(key, answer, truth) or alone
-
-    def _together(self, key: str, answer: dict, truth: Mapping[str, Any]) -> str:
-        """What the answer's wrong values show together, if ``key`` is among them; empty where that is nothing known."""
-        values = {name: self._value(answer.get(name)) for name in self.keys}
-        wrong = {name for name, value in values.items() if value is not None and not self._is_right(truth[name], value)}
-        groups = [(names, ways, shown) for (names, ways), shown in self.readings.items() if type(names) is tuple]
+    def _shown(self, key: str, wrong: Mapping[str, Any]) -> str:
+        """The misconception that a wrong value shows, alone or together with other wrong values; empty where none."""
         fits = (
             shown
-            for names, ways, shown in groups
-            if key in names and wrong.issuperset(names) and ways in (..., tuple(values[name] for name in names))
+            for keys, values, shown in self.readings
+            if key in keys and wrong.keys() >= set(keys) and values in (..., tuple(wrong[name] for name in keys))
         )
         return next(fits, "")
 
-    def _is_right(self, truth: Any, value: Any) -> bool:
-        return value in map(self._value, _each(truth))
+    def _wrong(self, trial: Trial) -> dict[str, Any]:
+        """The wrong values by their keys."""
+        values = {key: self._value(trial.answer.get(key)) for key in self.keys}
+        return {key: v for key, v in values.items() if v is not None and v not in self._accepted(trial, key)}
+
+    def _accepted(self, trial: Trial, key: str) -> set[Any]:
+        right = trial.once(self.truth)[key]
+        return set(map(self.normal, right if type(right) is frozenset else (right,)))
 
     def _value(self, given: Any) -> Any:
         with contextlib.suppress(TypeError, ValueError):
             return self.normal(given)
         return None
-
-
-def _each(right: Any) -> Iterable[Any]:
-    return right if type(right) is frozenset else (right,)
 
 
 def _plain(value: Any) -> Any:

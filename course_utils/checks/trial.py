@@ -30,7 +30,7 @@ class Trial:
     """What one claim can do with the answer.
 
     Attributes:
-        answer: the learner's object; a dict of predictions as ``run`` returns one.
+        answer: the learner's object; a mapping as a dict.
         effects: what the answer changed that its contract does not name, one phrase each. It has been put back where
             that is possible.
         seconds: how long the answer's slowest call took.

@@ -1,4 +1,4 @@
-"""The teacher's command: ``python -m course_utils.classroom init|release|seeds|grade|close|reopen|feedback|export``."""
+"""The teacher's command: ``autograd-control classroom init|release|seeds|grade|close|reopen|feedback|export``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m course_utils.classroom", description="docs/classroom.md says how.")
+    parser = argparse.ArgumentParser(prog="autograd-control classroom", description="docs/classroom.md says how.")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     init = commands.add_parser("init", help="make a course folder for nbgrader")
@@ -134,7 +134,7 @@ def _lost(course: ClassFolder, asked: Sequence[str]) -> bool:
                 f"{name} is passed over: students have handed it in, and its release is missing.",
                 f"{course.notebook('release', name)}.",
                 "without it, its marks are in no table and no sum.",
-                f"python -m course_utils.classroom release {name}",
+                f"autograd-control classroom release {name}",
             ),
             file=sys.stderr,
         )

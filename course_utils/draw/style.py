@@ -1,7 +1,7 @@
 """How every figure of the course looks: its colours, and how wide a text in it is (``text_width``).
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart. Figures stand on paper of their own, which
-a dark page turns dark (``drawing``).
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart. Figures stand on paper of their own, and
+a dark page turns it dark (``drawing``).
 """
 
 from __future__ import annotations

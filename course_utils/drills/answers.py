@@ -30,7 +30,7 @@ def score(drill: Drill, answers: Any) -> DrillScore:
         answers = {key: _as_text(value, choices.get(key, ())) for key, value in answers.items()}
     name, keys = f"{drill.topic} drill", list(choices)
     made = Exercise(name, float(len(keys)), (), {_WRONG.name: _WRONG}, watches_side_effects=False, keys=keys)
-    add_predictions(made, lambda trial: found, {(key, ...): _WRONG.name for key in keys}, choices)
+    add_predictions(made, lambda trial: found, [((key,), ..., _WRONG.name) for key in keys], choices)
     made.first_rules = lambda answer: ()  # each line is told, and there are no points to earn by chance
     judged = judge(made, answers, "drill")
     claims: Sequence[Claim] = judged.claims

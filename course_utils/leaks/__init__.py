@@ -1,4 +1,4 @@
-"""Names the line that leaks in anybody's training script (``watch_growth``, ``python -m course_utils.memory``).
+"""Names the line that leaks in anybody's training script (``watch_growth``, ``autograd-control leaks``).
 
 Loads nothing by itself: pytest loads ``pytest_fixture`` in every project beside which the course is installed.
 """

@@ -36,7 +36,7 @@ class Process:
 
     def __init__(self) -> None:
         self._before = set(_children())
-        self._children: set[int] = set()
+        self._commands: dict[int, bytes] = {}  # by number, as each process last called itself
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -54,7 +54,7 @@ class Process:
         if call % self._step:
             return
         children = _children()
-        self._children.update(pid for pid in {*children} - self._before - self._children if not _is_pythons_own(pid))
+        self._commands |= {pid: command for pid in {*children} - self._before if (command := _command(pid))}
         self._noted.append((call, resident(), sum(map(_of_its_own, children)), known_bytes))
         if len(self._noted) > 2 * _OFTEN:
             del self._noted[1::2]
@@ -81,9 +81,8 @@ class Process:
         return None
 
     def unwatched(self) -> Iterator[str]:
-        """Which processes were started and not watched, in words."""
-        if self._children:
-            many = len(self._children)
+        """Which processes were started and not watched, in words; not those that Python and its compiler start."""
+        if many := sum(not any(own in command for own in _PYTHONS_OWN) for command in self._commands.values()):
             what = "1 process that the script started" if many == 1 else f"{many} processes that the script started"
             yield f"{what}, such as a data loader's workers."
 
@@ -105,14 +104,13 @@ def _children() -> list[int]:
         return []
 
 
-def _is_pythons_own(pid: int) -> bool:
-    """Whether a process was started by ``torch.compile`` to compile in, or by Python to clean up after others."""
+def _command(pid: int) -> bytes:
+    """A process's command line. Empty while it begins, for 0.1 s on a busy machine, and once it has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            command = file.read()
+            return file.read()
     except OSError:
-        return False
-    return any(own in command for own in _PYTHONS_OWN)
+        return b""
 
 
 def _of_its_own(pid: int) -> int:

@@ -1,8 +1,61 @@
-"""``python -m course_utils.why script.py``: why did it fail, and which line of mine did it; see ``command``."""
+"""``autograd-control why script.py``: runs a script, and says why where autograd's error ends it (``main``)."""
 
+import argparse
+import os
+import signal
 import sys
+from collections.abc import Sequence
 
-from course_utils.why.command import main
+from course_utils.base.scripts import asked_for, exit_code, print_error
+from course_utils.why.ask import why
+from course_utils.why.not_finite import first_bad
+from course_utils.why.watch import watch_why
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a script under a watch. What it prints and its exit code are its own; the reason is printed on stderr.
+
+    Args:
+        arguments: the script (or ``-m`` and a module), then its own arguments; by default the command line's.
+
+    Returns:
+        The script's exit code.
+    """
+    _, code, module = asked_for(_parser(), arguments)
+    own_main, sys.modules["__main__"] = sys.modules["__main__"], module
+    own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
+    watch = watch_why()
+    try:
+        with watch:
+            exec(code, vars(module))
+    except SystemExit as error:
+        return exit_code(error)
+    except KeyboardInterrupt as error:
+        print_error(error)
+        sys.stdout.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException as error:
+        print_error(error)
+        reason = why(error)
+        if reason.page:
+            print(f"\n== Why?\n{reason}", file=sys.stderr, flush=True)
+        return 1
+    bad = first_bad(watch.log)
+    if bad is not None:
+        print(f"\n== Why?\n{bad}", file=sys.stderr, flush=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog="autograd-control why",
+        description="Runs a script as it is and, where an error of autograd ends it, says on stderr which of its lines"
+        " made the tensor, edited it, freed the graph, or cut the history, and what to write instead. A training step"
+        " of 5 ms takes at most three times as long as without.",
+        usage="%(prog)s script.py [arguments of the script]\n       %(prog)s -m module [arguments]",
+    )
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,9 +18,7 @@ from course_utils.why.pages import Cause, pages
 FINE = "nothing_wrong"
 """The cause where nothing is wrong."""
 
-LOOK = (
-    "To see which, run it again under `with watch_why():`, or as `python -m course_utils.why script.py`, which watches."
-)
+LOOK = "To see which, run it again under `with watch_why():`, or as `autograd-control why script.py`, which watches."
 
 UNKNOWN = "unknown"
 """The cause where it could not be found out."""

@@ -1,1 +1,1 @@
-"""A learner's folder of notebooks, and JupyterLab in it. Run as ``python -m course_utils.workspace``."""
+"""A learner's folder of notebooks, and JupyterLab in it. See ``autograd-control lab``."""

@@ -1,11 +1,7 @@
-"""A learner's own copies of the lessons, in my_notebooks/.
+"""A learner's own copies of the lessons, in my_notebooks/: the commands lab, update and fresh.
 
-autograd-control lab             fill my_notebooks/ and open JupyterLab on the start page
-autograd-control update          fill my_notebooks/ only
-autograd-control fresh LESSON    a lesson as the course has it; your file is kept beside it
-
-`python -m course_utils.workspace` is the same. my_notebooks/ lies in the folder that --folder names; otherwise in the
-checkout of the course, or, where the course was installed without one, in the current folder.
+my_notebooks/ lies in the folder that --folder names; otherwise in the checkout of the course, or, where the course was
+installed without one, in the current folder.
 """
 
 import argparse

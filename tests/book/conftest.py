@@ -17,3 +17,9 @@ def site(tmp_path_factory):
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, ""), "not one warning"
     return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    """The site's pages, by their paths in it."""
+    return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if "_static" not in path.parts)

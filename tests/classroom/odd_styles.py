@@ -1586,7 +1586,8 @@ assert seven == 7
 #: uses-earlier-outputs
 3 + 4
 #+
-assert _ == 7 and _2 == 7 and Out[2] == 7 and In[2] == '3 + 4'
+at = len(In) - 2
+assert _ == 7 and eval(f'_{at}') == 7 and Out[at] == 7 and In[at] == '3 + 4'
 
 #: times-every-cell-by-an-event
 import time
@@ -2017,10 +2018,9 @@ def snapshot(x):
     return torch.load(buffer)
 
 #: goes-through-numpy
-import numpy as np
 #> snapshot
 def snapshot(x):
-    return torch.from_numpy(np.array(x.detach().numpy()))
+    return torch.tensor(x.detach().numpy()) if x.is_cpu and x.dtype != torch.bfloat16 else x.detach().clone()
 
 #: goes-through-a-file
 import tempfile
@@ -2813,7 +2813,7 @@ stop_gradient_round = Round.apply
 #> mean_loss
 @torch.no_grad()
 def mean_loss(model, loss_fn, batches):
-    total, count = torch.zeros(()), 0
+    total, count = 0, 0
     for x, y in batches:
         total, count = total + loss_fn(model(x), y), count + 1
     if not count:
@@ -2848,11 +2848,11 @@ import math
 import statistics
 #> mean_loss
 def mean_loss(model, loss_fn, batches):
-    losses = [loss_fn(model(x), y).item() for x, y in itertools.chain(batches)]
+    losses = [(loss := loss_fn(model(x), y)).item() for x, y in itertools.chain(batches)]
     if not losses:
         raise ValueError
     assert math.isclose(statistics.fmean(losses), math.fsum(losses) / len(losses))
-    return torch.as_tensor(statistics.fmean(losses))
+    return loss.new_tensor(statistics.fmean(losses))
 
 #: predicts-by-trying-it-out
 #> predicted_edit

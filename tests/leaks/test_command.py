@@ -1,4 +1,4 @@
-"""``python -m course_utils.memory``, in processes of its own."""
+"""``autograd-control leaks``, in processes of its own."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.leaks.command import main
+from course_utils.__main__ import main
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ for _ in range({calls}):
 def start(folder: Path, script: str, *words: str) -> subprocess.Popen:
     (folder / "script.py").write_text(script, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "course_utils.memory", *words]
+    command = [sys.executable, "-m", "course_utils", "leaks", *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     # A shell's job in the background ignores Ctrl-C, and hands that on to all that it starts.
     listens = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -160,7 +160,7 @@ torch.distributed.destroy_process_group()
 """
     (tmp_path / "script.py").write_text(script, encoding="utf-8")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
-    command += ["-m", "course_utils.memory", "script.py"]
+    command += ["-m", "course_utils.leaks", "script.py"]
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300
     )
@@ -174,7 +174,7 @@ def test_what_cannot_be_run_is_refused(tmp_path, monkeypatch, capsys, words):
     (tmp_path / "script.py").write_text("")
     monkeypatch.chdir(tmp_path)
     try:
-        status = main(words)
+        status = main(["leaks", *words])
     except SystemExit as refused:  # by argparse
         status = refused.code
     said = capsys.readouterr()

@@ -30,7 +30,7 @@ def wanted(text: str, mark: str) -> list[str]:
 
 
 def in_its_own_process(path: Path, folder: Path) -> tuple[str, str]:
-    command = [sys.executable, "-m", "course_utils.memory", "--json", str(folder / "report.json"), str(path)]
+    command = [sys.executable, "-m", "course_utils.leaks", "--json", str(folder / "report.json"), str(path)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )

@@ -2,8 +2,8 @@
 
 import contextlib
 import gc
+import os
 import subprocess
-import sys
 import tomllib
 import weakref
 from pathlib import Path
@@ -185,9 +185,10 @@ def test_a_model_compiled_before_is_told_of_and_not_what_compiles(monkeypatch):
     with contextlib.ExitStack() as children:
 
         def start() -> None:
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-            children.enter_context(child)
-            children.callback(child.kill)
+            child = subprocess.Popen(
+                ["sh", "-c", "echo begun; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            children.enter_context(child).stdout.readline()
 
         start()
         with watch_growth() as growth:
@@ -203,6 +204,19 @@ def test_a_model_compiled_before_is_told_of_and_not_what_compiles(monkeypatch):
     assert growth.report().unwatched == (compiled, started)
     async_compile.shutdown_compile_workers()
     torch._dynamo.reset()
+
+
+def test_a_process_that_only_begins_is_asked_again_what_it_is():
+    becomes = "exec sh -c 'echo; read line' /torch/_inductor/compile_worker/"
+    pipes, model = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}, torch.nn.Linear(4, 4)
+    with watch_growth() as growth, subprocess.Popen("true") as ended, subprocess.Popen("sh", **pipes) as worker:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # from now on its command line is empty
+        for line in ("echo", becomes):
+            print(line, file=worker.stdin, flush=True)
+            worker.stdout.readline()
+            for _ in range(12):
+                model(torch.ones(1, 4))
+        assert growth.report().unwatched == ()
 
 
 class Item:

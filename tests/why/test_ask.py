@@ -159,10 +159,8 @@ def test_a_card_is_html_and_text():
 
 
 def command(*words: str, folder: Path) -> subprocess.CompletedProcess:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "course_utils.why", *words], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    line, environment = [sys.executable, "-m", "course_utils", "why", *words], os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 NAN = """

@@ -19,12 +19,13 @@ from tools.book import answers, engine, errors, front, lessons, mistakes, panel
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the head of each page links to: title, and the page, in a text of its own or made here. The first ones are seen,
-# the others open. A text that does not exist is left out.
+# the others open.
 PAGES = {
     "notebooks/index": "Lessons",
     "misconceptions/index": "Misconceptions",
     "errors/index": "Errors",
     "docs/instruments": "Instruments",
+    "docs/setup": "Setting up",
     "control_panel": "Control panel",
     "api/index": "API",
     "docs/classroom": "For teachers",
@@ -79,9 +80,8 @@ def write_sources(course: Course, folder: Path) -> None:
     for name in PAGES:
         if (course.root / f"{name}.md").exists():
             shutil.copyfile(course.root / f"{name}.md", folder / f"{name}.md")
-    linked = [f"{title} <{name}>" for name, title in PAGES.items() if list(folder.glob(f"{name}.*"))]
     readme = (course.root / "README.md").read_text(encoding="utf-8")
-    _write(folder / "index.md", front.front_page(readme, linked))
+    _write(folder / "index.md", front.front_page(readme, [f"{title} <{name}>" for name, title in PAGES.items()]))
 
 
 def make_site(sources: Path, site: Path, builder: str = "html") -> int:

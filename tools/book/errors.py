@@ -10,6 +10,7 @@ from course_utils.catalogue import LESSONS
 from course_utils.why.pages import ErrorPage, pages
 from tools.book.mistakes import escaped
 
+RAISED = 'have Python raise it, by `warnings.simplefilter("error")`, and '
 OVERVIEW = """\
 # Errors and warnings
 
@@ -34,7 +35,10 @@ def overview() -> str:
         of_it = [page for page in pages() if page.explained[0].rpartition("/")[2] == lesson.name]
         if of_it:
             rows.append(f"## {lesson.number:02d} {escaped(lesson.title)}\n")
-            rows += [f"- [{escaped(page.title)}]({page.key}.md)\\\n  {said(page)}" for page in of_it]
+            rows += [
+                f"- [{escaped(page.title)}]({page.key}.md)\\\n  {page.kind}: {escaped(page.messages[0])}"
+                for page in of_it
+            ]
             rows.append("")
     names = "\n".join(page.key for page in pages())
     return OVERVIEW.format(count=len(pages()), rows="\n".join(rows), pages=names)
@@ -47,16 +51,12 @@ def page(error: ErrorPage) -> str:
         f"```{{code-block}} text\n:class: said\n\n{error.prints}\n```\n",
         f"{escaped(error.means)}\n",
         f"Lesson {_link(error.explained)} explains it.\n",
+        f"To learn which of your lines it is, {RAISED * error.warns}run `why()` in the next cell.\n",
         "## A program that raises it\n",
         f"```python\n{error.program}\n```\n",
         "## What leads to it, and what helps\n",
     ]
     return "\n".join(chain(head, *(_cause(error, place) for place in range(len(error.causes)))))
-
-
-def said(error: ErrorPage) -> str:
-    """The error's kind, and the part of its message that does not change, in one line."""
-    return f"{error.kind}: {escaped(error.messages[0])}"
 
 
 def parts() -> str:

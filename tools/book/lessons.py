@@ -25,7 +25,7 @@ from course_utils.checks.thoughts import OTHER, thoughts
 from course_utils.why.pages import page_for
 from tools.book.mistakes import escaped
 
-LINK = re.compile(r'href="((?:\.\./)?\w+)\.ipynb#([^"]+)"')
+LINK = re.compile(r'href="((?:\.\./)?\w+)\.ipynb(#?)([^"]*)"')
 PERSONAL = ("lesson.scorecard()", "progress()")
 YOURS = "*What this cell shows is your own. Run it in JupyterLab.*"
 OPEN_IT = """\
@@ -120,7 +120,7 @@ def _at_home_here(output: NotebookNode) -> NotebookNode:
     data = output.get("data", {})
     if "text/html" in data:
         card = data["text/html"].replace("<h4 ", "<h3 ").replace("</h4>", "</h3>")
-        data["text/html"] = LINK.sub(lambda link: f'href="{link[1]}.html#{make_id(unquote(link[2]))}"', card)
+        data["text/html"] = LINK.sub(lambda link: f'href="{link[1]}.html{link[2]}{make_id(unquote(link[3]))}"', card)
     return output
 
 

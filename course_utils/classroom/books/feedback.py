@@ -70,7 +70,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
         ]
         if not graded:
             raise ValueError(
-                f"Nothing of {assignment} is graded yet.\nTry: python -m course_utils.classroom grade {assignment}"
+                f"Nothing of {assignment} is graded yet.\nTry: autograd-control classroom grade {assignment}"
             )
         sheets = list(_sheets(course, assignment, graded))
         refuse_outdated(course, assignment, (sheet.report for _, sheet in sheets if isinstance(sheet, Sheet)))

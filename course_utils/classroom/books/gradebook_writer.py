@@ -211,7 +211,7 @@ def _not_released(what: str, assignment: str) -> str:
     return explain(
         f"The gradebook knows no {what}.",
         "the assignment was released, and its notebook is called the same.",
-        try_this=f"python -m course_utils.classroom release {assignment}",
+        try_this=f"autograd-control classroom release {assignment}",
     )
 
 

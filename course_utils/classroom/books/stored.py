@@ -206,7 +206,7 @@ def refuse_outdated(course: ClassFolder, assignment: str, reports: Iterable[Repo
         reopen = f"reopen {assignment}, and then " if assignment in closed(course) else ""
         raise ValueError(
             f"{assignment} was released with other exercises or points after these were graded: {named}.\n"
-            f"Try: python -m course_utils.classroom {reopen}grade {assignment}"
+            f"Try: autograd-control classroom {reopen}grade {assignment}"
         )
 
 

@@ -43,7 +43,7 @@ def open_ones(course: ClassFolder, assignments: Sequence[str], asked: Sequence[s
                 f"{name} was closed on {day}.",
                 "an assignment that is open.",
                 "what was handed back is not graded again by accident.",
-                f"python -m course_utils.classroom reopen {name}",
+                f"autograd-control classroom reopen {name}",
             )
         )
     return [name for name in assignments if name not in days]

@@ -17,7 +17,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 # Only what plain nbgrader needs to treat the lessons right; everything else is nbgrader's default, for you to set.
 CONFIG_TEXT = '''\
 """nbgrader's settings for this course; https://nbgrader.readthedocs.io/en/stable/configuration/config_options.html
-lists them all. Both `nbgrader` and `python -m course_utils.classroom` read this file.
+lists them all. Both `nbgrader` and `autograd-control classroom` read this file.
 """
 
 from course_utils.authoring.stubs import preprocessors
@@ -78,7 +78,7 @@ def create(root: Path, lessons: Iterable[str] = (), course_id: str = "", checkou
                 f"The course id would be {course_id!r}.",
                 "letters, digits, - _ and . alone.",
                 "it is part of paths and of every student's drill seeds.",
-                "python -m course_utils.classroom init FOLDER --course-id autograd-2027",
+                "autograd-control classroom init FOLDER --course-id autograd-2027",
             )
         )
     if not (checkout / "notebooks" / "solutions").is_dir():

@@ -55,7 +55,7 @@ class ClassFolder:
                 explain(
                     f"{self.root} holds no {CONFIG}.",
                     "a course folder.",
-                    try_this="go to your course's folder, or make one: python -m course_utils.classroom init FOLDER.",
+                    try_this="go to your course's folder, or make one: autograd-control classroom init FOLDER.",
                 )
             )
 
@@ -136,7 +136,7 @@ class ClassFolder:
                 explain(
                     f"{self.root} has no {what} assignment.",
                     "at least one.",
-                    try_this=f"python -m course_utils.classroom {command}",
+                    try_this=f"autograd-control classroom {command}",
                 )
             )
         if unknown := [name for name in wanted if name not in known]:

@@ -238,7 +238,7 @@ def _refuse_unknown_exercises(assignment: str, released: str) -> None:
                 "a release of this edition of the course.",
                 "every student's answer would end in an error.",
                 f"install the edition that it was released with, or leave the exercise out of source/{assignment} and "
-                f"run: python -m course_utils.classroom release {assignment}",
+                f"run: autograd-control classroom release {assignment}",
             )
         )
 

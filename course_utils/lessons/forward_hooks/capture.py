@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_utils.checks.claims import hook_count
+from course_utils.checks.claims import ModeRoll, hook_count
 from course_utils.checks.compare import Missed, Seen, Trial, compared, outcome
 
 capture = compared(__file__, contextmanager=contextmanager)
@@ -16,7 +16,8 @@ capture = compared(__file__, contextmanager=contextmanager)
 
 def _model(trial: Trial, inplace: bool = False) -> nn.Sequential:
     encoder = nn.Sequential(nn.Linear(3, 6), nn.ReLU(inplace=inplace), nn.Linear(6, 4))
-    return trial.fill(nn.Sequential(OrderedDict(encoder=encoder, act=nn.Tanh(), head=nn.Linear(4, 2))).double())
+    parts = OrderedDict(encoder=encoder, act=nn.Tanh(), roll=ModeRoll(), head=nn.Linear(4, 2))
+    return trial.fill(nn.Sequential(parts).double())
 
 
 def _within(
@@ -30,10 +31,7 @@ def _within(
     """What stands in the answer's dict at the end of a block in which ``body`` runs, and the dict after it."""
 
     def drive() -> Any:
-        made = trial.answer(model, list(names))
-        if not hasattr(type(made), "__enter__"):
-            raise Missed("no context", expected="a context manager", got=type(made).__name__)
-        with made as features:
+        with trial.answer(model, list(names)) as features:
             body()
             inside = dict(features) if isinstance(features, Mapping) else features
         return inside, features
@@ -50,7 +48,7 @@ def _named(entries: Any, names: list[str]) -> dict[str, Any]:
 @capture.looks("gives a dict with each named submodule's newest output, in the block and after it", gate=True)
 def _(trial: Trial) -> Seen:
     names = ["encoder.0", "act", "head"]
-    model, x = _model(trial), trial.randn(4, 3)
+    model, x = _model(trial).eval(), trial.randn(4, 3)
     inside, after = _within(trial, model, names, lambda: model(x))
     yield "in the block", _named(inside, names)
     yield "after the block", _named(after, names)
@@ -81,17 +79,20 @@ def _(trial: Trial) -> Seen:
 
 @capture.looks("is not touched by later in-place edits of the output", "alias", weight=2)
 def _(trial: Trial) -> Seen:
-    model, x, outputs = _model(trial, inplace=True), trial.randn(6, 3), []
-    names, show = ["encoder.0", "head"], "y = model(x), with ReLU(inplace=True); y.detach().zero_()"
-    _, entries = _within(trial, model, names, lambda: outputs.append(model(x)), show)
-    outputs[0].detach().zero_()
-    return {"kept": _named(entries, names)}
+    names = ["encoder.0", "head"]
+    for mode in (torch.enable_grad(), torch.no_grad()):
+        model, x, outputs = _model(trial, inplace=True), trial.randn(6, 3), []
+        show = f"y = model(x) under {type(mode).__name__}, with ReLU(inplace=True); y.detach().zero_()"
+        with mode:
+            _, entries = _within(trial, model, names, lambda: outputs.append(model(x)), show)
+        outputs[0].detach().zero_()
+        yield f"kept under {type(mode).__name__}", _named(entries, names)
 
 
-@capture.looks("takes its hooks away at the end, also after an exception, which goes through", "left on", weight=3)
+@capture.looks("takes its hooks away at the end, also after an exception, which goes through", weight=3)
 def _(trial: Trial) -> Seen:
     names, x = ["encoder.0", "act"], trial.randn(4, 3)
-    for what, body in (("model(x)", lambda model: model(x)), ("the block raises", lambda model: model(x) / "")):
+    for what, body in (("model(x)", lambda model: model(x)), ("the block raises", lambda model: model(x).nowhere)):
         model = _model(trial)
         ended = outcome(lambda: _within(trial, model, names, lambda: body(model), what, watch=False))
         yield f"hooks left, {what}", hook_count(model)

@@ -1,4 +1,4 @@
-"""``python -m course_utils.memory script.py``: runs a script and says what in it leaks (``main``)."""
+"""``autograd-control leaks script.py``: runs a script and says what in it leaks (``main``)."""
 
 import argparse
 import contextlib
@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The script's exit code, or ``GROWS``. Where it was interrupted or terminated, the process ends by that signal.
     """
     options, code, module = asked_for(_parser(), arguments)
-    words = options.words
     watch = watch_growth(every=options.every, limit_bytes=options.limit, warm_up=options.warm_up)
     mark = Mark(options.step, watch.step) if options.step else None
     if mark is not None:
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"After {call - 1} calls")
 
     watch.at_call = at_call
-    status = _run(code, module, [words[0], *words[1:]], watch, say, options.limit)
+    status = _run(code, module, watch, say, options.limit)
     if mark is not None and not mark.found:
         print(f"--step {mark.text}: no such line or function was met.", file=sys.stderr)
     grows = options.fail_on_growth and watch.report().verdict == "growing"
@@ -100,15 +99,7 @@ def _terminated(number: int, frame: object) -> None:
     raise _Terminated(128 + number)
 
 
-def _run(
-    code: CodeType,
-    module: ModuleType,
-    argv: list[str],
-    watch: watch_growth,
-    say: Callable[[str], None],
-    limit: int | None,
-) -> int:
-    sys.argv = [getattr(module, "__file__", None) or argv[0], *argv[1:]]
+def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[[str], None], limit: int | None) -> int:
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     ended_by, status = 0, 0
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -166,7 +157,7 @@ def _count(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m course_utils.memory",
+        prog="autograd-control leaks",
         description="Runs a training script as it is and says, on stderr, whether memory grows from one call of its"
         " model to the next, which line makes what stays, and which line and name keep it.",
         epilog="Also at Ctrl-C, at SIGTERM, and at an out-of-memory error.",
@@ -184,6 +175,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--html", metavar="FILE", help="write the report there too, as a card")
     parser.add_argument("--fail-on-growth", action="store_true", help=f"exit with {GROWS} where something grows")
     parser.add_argument("--warm-up", type=_count, default=3, metavar="N", help="do not judge the first N calls (3)")
-    parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")
     return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
