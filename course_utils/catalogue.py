@@ -110,7 +110,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (55, 70),
+        (75, 95),
         10,
     ),
     LessonInfo(

@@ -15,6 +15,7 @@ from course_utils.clinic import Batches, ClinicDataset, ClinicResult, TwoBranche
 from course_utils.clinic.scripts import listing, mended, second_run, sick_run
 from course_utils.lessons.clinic import examine, symptoms
 from course_utils.lessons.clinic.diagnosis import causes
+from course_utils.lessons.clinic.run_clinic import run_clinic
 from course_utils.memory.tools.limit import memory_limit
 from tests.lessons.clinic import FAULTS, script
 
@@ -265,6 +266,8 @@ def test_a_fault_put_into_the_healthy_script_costs_its_own_point_alone(number, f
         ten, rest = properties(score)
         assert [n for n, held in ten.items() if not held] == [number] and rest, str(score)
         assert float(score) == pytest.approx(6.3)
+        named = [claim.misconception.name for claim in score.claims if claim.misconception]
+        assert named == [list(run_clinic.misconceptions.values())[number - 1].name]
 
 
 @pytest.mark.parametrize(("number", "fault"), list(enumerate(FAULTS[:-1], start=1)))
