@@ -72,7 +72,9 @@ LESSONS: tuple[LessonInfo, ...] = (
         (55, 50),
         10,
     ),
-    LessonInfo(6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (15, 40, 30, 25), 10),
+    LessonInfo(
+        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (15, 40, 30, 25), 10
+    ),
     LessonInfo(
         7,
         "forward_hooks",

@@ -40,14 +40,11 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("programs", help=text, description=text)
     command.set_defaults(command=_programs)
     command.add_argument("names", nargs="*", metavar="lesson", help="such as detach, or errors (default: all)")
-    text = "show the card of a right or wrong answer in tests/lessons, such as: card detach mean_loss last"
+    text = "show the card of a right answer or of a known mistake, such as: card detach mean_loss graphs"
     command = commands.add_parser("card", help=text, description=text)
     command.set_defaults(command=_card)
     for name in ("lesson", "exercise", "label"):
         command.add_argument("names", action="append", metavar=name)
-    command.add_argument(
-        "--why", dest="names", action="append_const", const=True, help="what the check tried, in order"
-    )
     return parser
 
 
@@ -81,8 +78,7 @@ def _lint(course: Course, names: list[str]) -> int:
 def _card(course: Course, names: list[Any]) -> int:
     from course_utils.authoring.entered import card
 
-    lesson, exercise, label = (name for name in names if name is not True)  # ``--why`` may stand anywhere
-    print(card(course.root, lesson, exercise, label, why=True in names))
+    print(card(course.root, *names))
     return 0
 
 

@@ -140,9 +140,9 @@ class Compared(Exercise):
             found or key, **shown(apart[0], got.pieces.get(apart, _ABSENT), right.pieces.get(apart, _ABSENT), got)
         )
 
-    def keys_of(self, effects: Sequence[str]) -> list[str]:
-        """The misconceptions whose mistakes change what the answer was seen to change."""
-        return [key for key, mistake in self.mistakes if set(effects) <= set(self._effects(mistake))]
+    def key_of(self, effects: Sequence[str]) -> str:
+        """The misconception of the first mistake that changes what the answer was seen to change."""
+        return next((key for key, mistake in self.mistakes if set(effects) <= set(self._effects(mistake))), "")
 
     def _effects(self, mistake: Any) -> list[str]:
         trials = [Trial(mistake, self.name) for _ in self._looks]

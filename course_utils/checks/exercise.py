@@ -8,7 +8,7 @@ import dis
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,6 @@ class Exercise:
         hints: from the first nudge to the last; never the solution.
         misconceptions: what the check recognises, by a key that the claims use in ``Missed(key)``.
         raises: (part of "Type: message", key) for errors that show a misconception, first match wins.
-        effects: (part of a side effect's text, key) for changes that show a misconception, first match wins.
         watches_side_effects: whether a last claim says that the answer changed nothing else.
         remark: what a card says of how the answer was judged, beside what it found.
         heading: the exercise's heading in the lesson's notebook; see ``misconceptions.heading``.
@@ -60,7 +59,6 @@ class Exercise:
     hints: Sequence[str]
     misconceptions: Mapping[str, Misconception]
     raises: Sequence[tuple[str, str]] = ()
-    effects: Sequence[tuple[str, str]] = ()
     watches_side_effects: bool = True
     remark: str = ""
     heading: str = ""
@@ -70,25 +68,16 @@ class Exercise:
     _rules: list[Rule] = field(default_factory=list, repr=False)
 
     def claim(
-        self, text: str, *, weight: float = 1.0, gate: bool = False, elsewhere: Collection[str] = ()
+        self, text: str, *, weight: float = 1.0, gate: bool = False
     ) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
         """Adds a claim: a decorator for a function that raises ``Missed`` where the claim does not hold.
 
         Args:
             text, weight, gate: see ``Rule``.
-            elsewhere: keys of misconceptions that another claim judges: a miss by one of them is none here. With the
-                same function for both claims, the decorator next to it adds the first.
         """
 
         def add(function: Callable[[Trial], None]) -> Callable[[Trial], None]:
-            def judge(trial: Trial) -> None:
-                try:
-                    function(trial)
-                except Missed as missed:
-                    if missed.misconception not in elsewhere:
-                        raise
-
-            self._rules.append(Rule(text, judge if elsewhere else function, weight, gate))
+            self._rules.append(Rule(text, function, weight, gate))
             return function
 
         return add
@@ -101,9 +90,9 @@ class Exercise:
             return [Rule("is a dict with one value a key", self._refuse, gate=True)]
         return [*self.first_rules(answer), *self._rules] if self.keys else self._rules
 
-    def keys_of(self, effects: Sequence[str]) -> list[str]:
-        """The misconceptions that side effects show."""
-        return [key for effect in effects for part, key in self.effects if part.lower() in effect.lower()]
+    def key_of(self, effects: Sequence[str]) -> str:
+        """The misconception that side effects show; empty where nothing is known of them."""
+        return ""
 
     def is_stub(self, answer: Any) -> bool:
         """Whether nothing has been written yet."""
@@ -160,7 +149,7 @@ def exercise(file: str) -> Exercise:
         ValueError: the text file has a field that is unknown, lacks one, or is no TOML.
     """
     fields = read_fields(
-        file, {"points", "hints", "misconceptions"}, {"answer", "raises", "effects", "watches_side_effects", "remark"}
+        file, {"points", "hints", "misconceptions"}, {"answer", "raises", "watches_side_effects", "remark"}
     )
     return Exercise(Path(file).stem, **fields)
 

@@ -14,7 +14,6 @@ from course_utils.checks.misconceptions import GENERAL, Misconception
 from course_utils.checks.run import SLOW_SECONDS, Outcome, run
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.checks.state import own_random_numbers, running_threads, threads_left
-from course_utils.checks.why import note
 
 _BUSY = threading.Lock()
 
@@ -90,7 +89,6 @@ def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> list[tuple[R
     shared: dict[Any, Any] = {}  # between the claims of this check
     closed = False
     for rule in exercise.rules(answer):
-        note(f"claim: {rule.text}" + " (not judged)" * closed)
         outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow, shared)
         outcomes.append((rule, outcome))
         closed = outcome is None or (outcome.kind != "held" and (rule.gate or outcome.kind == "not attempted"))
@@ -112,12 +110,7 @@ def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
 
 
 def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
-    for phrase, key in phrases:
-        there = phrase.lower() in text.lower()
-        note(f"text of {key!r}: {phrase!r} is {'' if there else 'not '}in {text!r}")
-        if there:
-            return key
-    return ""
+    return next((key for phrase, key in phrases if phrase.lower() in text.lower()), "")
 
 
 def _known(exercise: Exercise, key: str) -> Misconception | None:
@@ -127,13 +120,10 @@ def _known(exercise: Exercise, key: str) -> Misconception | None:
 
 def _tidy_claim(exercise: Exercise, claims: Sequence[Claim], effects: Sequence[str]) -> Claim:
     if effects:
-        keys = exercise.keys_of(effects) or ["side effect"]
         details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
-        fitting = [_known(exercise, key) for key in keys]
-        named = [claim.misconception.name for claim in claims if claim.misconception]
         # What an answer changes may be the effect of a mistake that is named above: then another name would be false.
-        same = (known for known in fitting if known and known.name in named)
-        known = next(same, None) if named else fitting[0]
+        is_named = any(claim.misconception for claim in claims)
+        known = None if is_named else _known(exercise, exercise.key_of(effects) or "side effect")
         return Claim(TIDY, False, details, misconception=known)
     # Leaving everything alone earns nothing for an answer that does nothing useful.
     judged = any(claim.held and claim.weight > 0 for claim in claims)

@@ -11,7 +11,6 @@ from course_utils.base.text import count_of
 
 LESSONS = Path(__file__).resolve().parents[1] / "lessons"
 PROSE = ("name", "explanation", "next_step")
-THE_EXERCISE = "exercise"  # as the place of an explanation: the exercise's own heading
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ GENERAL = {
 def read(path: Path) -> dict[str, Any]:
     """An exercise's text file, its misconceptions made.
 
-    A misconception is ``explained`` under a heading of the lesson, under one of another lesson
-    (``["leaf_tensors", "How to change a leaf"]``), or by the exercise's own contract (``"exercise"``: its ``heading``).
+    A misconception is ``explained`` under a heading of the lesson, or under one of an earlier lesson
+    (``["leaf_tensors", "How to change a leaf"]``).
     Its ``program`` shows it in at most eight lines, and ``prints`` holds what that prints. One that has its home in
     another exercise says ``same_as = "lesson/exercise/key"``, and may have a ``next_step`` of its own, and a place
     that comes before its own lesson's end where the home's comes later (``explained``).
@@ -73,7 +72,7 @@ def read(path: Path) -> dict[str, Any]:
     values = dict(read_toml(path))
     values["hints"] = [prose(hint) for hint in values.get("hints", ())]
     values["misconceptions"] = {
-        key: _made(path, key, fields, values) for key, fields in values.get("misconceptions", {}).items()
+        key: _made(path, key, fields) for key, fields in values.get("misconceptions", {}).items()
     }
     return values
 
@@ -95,21 +94,20 @@ def heading(path: Path, values: Mapping[str, Any]) -> str:
     return f"Exercise {lesson.number}.{values['number']} · {path.stem} · {costs}"
 
 
-def _made(path: Path, key: str, fields: Mapping[str, Any], values: Mapping[str, Any]) -> Misconception:
+def _made(path: Path, key: str, fields: Mapping[str, Any]) -> Misconception:
     wrong = tuple(map(tuple, fields.get("wrong", ())))
     if "same_as" in fields:
         found = _home(path, key, fields["same_as"])
         require_fields(path, f"misconception {key!r}", fields, {"same_as"}, {"next_step", "explained", "wrong"})
-        place = _place(path, fields["explained"], values) if "explained" in fields else found.explained
+        place = _place(path, fields["explained"]) if "explained" in fields else found.explained
         return replace(found, next_step=prose(fields.get("next_step", found.next_step)), explained=place, wrong=wrong)
     needed, more = {*PROSE, "explained"}, {"program", "prints", "wrong"}
     require_fields(path, f"misconception {key!r}", fields, needed, more)
-    place, home = _place(path, fields["explained"], values), f"{path.parent.name}/{path.stem}/{key}"
+    place, home = _place(path, fields["explained"]), f"{path.parent.name}/{path.stem}/{key}"
     return Misconception(**_texts(fields), explained=place, home=home, wrong=wrong)
 
 
-def _place(path: Path, explained: Any, values: Mapping[str, Any]) -> tuple[str, ...]:
-    explained = heading(path, values) if explained == THE_EXERCISE else explained
+def _place(path: Path, explained: Any) -> tuple[str, ...]:
     return (path.parent.name, explained) if isinstance(explained, str) else tuple(explained)
 
 
@@ -121,4 +119,4 @@ def _home(path: Path, key: str, same_as: str) -> Misconception:
     fields = values["misconceptions"].get(its_key)
     if fields is None or "same_as" in fields:
         raise ValueError(f"{path}: misconception {key!r} is the same as {same_as!r}, which is no misconception's home.")
-    return _made(other, its_key, fields, values)
+    return _made(other, its_key, fields)

@@ -17,7 +17,6 @@ from course_utils.base.text import message_of
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.state import LeftBehind
 from course_utils.checks.trial import Trial
-from course_utils.checks.why import note_end
 
 SLOW_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
@@ -123,7 +122,6 @@ def _outcome(trial: Trial, error: BaseException | None, caught: Sequence[warning
         case None:
             return Outcome("held", **about)
         case Missed():
-            note_end(error, error.misconception)
             return Outcome("missed", error.misconception, error.details, **about)
         case AnswerRaised():
             raised = message_of(error.error)
