@@ -82,7 +82,7 @@ def answers_of(topic: str) -> tuple[str, list[tuple[str, str, str, str, Any]]]:
     common, found = [], []
     for node in ast.parse(text).body:
         target = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
-        if target in ("RIGHT", "WRONG"):
+        if target == "RIGHT":
             for call, row in zip(node.value.elts, getattr(module, target), strict=True):
                 label = getattr(row, "label", None) or row.name
                 expression = ast.unparse(call.args[2])  # get_source_segment splits the whole file each time
@@ -148,7 +148,6 @@ def lesson_of_honest_students(assignment: str) -> list[Student]:
         Student(f"{topic}-blank", released(assignment).encode(), blank, assignment=assignment),
         Student(f"{topic}-partly", partly.bytes(), rest, assignment=assignment),
         *honest(assignment, "RIGHT", 1),
-        *honest(assignment, "WRONG", 3),
     ]
 
 

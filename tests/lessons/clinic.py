@@ -339,5 +339,3 @@ RIGHT = [
     Right("run_clinic", "functional_call", variant(train=train_by_functional_call, test=test_by_tensor)),
     Right("run_clinic", "batches in a list", variant(prepare=lambda dataset: list(dataset.train), result=as_a_tensor)),
 ]
-
-WRONG = ()

@@ -673,5 +673,3 @@ RIGHT = (
     Right("LinearFunction", "in a thread", LinearInThread),
     Right("LinearFunction", "saves transposed copies", LinearSavesTransposed),
 )
-
-WRONG = ()

@@ -190,5 +190,3 @@ RIGHT = (
     Right("mean_loss", "item each, in the losses' dtype", mean_loss_by_item_in_its_dtype),
     Right("snapshot", "empty_like and copy_", lambda x: torch.empty_like(x, requires_grad=False).copy_(x.detach())),
 )
-
-WRONG = ()

@@ -455,5 +455,3 @@ RIGHT = (
     Right("grad_cam", "vjp", cam_by_vjp),
     Right("grad_cam", "sample by sample", cam_sample_by_sample),
 )
-
-WRONG = ()

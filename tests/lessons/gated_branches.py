@@ -269,5 +269,3 @@ RIGHT = (
     Right("hard_gate", "half a tanh", gate_half_tanh),
     Right("hard_gate", "a softmax of two", gate_softmax),
 )
-
-WRONG = ()

@@ -558,5 +558,3 @@ RIGHT = (
     Right("histogram_gradient", "a name for the output", histogram_by_named_output),
     Right("histogram_gradient", "one gradient a bin and batch", histogram_bin_by_bin),
 )
-
-WRONG = ()

@@ -332,5 +332,3 @@ RIGHT = (
     Right("fit_line", "one vector", fit_by_one_vector),
     Right("fit_line", "float32 whatever x is", fit_float32),
 )
-
-WRONG = ()

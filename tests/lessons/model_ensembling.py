@@ -295,5 +295,3 @@ RIGHT = [
 ]
 
 P, E, G, T = "ensemble_predict", "ensemble_predict_each", "per_sample_gradients", "train_ensemble"
-
-WRONG = ()

@@ -269,5 +269,3 @@ RIGHT = (
     Right("frozen_features", "functional call", features_functional),
     Right("frozen_features", "by numpy", features_by_numpy),
 )
-
-WRONG = ()

@@ -425,5 +425,3 @@ RIGHT = (
     Right("Memory", "memories by id", MemoryByIdentity),
     Right("Memory", "all looked at first", MemoryByReturn),
 )
-
-WRONG = ()

@@ -325,5 +325,3 @@ RIGHT = (
     Right("input_gradient", "a copy of the model", gradient_by_ones_in_float32),
     Right("finetune_parameters", "get_submodule", finetune_by_get_submodule),
 )
-
-WRONG = ()

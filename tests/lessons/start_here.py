@@ -10,5 +10,3 @@ RIGHT = (
     Right("double", "torch.mul", lambda x: torch.mul(x, 2)),
     Right("double", "a clone, edited in place", lambda x: x.clone().mul_(2)),
 )
-
-WRONG = ()

@@ -40,7 +40,7 @@ def answers(lesson):
 
 
 def entered(kind):
-    """Every answer that is entered as right, or as wrong, with its lesson; the id names both and the exercise."""
+    """Every answer that is entered as right, with its lesson; the id names both and the exercise."""
     return [
         pytest.param(info.name, entry, id=f"{info.name}-{entry.exercise}-{entry.label}")
         for info in LESSONS
@@ -131,27 +131,6 @@ def test_a_right_answer_passes_however_it_is_written(lesson, right, rounds):
             refuse(right, f"it is refused. The card:\n\n{score}")
 
 
-@pytest.mark.parametrize(("lesson", "wrong"), entered("WRONG"))
-def test_a_wrong_answer_loses_points_and_is_told_its_misconception(lesson, wrong, rounds):
-    known = GENERAL | exercise_of(lesson, wrong).misconceptions
-    if wrong.misconception not in known:
-        refuse(wrong, f"{wrong.exercise}.toml has no key {wrong.misconception!r}, but {', '.join(map(repr, known))}.")
-    keys = {misconception.name: key for key, misconception in known.items()}
-    keys[known[wrong.misconception].name] = wrong.misconception  # two keys may be the same misconception
-    for _ in rounds:
-        score = judge(LOADED[lesson].exercises[wrong.exercise], wrong.answer, lesson)
-        if score.status == "passed":
-            refuse(wrong, "it passes every claim: it is right. Move it to RIGHT, or add a claim that tells it apart.")
-        assert score < max(score.possible, 0.01)
-        if wrong.earns is not None and float(score) != wrong.earns:
-            refuse(wrong, f"it is to earn {wrong.earns} points, and earns {float(score)}. The card:\n\n{score}")
-        named = [keys[claim.misconception.name] for claim in score.claims if claim.misconception]
-        if named[:1] != [wrong.misconception]:
-            said = f"names {', then '.join(map(repr, named))}" if named else "names no misconception"
-            refuse(wrong, f"you entered the key {wrong.misconception!r}; the check {said}. The card:\n\n{score}")
-        assert_tells_one_story(score)
-
-
 COMPARED = [(name, e) for name, e in EXERCISES if isinstance(LOADED[name].exercises[e], Compared)]
 
 
@@ -204,17 +183,17 @@ def test_an_error_that_no_known_mistake_raises_has_no_name():
 @pytest.mark.parametrize("lesson", LOADED)
 def test_no_label_and_no_answer_is_entered_twice(lesson):
     module = answers(lesson)
-    labels = Counter(f"{type(row).__name__} {row.exercise}: {row.label}" for row in (*module.RIGHT, *module.WRONG))
+    labels = Counter(f"{type(row).__name__} {row.exercise}: {row.label}" for row in module.RIGHT)
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     lists = (node.value.elts for node in tree.body if isinstance(getattr(node, "value", 0), ast.Tuple | ast.List))
     written = Counter(
         f"{ast.unparse(call.args[0])}: {ast.unparse(call.args[2])}"
         for rows in lists
         for call in rows
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("Right", "Wrong")
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Right"
     )
     twice = [text for text, count in (labels + written).items() if count > 1]
-    assert not twice, 'drop an answer entered twice; give a label used twice a name of its own: Wrong(..., name="...")'
+    assert not twice, "drop an answer entered twice; give a label used twice a name of its own"
 
 
 def assert_tells_one_story(score):

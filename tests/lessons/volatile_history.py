@@ -236,5 +236,3 @@ RIGHT = (
     Right("predicted_growth", "an extra key", GROWTH | {"total": 448_000}),
     Right("bounded_evaluation", "a map of pairs", bounded_map_of_pairs),
 )
-
-WRONG = ()
