@@ -10,6 +10,7 @@ from course_utils.authoring.sittings import estimate, parts, said
 
 MAX_CELLS = 65
 MAX_MINUTES = 52  # 50, as it is printed
+READING_MINUTES = 20  # beside an exercise that fills a sitting by itself, as the clinic's two do
 FIRST_OWN_CELL = 12  # the learner writes something in it or before it
 _NOW_CHANGE = re.compile(r"\W*Now change this\b")
 
@@ -27,9 +28,10 @@ def sittings(notebook: Notebook) -> Iterator[Problem]:
         return
     for first, cells in _sittings(notebook):
         taken = estimate(cell.node for cell in cells)
-        if taken.minutes > MAX_MINUTES:
+        most = max(MAX_MINUTES, taken.headed + READING_MINUTES)
+        if taken.minutes > most:
             what = (
-                f"The sitting that begins here takes {taken.minutes:.0f} minutes; {MAX_MINUTES} are the most. It has "
+                f"The sitting that begins here takes {taken.minutes:.0f} minutes; {most:.0f} are the most. It has "
                 f"{taken.words} words, {taken.lines} lines of code, {taken.predictions} predictions, and headings "
                 f"that say {taken.headed:.0f} minutes."
             )

@@ -37,7 +37,7 @@ _PROMISES: dict[str, Callable[[Trial], None]] = {
     "logs each training batch's mean loss, without its graph (lesson 03)": _learning.expect_log,
     "holds no more bytes from training step to training step (lesson 08)": _leavings.expect_flat_training,
     "records and keeps nothing in evaluation, from test batch to test batch (lesson 04)": _leavings.expect_flat_tests,
-    "trains the branches in training mode, and evaluates in eval mode alone (lesson 05)": _leavings.expect_modes,
+    "trains the branches in training mode, tests in eval mode, and puts flags back (lesson 05)": _leavings.expect_modes,
     "spends no FLOPs on the closed branch (lesson 06)": _leavings.expect_closed,
     "leaves no hooks behind (lesson 07)": _leavings.expect_no_hooks,
     "goes one step down the full batch's gradient (lesson 09)": _learning.expect_descent,
