@@ -8,7 +8,6 @@ it, for it takes seconds; ``LOADERS`` are the exercises that cannot do without. 
 """
 
 import argparse
-import importlib
 import json
 import os
 import statistics
@@ -82,8 +81,7 @@ def _wrong_answer(lesson: Any, exercise: str, right: Any) -> Any:
         return dict.fromkeys(right, next(iter(right.values())))
     if mistakes := getattr(lesson.exercises[exercise], "mistakes", ()):
         return mistakes[0][1]
-    entered = importlib.import_module(f"tests.lessons.{lesson.name}").WRONG
-    return next(row.answer for row in entered if row.exercise == exercise)
+    return lambda *_: 0
 
 
 def _in_fork(lesson: Any, exercise: str, answer: Any, again: int, is_right: bool) -> tuple[list[float], list[str]]:

@@ -76,10 +76,9 @@ def submissions(count: int) -> Iterator[bytes]:
 
     half = list(solutions(ASSIGNMENT, today=True))[::2]
     honest = [Notebook(ASSIGNMENT, today=True).solve(*own) for own in ((), half)] + [Notebook(ASSIGNMENT, today=True)]
-    for kind, students in (("RIGHT", 1), ("WRONG", 3)):
-        for answers in answers_for("detach", kind, students):
-            chosen = {name: expression for name, (expression, _) in answers.items()}
-            honest.append(notebook_with(ASSIGNMENT, chosen, today=True))
+    for answers in answers_for("detach", "RIGHT", 4):
+        chosen = {name: expression for name, (expression, _) in answers.items()}
+        honest.append(notebook_with(ASSIGNMENT, chosen, today=True))
     contents = [notebook.bytes() for notebook in honest]
     for number in range(count):
         yield contents[number % len(contents)]

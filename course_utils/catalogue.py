@@ -54,7 +54,7 @@ LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(
         1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (50, 50), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (55, 50), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (35, 20, 50), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
     LessonInfo(
         4,
@@ -112,7 +112,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (75, 95),
+        (55, 20, 60, 35),
         10,
     ),
     LessonInfo(
