@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from course_utils.catalogue import find
-from course_utils.checks.misconceptions import read
+from course_utils.checks.misconceptions import heading, read
 from course_utils.lesson import SOLUTIONS
 from tests.lessons.loaded import LOADED
 
@@ -98,12 +98,9 @@ def test_a_text_file_that_is_no_toml_is_named(tmp_path):
         read(path)
 
 
-def test_an_exercise_explains_itself_under_a_heading_of_its_number_points_and_minutes(tmp_path):
+def test_a_heading_has_number_points_and_minutes(tmp_path):
     path = tmp_path / "detach" / "task.toml"
-    path.parent.mkdir()
-    told = '[misconceptions.a]\nname = "x"\nexplained = "exercise"\nexplanation = "x"\nnext_step = "x"'
-    path.write_text(f"number = 7\npoints = 1\nminutes = 4\n{told}", encoding="utf-8")
-    assert read(path)["misconceptions"]["a"].explained == ("detach", "Exercise 3.7 · task · 1 point, 4 minutes")
-    path.write_text(f"points = 1\nminutes = 4\n{told}", encoding="utf-8")
+    values = {"number": 7, "points": 1, "minutes": 4}
+    assert heading(path, values) == "Exercise 3.7 · task · 1 point, 4 minutes"
     with pytest.raises(ValueError, match=r"task\.toml lacks number, points or minutes"):
-        read(path)
+        heading(path, {"points": 1, "minutes": 4})
