@@ -80,7 +80,7 @@ def test_every_way_to_come_out_has_its_name(grader):
     }
     assert points(report)["predicted_edit"] == 1.5
     by_name = {result.exercise: result for result in report.exercises}
-    assert by_name["snapshot"].misconceptions[0] == "detach() makes a copy"
+    assert by_name["snapshot"].misconceptions[0] == "What has no history is a copy"
     assert "too bad" in by_name["mean_loss"].text
     assert "its process ended in the middle of the check" in by_name["truncated_bptt"].text
     assert "it ran for more than 1 s" in by_name["stop_gradient_round"].text
@@ -304,9 +304,12 @@ def test_a_check_of_the_teacher_s_own_is_run_as_it_stands(grader):
     assert "said  no" in report.exercises[2].text and report.exercises[2].lost == (("`assert False, 'no'`", 2.0),)
 
 
+SUM = "def mean_loss(model, loss_fn, batches):\n    return sum(loss_fn(model(x), y).detach() for x, y in batches)"
+
+
 def test_an_answer_that_earns_nothing_still_shows_its_misunderstanding(grader):
-    report = grade(grader, Notebook().write(stop_gradient_round="def stop_gradient_round(x):\n    return x.round()"))
-    result = report.exercises[4]
+    report = grade(grader, Notebook().write(mean_loss=SUM))
+    result = report.exercises[2]
     assert result.earned == 0 and result.misconceptions
     assert sum(cost for _, cost in result.lost) == pytest.approx(result.possible)
 
@@ -329,7 +332,7 @@ def test_a_timeout_is_not_said_to_have_raised(grader):
 
 
 def test_a_report_survives_json(grader):
-    report = grade(grader, Notebook().write(snapshot="def snapshot(x):\n    return x"))
+    report = grade(grader, Notebook().write(mean_loss=SUM))
     assert Report.from_json(report.to_json()) == report
     for broken in ("[]", "{}", report.to_json().replace('"wrong"', '"odd"'), report.to_json().replace("repairs", "r")):
         with pytest.raises(ValueError):
