@@ -44,16 +44,16 @@ def misconception_key(found: Finding) -> str:
     if holder.kind == "cycle" and not holder.name.startswith("ctx."):
         return ""
     if holder.kind == "cycle":
-        return "clinic/run_clinic/cycle"
+        return "clinic/run_clinic/steps"
     if holder.hook or holder.scope == "variable" or _in_a_hook(found):
         return "forward_hooks/capture/graph" if graph else "forward_hooks/capture/lists"
     if graph and holder.kind == "variable":
         return "detach/mean_loss/graphs" if found.scalar else "detach/truncated_bptt/never cut"
     if graph and found.scalar:
-        return "clinic/run_clinic/log keeps graph"
+        return "clinic/run_clinic/log"
     if graph:
         return "no_grad/evaluate/eval alone" if not found.training else "volatile_history/predicted_growth/last only"
-    return "clinic/run_clinic/outputs kept" if holder.kind in ("container", "building") else ""
+    return "clinic/run_clinic/evaluation" if holder.kind in ("container", "building") else ""
 
 
 def _in_a_hook(found: Finding) -> bool:
