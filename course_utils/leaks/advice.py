@@ -46,13 +46,13 @@ def misconception_key(found: Finding) -> str:
     if holder.kind == "cycle":
         return "clinic/run_clinic/steps"
     if holder.hook or holder.scope == "variable" or _in_a_hook(found):
-        return "forward_hooks/capture/graph" if graph else "forward_hooks/capture/lists"
+        return "forward_hooks/capture/graph" if graph else ""
     if graph and holder.kind == "variable":
         return "detach/mean_loss/graphs" if found.scalar else "detach/truncated_bptt/never cut"
     if graph and found.scalar:
         return "clinic/run_clinic/log"
     if graph:
-        return "no_grad/evaluate/eval alone" if not found.training else "volatile_history/predicted_growth/last only"
+        return "no_grad/evaluate/recorded" if not found.training else "volatile_history/predicted_growth/last only"
     return "clinic/run_clinic/evaluation" if holder.kind in ("container", "building") else ""
 
 
