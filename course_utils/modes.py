@@ -19,7 +19,7 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
         A context manager that gives the model.
 
     Example:
-        >>> model = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(3).eval())
+        >>> model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(3).eval())
         >>> with evaluating(model):
         ...     model[0].training
         False
