@@ -6,15 +6,21 @@ from course_utils.lessons.custom_function import _shared as shared
 ReverseGradient = compared(__file__)
 
 
+def _strength(trial: Trial) -> float:
+    return 1 + trial.integer(1, 31) / 64 + trial.integer(1, 3)
+
+
 @ReverseGradient.looks("is a `torch.autograd.Function` whose `apply` gives the values of x", gate=True)
 def _(trial: Trial) -> Seen:
     shared.require_function(trial)
-    return {"x": shared.applied(trial, trial.randn(3, requires_grad=True), 2.5, what="x, 2.5").detach()}
+    return {
+        "x": shared.applied(trial, trial.randn(3, requires_grad=True), _strength(trial), what="x, strength").detach()
+    }
 
 
 @ReverseGradient.looks("returns -strength times the incoming gradient", weight=4)
 def _(trial: Trial) -> Seen:
-    for strength in (0.5 + trial.integer(2, 9), 1.0, 0.0, -0.25):
+    for strength in (_strength(trial), 0.0, -_strength(trial)):
         x = trial.randn(2, 4, requires_grad=True)
         result = shared.applied(trial, x, strength, what=f"x, {strength}")
         incoming = trial.randn(2, 4)
@@ -24,7 +30,8 @@ def _(trial: Trial) -> Seen:
 @ReverseGradient.looks("keeps the strength of each call for that call", weight=2)
 def _(trial: Trial) -> Seen:
     x, incoming = trial.randn(3, requires_grad=True), trial.randn(3)
-    results = [shared.applied(trial, x, strength, what=f"x, {strength}") for strength in (0.5, 3.0)]
-    for result, strength in zip(results, (0.5, 3.0), strict=True):
+    strengths = _strength(trial), 5 + _strength(trial)
+    results = [shared.applied(trial, x, strength, what=f"x, {strength}") for strength in strengths]
+    for result, strength in zip(results, strengths, strict=True):
         what = f" with strength {strength}, after another call"
         yield "gradient of x", shared.gradients(trial, result, [x], incoming, what)[0]
