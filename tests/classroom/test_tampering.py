@@ -16,11 +16,11 @@ from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, outcomes, points,
 pytestmark = [*NEEDS_SANDBOX]
 LIMITS = Limits(check_seconds=15.0)
 WRONG = {
-    "snapshot": "def snapshot(x):\n    return x",
+    "snapshot": "def snapshot(x):\n    return x * 3",
     "predicted_edit": "predicted_edit = dict.fromkeys(['detach_edit', 'data_edit'], 'right gradient')",
     "mean_loss": "def mean_loss(model, loss_fn, batches):\n    return 0",
     "truncated_bptt": "def truncated_bptt(cell, inputs, state, window):\n    return [], state",
-    "stop_gradient_round": "def stop_gradient_round(x):\n    return x",
+    "stop_gradient_round": "def stop_gradient_round(x):\n    return x * 3",
 }
 
 
@@ -73,7 +73,7 @@ def test_answers_that_replace_things_while_they_are_judged_earn_nothing(grader):
         # Put together, so that no look at the text sees it.
         snapshot="import importlib\ndef snapshot(x):\n"
         "    judge = importlib.import_module('course_' + 'utils.checks.ju' + 'dge')\n"
-        "    judge._claim = judge._earned = lambda *_: (1.0, 'passed')\n    return x",
+        "    judge._claim = judge._earned = lambda *_: (1.0, 'passed')\n    return x * 3",
         mean_loss="import torch\ndef mean_loss(model, loss_fn, batches):\n"
         "    torch.equal = torch.allclose = lambda *_, **__: True\n    return torch.zeros(())",
         truncated_bptt="import threading, time\ndef truncated_bptt(cell, inputs, state, window):\n"
@@ -123,7 +123,7 @@ def test_memory_and_processes_are_out_of_an_answer_s_reach(grader):
         truncated_bptt="import os\ndef truncated_bptt(cell, inputs, state, window):\n"
         "    if not os.fork():\n        os._exit(0)",
         stop_gradient_round="import os\ndef stop_gradient_round(x):\n    for fd in range(3, 64):\n        try:\n"
-        "            os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n        except OSError:\n            pass\n    return x",
+        "            os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n        except OSError:\n            pass\n    return x * 3",
     )
     report = grade(grader, notebook)
     assert outcomes(report) == {
