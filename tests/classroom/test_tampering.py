@@ -123,7 +123,7 @@ def test_memory_and_processes_are_out_of_an_answer_s_reach(grader):
         truncated_bptt="import os\ndef truncated_bptt(cell, inputs, state, window):\n"
         "    if not os.fork():\n        os._exit(0)",
         stop_gradient_round="import os\ndef stop_gradient_round(x):\n    for fd in range(3, 64):\n        try:\n"
-        "            os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n        except OSError:\n            pass\n    return x * 3",
+        "            os.write(fd, b'\\x00\\x00\\x00\\x02{}')\n        except OSError: pass\n    return 3 * x",
     )
     report = grade(grader, notebook)
     assert outcomes(report) == {
