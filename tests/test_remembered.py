@@ -9,7 +9,7 @@ from course_utils import Lesson, drill, progress, reset_progress
 from course_utils.progress.history import Showing, attempts, record, told
 from course_utils.progress.tables import Remembered
 
-ALIAS = "detach/snapshot/alias"
+ALIAS, COPY = "detach/snapshot/alias", "What has no history is a copy"
 
 
 def showing(home, claim):
@@ -29,13 +29,13 @@ def test_a_wrong_answer_opens_what_a_right_one_clears(progress_file):
     lesson.check("snapshot", lambda x: x.detach())
     lesson.check("snapshot", lambda x: x.detach())
     assert told_by_home()[ALIAS].count == 2 and told_by_home()[ALIAS].cleared_at is None
-    assert names(is_open=True) == ["detach() makes a copy"] and names(is_open=False) == []
+    assert names(is_open=True) == [COPY] and names(is_open=False) == []
     lesson.check("snapshot", lambda x: x.detach().clone())
     row = told_by_home()[ALIAS]
     assert row.first_at < row.last_at < row.cleared_at
-    assert names(is_open=True) == [] and names(is_open=False) == ["detach() makes a copy"]
+    assert names(is_open=True) == [] and names(is_open=False) == [COPY]
     lesson.check("snapshot", lambda x: x.detach())
-    assert names(is_open=True) == ["detach() makes a copy"]
+    assert names(is_open=True) == [COPY]
 
 
 def test_an_answer_in_which_the_claim_was_never_reached_clears_nothing(progress_file):
@@ -64,7 +64,7 @@ def test_progress_shows_both_with_a_link_to_where_they_are_explained(progress_fi
     lesson.check("snapshot", lambda x: x.detach().clone())
     shown, html = repr(progress()), progress()._repr_html_()
     assert "Cleared up (1)" in shown and "03_detach" in shown
-    assert 'href="03_detach.ipynb#' in html and "detach() makes a copy" in html
+    assert 'href="03_detach.ipynb#' in html and COPY in html
 
 
 def test_a_long_list_says_how_many_more_there_are():

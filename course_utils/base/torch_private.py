@@ -114,7 +114,6 @@ NAMES = {
     "is_functorch_wrapped": Private(
         "torch._C._functorch.is_functorch_wrapped_tensor", "tensors inside torch.func, which have no storage"
     ),
-    "is_batched": Private("torch._C._functorch.is_batchedtensor", "telling a tensor inside vmap from one inside grad"),
     "get_unwrapped": Private("torch._C._functorch.get_unwrapped", "the tensor inside one of torch.func"),
     "clear_functorch": Private(
         "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", "probing outside of the caller's vmap"
@@ -124,10 +123,6 @@ NAMES = {
     "profiler_enabled": Private("torch.autograd._profiler_enabled", "refusing to start a second profiler"),
     "RecordFunctionFast": Private("torch._C._profiler._RecordFunctionFast", "marking phases in the profile"),
     "EventType": Private("torch._C._profiler._EventType", "finding allocations in the profile"),
-    # What an answer uses
-    "DecoratorContextManager": Private(
-        "torch.utils._contextlib._DecoratorContextManager", "telling how an answer uses no_grad"
-    ),
 }
 
 # What is written out where it is used: "_base" as `tensor._base`.
@@ -186,11 +181,6 @@ MODULES = (
 NODES: dict[str, Callable[[], Any]] = {
     "AccumulateGrad": _leaf_node,
     "CopySlices": _in_place,
-    "CloneBackward0": lambda: _tensor().clone().grad_fn,
-    "RoundBackward0": lambda: _tensor().round().grad_fn,
-    "SignBackward0": lambda: _tensor().sign().grad_fn,
-    "FloorBackward0": lambda: _tensor().floor().grad_fn,
-    "CeilBackward0": lambda: _tensor().ceil().grad_fn,
 }
 
 

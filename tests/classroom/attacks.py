@@ -16,14 +16,14 @@ DETACH, FLAGS, FUNCTION = "03_detach", "01_requires_grad", "08_custom_function"
 
 # Answers of lesson 03 that earn nothing by themselves.
 WRONG = {
-    "snapshot": "def snapshot(x):\n    return x",
+    "snapshot": "def snapshot(x):\n    return 3 * x",
     "predicted_edit": "predicted_edit = dict.fromkeys(['detach_edit', 'data_edit'], 'right gradient')",
     "mean_loss": "def mean_loss(model, loss_fn, batches):\n    return 0",
     "truncated_bptt": """
 def truncated_bptt(cell, inputs, state, window):
     return [], state
 """,
-    "stop_gradient_round": "def stop_gradient_round(x):\n    return x * 1",
+    "stop_gradient_round": "def stop_gradient_round(x):\n    return 3 * x",
 }
 EDITS = ("detach_edit", "data_edit", "clone_edit", "detach_clone_edit")
 
@@ -456,182 +456,6 @@ for place, row in enumerate(TENSORS):  # those of another lesson
         if exercise in row.cheated:
             TENSORS[place] = replace(row, assignment=FLAGS, right=("predicted_flags",))
 
-# --------------------------------------------------------------------------------- what answers cost, and who counts it
-
-LINEAR = """
-import importlib, threading
-import numpy, torch
-
-class LinearFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        ctx.save_for_backward(x, weight)
-        ctx.bias = bias is not None
-        return torch.nn.functional.linear(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        x, weight = (value.detach() for value in ctx.saved_tensors)
-        gradient = gradient.detach()
-        for_x, for_weight, for_bias = {all}
-        return for_x, for_weight, for_bias if ctx.bias else None
-"""
-PLAIN = "gradient @ weight, gradient.T @ x, gradient.sum(0)"
-SWISH = """
-import array, gc, importlib, mmap, os, threading, weakref
-import numpy, torch
-
-{helpers}
-class LowMemorySwish(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        s = torch.sigmoid(x)
-        {keep}
-        ctx.save_for_backward(x)
-        return x * torch.sigmoid(x)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        s = {take}
-        return gradient * (s + x * s * (1 - s))
-"""
-MEAN = """
-import importlib, threading
-import torch
-
-{helpers}
-def mean_loss(model, loss_fn, batches):
-    def run():
-        total, count, kept = 0, 0, []
-        for x, y in batches:
-            loss = loss_fn(model(x), y)
-            kept.append((x, y, loss))
-            total = total + loss
-            count += 1
-        if count == 0:
-            raise ValueError("none")
-        return (total / count).detach()
-    return {how}
-"""
-
-
-def _linear(name: str, all_three: str, helpers: str = "") -> Attack:
-    source = LINEAR.format(all=all_three).replace("\nclass ", f"\n{helpers}\nclass ", 1)
-    return Attack(name, lambda n: n.write(LinearFunction=source), {"LinearFunction": 1.08}, ("Cube",), FUNCTION)
-
-
-def _swish(name: str, keep: str, take: str, helpers: str = "") -> Attack:
-    source = SWISH.format(keep=keep, take=take, helpers=helpers)
-    return Attack(name, lambda n: n.write(LowMemorySwish=source), {"LowMemorySwish": 1.0}, ("Cube",), FUNCTION)
-
-
-def _mean(name: str, how: str, helpers: str = "") -> Attack:
-    source = MEAN.format(how=how, helpers=helpers)
-    return Attack(name, lambda n: n.write(mean_loss=source), {"mean_loss": 1.33})
-
-
-IN_A_THREAD = """
-def elsewhere(function):
-    found = []
-    def work():
-        try:
-            found.append(function())
-        except BaseException as error:
-            found.append(error)
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if isinstance(found[0], BaseException):
-        raise found[0]
-    return found[0]
-"""
-MODES = """
-dispatch = importlib.import_module("torch.utils._python_dispatch")
-
-def unseen(function):
-    with getattr(dispatch, "_disable_current_modes")():
-        return function()
-"""
-FORGET = """
-dispatch = importlib.import_module("torch.utils._python_dispatch")
-
-def forgotten(function):
-    found = function()
-    for mode in dispatch._get_current_dispatch_mode_stack():
-        counter = getattr(mode, "counter", mode)
-        getattr(counter, "flop_counts", {}).clear()
-        mode.fold = list  # what a tracker reads
-    return found
-"""
-POPPED = """
-def popped(function):
-    modes = []
-    while torch._C._len_torch_dispatch_stack():
-        modes.append(torch._C._pop_torch_dispatch_stack(None))
-    try:
-        return function()
-    finally:
-        for mode in reversed(modes):
-            torch._C._push_on_torch_dispatch_stack(mode)
-"""
-OPERATION = """
-library = torch.library.Library("mine", "FRAGMENT")
-library.define("all_three(Tensor g, Tensor x, Tensor w) -> (Tensor, Tensor, Tensor)")
-library.impl("all_three", lambda g, x, w: (g @ w, g.T @ x, g.sum(0)), "CPU")
-"""
-
-COSTS = [
-    _linear(
-        "all gradients by NumPy",
-        "(torch.from_numpy(numpy.ascontiguousarray(part)) for part in (lambda g, a, w: (g @ w, g.T @ a, g.sum(0)))"
-        "(gradient.numpy(), x.numpy(), weight.numpy()))",
-    ),
-    _linear("all gradients by addr",
-        "by_addr(gradient, weight), by_addr(gradient.T, x), torch.mv(gradient.T, torch.ones_like(gradient[:, 0]))", """
-def by_addr(left, right):
-    found = torch.zeros(left.shape[0], right.shape[1], dtype=left.dtype)
-    for column, row in zip(left.T, right):
-        found = torch.addr(found, column, row)
-    return found
-"""),
-    _linear(
-        "all gradients in Python's own numbers",
-        "(torch.tensor([[sum(p * q for p, q in zip(row, column)) for column in zip(*b)] for row in a], "
-        "dtype=gradient.dtype).reshape(len(a), -1) for a, b in ((gradient.tolist(), weight.tolist()), "
-        "(gradient.T.tolist(), x.tolist()), ([[1.0] * len(gradient)], gradient.tolist())))",
-    ),
-    _linear("all gradients in another thread", f"elsewhere(lambda: ({PLAIN}))", IN_A_THREAD),
-    _linear("all gradients with the modes off", f"unseen(lambda: ({PLAIN}))", MODES),
-    _linear("all gradients with the modes popped", f"popped(lambda: ({PLAIN}))", POPPED),
-    _linear("the counter is cleared", f"forgotten(lambda: ({PLAIN}))", FORGET),
-    _linear("an operation of its own", "torch.ops.mine.all_three(gradient, x, weight)", OPERATION),
-    _linear(
-        "an operation that torch.jit makes",
-        "all_three(gradient, x, weight)",
-        "all_three = torch.jit.CompilationUnit('def f(g, x, w):\\n  return g @ w, g.t() @ x, g.sum(0)\\n').f",
-    ),
-    _swish("a copy in NumPy", "ctx.s = s.detach().numpy().copy()", "torch.from_numpy(ctx.s)"),
-    _swish(
-        "a copy in memory that the kernel hands out",
-        "ctx.s = mmap.mmap(-1, max(s.nbytes, 1)); ctx.s.write(s.detach().contiguous().numpy().tobytes())",
-        "torch.frombuffer(bytearray(ctx.s[:]), dtype=x.dtype).view(x.shape)",
-    ),
-    _swish(
-        "a copy in a file",
-        "ctx.s = os.path.join('/tmp', str(id(ctx))); s.detach().contiguous().numpy().tofile(ctx.s)",
-        "torch.from_numpy(numpy.fromfile(ctx.s, dtype=x.detach().numpy().dtype)).view(x.shape)",
-    ),
-    _swish("a tensor made in another thread",
-        "ctx.s = elsewhere(lambda: torch.sigmoid(x.detach()))", "ctx.s", IN_A_THREAD),
-    _swish("a tensor made with the modes off", "ctx.s = unseen(lambda: torch.sigmoid(x.detach()))", "ctx.s", MODES),
-    _swish(
-        "tracing is stopped before the copy",
-        "importlib.import_module('tracema' + 'lloc').stop(); ctx.s = s.detach().numpy().copy()",
-        "torch.from_numpy(ctx.s)",
-    ),
-]  # fmt: skip
-
 # ---------------------------------------------------------------------------- new names beside the ones that were there
 
 NAMES = [
@@ -647,23 +471,10 @@ def length(values):
 importlib.import_module("torch.autograd").__dict__["len"] = length
 """, stop_gradient_round="""
 def stop_gradient_round(x):
-    y = x.round()
+    y = 3 * x.round()
     y.source = x
     return y
 """),
-    Attack(
-        "a new name in the counter of operations",
-        lambda n: n.write(LinearFunction=LINEAR.format(all="gradient @ weight, gradient.T @ x, gradient.sum(0)")).add(
-            """
-import torch.utils.flop_counter as counter
-vars(counter)['sum'] = lambda _: 0
-""",
-            after="setup",
-        ),
-        {"LinearFunction": 1.0},
-        ("Cube",),
-        FUNCTION,
-    ),
 ]  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- the lesson's own engine
@@ -1710,7 +1521,6 @@ ATTACKS = {
     "classes of the interpreter": CLASSES,
     "frames": FRAMES,
     "what is handed back": TENSORS,
-    "costs": COSTS,
     "new names": NAMES,
     "the lesson's own engine": ENGINE,
     "code that runs later": LATER,
