@@ -1,6 +1,6 @@
-"""What follows from the exercises' text files, so that nobody writes it: a solution notebook's headings, answers, check
-cells and nbgrader metadata (``derived``), a lesson's points and minutes (``mapped``) in the catalogue (``catalogue``)
-and in README's table (``readme``).
+"""What follows from the exercises' text files, so that nobody writes it: headings, answers, check cells and nbgrader
+metadata of a solution notebook (``derived``), a lesson's points and minutes (``mapped``) in the catalogue
+(``catalogue``) and in README's table (``readme``).
 """
 
 import ast

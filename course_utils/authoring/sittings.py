@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-# What two people needed who read the lessons for the first time: prose that is not read once, and code that has to be
-# understood. What an exercise takes stands in its heading; where its contract is long, it took them half as much again.
+# What first readers needed: prose is read twice, code has to be understood, a long contract takes half as much again.
 _WORDS_A_MINUTE, _LINES_A_MINUTE, _MINUTES_A_PREDICTION = 110, 6, 2
 _LONG_WORDS, _LONG_FACTOR = 90, 1.5
 _STEP = 5  # what a lesson says is a multiple of it
 _NO_WORDS = re.compile(r"\]\([^)]*\)|<[^>]*>")
 _HEADED = re.compile(r"^#+ .*?(\d+) minutes?\b", re.MULTILINE)
 _BREAK = re.compile(r"^(\*Your (?:second|third|fourth) sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
-_SEVERAL = re.compile(r"(?:two|three|four)(\s+)sittings,\s+of\s+[\d,\s]+?and(\s+)\d+(?=\s+minutes)")
+_SEVERAL = re.compile(r"(?:two|three|four)\s+sittings,\s+of\s+[\d,\s]+?and\s+\d+\s+minutes")
 _ONE = re.compile(r"\b\d+(?=\s+minutes\b)")
 _COUNTS = ("no", "one", "two", "three", "four")
 
@@ -92,13 +91,7 @@ def with_minutes(notebook: NotebookNode, minutes: tuple[int, ...]) -> NotebookNo
     if opening is not None and len(minutes) == 1:
         opening.source = _ONE.sub(str(minutes[0]), opening.source, count=1)
     elif opening is not None:
-        words = said(minutes).removesuffix(" minutes")
-        count, rest = words.split(" ", 1)
-        before, last = rest.rsplit(" ", 1)
-        # The line breaks stay where they are, as far as two of them go.
-        opening.source = _SEVERAL.sub(
-            lambda found: f"{count}{found[1]}{before.removeprefix(' ')}{found[2]}{last}", opening.source
-        )
+        opening.source = _SEVERAL.sub(said(minutes), opening.source)
     later = iter(minutes[1:])
     for cell in others:
         cell.source = _BREAK.sub(lambda found: f"{found[1]}{next(later)}", cell.source)
