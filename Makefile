@@ -10,7 +10,7 @@ TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOO
 # Hundreds of processes import the course. Where no byte code may be kept, each of them compiles it again.
 export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
-.PHONY: help lab fresh check test nightly lint lessons book bench sweep versions assignments environment tools
+.PHONY: help lab fresh check test nightly lessons book environment tools
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -27,21 +27,11 @@ test: tools  ## before a push, 9 min: everything CI runs: lint, package, noteboo
 nightly: tools  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps
 	@$(RUN) -m pytest --tier nightly $(ARGS)
 	@$(RUN) -m benchmarks.memory_sweep
-lint: tools  ## style, formatting, direction of imports, types, the notebooks' anatomy
-	@$(RUN) -m pytest -q tests/test_style.py
 lessons: tools  ## write what is made: headings, check cells, learner notebooks, README's table
 	@$(RUN) -m course_utils.authoring build
 book:  ## the course as a site in build/book/, to read without JupyterLab
 	@$(SETUP) --extra book
 	@$(RUN) -m tools.book $(ARGS)
-bench: tools  ## speed and memory claims, as a table of ratios
-	@$(RUN) -m benchmarks $(ARGS)
-sweep: tools  ## the memory tracker against the allocator, on every operation PyTorch knows
-	@$(RUN) -m benchmarks.memory_sweep $(ARGS)
-versions: tools  ## the lessons, the proofs and the instruments on every PyTorch that the course supports
-	@$(RUN) -m tools.versions $(ARGS)
-assignments: tools  ## teach: the lessons as nbgrader assignments in class/, see docs/classroom.md
-	@$(RUN) -m course_utils classroom init class $(ARGS)
 environment:
 	@$(SETUP)
 tools:

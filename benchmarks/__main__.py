@@ -1,10 +1,10 @@
-"""Every benchmark, one after the other, each in a process of its own: ``make bench``, or some of them by name.
+"""Every benchmark, one after the other, each in a process of its own, or some of them by name.
 
     python -m benchmarks                              all
     python -m benchmarks check_time import_time       these
 
 A benchmark is a module of this folder with a ``main()`` that prints a table and returns 1 where a target was missed.
-``memory_sweep`` is none: it counts bytes and takes minutes; ``make sweep`` runs it.
+``memory_sweep`` is none: it counts bytes and takes minutes; ``python -m benchmarks.memory_sweep`` runs it.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 Each operation runs twice on the same inputs, once under each engine of ``MemoryTracker``: ``dispatch``, which is
 judged, and ``allocator``, which is the truth. Compared are bytes held after forward (with the result alive) and after
-backward, and the peaks. Run it with ``make sweep``; prints one table and the operations that differ.
+backward, and the peaks. Prints one table and the operations that differ.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 ``ways_to_predict``, ``ways_to_differentiate``), and what each way takes (``count_kernels``, ``milliseconds``,
 ``times_faster``, ``gain_grid``). How models learn together is in ``course_utils.together``.
 
-Lesson 10 and ``benchmarks.vmap_ensembles`` measure with it.
+Lesson 10 measures with it.
 """
 
 import copy

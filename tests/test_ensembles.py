@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks import vmap_ensembles
 from course_utils import ensembles
 from course_utils.ensembles import (
     count_kernels,
@@ -219,18 +218,3 @@ def test_the_grid_has_a_row_for_each_count_and_a_number_for_each_width():
     grid = gain_grid((1, 2), (2, 3, 4), batch=2, rounds=1)
     assert [len(row) for row in grid] == [3, 3]
     assert all(ratio > 0 for row in grid for ratio in row)
-
-
-def test_the_benchmark_prints_its_tables_and_fails_where_the_lesson_is_contradicted(monkeypatch, capsys):
-    monkeypatch.setattr(
-        "course_utils.measure.timing._SAMPLE_SECONDS", 0.0
-    )  # one call a sample: the tables are looked at, not the times
-    monkeypatch.setattr(vmap_ensembles, "times_faster", lambda ways, **timing: 3.0)
-    for corner, returned in ((0.5, 0), (1.5, 1)):
-        grid = [[corner, 1.0, 1.0, 1.0], *[[3.0] * 4] * 3]
-        monkeypatch.setattr(vmap_ensembles, "gain_grid", lambda *args, grid=grid, **options: grid)
-        assert vmap_ensembles.main(["--rounds", "1", "--device", "cpu"]) == returned
-    printed = capsys.readouterr().out
-    assert "| 100 | 3.00 | 3.00 | 3.00 | 3.00 |" in printed
-    assert "| per-sample gradients, width 32, batch 64 | 3.00 |" in printed
-    assert "| the tutorial's, as published for a GPU | 2.4 |" in printed

@@ -1,4 +1,4 @@
-"""What ``make lint`` asks: style, formatting, direction of imports, types, the notebooks' anatomy.
+"""What ``make check`` asks first: style, formatting, direction of imports, types, the notebooks' anatomy.
 
 A run of all tests begins with this file, on one of its workers. Where anything here fails, the run ends at once.
 """

@@ -2,7 +2,7 @@
 
 What a release may rename is asked of the running PyTorch (``node.name()``, a function's schema). What it says in other
 words than its neighbours stands here, in one table. Private names that the course leans on stand in
-``course_utils/base/torch_private.py``. ``make versions`` runs the course on each release.
+``course_utils/base/torch_private.py``. Every night the course is run on each release.
 """
 
 import re

@@ -1,7 +1,9 @@
-"""Which Python is chosen, and what is said where none will do."""
+"""The virtual environment: by which Python it is made, what is installed, and what is said where it cannot be."""
 
 import ast
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,83 +12,147 @@ import pytest
 from tools import bootstrap
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the Pythons that these tests make up are shell scripts")
-
-
-@pytest.fixture
-def pythons(tmp_path: Path):
-    """Makes commands that answer the probe as a Python of some version would."""
-
-    def make(*versions: str, makes_environments: bool = True) -> list[str]:
-        paths = []
-        for version in versions:
-            path = tmp_path / f"python{version}"
-            major, minor = version.split(".")
-            path.write_text(f"#!/bin/sh\necho {major} {minor} {int(makes_environments)} {path}\n", encoding="utf-8")
-            path.chmod(0o755)
-            paths.append(str(path))
-        return paths
-
-    return make
+PYPROJECT = '[project]\nname = "course"\n\n[tool.ruff]\nline-length = 120\n'
 
 
 @pytest.mark.parametrize(
-    ("versions", "chosen"),
+    ("version", "on_the_path", "chosen"),
     [
-        (["3.8", "3.11"], "3.11"),
-        (["3.11", "3.13"], "3.11"),  # the first named, which is the one in use
-        (["3.15", "3.12"], "3.12"),  # newer than the pinned versions were made for: only where nothing else is
-        (["3.9", "3.15"], "3.15"),
+        ((3, 11), ["python3.12"], "here"),  # the one in use, if the course was tried on it
+        ((3, 8), ["python3.11", "python3.12"], "python3.12"),
+        ((3, 15), ["python3.13"], "python3.13"),
+        ((3, 15), [], "here"),  # newer than the pinned versions were made for: only where nothing else is
+        ((3, 9), [], None),
     ],
 )
-def test_first_good_python_is_chosen(pythons, versions: list[str], chosen: str) -> None:
-    path, message = bootstrap.choose(pythons(*versions))
-    assert (Path(path).name, message) == (f"python{chosen}", "")
+def test_the_python_that_makes_the_environment(monkeypatch, version, on_the_path, chosen):
+    monkeypatch.setattr(bootstrap, "output_of", lambda name, *_: "" if name in ["here", *on_the_path] else None)
+    assert bootstrap.python_to_use("here", version) == chosen
 
 
-def test_commands_that_are_missing_broken_or_no_python_are_passed_over(pythons, tmp_path: Path) -> None:
-    (tmp_path / "shim").write_text("#!/bin/sh\necho 'version not installed' >&2; exit 127\n", encoding="utf-8")
-    (tmp_path / "cat").write_text("#!/bin/sh\necho meow\n", encoding="utf-8")
-    for name in ("shim", "cat"):
-        (tmp_path / name).chmod(0o755)
-    commands = [str(tmp_path / name) for name in ("absent", "shim", "cat")] + pythons("3.11")
-    assert Path(bootstrap.choose(commands)[0]).name == "python3.11"
+def test_a_python_without_ensurepip_is_passed_over(monkeypatch):
+    monkeypatch.setattr(bootstrap, "output_of", lambda name, *_: None if name == "here" else "")
+    assert bootstrap.python_to_use("here", (3, 12)) == "python3.12"
 
 
-def test_old_python_is_told_what_was_found_and_what_to_do(pythons) -> None:
-    old, older = pythons("3.8", "2.7")
-    path, message = bootstrap.choose([old, older])
-    assert path == ""
-    assert message.splitlines()[:2] == [
-        "This course needs Python 3.11 or newer, and none was found.",
-        f"Found: 2.7 ({older}), 3.8 ({old}).",
-    ]
-    assert "make lab PYTHON=" in message
+def test_what_to_do_is_said_where_no_python_will_do(tmp_path):
+    program = f"import sys; sys.path.insert(0, {str(bootstrap.ROOT)!r}); from tools import bootstrap\n"
+    program += "bootstrap.python_to_use = lambda *_: None; bootstrap.main()"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 1 and "sudo apt install python3-venv" in ran.stderr and "make lab PYTHON=" in ran.stderr
 
 
-def test_no_python_at_all_is_told(pythons) -> None:
-    assert "Found: no Python." in bootstrap.choose(["/nowhere/python3"])[1]
-
-
-def test_missing_ensurepip_is_told_with_debians_package(pythons) -> None:
-    unable = pythons("3.11", makes_environments=False)
-    assert "sudo apt install python3.11-venv" in bootstrap.choose(unable)[1]
-    able = pythons("3.11")
-    assert bootstrap.choose(unable + able) == (able[0], "")
-
-
-def test_probe_tells_the_truth_of_this_python() -> None:
-    assert bootstrap.probe(sys.executable) == (sys.version_info[:2], True, sys.executable)
-
-
-def test_an_old_python_can_read_the_file() -> None:
+def test_an_old_python_can_read_the_file():
     # 3.4 is the oldest grammar that ast knows; what is newer than 2.7 and passes it is looked for here.
     source = Path(bootstrap.__file__).read_text(encoding="utf-8")
     tree = ast.parse(source, feature_version=(3, 4))
-    newer = (ast.JoinedStr, ast.AnnAssign, ast.NamedExpr, ast.Nonlocal, ast.YieldFrom)
     for node in ast.walk(tree):
+        newer = (ast.JoinedStr, ast.AnnAssign, ast.NamedExpr, ast.Nonlocal, ast.YieldFrom)
         assert not isinstance(node, newer), f"line {node.lineno}: an old Python cannot read {type(node).__name__}"
         assert not any(isinstance(item, ast.Starred) for item in getattr(node, "elts", []))
-        if isinstance(node, ast.FunctionDef):
-            assert not node.returns and not any(argument.annotation for argument in node.args.args), node.name
-            assert not node.args.kwonlyargs, node.name
     assert source.isascii()  # Python 2 refuses anything else without a declaration
+
+
+class Course:
+    """A course in a folder of its own. Its environment is made for show, and pip notes what it is asked for."""
+
+    def __init__(self, root, monkeypatch):
+        self.venv, self.calls, self.pip_fails, self.there, self.index = root / ".venv", [], False, None, ""
+        self.constraints = root / "constraints.txt"
+        self.constraints.write_text("setuptools==84.2.1\ntorch==2.13.0\n")
+        (root / "pyproject.toml").write_text(PYPROJECT)
+        (root / "course_utils" / "base").mkdir(parents=True)
+        (root / "course_utils" / "base" / "versions.py").write_text(
+            'RELEASES = ("2.10.0", "2.13.0", "2.15.0")  # tried\n'
+        )
+        monkeypatch.setattr(bootstrap, "ROOT", str(root))
+        monkeypatch.setattr(bootstrap.subprocess, "call", self.call)
+        monkeypatch.setattr(bootstrap, "output_of", self.output_of)
+
+    def call(self, command, cwd=None):
+        if "venv" in command:
+            (self.venv / "bin").mkdir(parents=True, exist_ok=True)
+            (self.venv / "bin" / "python").touch()
+            (self.venv / "course-environment.json").unlink(missing_ok=True)  # as --clear does
+            self.calls.append("venv")
+            return 0
+        assert "unfinished" in json.loads((self.venv / "course-environment.json").read_text())
+        self.calls.append(command[-1])
+        return int(self.pip_fails)
+
+    def output_of(self, python, *command):
+        if command[:2] == ("-m", "pip"):
+            return self.index if "index" in command else "" if Path(python).exists() else None
+        return self.there
+
+    def prepare(self, *extras, torch=""):
+        return bootstrap.prepare(str(self.venv), extras, torch)
+
+    @property
+    def pins(self):
+        return (self.venv / "course-constraints.txt").read_text()
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    return Course(tmp_path, monkeypatch)
+
+
+def test_a_second_run_does_and_says_nothing(course, capsys):
+    assert (course.prepare(), course.calls) == (0, ["venv", "."])
+    capsys.readouterr()
+    assert (course.prepare(), course.calls) == (0, ["venv", "."])
+    assert capsys.readouterr().out == ""
+
+
+def test_changed_requirements_are_installed_once_and_settings_of_tools_are_none(course):
+    course.prepare()
+    (course.constraints.parent / "pyproject.toml").write_text(PYPROJECT.replace("120", "100"))
+    assert (course.prepare(), len(course.calls)) == (0, 2)
+    course.constraints.write_text("torch==2.14.0\n")
+    assert (course.prepare(), course.prepare(), course.calls[2:]) == (0, 0, ["."])
+
+
+def test_what_the_tests_need_is_added_once_and_stays(course):
+    assert (course.prepare(), course.prepare("dev"), course.prepare(), course.prepare("dev")) == (0, 0, 0, 0)
+    assert course.calls == ["venv", ".", ".[dev]"]
+
+
+def test_where_pip_fails_it_is_said_what_to_do_and_the_next_run_starts_over(course, capsys):
+    course.pip_fails = True
+    assert course.prepare() == 1
+    assert "pip's own words are above" in capsys.readouterr().out
+    course.pip_fails = False
+    assert (course.prepare(), course.calls) == (0, ["venv", ".", "venv", "."])
+
+
+@pytest.mark.parametrize("how", ["moved", "its Python is gone"])
+def test_an_environment_that_cannot_work_is_made_anew(course, how):
+    course.prepare()
+    if how == "moved":
+        course.venv = course.venv.rename(course.venv.parent / "moved")
+    else:
+        (course.venv / "bin" / "python").unlink()
+    assert (course.prepare(), course.calls) == (0, ["venv", ".", "venv", "."])
+
+
+def test_an_environment_that_somebody_else_made_is_used_as_it_is(course):
+    course.call(["venv"])
+    assert (course.prepare(), course.calls) == (0, ["venv", "."])
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "index", "constrained"),
+    [
+        ("", None, "2.15.0, 2.13.0+cpu, 2.13.0", "setuptools==84.2.1\ntorch==2.13.0\n"),
+        ("", None, "2.16.0+cpu, 2.15.0+cpu, 2.10.0+cpu", "torch==2.15.0\n"),  # 2.16 was not tried
+        ("", None, "2.15.0, 2.14.1", "setuptools==84.2.1\ntorch==2.13.0\n"),  # all of them bring GPU libraries
+        ("", "2.15.0+cu132", "2.13.0+cpu", "torch==2.15.0\n"),  # what is there stays
+        ("2.11", "2.15.0", "2.13.0+cpu", "torch==2.11.*\n"),
+    ],
+)
+def test_which_pytorch_is_installed(course, monkeypatch, asked, there, index, constrained):
+    monkeypatch.setattr(bootstrap.platform, "system", lambda: "Linux")
+    course.there, course.index = there, index
+    assert (course.prepare(torch=asked), course.pins) == (0, constrained)
+    assert (course.prepare(torch=asked), course.prepare(), len(course.calls)) == (0, 0, 2)
