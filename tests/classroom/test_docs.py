@@ -25,11 +25,11 @@ BLOCKS = dict(re.findall(r"<!-- (\w+) -->\n```\w*\n(.*?)```", PAGE, flags=re.DOT
 
 # What bob answered: known mistakes, by the keys of their misconceptions.
 MISTAKES = {
-    "snapshot": "data alone",
+    "snapshot": "alias",
     "predicted_edit": "data is watched",
     "mean_loss": "batches kept",
-    "truncated_bptt": "given state cut",
-    "stop_gradient_round": "order",
+    "truncated_bptt": "every step",
+    "stop_gradient_round": "zero gradient",
 }
 
 needs_sandbox = pytest.mark.skipif(
