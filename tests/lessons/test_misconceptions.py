@@ -89,5 +89,5 @@ def test_a_heading_has_number_points_and_minutes(tmp_path):
     path = tmp_path / "detach" / "task.toml"
     values = {"number": 7, "points": 1, "minutes": 4}
     assert heading(path, values) == "Exercise 3.7 · task · 1 point, 4 minutes"
-    with pytest.raises(ValueError, match=r"task\.toml lacks number, points or minutes"):
+    with pytest.raises(ValueError, match=r"task\.toml: the exercise lacks number"):
         heading(path, {"points": 1, "minutes": 4})
