@@ -52,7 +52,7 @@ class LessonInfo:
 LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", (35,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (50, 50), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (35, 40, 30), 10
     ),
     LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (35, 20, 50), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
