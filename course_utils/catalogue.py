@@ -54,7 +54,7 @@ LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(
         1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (35, 40, 30), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (35, 20, 50), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (30, 30, 40), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
     LessonInfo(
         4,
