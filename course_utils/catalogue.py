@@ -61,7 +61,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "volatile_history",
         "The history of volatile",
         "Training fits. Why does testing run out of memory?",
-        (30, 25, 45),
+        (25, 35, 35),
         10,
     ),
     LessonInfo(
