@@ -50,7 +50,7 @@ class LessonInfo:
 
 
 LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", (35,), 0),
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", (30,), 0),
     LessonInfo(
         1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (35, 40, 30), 10
     ),
