@@ -80,7 +80,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (40, 30, 35),
+        (45, 40, 30),
         10,
     ),
     LessonInfo(
