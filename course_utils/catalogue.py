@@ -73,14 +73,14 @@ LESSONS: tuple[LessonInfo, ...] = (
         10,
     ),
     LessonInfo(
-        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (15, 40, 30, 25), 10
+        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 40), 10
     ),
     LessonInfo(
         7,
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (40, 30, 35),
+        (45, 40, 30),
         10,
     ),
     LessonInfo(
