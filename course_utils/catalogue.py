@@ -96,7 +96,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (50, 50),
+        (35, 35, 35),
         10,
     ),
     LessonInfo(
