@@ -52,7 +52,7 @@ class LessonInfo:
 LESSONS: tuple[LessonInfo, ...] = (
     LessonInfo(0, "start_here", "Start here", "How does this course work?", (30,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (35, 40, 30), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (30, 40, 30), 10
     ),
     LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (30, 30, 40), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
@@ -73,7 +73,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         10,
     ),
     LessonInfo(
-        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 40), 10
+        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 45), 10
     ),
     LessonInfo(
         7,
@@ -104,7 +104,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (25, 30, 50),
+        (25, 35, 45),
         10,
     ),
     LessonInfo(
