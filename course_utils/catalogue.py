@@ -73,7 +73,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         10,
     ),
     LessonInfo(
-        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 40), 10
+        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 45), 10
     ),
     LessonInfo(
         7,
@@ -104,7 +104,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (25, 30, 50),
+        (25, 35, 45),
         10,
     ),
     LessonInfo(
