@@ -23,8 +23,6 @@ COMPILER = ("sympy", "torch._dynamo", "torch._inductor")
 LOADERS = dict.fromkeys(
     ("freeze", "make_weight", "accumulated_step", "apply_gradients", "run_clinic"), "an optimizer"
 ) | {
-    "Cube": "gradcheck, which the exercise asks for",
-    "LowMemorySwish": "gradcheck, which the exercise asks for",
     "histogram_gradient": "autograd.grad with an upstream gradient, in the answer",
     "per_sample_gradients": "torch.func.grad, in the answer",
     "train_ensemble": "torch.func.grad, in the answer",

@@ -9,7 +9,7 @@ import pytest
 
 from course_utils import Lesson, progress, reset_progress
 from course_utils.progress import store
-from course_utils.progress.history import attempts, predictions, record, told
+from course_utils.progress.history import Showing, attempts, predictions, record, told
 
 STORED = Path(__file__).parent / "stored"
 FIRST, SECOND = STORED / "progress_of_the_first_edition.sqlite3", STORED / "progress_of_the_second_edition.sqlite3"
@@ -90,6 +90,21 @@ def test_points_of_an_exercise_that_was_worth_more_are_the_same_share_of_what_it
     record("clinic", "run_clinic", earned=0, possible=7, status="partial")
     card = Lesson("clinic").scorecard()
     assert (card.rows[1].earned, card.rows[1].status, card.possible) == (7.0, "passed", 10.0)
+
+
+def test_exercises_and_misconceptions_that_the_course_has_no_longer_are_shown_as_they_were(progress_file):
+    shutil.copy(SECOND, progress_file)
+    old = Showing("detach/cut/gone", "is cut", "Nobody is told this now", "03_detach", "A heading that is gone")
+    record("detach", "cut", earned=1, possible=2, status="partial", told=[old])
+    homes = {f"detach/snapshot/{key}" for key in Lesson("detach").exercises["snapshot"].misconceptions}
+    assert not {"detach/snapshot/x itself", "detach/cut/gone"} & homes
+    shown = " ".join(repr(progress()).split())
+    assert "Still open (3)" in shown and "What I return is a new tensor: 03_detach" in shown
+    assert "Nobody is told this now: 03_detach, “A heading that is gone”" in shown
+    assert ("detach", "cut", 1.0) in [(row.lesson, row.exercise, row.best) for row in attempts()]
+    assert [row.exercise for row in Lesson("detach").scorecard().rows] == list(Lesson("detach").exercises)
+    reset_progress("detach", "cut")
+    assert "Nobody is told" not in repr(progress())
 
 
 def test_an_event_that_is_damaged_costs_itself_alone_and_is_told(progress_file):

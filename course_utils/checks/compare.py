@@ -11,7 +11,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -165,16 +165,16 @@ class Compared(Exercise):
 
         Where mistakes of several keys do, the one that is most like the answer in all claims.
         """
-        views = [(key, mistake, self._view(look, mistake, seed)) for key, mistake in self.mistakes]
+        see = cache(lambda each, mistake: self._view(each, mistake, seed))
         fits = [
-            (got.likeness(seen), key, mistake)
-            for key, mistake, seen in views
-            if alike(seen[apart], got[apart]) and not agree(seen[apart], right[apart])
+            (got.likeness(see(look, mistake)), key, mistake)
+            for key, mistake in self.mistakes
+            if alike(see(look, mistake)[apart], got[apart]) and not agree(see(look, mistake)[apart], right[apart])
         ]
         best = [(key, mistake) for count, key, mistake in fits if count == max(fits, key=itemgetter(0))[0]]
         if len({key for key, _ in best}) > 1:
-            mine = [(each, self._view(each, answer, seed)) for each in self._looks]
-            best.sort(key=lambda one: -sum(seen.likeness(self._view(each, one[1], seed)) for each, seen in mine))
+            mine = [(each, got if each is look else self._view(each, answer, seed)) for each in self._looks]
+            best.sort(key=lambda one: -sum(seen.likeness(see(each, one[1])) for each, seen in mine))
         return best[0][0] if best else ""
 
 

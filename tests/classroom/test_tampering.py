@@ -74,7 +74,7 @@ def test_answers_that_replace_things_while_they_are_judged_earn_nothing(grader):
         "    judge = importlib.import_module('course_' + 'utils.checks.ju' + 'dge')\n"
         "    judge._claim = judge._earned = lambda *_: (1.0, 'passed')\n    return x * 3",
         mean_loss="import torch\ndef mean_loss(model, loss_fn, batches):\n"
-        "    torch.equal = torch.allclose = lambda *_, **__: True\n    return torch.zeros(())",
+        "    torch.isclose = lambda *_, **__: torch.tensor(True)\n    return torch.zeros(())",
         truncated_bptt="import threading, time\ndef truncated_bptt(cell, inputs, state, window):\n"
         "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
         + solutions()["truncated_bptt"].partition("\n")[2],
