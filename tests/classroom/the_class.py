@@ -233,7 +233,7 @@ def write():
 
 threading.Thread(target=write, daemon=True).start()
 """
-STUB = "def snapshot(x):\n    return x"
+STUB = "def snapshot(x):\n    return x * 3"
 EQUAL = """
 class Equal(torch.Tensor):
     @classmethod
@@ -275,8 +275,7 @@ def snapshot(x):
 CHEATS = [
     answer("right-and-looks-at-frames", LOOKS),
     answer("right-and-leaves-a-thread", LEAVES_THREAD, "review by hand", review=True),
-    # Put back on the spot, and said on the card: it costs the claim that nothing else is changed.
-    Student("right-and-swaps-torch", changed(lambda n: n.write(snapshot=SWAPS)), {"snapshot": ("partial", 0.81)}),
+    answer("right-and-swaps-torch", SWAPS, "review by hand", review=True),
     cheat("rebinds-lesson", f"class lesson:\n    check = staticmethod(lambda *a: 1.0)\n{STUB}"),
     cheat("rebinds-check", f"lesson.check = lambda *a: 1.0\n{STUB}"),
     cheat("patches-lesson-class", f"from course_utils import Lesson\nLesson.check = lambda *a: 1.0\n{STUB}"),
@@ -284,7 +283,7 @@ CHEATS = [
     cheat("patches-judge", f"import course_utils.checks.judge as j\nj.judge = lambda *a: 1.0\n{STUB}"),
     cheat("patches-torch", f"torch.allclose = torch.equal = lambda *a, **k: True\n{STUB}"),
     # It earns what `x.view_as(x)` does, and nothing by its comparisons.
-    Student("equals-everything", changed(lambda n: n.write(snapshot=EQUAL)), {"snapshot": ("partial", 0.27)}),
+    Student("equals-everything", changed(lambda n: n.write(snapshot=EQUAL)), {"snapshot": ("partial", 0.33)}),
     cheat("input-transformer", f"get_ipython().input_transformers_cleanup.append(lambda lines: ['1.0'])\n{STUB}"),
     cheat("sys-modules", "import sys, types\nname = 'course_utils.checks.judge'\n"
         f"sys.modules[name] = types.ModuleType('judge')\n{STUB}"),
