@@ -45,7 +45,7 @@ GROUPS = {
     "notebook cells": ("notebooks/solutions", "notebooks/further"),
     "proofs": ("tests/lessons",),
     "instrument tests": (
-        *("tests/test_memory*.py", "tests/test_graph*.py", "tests/test_caching_allocator.py", "tests/test_steps.py"),
+        *("tests/test_memory*.py", "tests/test_graph*.py", "tests/test_steps.py"),
         *("tests/leaks", "tests/why", "tests/test_torch_private.py"),
     ),
 }
