@@ -105,6 +105,7 @@ NAMES = {
     "BackwardCFunction": Private("torch.autograd.function.BackwardCFunction", "finding a custom Function's node"),
     "storage_use_count": Private("torch._C._storage_Use_Count", "counting who holds a storage or a node"),
     "current_graph_task": Private("torch._C._current_graph_task_id", "telling backward from forward"),
+    "current_autograd_node": Private("torch._C._current_autograd_node", "the node that backward is at"),
     "sequence_number": Private("torch._C._autograd._get_sequence_nr", "telling new nodes from old ones"),
     # Inside torch.func
     "is_functorch_wrapped": Private(

@@ -97,7 +97,7 @@ class Births:
         self._recorder.know(live_objects()[0])
         UNCOMPILED.add(self)
         NEW_THREADS.add(self.in_thread)
-        self._modes = [OperationWatch.enter(watcher) for watcher in self._watchers]
+        self._modes = [OperationWatch.enter(*self._watchers)]
         self._on = True
 
     @contextlib.contextmanager
@@ -114,8 +114,7 @@ class Births:
         NEW_THREADS.remove(self.in_thread)
         UNCOMPILED.remove(self)
         for mode in self._modes:
-            for watcher in self._watchers:
-                mode.leave(watcher)
+            mode.leave(*self._watchers)
 
     def begin_anew(self) -> None:
         """Forgets what was counted, and counts calls from 0: another way than before tells when a round begins."""

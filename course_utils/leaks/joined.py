@@ -18,7 +18,7 @@ from course_utils.holders.holder import NOBODY, Holder
 from course_utils.holders.lines import parsed
 from course_utils.holders.ways import link_of
 from course_utils.leaks.kept import Birth, Stretch
-from course_utils.record.operations import Watcher
+from course_utils.record.operations import Run, Watcher
 
 _JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 _LEAST = 8
@@ -83,9 +83,7 @@ def joins(live: Mapping[int, Any], place_of: Sequence[int], joined: dict[tuple[S
         joined: what is joined, by line and place; added to.
     """
 
-    def after(func: Any, args: tuple, kwargs: dict, out: Any) -> None:
-        if func not in _JOINS or type(out) is not torch.Tensor or not args:
-            return
+    def look(args: tuple, out: torch.Tensor) -> None:
         made = live.get(id(out.untyped_storage()))
         parts = [live.get(id(storage)) for part in args[0] for storage in storages_of(part)]
         if made is not None and made.call >= 0 and not made.in_backward and out.is_floating_point():
@@ -97,7 +95,13 @@ def joins(live: Mapping[int, Any], place_of: Sequence[int], joined: dict[tuple[S
             if part is not None and part is not made and part.kept:
                 part.joined = True
 
-    return Watcher(lambda func, args, kwargs: None, after)
+    def watch(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+        out = run(func, args, kwargs)
+        if func in _JOINS and type(out) is torch.Tensor and args:
+            look(args, out)
+        return out
+
+    return watch
 
 
 def _named_on(site: Site) -> Holder:

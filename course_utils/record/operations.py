@@ -1,8 +1,9 @@
-"""Shows each operation to whoever watches, before and after it runs (``OperationWatch``, ``Watcher``)."""
+"""Shows each operation that runs to whoever watches (``OperationWatch``)."""
 
+import functools
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -14,17 +15,11 @@ from course_utils.base.torch_private import (
     push_dispatch_mode,
 )
 
+Run = Callable[[Any, tuple, dict], Any]
+"""Runs an operation with its positional arguments and those by name, and returns the result."""
 
-class Watcher(NamedTuple):
-    """Somebody who is shown operations.
-
-    Attributes:
-        before: called with an operation, its positional arguments and those by name, before it runs.
-        after: called with the same and the result, once it has run; not where it raised.
-    """
-
-    before: Callable[[Any, tuple, dict], None]
-    after: Callable[[Any, tuple, dict, Any], None]
+Watcher = Callable[[Run, Any, tuple, dict], Any]
+"""Somebody who is shown operations: calls ``run(func, args, kwargs)``, looks before and after, returns the result."""
 
 
 class DispatchMode(TorchDispatchMode):
@@ -49,7 +44,12 @@ class OperationWatch(DispatchMode):
 
     def __init__(self, *watchers: Watcher) -> None:
         super().__init__()
-        self._watchers = watchers  # another tuple where one comes or goes, for those who are being shown an operation
+        self._set(watchers)
+
+    def _set(self, watchers: tuple[Watcher, ...]) -> None:
+        self._watchers, self._run = watchers, _run
+        for watcher in watchers:  # each runs what those before it run
+            self._run = functools.partial(watcher, self._run)
 
     def __enter__(self) -> "OperationWatch":
         # An attribute of the instance, a cycle until __exit__, saves a frame; PyTorch insists that it is bound.
@@ -61,7 +61,7 @@ class OperationWatch(DispatchMode):
         return self
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
-        self._watchers = ()
+        self._set(())
         # When inference mode is left, PyTorch dispatches to what it dispatched to before, modes or none: where the
         # stack has changed meanwhile, the next operation is an internal error. So the mode stays, and shows nothing.
         if torch.is_inference_mode_enabled() != self._in_inference:
@@ -77,8 +77,8 @@ class OperationWatch(DispatchMode):
         return _show(self, func, types, args, kwargs)
 
     @classmethod
-    def enter(cls, watcher: Watcher) -> "OperationWatch":
-        """Shows a watcher the operations of this thread, and those of autograd's threads on its behalf.
+    def enter(cls, *watchers: Watcher) -> "OperationWatch":
+        """Shows watchers the operations of this thread, and those of autograd's threads on its behalf.
 
         Returns:
             The mode that does, to be left with ``leave``.
@@ -86,35 +86,32 @@ class OperationWatch(DispatchMode):
         modes = get_dispatch_modes()
         if modes and type(modes[-1]) is cls:
             mode = modes[-1]
-            mode._watchers += (watcher,)
+            mode._set((*mode._watchers, *watchers))
             return mode
-        return cls(watcher).__enter__()
+        return cls(*watchers).__enter__()
 
-    def leave(self, watcher: Watcher) -> bool:
-        """Shows a watcher no more.
+    def leave(self, *watchers: Watcher) -> bool:
+        """Shows watchers no more.
 
         Returns:
-            Whether it is this thread's operations that it was shown.
+            Whether it is this thread's operations that they were shown.
         """
         here = any(mode is self for mode in get_dispatch_modes())
-        left = tuple(one for one in self._watchers if one is not watcher)
+        left = tuple(one for one in self._watchers if one not in watchers)
         if here and not left:
             self.__exit__(None, None, None)
-        self._watchers = left
+        self._set(left)
         return here
 
 
 def _show(mode: OperationWatch, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
     if types and _is_wrapped(types):
         return NotImplemented  # then the subclass runs its own operations, and they come here
-    kwargs = kwargs or {}
-    watchers = mode._watchers
-    for watcher in watchers:
-        watcher.before(func, args, kwargs)
-    out = getattr(func, "_op", func)(*args, **kwargs)
-    for watcher in watchers:
-        watcher.after(func, args, kwargs, out)
-    return out
+    return mode._run(func, args, kwargs or {})
+
+
+def _run(func: Any, args: tuple, kwargs: dict) -> Any:
+    return getattr(func, "_op", func)(*args, **kwargs)
 
 
 def _is_wrapped(types: tuple) -> bool:

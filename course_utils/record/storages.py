@@ -14,7 +14,7 @@ from course_utils.base.errors import explain
 from course_utils.base.torch_private import DispatchKey, current_graph_task, storage_use_count
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.storages import storages_of
-from course_utils.record.operations import OperationWatch, Watcher
+from course_utils.record.operations import OperationWatch, Run, Watcher
 from course_utils.record.process import UNCOMPILED
 
 OLD = "before the start"
@@ -147,10 +147,10 @@ class Recorder:
         """
         found = self.places.setdefault(place, set())
         for storage, tensor in [(storage, one) for one in tensors for storage in storages_of(one)]:
-            known = self._known(storage)
+            known = self.known(storage)
             if known is None and all_known:
                 self._add(storage, tensor, UNDISPATCHED)
-                known = self._known(storage)
+                known = self.known(storage)
             elif known is not None and all_known and known.doubtful:
                 # Operations only ever pass such a one along, so it came to be inside.
                 known.doubtful, known.op = False, UNDISPATCHED
@@ -169,13 +169,18 @@ class Recorder:
             if storage is not None:
                 self._size(storage, known)
 
-    def _known(self, storage: torch.UntypedStorage) -> Storage | None:
+    def known(self, storage: torch.UntypedStorage) -> Any:
+        """The record of a living storage; None for one that the recorder has not met."""
         known = self.live.get(id(storage))
         return known if known is not None and known() is storage else None
 
+    def records(self, tensor: torch.Tensor) -> list[Any]:
+        """The records of a tensor's storages; none where the recorder has not met them."""
+        return [known for storage in _storages(tensor) if (known := self.known(storage)) is not None]
+
     def number(self, storage: torch.UntypedStorage) -> int | None:
         """The number of a living storage; None for one that the recorder has not met."""
-        known = self._known(storage)
+        known = self.known(storage)
         return None if known is None else known.number
 
     def living_tensors(self) -> Iterator[torch.Tensor]:
@@ -298,29 +303,28 @@ def _watcher(add: Callable, meet: Callable, size: Callable, live: dict[int, Stor
             elif kind == _SUBCLASS:
                 meet(value, op)
 
-    def before(func: Any, args: tuple, kwargs: dict) -> None:
-        plan = plan_of(func)
+    def watch(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+        call = getattr(func, "_op", func)  # its hash is quicker
+        plan = plan_of(call)
         if plan is None:
-            plan = plans[func] = _plan(func)
+            plan = plans[call] = _plan(func)
         if plan > _RESIZES:
             _meet_made_outside(plan, func, args, meet, add)
         # Whatever storage an operation is given and the log does not know is older than the recorder.
         meet_all(args, OLD)
         if kwargs:
             meet_all(kwargs.values(), OLD)
+        out = run(func, args, kwargs)
+        if plan != _ALIASES:
+            meet_all((out,), func)
+            if plan >= _RESIZES:
+                for storage in _storages_in(out):
+                    reference = known(id(storage))
+                    if reference is not None and reference() is storage:
+                        size(storage, reference)
+        return out
 
-    def after(func: Any, args: tuple, kwargs: dict, out: Any) -> None:
-        plan = plans[func]
-        if plan == _ALIASES:
-            return
-        meet_all((out,), func)
-        if plan >= _RESIZES:
-            for storage in _storages_in(out):
-                reference = known(id(storage))
-                if reference is not None and reference() is storage:
-                    size(storage, reference)
-
-    return Watcher(before, after)
+    return watch
 
 
 def _storages_in(out: Any) -> Iterator[torch.UntypedStorage]:
