@@ -198,6 +198,6 @@ class Log:
 
 
 def _fits(op: str, node: str) -> bool:
-    """Whether a node may be an operation's: ``nll_loss_forward`` and ``NllLoss``."""
+    """Whether a node may be an operation's, whose name may end in a word more."""
     first, second = (re.sub(r"[\W_]", "", name).lower() for name in (op, node))
     return first.startswith(second) or second.startswith(first)
