@@ -1,8 +1,8 @@
 """The tracker against the CPU's allocator, on every operation that PyTorch's own test suite knows.
 
-Each operation runs twice on the same inputs, once under each engine of ``MemoryTracker``: ``dispatch``, which is
-judged, and ``allocator``, which is the truth. Compared are bytes held after forward (with the result alive) and after
-backward, and the peaks. Prints one table and the operations that differ.
+Each operation runs twice on the same inputs, once under a ``MemoryTracker``, which is judged, and once under the
+profiler, which knows what the allocator hands out. Compared are bytes held after forward (with the result alive) and
+after backward, and the peaks. Prints one table and the operations that differ.
 """
 
 import argparse
@@ -18,12 +18,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.allocator import Allocator
 from course_utils.memory import MemoryTracker
 
 
 @dataclass
 class Bytes:
-    """What both engines say about one phase, in bytes above the start."""
+    """What both say about one phase, in bytes above the start."""
 
     held: int
     unseen: int
@@ -66,20 +67,20 @@ def operations() -> list[Any]:
 
 
 def compare(op: Any, sample: Any) -> Comparison:
-    """Runs one operation on one sample under both engines."""
+    """Runs one operation on one sample under both."""
     name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
     result = Comparison(name)
     run(op, sample, MemoryTracker(device="cpu"))  # fills the caches that some kernels keep
-    tracker = MemoryTracker(device="cpu", engine="dispatch")
+    tracker = MemoryTracker(device="cpu")
     unseen = run(op, sample, tracker)
-    allocator = MemoryTracker(device="cpu", engine="allocator")
+    allocator = Allocator()
     run(op, sample, allocator)
     for ours, truth, beside in zip(tracker.phases, allocator.phases, unseen, strict=True):
         result.phases[ours.name] = Bytes(ours.end, beside, truth.end, ours.peak, truth.peak)
     if any(not found.exact or found.peak > found.allocator_peak for found in result.phases.values()):
         # PyTorch writes some formulas twice, and takes the one without in-place operations while any dispatch mode is
         # active (isTensorSubclassLike in ATen): then the count is right for what ran, and this tells.
-        allocator = MemoryTracker(device="cpu", engine="allocator")
+        allocator = Allocator()
         with EmptyMode():
             run(op, sample, allocator)
         for found, truth in zip(result.phases.values(), allocator.phases, strict=True):
@@ -94,14 +95,14 @@ class EmptyMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def run(op: Any, sample: Any, tracker: MemoryTracker) -> list[int]:
+def run(op: Any, sample: Any, tracker: MemoryTracker | Allocator) -> list[int]:
     """One forward and, where possible, one backward; returns the bytes that graphs hold unseen after each."""
     torch.manual_seed(0)
     inputs = [value for value in _tensors((sample.input, sample.args, sample.kwargs)) if value.requires_grad]
     for value in inputs:
         value.grad = None
     unseen = []
-    seen = tracker.unseen if tracker.engine != "allocator" else dict
+    seen = tracker.unseen if isinstance(tracker, MemoryTracker) else dict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with tracker:

@@ -31,13 +31,10 @@ from course_utils.memory import MemoryEvent as MemoryEvent
 from course_utils.memory import MemoryReport as MemoryReport
 from course_utils.memory import MemoryTracker as MemoryTracker
 from course_utils.memory import PhaseMemory as PhaseMemory
-from course_utils.memory.caching_allocator import caching_allocator_model as caching_allocator_model
+from course_utils.memory.loops import bytes_alive as bytes_alive
+from course_utils.memory.loops import memory_limit as memory_limit
 from course_utils.memory.snapshot import MemorySnapshot as MemorySnapshot
 from course_utils.memory.snapshot import memory_snapshot as memory_snapshot
-from course_utils.memory.steps import bytes_alive as bytes_alive
-from course_utils.memory.tools.limit import memory_limit as memory_limit
-from course_utils.memory.tools.probe import LineMemory as LineMemory
-from course_utils.memory.tools.probe import memory_probe as memory_probe
 from course_utils.modes import evaluating as evaluating
 from course_utils.progress.history import progress as progress
 from course_utils.progress.history import reset_progress as reset_progress

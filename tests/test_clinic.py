@@ -16,7 +16,7 @@ from course_utils.clinic.scripts import listing, mended, second_run, sick_run
 from course_utils.lessons.clinic import examine, symptoms
 from course_utils.lessons.clinic.diagnosis import causes
 from course_utils.lessons.clinic.run_clinic import run_clinic
-from course_utils.memory.tools.limit import memory_limit
+from course_utils.memory.loops import memory_limit
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_clinic")]
 

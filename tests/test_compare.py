@@ -192,10 +192,12 @@ def test_an_error_of_an_alternative_is_its_own_and_leaves_nothing_behind():
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
 
 
-def test_compiled_code_is_refused_and_stays_compiled():
-    compiled = torch.compile(lambda x: (x * 2).sum(), backend="aot_eager")
-    x = torch.ones(10, requires_grad=True)
-    with pytest.raises(NotImplementedError, match=r"made by torch\.compile"):
-        compare({"compiled": lambda: compiled(x)}, x, rounds=0)
+def test_compiled_code_is_measured_uncompiled_and_stays_compiled():
+    def double(x):
+        return (x * 2).sum()
+
+    compiled, x = torch.compile(double, backend="aot_eager"), torch.ones(10, requires_grad=True)
+    one, other = compare({"compiled": lambda: compiled(x), "plain": lambda: double(x)}, x, rounds=0).costs
+    assert (one.peak_bytes, one.held_bytes) == (other.peak_bytes, other.held_bytes) == (44, 4)
     assert type(compiled(x).grad_fn).__name__ == "CompiledFunctionBackward"
     torch._dynamo.reset()

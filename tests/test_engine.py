@@ -12,7 +12,7 @@ from course_utils.draw.drawing import Drawing
 from course_utils.engine import Engine, assemble, whole
 from course_utils.engine.drawing import plot_own_graph
 from course_utils.engine.parts import PARTS, beside
-from course_utils.memory.collector import collector_off
+from course_utils.memory.loops import collector_off
 from tests.engine_programs import ERROR, TORCH, Program, agree, difference, drawn, outcome
 from tests.lessons.loaded import LOADED
 

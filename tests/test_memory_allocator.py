@@ -1,15 +1,15 @@
-"""The dispatch engine against what the allocators themselves say."""
+"""The tracker against what the allocators themselves say."""
 
 import contextlib
 import itertools
-import os
 
 import pytest
 import torch
 
+from benchmarks.allocator import Allocator
 from benchmarks.memory_sweep import EmptyMode, compare, operations, samples
-from course_utils.memory import MemoryTracker, statistics
-from course_utils.memory.statistics import Totals
+from course_utils.memory import MemoryTracker, tracker
+from course_utils.memory.cuda import Totals
 from tests.memory_workloads import MORE, SECTION_4
 
 pytestmark = pytest.mark.slow
@@ -45,44 +45,46 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def measure(make, engine, around=contextlib.nullcontext):
-    """Phases, and the unseen bytes by name at the end of each; the tracker itself."""
+def by_allocator(make, around=contextlib.nullcontext):
+    """Its phases."""
+    torch.manual_seed(0)
+    work = make("cpu")
+    with around(), Allocator() as allocator:
+        kept = work.run(allocator.phase)
+    del kept
+    return allocator.phases
+
+
+def by_tracker(make):
+    """Its phases, and the unseen bytes at the end of each."""
     torch.manual_seed(0)
     work = make("cpu")
     unseen = []
-    with around(), MemoryTracker(*work.known, device="cpu", engine=engine) as mem:
 
-        class Phase:
-            def __init__(self, name):
-                self.phase = mem.phase(name)
+    @contextlib.contextmanager
+    def phase(name):
+        with mem.phase(name):
+            yield
+        unseen.append(sum(mem.unseen().values()))
 
-            def __enter__(self):
-                return self.phase.__enter__()
-
-            def __exit__(self, *error):
-                self.phase.__exit__(*error)
-                if engine != "allocator":
-                    unseen.append(sum(mem.unseen().values()))
-
-        kept = work.run(Phase)
+    with MemoryTracker(*work.known, device="cpu") as mem:
+        kept = work.run(phase)
     del kept
-    return mem, unseen
+    return mem.phases, unseen
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_held_bytes_are_the_allocators_in_every_phase(name):
     WORKLOADS[name]("cpu").run(contextlib.nullcontext)  # what kernels and transforms make once, and keep
-    ours, unseen = measure(WORKLOADS[name], "dispatch")
-    truth, _ = measure(WORKLOADS[name], "allocator")
-    assert len(ours.phases) == len(truth.phases) == len(unseen) > 0
-    assert [phase.end + beside for phase, beside in zip(ours.phases, unseen, strict=True)] == [
-        phase.end for phase in truth.phases
-    ]
-    beyond = [b.peak - a.peak for a, b in zip(ours.phases, truth.phases, strict=True)]
+    ours, unseen = by_tracker(WORKLOADS[name])
+    truth = by_allocator(WORKLOADS[name])
+    assert len(ours) == len(truth) == len(unseen) > 0
+    assert [phase.end + beside for phase, beside in zip(ours, unseen, strict=True)] == [phase.end for phase in truth]
+    beyond = [b.peak - a.peak for a, b in zip(ours, truth, strict=True)]
     if name in HIGHER_UNDER_A_MODE:
-        under_a_mode, _ = measure(WORKLOADS[name], "allocator", EmptyMode)
+        under_a_mode = by_allocator(WORKLOADS[name], EmptyMode)
         assert min(beyond) < 0
-        assert all(a.peak <= b.peak for a, b in zip(ours.phases, under_a_mode.phases, strict=True))
+        assert all(a.peak <= b.peak for a, b in zip(ours, under_a_mode, strict=True))
     elif name in HAS_SCRATCH:
         assert min(beyond) >= 0 < max(beyond)
     elif name in HAS_UNSEEN:
@@ -90,83 +92,6 @@ def test_held_bytes_are_the_allocators_in_every_phase(name):
         assert min(beyond) >= 0 < max(beyond) <= 3 * torch.get_rng_state().nbytes
     else:
         assert set(beyond) == {0}
-
-
-def test_engine_allocator_agrees_with_arithmetic():
-    with MemoryTracker(engine="allocator") as mem:
-        with mem.phase("first"):
-            a = torch.ones(1000)
-        with mem.phase("second"):
-            b = a.exp()
-            del a
-    assert [(phase.name, phase.start, phase.end, phase.peak) for phase in mem.phases] == [
-        ("first", 0, 4000, 4000),
-        ("second", 4000, 4000, 8000),
-    ]
-    assert [(event.op, event.delta) for event in mem.events] == [
-        ("aten::ones", 4000),
-        ("aten::exp", 4000),
-        ("aten::ones", -4000),
-    ]
-    assert (mem.current, mem.peak, mem.report().engine) == (4000, 8000, "allocator")
-    del b
-
-
-def test_engine_allocator_tells_gradients_of_known_objects():
-    model = torch.nn.Linear(100, 10)
-    with MemoryTracker(model, engine="allocator") as mem:
-        model(torch.ones(4, 100)).sum().backward()
-    assert mem.report().categories["gradients"] == 4040
-
-
-def test_engine_allocator_counts_boxed_scalars_itself():
-    x = torch.ones(10, requires_grad=True)
-    with MemoryTracker(x, engine="allocator") as mem:
-        y = x * 2.0
-    assert mem.current == 48
-    assert mem.unseen() == {}
-    del y
-
-
-def test_engine_allocator_has_no_figures_inside_its_block():
-    with MemoryTracker(engine="allocator") as mem:
-        for read in (lambda: mem.current, lambda: mem.peak, lambda: mem.events, mem.report, mem.timeline, mem.unseen):
-            with pytest.raises(ValueError, match="after the with block"):
-                read()
-        assert repr(mem) == "MemoryTracker on cpu, open"
-
-
-def test_engine_allocator_refuses_a_second_profiler():
-    with (
-        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True),
-        pytest.raises(ValueError, match="while a profiler is running"),
-        MemoryTracker(engine="allocator"),
-    ):
-        pass
-    with MemoryTracker(engine="allocator") as mem:
-        kept = torch.ones(10)
-    assert mem.current == 40
-    del kept
-
-
-def test_engine_allocator_survives_an_exception():
-    with pytest.raises(ZeroDivisionError), MemoryTracker(engine="allocator") as mem, mem.phase("work"):
-        torch.ones(1000)
-        raise ZeroDivisionError
-    assert (mem.phases[0].peak, mem.current) == (4000, 0)
-
-
-def test_engine_allocator_is_not_for_meta():
-    with pytest.raises(ValueError, match="a device whose allocator can be asked"):
-        MemoryTracker(device="meta", engine="allocator")
-
-
-def test_engine_allocator_passes_other_lines_of_stderr_on(capfd):
-    from course_utils.memory.profiler import _without_trace_lines
-
-    with _without_trace_lines():
-        os.write(2, b"USDT:2026 profiler_start\na warning\n")
-    assert capfd.readouterr().err == "a warning\n"
 
 
 # A device's allocator, played by a stand-in: what the code makes of its totals.
@@ -192,20 +117,8 @@ def fake(monkeypatch):
     allocator = FakeAllocator(5000)
     monkeypatch.setattr(Totals, "exist_for", staticmethod(lambda device: True))
     monkeypatch.setattr(Totals, "now", staticmethod(lambda device: allocator.totals()))
-    monkeypatch.setattr(statistics, "reset_peaks", lambda device: setattr(allocator, "peak", allocator.now))
+    monkeypatch.setattr(tracker, "reset_peaks", lambda device: setattr(allocator, "peak", allocator.now))
     return allocator
-
-
-def test_totals_of_a_device_become_phases(fake):
-    with MemoryTracker(device="cuda:0", engine="allocator") as mem:
-        with mem.phase("up"):
-            fake.move(3000)
-            fake.move(-1000)
-        assert mem.current == 2000
-        with mem.phase("down"):
-            fake.move(-2500)
-    assert [(phase.start, phase.end, phase.peak) for phase in mem.phases] == [(0, 2000, 3000), (2000, -500, 2000)]
-    assert (mem.current, mem.peak) == (-500, 3000)
 
 
 def test_report_puts_the_allocators_totals_beside_the_tensors(fake):

@@ -9,19 +9,11 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.memory import MemoryTracker
-from course_utils.memory.records import CATEGORIES
+from course_utils.memory.report import CATEGORIES
 from course_utils.memory.snapshot import living_tensors, memory_snapshot
 from tests.memory_workloads import mlp_data, mlp_model
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True, scope="module")
-def older_objects_aside():
-    gc.collect()
-    gc.freeze()  # what the process holds already is not searched, test by test
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +79,18 @@ def test_view_counts_with_its_whole_base_once():
     assert (memory_snapshot(device="cpu") - before).other == 40000
     del row
     assert (memory_snapshot(device="cpu") - before).other == 0
+
+
+def test_what_the_collector_has_put_aside_counts():
+    kept = {"x": torch.ones(1000)}
+    before = memory_snapshot(device="cpu")
+    gc.freeze()
+    try:
+        assert (memory_snapshot(device="cpu") - before).total == 0
+        kept.clear()
+        assert (memory_snapshot(device="cpu") - before).other == -4000
+    finally:
+        gc.unfreeze()
 
 
 def test_given_leaf_that_requires_grad_is_a_parameter():

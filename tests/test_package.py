@@ -74,8 +74,6 @@ STEPS = [
     ("course_utils.handwritten_digits()", []),
     ("with course_utils.MemoryTracker(): torch.ones(3, requires_grad=True).exp().sum().backward()", []),
     ("import sqlite3", ["sqlite3"]),
-    ("import torch._dynamo", ["torch._dynamo"]),  # the profiler, which the allocator's engine is, loads it
-    ("for _ in range(2):\n    with course_utils.MemoryTracker(engine='allocator'): torch.ones(10)", []),
 ]
 SETTINGS = """
 def settings():

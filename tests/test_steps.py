@@ -2,7 +2,7 @@
 
 import torch
 
-from course_utils.memory.steps import bytes_alive, peak_bytes
+from course_utils.memory.loops import bytes_alive, peak_bytes
 
 
 def growing(kept):

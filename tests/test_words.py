@@ -11,8 +11,8 @@ NAMED = re.compile(r"(?<!`)``([A-Za-z_]\w*)(?:\.(\w+))?(?:\(\))?``(?!`)|\b([a-z_
 # Names of other programs, and of examples.
 FOREIGN = {
     *("Addmm", "AddmmBackward0", "__globals__", "cumprod", "directory_structure", "empty_cache", "history.losses"),
-    *("malloc", "mat1", "max_memory_allocated", "memory_reserved", "memory_viz", "no_new_privs", "run.__dict__"),
-    *("run.pickle", "sample_1", "sample_2", "sanitize_html", "scaled_dot_product_attention"),
+    *("malloc", "mat1", "max_memory_allocated", "memory_reserved", "no_new_privs", "run.__dict__"),
+    *("sanitize_html", "scaled_dot_product_attention"),
 }
 
 

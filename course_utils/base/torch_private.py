@@ -86,7 +86,6 @@ _HOOKS = "finding what a hook keeps, and telling a module's hooks from an answer
 NAMES = {
     # Seeing operations
     "TorchDispatchMode": Private(f"{_MODES}.TorchDispatchMode", "seeing each operation"),
-    "dispatch_module": Private(_MODES, "refusing compiled code inside a tracker"),
     "get_dispatch_modes": Private(f"{_MODES}._get_current_dispatch_mode_stack", "knowing which modes are on"),
     "disable_dispatch_modes": Private(f"{_MODES}._disable_current_modes", "asking a tensor unseen by a tracker"),
     "flop_dispatch": Private("torch.utils.flop_counter._FlopCounterMode.__torch_dispatch__", "counting FLOPs"),
@@ -97,15 +96,13 @@ NAMES = {
     ),
     "DisableTorchFunction": Private("torch._C.DisableTorchFunction", "asking a tensor past its subclass"),
     "DispatchKey": Private("torch._C.DispatchKey", "telling what is composite"),
-    "set_guard_complete_hook": Private(
-        "torch._C._dynamo.eval_frame.set_guard_complete_hook", "refusing compiled code inside a tracker"
-    ),
     # Nodes, what they save, who holds what
     "SavedTensor": Private("torch._C._autograd.SavedTensor", "reading what a node saved without unpacking it"),
     "FunctionBase": Private("torch._C._FunctionBase", "telling a custom Function's node from a built-in one"),
     "BackwardCFunction": Private("torch.autograd.function.BackwardCFunction", "finding a custom Function's node"),
     "storage_use_count": Private("torch._C._storage_Use_Count", "counting who holds a storage or a node"),
     "current_graph_task": Private("torch._C._current_graph_task_id", "telling backward from forward"),
+    "current_autograd_node": Private("torch._C._current_autograd_node", "the node that backward is at"),
     "sequence_number": Private("torch._C._autograd._get_sequence_nr", "telling new nodes from old ones"),
     # Inside torch.func
     "is_functorch_wrapped": Private(
@@ -116,10 +113,6 @@ NAMES = {
         "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", "probing outside of the caller's vmap"
     ),
     "tree_leaves": Private("torch.utils._pytree.tree_leaves", "the tensors in a result of any shape"),
-    # The profiler, as the allocator's engine
-    "profiler_enabled": Private("torch.autograd._profiler_enabled", "refusing to start a second profiler"),
-    "RecordFunctionFast": Private("torch._C._profiler._RecordFunctionFast", "marking phases in the profile"),
-    "EventType": Private("torch._C._profiler._EventType", "finding allocations in the profile"),
 }
 
 # What is written out where it is used: "_base" as `tensor._base`.
@@ -155,7 +148,7 @@ ATTRIBUTES = {
         f"{_MODES}.TorchDispatchMode._should_skip_dynamo", "not loading the compiler", optional=True
     ),
     "ignore_compile_internals": Private(
-        f"{_MODES}.TorchDispatchMode.ignore_compile_internals", "refusing compiled code inside a tracker"
+        f"{_MODES}.TorchDispatchMode.ignore_compile_internals", "letting compiled code be below a tracker"
     ),
     "lazy_load_decompositions": Private(
         "torch._functorch.vmap.lazy_load_decompositions",

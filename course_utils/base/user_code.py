@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import threading
 import tokenize
+import weakref
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
@@ -87,7 +88,7 @@ def _cell_number(file: str) -> int | None:
 
 
 NOWHERE = Site("", 0, "")
-_sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
+_sites: dict[int, tuple[weakref.ref[CodeType], dict[int, Site]]] = {}  # code that is the same in two files is equal
 _is_user: dict[str, bool] = {}
 
 
@@ -101,13 +102,26 @@ def user_site(frame: FrameType | None) -> Site:
         if users is None:
             users = _is_user[name] = is_user_file(name)
         if users:
-            key = (id(code), frame.f_lasti)  # code that is the same in two files is equal
-            found = _sites.get(key)
-            if found is None:
-                found = _sites[key] = code, Site(name, frame.f_lineno or 0, code.co_qualname)
-            return found[1]
+            entry = _sites.get(id(code))
+            if entry is None:
+                entry = _sites[id(code)] = weakref.ref(code, functools.partial(_forget, id(code))), {}
+            site = entry[1].get(frame.f_lasti)
+            if site is None:
+                site = entry[1][frame.f_lasti] = Site(name, frame.f_lineno or 0, code.co_qualname)
+            return site
         frame = frame.f_back
     return NOWHERE
+
+
+def _forget(code: int, _: object) -> None:
+    _sites.pop(code, None)
+
+
+def outside(frame: FrameType) -> FrameType:
+    """The innermost frame that is none of this package's own, from a frame outwards."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return frame
 
 
 def frames_of_all_threads() -> list[FrameType]:

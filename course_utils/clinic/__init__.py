@@ -2,7 +2,7 @@
 
 from course_utils.clinic.dataset import CLASSES, FEATURES, WIDTH, Batches, ClinicDataset, ClinicResult, TwoBranches
 from course_utils.clinic.watch import bytes_over_batches
-from course_utils.memory.collector import collector_off
+from course_utils.memory.loops import collector_off
 
 __all__ = [
     "CLASSES",

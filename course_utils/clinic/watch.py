@@ -10,7 +10,7 @@ from torch import Tensor
 from course_utils.base.errors import explain
 from course_utils.clinic.dataset import Batches, ClinicDataset
 from course_utils.memory import MemoryTracker
-from course_utils.memory.collector import collector_off
+from course_utils.memory.loops import collector_off
 
 
 def bytes_over_batches(

@@ -16,7 +16,7 @@ from course_utils.draw.drawing import Drawing
 from course_utils.draw.labels import byte_unit, shortened
 from course_utils.draw.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RULE, SKY, bold_width, text_width
 from course_utils.memory import MemoryTracker
-from course_utils.memory.records import Timeline
+from course_utils.memory.report import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from course_utils.draw.drawing import Drawing
 from course_utils.draw.memory import plot_memory
 from course_utils.memory import MemoryTracker
-from course_utils.memory.ledger import OLD
+from course_utils.record.storages import OLD
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from course_utils.drills.programs import Draw, Program
 from course_utils.drills.rules import rules
 from course_utils.drills.run import execute
 from course_utils.drills.texts import grammar
-from course_utils.memory.collector import collector_off
+from course_utils.memory.loops import collector_off
 
 TASK = "In the end all names are deleted but that of the result. Whose bytes does the graph still hold?"
 EXPLAINED = {"class ": "What `backward` returns here is made up, and need not be the derivative."}

@@ -12,13 +12,13 @@ class Holder:
 
     Attributes:
         name: as one would write it: ``total``, ``self.history["loss"]``; "" where the search found nobody.
-        kind: "variable", "container", "building" (it has no name yet), "chain" (of objects, each of which leads
-            to the next), "cycle" (only the garbage collector frees it), or "nobody".
+        kind: "variable", "container", "building" (it has no name yet), "cycle" (only the garbage collector frees
+            it), or "nobody".
         where: the function whose variable it is, the class whose attribute it is, or the module.
         file: the file in which to look for the line that keeps.
         tail: the last part of the name: ("name", "total"), ("attribute", "losses"), ("key", "loss").
         before_tail: the part before it, likewise; ("", "") where there is none.
-        container: "list", "dict", "deque" and so on; the class in a chain; "" for a variable.
+        container: "list", "dict", "deque" and so on; "" for a variable.
         count: how many things are in it.
         limit: how many there can be; None where nothing limits them.
         hook: "a forward hook on `encoder.3`", where the way leads through one.
@@ -26,7 +26,6 @@ class Holder:
         first_line: where the function begins whose variable it is.
         library: the object of a library's that keeps it: ``self.val_metric``; "" where the user's own code does.
         lets_go: what makes it let go: ``self.val_metric.reset()``; "" where nothing is known to.
-        logged: file, line and function of the call that made a record of ``logging``, where one is in it.
     """
 
     name: str
@@ -43,13 +42,10 @@ class Holder:
     before_tail: tuple[str, str] = ("", "")
     library: str = ""
     lets_go: str = ""
-    logged: tuple[str, int, str] | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Two ways with the same key lead to the same holder; a chain has two ends."""
-        if self.kind == "chain":
-            return (self.kind, self.container, self.file)
+        """Two ways with the same key lead to the same holder."""
         return (self.kind, self.name, self.where, self.file)
 
 
@@ -71,7 +67,6 @@ class Link:
         history: what the holder has in its hands has a history, even if backward has freed what that had saved.
         nodes: how many nodes of graphs the call that made the storage has left behind it.
         inside: where it lies in each thing in the container: ``.log_prob``, ``["loss"]``; "" where it is the thing.
-        also: others who would keep it if this holder did not.
     """
 
     holder: Holder
@@ -84,7 +79,6 @@ class Link:
     history: bool = False
     inside: str = ""
     nodes: int = 0
-    also: tuple[Holder, ...] = ()
 
 
 def says_more(link: Link, known: Sequence[tuple[int, Link]]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from course_utils.base.user_code import Site, is_user_file
-from course_utils.holders.holder import CACHE_OF, Holder
+from course_utils.holders.holder import Holder
 
 _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
@@ -30,10 +30,6 @@ def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
         return None
     if holder.kind == "building":
         return Site(holder.file, holder.first_line, holder.where)
-    if holder.logged is not None:
-        return Site(*holder.logged)
-    if holder.name.startswith(CACHE_OF):
-        return _decorator(holder)
     files = [holder.file, *(file for file in users_files() if file != holder.file)]
     close = [file for file in files if file == holder.file or file in near]
     return _line_in(close, holder) or _line_in(files, holder)
@@ -67,16 +63,6 @@ def _same_under_another_name(site: Site, holder: Holder) -> Holder | None:
     value = statement.value if isinstance(statement, ast.Assign) else None
     if isinstance(value, ast.Attribute):
         return replace(holder, tail=("attribute", value.attr), scope="attribute", where="", before_tail=("", ""))
-    return None
-
-
-def _decorator(holder: Holder) -> Site | None:
-    """The decorator that gives a function its cache."""
-    for file in (holder.file, *users_files()):
-        tree = parsed(file)
-        for function, node in _functions(tree) if tree is not None else ():
-            if node.name == holder.tail[1] and node.decorator_list:
-                return Site(file, node.decorator_list[0].lineno, function)
     return None
 
 

@@ -1,12 +1,10 @@
 """What a way to a storage says about who keeps it (``link_of``)."""
 
-import itertools
 import re
 import sys
 from collections import deque
 from dataclasses import replace
 from functools import _lru_cache_wrapper
-from logging import LogRecord
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -89,7 +87,7 @@ def _begins_graph(path: Path, at: int) -> bool:
 
 def _keeper(path: Path, first: int) -> int | None:
     """The place of the container on the way that is large enough to be what grows."""
-    sizes = [(_size(path.things[i]) or _numbered(path.things[i], path.edges[i]), -i) for i in range(first)]
+    sizes = [(_size(path.things[i]), -i) for i in range(first)]
     many, at = max(sizes, default=(0, 0))
     return -at if many >= _MANY else None
 
@@ -106,14 +104,9 @@ def _holder(path: Path, first: int, keeper: int | None) -> Holder:
         )  # fmt: skip
     named = _Namer(root)
     stop = first if keeper is None else keeper
-    chain = _chain(path, stop)
-    if chain is not None:
-        stop = chain
     for position in range(stop):
         named.step(path.edges[position], path.things[position], path.things[position + 1])
     holder = named.holder()
-    if chain is not None:
-        return replace(holder, kind="chain", container=type(path.things[chain]).__name__)
     if keeper is None:
         return holder
     container, last = path.things[keeper], path.edges[keeper - 1] if keeper else path.root
@@ -122,16 +115,12 @@ def _holder(path: Path, first: int, keeper: int | None) -> Holder:
         name = re.sub(r"\[\d+\]$", "[...]", name)  # one list of many: for each epoch, for each layer
     elif last.kind == "attribute" and last.name in _HOOKS and holder.hook:
         name += f".{last.name}"
-    if any(type(thing) is itertools.cycle for thing in path.things[:keeper]):
-        holder = replace(holder, library=name, lets_go="itertools.cycle")
-    record = next((thing for thing in path.things[keeper:first] if type(thing) is LogRecord), None)
     return replace(
         holder,
         name=name,
-        logged=(record.pathname, record.lineno, record.funcName) if record is not None else None,
         kind="container",
         container=named.wrapped or type(container).__name__,
-        count=_size(container) or _numbered(container, path.edges[keeper]),
+        count=_size(container),
         limit=_limit(container, path, keeper),
     )
 
@@ -155,38 +144,10 @@ def _inside(path: Path, start: int, stop: int) -> str:
     return text.replace("'", '"')
 
 
-def _chain(path: Path, stop: int) -> int | None:
-    """Where a chain of objects begins that lead to one another in the same way: ``last.previous.previous``."""
-    for start in range(stop - 1):
-        for stride in (1, 2):  # an object's attributes may lie in a dictionary of their own
-            steps = path.edges[start : start + 2 * stride]
-            kinds = [type(thing) for thing in path.things[start : start + 2 * stride]]
-            if (
-                len(steps) == 2 * stride
-                and start + 2 * stride <= stop
-                and steps[:stride] == steps[stride:]
-                and kinds[:stride] == kinds[stride:]
-                and any(edge.kind in ("attribute", "item") for edge in steps)
-                and not any(isinstance(thing, torch.nn.Module) for thing in path.things[start : start + stride])
-                and not any(edge.kind in ("local", "other") for edge in steps)
-            ):
-                return start
-    return None
-
-
 def _size(thing: Any) -> int:
     if isinstance(thing, (list, tuple, dict, set, frozenset, deque)):
         return len(thing)
     return thing.size if type(thing).__name__ == "ndarray" and thing.dtype.hasobject else 0
-
-
-def _numbered(thing: Any, edge: Edge) -> int:
-    """How many attributes an object has that are numbered like one of it: ``sample_1``, ``sample_2``."""
-    if edge.kind != "attribute" or not re.search(r"\d", edge.name):
-        return 0
-    alike = re.sub(r"\d+", "", edge.name)
-    many = sum(re.sub(r"\d+", "", name) == alike for name in list(getattr(thing, "__dict__", ())))
-    return many if many > 2 * _MANY else 0
 
 
 def _limit(container: Any, path: Path, at: int) -> int | None:

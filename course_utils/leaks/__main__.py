@@ -14,7 +14,6 @@ import torch
 from course_utils.base.scripts import asked_for, exit_code, print_error
 from course_utils.base.text import format_bytes
 from course_utils.leaks.process import resident
-from course_utils.leaks.rounds import Mark, MarkedModules
 from course_utils.leaks.watch import watch_growth
 
 GROWS = 3
@@ -34,10 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The script's exit code, or ``GROWS``. Where it was interrupted or terminated, the process ends by that signal.
     """
     options, code, module = asked_for(_parser(), arguments)
-    watch = watch_growth(every=options.every, limit_bytes=options.limit, warm_up=options.warm_up)
-    mark = Mark(options.step, watch.step) if options.step else None
-    if mark is not None:
-        code = _marked(mark, code, module)
+    watch = watch_growth(limit_bytes=options.limit, warm_up=options.warm_up)
 
     def say(title: str) -> None:
         report = watch.report()
@@ -58,8 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     watch.at_call = at_call
     status = _run(code, module, watch, say, options.limit)
-    if mark is not None and not mark.found:
-        print(f"--step {mark.text}: no such line or function was met.", file=sys.stderr)
     grows = options.fail_on_growth and watch.report().verdict == "growing"
     return GROWS if grows and not status else status
 
@@ -81,18 +75,6 @@ def _which_process() -> str:
     """Which of several processes this is, for a title; "" where there is one."""
     rank = os.environ.get("RANK")
     return "" if rank is None else f" (rank {rank}, process {os.getpid()})"
-
-
-def _marked(mark: Mark, code: CodeType, module: ModuleType) -> CodeType:
-    """The script's code with a mark in it; what it imports is marked as it is imported."""
-    sys.meta_path.insert(0, MarkedModules(mark))
-    mark.wrap_library()
-    mark.into(vars(module))
-    file = getattr(module, "__file__", None)
-    if file is None or mark.found:
-        return code
-    with open(file, "rb") as source:
-        return mark.compile(source.read(), file)
 
 
 def _terminated(number: int, frame: object) -> None:
@@ -164,13 +146,9 @@ def _parser() -> argparse.ArgumentParser:
         usage="%(prog)s [options] script.py [arguments of the script]\n       %(prog)s [options] -m module [arguments]",
     )
     parser.add_argument("--after", type=_count, metavar="N", help="report after N calls, then stop watching")
-    parser.add_argument("--every", type=_count, default=1, metavar="K", help="watch one call in K, for less cost")
     parser.add_argument("--report-every", type=_count, metavar="N", help="report every N calls, too")
     parser.add_argument("--limit", type=_size, metavar="SIZE", help="end the script, with a report, when the process"
                         " holds so much, as in 8GiB, and say before when that will be")  # fmt: skip
-    parser.add_argument(
-        "--step", metavar="WHERE", help="a round begins at FILE:LINE, or when the function NAME is called"
-    )
     parser.add_argument("--json", metavar="FILE", help="write the report there too, as data")
     parser.add_argument("--html", metavar="FILE", help="write the report there too, as a card")
     parser.add_argument("--fail-on-growth", action="store_true", help=f"exit with {GROWS} where something grows")

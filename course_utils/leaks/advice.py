@@ -39,7 +39,7 @@ class Behind:
 def misconception_key(found: Finding) -> str:
     """The home of the misunderstanding that a finding points to; "" where the course has none for it."""
     holder, graph = found.holder, found.graph_bytes > 0 or found.history
-    if holder.kind in ("nobody", "chain") or found.error:
+    if holder.kind == "nobody" or found.error:
         return ""
     if holder.kind == "cycle" and not holder.name.startswith("ctx."):
         return ""
@@ -122,8 +122,6 @@ def advice(found: Finding) -> str:
         )
     if holder.tail[0] == "call":
         return "Each call registers one hook more. Register it once, before the loop, or end it with `handle.remove()`."
-    if holder.kind == "chain":
-        return f"Each `{holder.container}` leads to the one before. Let the older ones go, or keep numbers in them."
     if not graph or holder.library or holder.name.startswith(CACHE_OF):
         return _keep_less(found)
     if found.needed_later and holder.kind == "container":
@@ -150,8 +148,6 @@ def _keep_less(found: Finding) -> str:
             " tensor is another key."
         )
     holder = found.holder
-    if holder.lets_go == "itertools.cycle":
-        return "`itertools.cycle` keeps all that went through it. Begin anew: `while True: yield from loader`."
     if holder.lets_go:
         return f"It is a library's: call `{holder.lets_go}` where a round of it ends, once you have read its result."
     if holder.library:

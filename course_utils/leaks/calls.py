@@ -1,6 +1,5 @@
 """When a call of the user's model begins, and from which place (``Calls``)."""
 
-import functools
 import sys
 import threading
 import weakref
@@ -18,6 +17,7 @@ from torch.nn.modules.module import (
 
 from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import Site, user_site
+from course_utils.record.process import Shared, replaced
 
 BACKWARD_PASS = "backward pass"
 """What is counted in place of calls where a loop calls no module."""
@@ -51,13 +51,13 @@ class Calls:
         self._rounds = 0
         self._made_in: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
         self._handles: list[Any] = []
-        self._wrapped: dict[type, Any] = {}
+        self._wrapped: set[type] = set()
 
     def start(self) -> None:
         """Begins to watch, by hooks on every module of the process."""
         self._handles = [
-            register_module_forward_pre_hook(self._before),
-            register_module_forward_hook(self._after, always_call=True),
+            register_module_forward_pre_hook(self.before),
+            register_module_forward_hook(self.after, always_call=True),
             register_module_parameter_registration_hook(self._made),
             register_module_module_registration_hook(self._made),
         ]
@@ -69,8 +69,8 @@ class Calls:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        for kind, own in self._wrapped.items():
-            kind.__call__ = own  # type: ignore[method-assign]
+        for kind in self._wrapped:
+            _OWN_CALLS[kind].remove(self)
         self._wrapped.clear()
 
     def _made(self, module: torch.nn.Module, name: str, part: Any) -> None:
@@ -81,23 +81,16 @@ class Calls:
 
     def _wrap(self, kind: type) -> None:
         """A class with a ``__call__`` of its own, which runs no hooks."""
-        own = vars(kind).get("__call__")
-        known = kind in self._wrapped or kind is torch.nn.Module or kind.__module__.partition(".")[0] == "torch"
-        if own is None or known or not issubclass(kind, torch.nn.Module):
+        torchs = kind is torch.nn.Module or kind.__module__.partition(".")[0] == "torch"
+        if torchs or kind in self._wrapped or "__call__" not in vars(kind) or not issubclass(kind, torch.nn.Module):
             return
+        self._wrapped.add(kind)
+        if kind not in _OWN_CALLS:
+            _OWN_CALLS[kind] = replaced(kind, "__call__", _telling)
+        _OWN_CALLS[kind].add(self)
 
-        @functools.wraps(own)
-        def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            self._before(module, args, sys._getframe(1))
-            try:
-                return own(module, *args, **kwargs)
-            finally:
-                self._after(module, args, None)
-
-        self._wrapped[kind] = own
-        kind.__call__ = call  # type: ignore[method-assign]
-
-    def _before(self, module: torch.nn.Module, args: Any, frame: FrameType | None = None) -> None:
+    def before(self, module: torch.nn.Module, args: Any, frame: FrameType | None = None) -> None:
+        """A module is called, as a hook is told, or from a frame."""
         if torch.compiler.is_compiling():
             return
         here = self._here
@@ -116,7 +109,8 @@ class Calls:
             site = user_site(frame or sys._getframe(1))
             self._begins(module, args, (site, torch.is_grad_enabled(), module.training))
 
-    def _after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+    def after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """The call has ended, as a hook is told."""
         if not torch.compiler.is_compiling():
             self._here.depth = max(0, self._here.depth - 1)
 
@@ -125,6 +119,24 @@ class Calls:
         if known is None:
             known = self._has_parameters[module] = next(module.parameters(), None) is not None
         return known
+
+
+_OWN_CALLS: weakref.WeakKeyDictionary[type, Shared] = weakref.WeakKeyDictionary()
+"""Classes with a ``__call__`` of their own, which runs no hooks."""
+
+
+def _telling(own: Callable, listeners: list[Calls]) -> Callable:
+    def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        told = tuple(listeners)
+        for calls in told:
+            calls.before(module, args, sys._getframe(1))
+        try:
+            return own(module, *args, **kwargs)
+        finally:
+            for calls in told:
+                calls.after(module, args, None)
+
+    return call
 
 
 class _InThread(threading.local):

@@ -63,7 +63,6 @@ class Finding:
         scalar: the holder has tensors of one element in its hands.
         direct: the tensors are themselves in the holder, not inside of what is in it.
         inside: where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``.
-        also: others who would keep them if the holder did not, and their lines.
         error: exceptions keep them, by their tracebacks.
         history: the holder's tensors have a history, even if backward has freed what that had saved.
         series: bytes kept when each call began: (call, bytes).
@@ -83,7 +82,6 @@ class Finding:
     scalar: bool
     direct: bool = False
     inside: tuple[str, ...] = ()
-    also: tuple[tuple[Holder, Site | None], ...] = ()
     error: bool = False
     history: bool = False
     series: tuple[tuple[int, int], ...] = ()
@@ -158,7 +156,6 @@ class GrowthReport:
         allocated_bytes: what the CUDA allocator says beside it; None without CUDA.
         limit_bytes: the memory that can fill up; None where no limit is known.
         unwatched: what happened that the watch could not see, in words.
-        every: one call in so many was watched.
         totals: bytes kept by what outlived its call: (call, bytes) where they changed.
         rounds_at: where a round of the user's loop begins, where neither calls nor gradients tell.
         process: how the process itself grew, where tensors do not explain it.
@@ -172,7 +169,6 @@ class GrowthReport:
     allocated_bytes: int | None
     limit_bytes: int | None
     unwatched: tuple[str, ...] = ()
-    every: int = 1
     totals: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     process: ProcessGrowth | None = None
     rounds_at: Site | None = None

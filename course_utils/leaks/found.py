@@ -89,7 +89,6 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
     )
     holder = max((link.holder for link in every_link), key=lambda one: one.count)
     line_of_user = keeping_line(holder, {site.file for site in made})
-    also = {other.key: other for link in every_link for other in link.also if other.key != holder.key}
     stretches = [line.growth.stretch for line, _ in parts if line.growth.stretch]
     nodes = max((link.nodes for link in every_link), default=0)
     grown = grown_of([line for line, _ in parts])
@@ -106,7 +105,6 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
         training=training,
         scalar=all(link.scalar for link in every_link),
         direct=all(link.direct for link in every_link),
-        also=tuple((other, keeping_line(other)) for other in also.values()),
         inside=tuple(sorted(text for text, _ in insides.most_common(3))),
         error=any(link.error for link in every_link),
         history=any(link.history for link in every_link),
@@ -161,7 +159,7 @@ def with_joined(
 
 def chains_of(nodes: Nodes, said: Sequence[Finding], births: Births, places: set[int]) -> Iterator[Finding]:
     """The variables whose graph leads to many calls, and that no finding on bytes names."""
-    named = {known_by(holder) for found in said for holder in (found.holder, *(other for other, _ in found.also))}
+    named = {known_by(found.holder) for found in said}
     for chain in nodes.chains.values():
         holder = chain.link.holder
         mine = Counter(births.place_of[call] for call in chain.counts).most_common(1)[0][0] in places

@@ -1,5 +1,4 @@
-"""One tensor that takes in more with every call: ``bank = torch.cat([bank, batch])`` (``Joined``,
-``watching_joins``).
+"""One tensor that takes in more with every call: ``bank = torch.cat([bank, batch])`` (``Joined``, ``joins``).
 
 Its memory is new each time, so nothing of it grows old; it is its size that grows. What is meant is a result that an
 earlier call's result of the same line is part of. A model that joins features within ``forward`` does no such thing.
@@ -7,7 +6,7 @@ earlier call's result of the same line is part of. A model that joins features w
 
 import ast
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from course_utils.holders.holder import NOBODY, Holder
 from course_utils.holders.lines import parsed
 from course_utils.holders.ways import link_of
 from course_utils.leaks.kept import Birth, Stretch
+from course_utils.record.operations import Run, Watcher
 
 _JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 _LEAST = 8
@@ -74,34 +74,34 @@ class Joined:
         return Stretch(values, self._sizes[calls[-1]], goes_on=self._last() is not None)
 
 
-def watching_joins(
-    handle: Callable, live: Mapping[int, Any], place_of: Sequence[int], joined: dict[tuple[Site, int], Joined]
-) -> Callable:
-    """What handles an operation, and takes notice of those that join tensors.
+def joins(live: Mapping[int, Any], place_of: Sequence[int], joined: dict[tuple[Site, int], Joined]) -> Watcher:
+    """Takes notice of operations that join tensors.
 
     Args:
-        handle: what does the rest, see ``course_utils.memory.dispatch``.
         live: the known storages by ``id``.
         place_of: for each call, the number of its place.
         joined: what is joined, by line and place; added to.
     """
 
-    def handle_and_look(mode: Any, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
-        out = handle(mode, func, types, args, kwargs)
+    def look(args: tuple, out: torch.Tensor) -> None:
+        made = live.get(id(out.untyped_storage()))
+        parts = [live.get(id(storage)) for part in args[0] for storage in storages_of(part)]
+        if made is not None and made.call >= 0 and not made.in_backward and out.is_floating_point():
+            key = made.site, place_of[made.call]
+            if key not in joined:
+                joined[key] = Joined(*key)
+            joined[key].add(made, [part for part in parts if part is not None])
+        for part in parts:
+            if part is not None and part is not made and part.kept:
+                part.joined = True
+
+    def watch(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+        out = run(func, args, kwargs)
         if func in _JOINS and type(out) is torch.Tensor and args:
-            made = live.get(id(out.untyped_storage()))
-            parts = [live.get(id(storage)) for part in args[0] for storage in storages_of(part)]
-            if made is not None and made.call >= 0 and not made.in_backward and out.is_floating_point():
-                key = made.site, place_of[made.call]
-                if key not in joined:
-                    joined[key] = Joined(*key)
-                joined[key].add(made, [part for part in parts if part is not None])
-            for part in parts:
-                if part is not None and part is not made and part.kept:
-                    part.joined = -1
+            look(args, out)
         return out
 
-    return handle_and_look
+    return watch
 
 
 def _named_on(site: Site) -> Holder:

@@ -2,41 +2,34 @@
 that grew (``Stretch``).
 """
 
-import weakref
 from collections import Counter
 from dataclasses import dataclass, replace
 
-import torch
-
 from course_utils.base.user_code import NOWHERE, Site
+from course_utils.record.storages import Storage
 
 _MOST_STRETCHES = 32
 
 
-class Birth(weakref.ref):
-    """A storage, referred to weakly, and where it came from.
+class Birth(Storage):
+    """A storage that is watched, and the call that it came from.
 
     Attributes:
-        key: the storage's ``id``.
-        nbytes: its size.
         call: the call during or after which it was made; ``BEFORE`` for one older than the watch.
-        site: the user's line that made it.
-        device: where it lies.
-        in_backward: it was made by a backward pass.
         kept: it has outlived its calls.
-        joined: how many times one tensor took in more, call after call, up to this one; see ``Births``.
+        joined: it was joined into another tensor; see ``Joined``.
     """
 
-    __slots__ = ("call", "device", "in_backward", "joined", "kept", "key", "nbytes", "site")
+    __slots__ = ("call", "joined", "kept")
 
-    key: int
-    nbytes: int
     call: int
-    site: Site
-    device: torch.device
-    in_backward: bool
     kept: bool
-    joined: int
+    joined: bool
+
+    @property
+    def in_backward(self) -> bool:
+        """It was made by a backward pass."""
+        return self.born_task >= 0
 
 
 @dataclass(frozen=True)
@@ -106,7 +99,7 @@ class Kept:
             return
         self.alive[birth.call] -= birth.nbytes
         self.total -= birth.nbytes
-        self._by_backward, self._gathered, self._given_back_at = in_backward, birth.joined < 0, running
+        self._by_backward, self._gathered, self._given_back_at = in_backward, birth.joined, running
         self._gone.append((birth.call, birth.nbytes))
         if not group:
             self.births.pop(birth.call, None)

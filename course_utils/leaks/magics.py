@@ -6,14 +6,14 @@ from typing import Any
 
 from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.watch import watch_growth
-from course_utils.memory.tools import magics
+from course_utils.memory import magics
 
 
 def load_ipython_extension(ipython: Any) -> None:
     """Adds the cell magic ``%%memory`` and the line magic ``%why`` to a running IPython; called by ``%load_ext
     course_utils``.
 
-    Usage: ``%%memory [--device DEVICE] [--engine ENGINE] [NAME ...]``, where the names are variables that hold modules,
+    Usage: ``%%memory [--device DEVICE] [NAME ...]``, where the names are variables that hold modules,
     optimizers or tensors, as for ``MemoryTracker``: below the cell stand its peak, what is still alive, what of that
     graphs hold, and what the result keeps. Or ``%%memory --growth``, which runs the cell under ``watch_growth`` and
     shows its report as a card. ``%why`` is ``why()``, and ``%why model.weight, loss`` is ``why(model.weight, loss)``.

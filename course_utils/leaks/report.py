@@ -47,10 +47,9 @@ def build_report(
             limit_bytes = torch.cuda.mem_get_info()[1]
     places = Places(births, warm_up)
     parts = [_part(name, places, births, links, nodes) for name in ("training", "evaluation")]
-    unwatched = ["Compiled code ran. What it allocates inside is not watched."] if births.compiled else []
     return GrowthReport(
         births.call, dict(modules), parts[0], parts[1], births.alive_bytes(), allocated, limit_bytes,
-        (*unwatched, *process.unwatched()), births.every, totals=_totals(births), process=process.growth(),
+        tuple(process.unwatched()), totals=_totals(births), process=process.growth(),
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ class Growth:
     Attributes:
         verdict: "growing", "bounded" or "steady".
         stretch: the calls over which it grew; None unless it is growing or was given back.
-        values: bytes of every watched call of these, of those that are judged.
+        values: bytes of every call of these, of those that are judged.
         times: how often it was given back.
         why: for "bounded", in words.
     """
@@ -67,9 +67,9 @@ class Growth:
 
 
 def _calls_from(births: Births, place: int, warm_up: int) -> list[int]:
-    """The watched calls from a place that are old enough to be judged, without the first few."""
+    """The calls from a place that are old enough to be judged, without the first few."""
     last = births.call - YOUNG
-    of_place = [call for call in range(1, last + 1) if births.place_of[call] == place and births.sampled[call]]
+    of_place = [call for call in range(1, last + 1) if births.place_of[call] == place]
     return of_place[warm_up:]
 
 
@@ -79,10 +79,8 @@ class Places:
     def __init__(self, births: Births, warm_up: int) -> None:
         self.calls = {place: _calls_from(births, place, warm_up) for place in births.places.values()}
         self.seen = Counter(births.place_of[1:])
-        watched = [call for call in range(1, births.call + 1) if births.sampled[call]]
-        every = Counter(births.place_of[call] for call in watched)
-        trained = Counter(births.place_of[call] for call in watched if births.trained[call])
-        self._trained = {place: 2 * trained[place] >= every[place] > 0 for place in self.calls}
+        trained = Counter(place for place, delay in zip(births.place_of, births.trained, strict=True) if delay)
+        self._trained = {place: 2 * trained[place] >= self.seen[place] for place in self.calls}
 
     def of(self, training: bool) -> list[int]:
         """The numbers of the places of a kind."""
@@ -129,12 +127,10 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], links: Sequence[Link
 
 
 def _whole(stretch: Stretch, births: Births, place: int, mean: float) -> Stretch:
-    """With the calls that were not watched, and those too young to be counted when it was given back, at the mean."""
+    """With the calls that were too young to be counted when it was given back, at the mean."""
     until = stretch.until or births.call + 1
-    calls = (call for call in range(min(stretch.values), until) if births.place_of[call] == place)
-    missed = [
-        call for call in calls if call not in stretch.values and (call >= until - YOUNG or not births.sampled[call])
-    ]
+    young = range(max(min(stretch.values), until - YOUNG), until)
+    missed = [call for call in young if births.place_of[call] == place and call not in stretch.values]
     values = stretch.values | dict.fromkeys(missed, round(mean))
     return replace(stretch, values=values, peak=stretch.peak + round(mean * len(missed)))
 

@@ -26,12 +26,24 @@ from course_utils.leaks.nodes import Nodes, nodes_of_call
 from course_utils.leaks.process import Process
 from course_utils.leaks.report import build_report
 from course_utils.leaks.rounds import Loops
+from course_utils.record.process import Shared
 
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
 
 
 _NO_PLACE: Place = NOWHERE, False, False
+
+
+def _ignore_warning(listeners: list) -> Callable[[], None]:
+    warnings.filterwarnings("ignore", "Using `torch.compile\\(module\\)` when there are global hooks")
+    ours = warnings.filters[0]
+    filters: Any = warnings.filters
+    return lambda: filters.remove(ours) if ours in filters else None
+
+
+_NO_WARNING = Shared(_ignore_warning)
+"""Compiled modules warn of hooks like ours; the program did nothing wrong."""
 
 
 class watch_growth:
@@ -46,12 +58,11 @@ class watch_growth:
         'growing'
 
     Args:
-        every: watches one call in so many, for less cost: what the others leave behind is taken to be the same.
         limit_bytes: bytes; the report says when so much memory will be full. By default what the device has, on CUDA.
         warm_up: the first so many calls from each place are not judged: optimizers and caches make what they need then.
 
     Raises:
-        ValueError: ``every`` or ``limit_bytes`` is no positive whole number, or ``warm_up`` is negative.
+        ValueError: ``limit_bytes`` is no positive whole number, or ``warm_up`` is negative.
         RuntimeError: it is entered a second time.
 
     Attributes:
@@ -60,24 +71,23 @@ class watch_growth:
     A call is one of an outermost module with parameters, or of one with a ``__call__`` of its own. A loop that calls
     none, and computes gradients, goes from one backward pass to the next; any other calls ``step``, or is taken to come
     back to one of its lines. Storages count when they have outlived the calls after their own, so a loop's variables,
-    which keep the last batch, do not. From each place that calls come from, ``FIRST_CALLS`` are watched, then
-    ``SOME_CALLS`` of each doubling of their number; what is given back is noticed in every call.
+    which keep the last batch, do not.
 
     Limits: seen are tensors that operations make in the thread that entered, in threads that start later, and in
-    autograd's threads for them. Not seen: other threads and processes, compiled code's own buffers, memory of NumPy and
-    of C extensions; how the process grew is told beside. Nodes of graphs are counted up to 30 000 of them, and said to
-    take ``NODE_BYTES`` each. Holders are looked for while the loop runs and when a report is asked for; what Python
-    cannot show is reported as kept by something that the search did not find.
+    autograd's threads for them. What ``torch.compile`` made runs uncompiled meanwhile. Not seen: other threads and
+    processes, memory of NumPy and of C extensions; how the process grew is told beside. Nodes of graphs are counted up
+    to 30 000 of them, and said to take ``NODE_BYTES`` each. Holders are looked for while the loop runs and when a
+    report is asked for; what Python cannot show is reported as kept by something that the search did not find.
     """
 
-    def __init__(self, *, every: int = 1, limit_bytes: int | None = None, warm_up: int = 3) -> None:
-        for name, value, least in (("every", every, 1), ("limit_bytes", limit_bytes, 1), ("warm_up", warm_up, 0)):
+    def __init__(self, *, limit_bytes: int | None = None, warm_up: int = 3) -> None:
+        for name, value, least in (("limit_bytes", limit_bytes, 1), ("warm_up", warm_up, 0)):
             if value is not None and (not isinstance(value, int) or value < least):
                 raise ValueError(
                     explain(f"watch_growth({name}={describe(value)}).", f"a whole number from {least} up.")
                 )
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
-        self._births = Births(every)
+        self._births = Births()
         self._births.after_backward = self._without_calls
         self._births.makes, self._loops = self._without_anything, Loops()
         self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
@@ -100,8 +110,7 @@ class watch_growth:
                 )
             )
         self._entered = self._running = True
-        # Compiled modules warn of hooks like ours; the program did nothing wrong.
-        warnings.filterwarnings("ignore", "Using `torch.compile\\(module\\)` when there are global hooks")
+        _NO_WARNING.add(self)
         _fork_watch(self)
         self._calls.start()
         self._births.start()
@@ -120,6 +129,7 @@ class watch_growth:
 
     def _leave(self) -> None:
         self._running = False
+        _NO_WARNING.remove(self)
         self._calls.stop()
         self._births.stop()
 
@@ -145,8 +155,6 @@ class watch_growth:
         if self._births.makes is not None and not self._stepped:
             self._begin_anew()
         self._births.after_backward = None
-        # torch.compile(model), whose code says nothing of itself where it was compiled before the watch began.
-        self._births.compiled |= hasattr(module, "_orig_mod")
         self._begins_round(type(module).__name__, place, args)
 
     def _without_calls(self) -> None:
@@ -218,20 +226,12 @@ class watch_growth:
         for key, link in self._others(small, found, traceback, seconds / 2).items() if small else ():
             if link.holder.count > 2 * found[key].holder.count:
                 found[key] = link
-        beside = self._others(ways, found, traceback, seconds)
-        others = {key: replace(link.holder, count=0) for key, link in beside.items()}
         if call_begins:
             self._nodes.note(looking)
         for kept, births, alive in chosen:
             # Without what the collector has freed meanwhile.
             living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
             links = [(birth.nbytes, found.get(birth.key, Link(NOBODY, False))) for birth in living]
-            calls = {
-                holder: {birth.call for birth in living if others.get(birth.key) == holder}
-                for holder in others.values()
-            }
-            also = tuple(holder for holder, of in calls.items() if len(of) > 1)  # of one call, it may be the last
-            links = [(nbytes, replace(link, also=also)) for nbytes, link in links]
             known = self._links.get(id(kept))
             if links and (known is None or any(says_more(link, known) for _, link in links)):
                 self._links[id(kept)] = links

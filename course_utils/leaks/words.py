@@ -48,14 +48,13 @@ def headline(report: GrowthReport) -> str:
         return (
             "Memory from call to call: no module with parameters was called and no gradient was computed, so there was"
             " nothing to compare.\n"
-            "A loop without one can say where a round begins: `--step FILE:LINE` or `--step NAME` on the command line,"
-            " or growth.step(), inside `with watch_growth() as growth:`."
+            "A loop without one can say where a round begins: `growth.step()`, inside `with watch_growth() as growth:`."
         )
     if report.rounds_at is not None:
         return (
             "No module with parameters was called and no gradient was computed. Memory from round to round of the loop"
-            f" that comes back to {report.rounds_at}: {report.calls} of them. `--step FILE:LINE` or `--step NAME` says"
-            " where a round begins instead."
+            f" that comes back to {report.rounds_at}: {report.calls} of them. `growth.step()` says where a round begins"
+            " instead."
         )
     if _without_modules(report):
         return (
@@ -174,8 +173,6 @@ def rows(found: Finding) -> list[tuple[str, str]]:
     lines = []
     if found.holder.kind != "nobody":
         lines.append(("kept by", _holder_words(found)))
-    for other, line in found.also:
-        lines.append(("kept too by", f"`{other.name}`" + (f", {line}  {line.source}" if line is not None else "")))
     if found.inside:
         lines.append(("in each", ", ".join(text if text.startswith("`") else f"`{text}`" for text in found.inside)))
     for made in found.made[:_MADE_SHOWN]:
@@ -199,9 +196,7 @@ def _holder_words(found: Finding) -> str:
         return f"a cycle through {text} of `{holder.where}`{at}"
     if holder.kind == "building":
         return f"{holder.name} in `{holder.where}`, {holder.count} in it{at}"
-    if holder.kind == "chain":
-        text += f", the end of a chain of `{holder.container}`"
-    elif holder.container:
+    if holder.container:
         text += f", a {holder.container} of {holder.count}"
     if holder.scope == "variable":
         text += f", in the closure of `{holder.where}`"
@@ -260,6 +255,4 @@ def notes(report: GrowthReport) -> list[str]:
             f" {format_bytes(grew.tensors)} of it.{first} Look at NumPy arrays, Python lists and dictionaries, and at"
             " what a data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
         )
-    if report.every > 1:
-        texts.append(f"One call in {report.every} was watched.")
     return texts

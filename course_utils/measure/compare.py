@@ -18,6 +18,7 @@ from course_utils.base.text import columns, describe, format_bytes, markdown_tab
 from course_utils.measure.flops import FlopCounterMode
 from course_utils.measure.timing import in_turns
 from course_utils.memory import MemoryTracker
+from course_utils.record.process import UNCOMPILED
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def compare(
 
     Each call sees the same random numbers, and the caller's own stream of them is not moved on. Each alternative is
     called once for its bytes, once for its FLOPs, and in each round for times, so it should leave no state behind. What
-    it returns is not compared.
+    it returns is not compared. Code made by ``torch.compile`` runs uncompiled, for its times too.
 
     Args:
         alternatives: functions without arguments, by name.
@@ -135,7 +136,6 @@ def compare(
     Raises:
         TypeError: ``alternatives`` is no mapping, or one of them cannot be called.
         ValueError: there are none, or ``baseline`` is none of them.
-        NotImplementedError: an alternative calls code made by ``torch.compile``, whose bytes no tracker sees.
 
     Example:
         >>> x = torch.ones(64, 64)
@@ -147,7 +147,7 @@ def compare(
     _check(alternatives, baseline)
     baseline = baseline or next(iter(alternatives))
     flops, peaks, held, ratios, seconds = {}, {}, {}, {}, {}
-    with _same_random_numbers() as rewind:
+    with _same_random_numbers() as rewind, UNCOMPILED.on():
 
         def prepare() -> None:
             rewind()
@@ -156,7 +156,6 @@ def compare(
 
         for name, function in alternatives.items():
             prepare()
-            # Bytes first: a tracker refuses compiled code, which under the counter would run on uncompiled unnoticed.
             with MemoryTracker(*known) as memory:
                 result = function()
                 peaks[name], held[name] = memory.peak, memory.current

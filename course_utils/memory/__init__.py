@@ -1,16 +1,13 @@
 """Bytes that tensors keep alive, live and to the byte, on any device (``MemoryTracker``)."""
 
 from course_utils.base import versions as _versions  # noqa: F401  (first: an old torch is refused before it is used)
-from course_utils.memory.records import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
+from course_utils.memory.loops import bytes_alive
+from course_utils.memory.report import CATEGORIES, MemoryEvent, MemoryReport, PhaseMemory, Timeline
 from course_utils.memory.snapshot import MemorySnapshot, memory_snapshot
-from course_utils.memory.steps import bytes_alive
-from course_utils.memory.tools.probe import LineMemory, LineUse, memory_probe
 from course_utils.memory.tracker import MemoryTracker
 
 __all__ = [
     "CATEGORIES",
-    "LineMemory",
-    "LineUse",
     "MemoryEvent",
     "MemoryReport",
     "MemorySnapshot",
@@ -18,6 +15,5 @@ __all__ = [
     "PhaseMemory",
     "Timeline",
     "bytes_alive",
-    "memory_probe",
     "memory_snapshot",
 ]

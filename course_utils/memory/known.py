@@ -1,14 +1,19 @@
-"""The objects that a tracker is told about, held weakly (``Known``): whose parameters, gradients, states these are."""
+"""What a tracker is told about, held weakly (``Known``), and what graphs hold (``held_by_graphs``)."""
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
+from course_utils.graph.recorded import python_slots, saved_slots
 from course_utils.graph.steps import tensors_inside
+from course_utils.graph.storages import storages_of
+
+Number = Callable[[torch.UntypedStorage], "int | None"]
+"""Tells the number of a storage that a recorder has met."""
 
 
 class Known:
@@ -34,8 +39,11 @@ class Known:
             if id(value) not in self._seen:
                 self._seen.add(id(value))
                 self._references.append(weakref.ref(value))
+        elif isinstance(value, Mapping) and depth < 32:
+            for item in value.values():
+                self._add(item, depth + 1)
         elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and depth < 32:
-            for item in value.values() if isinstance(value, Mapping) else value:
+            for item in value:
                 self._add(item, depth + 1)
         elif not isinstance(value, (bool, int, float, str)) or depth == 0:
             raise TypeError(
@@ -84,3 +92,104 @@ class Known:
         yield from self.tensors()
         yield from self.gradients()
         yield from self.optimizer_state()
+
+
+def device_name(device: torch.device | str | None, known: Known) -> str:
+    """The name of a device with its number, as tensors on it carry it: ``cpu``, ``cuda:0``, ``mps:0``, ``meta``.
+
+    Args:
+        device: a device; None for that of the first known tensor, else PyTorch's default device.
+        known: the objects that the caller was given.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    if device is None:
+        first = next(known.everything(), None)
+        chosen = first.device if first is not None else torch.get_default_device()
+    else:
+        try:
+            chosen = torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(
+                explain(f"The device {describe(device)} was asked for.", "a device, such as cpu, cuda:0, mps or meta.")
+            ) from error
+    if chosen.index is None and chosen.type == "cuda" and torch.cuda.is_available():
+        chosen = torch.device("cuda", torch.cuda.current_device())
+    elif chosen.index is None and chosen.type not in ("cpu", "meta"):
+        chosen = torch.device(chosen.type, 0)
+    return str(chosen)
+
+
+def look_at_graphs(
+    tensors: Iterable[torch.Tensor], number: Number, device: str, since: int
+) -> tuple[list[torch.Tensor], dict[str, int]]:
+    """What the graphs behind some tensors hold now, without unpacking anything.
+
+    Args:
+        tensors: results of recorded operations, and others.
+        number: tells which storages a recorder has met.
+        device: whose bytes are meant.
+        since: the first node of interest, see ``held_by_graphs``.
+
+    Returns:
+        The tensors held whose storage the recorder has met; bytes of the other storages on the device, by name.
+    """
+    met: list[torch.Tensor] = []
+    unmet: dict[int, tuple[str, int]] = {}
+    for tensor in held_by_graphs(tensors, since):
+        for storage in storages_of(tensor):
+            if number(storage) is not None:
+                met.append(tensor)
+            elif storage.resizable() and str(storage.device) == device:
+                unmet[storage._cdata] = _origin(tensor), storage.nbytes()
+    unseen: dict[str, int] = {}
+    for name, nbytes in unmet.values():
+        unseen[name] = unseen.get(name, 0) + nbytes
+    return met, unseen
+
+
+def held_by_graphs(tensors: Iterable[torch.Tensor], since: int = 0) -> Iterator[torch.Tensor]:
+    """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once.
+
+    Args:
+        tensors: where to start.
+        since: PyTorch numbers the nodes of a thread; those with a lower number are older, and are not looked at.
+    """
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen: set[int] = set()  # of nodes and of containers
+    kept: list[object] = []  # what is in ``seen`` must not die, or its id would go to the next one
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        kept.append(node)
+        if type(node).__name__ == "AccumulateGrad" or node._sequence_nr() < since:
+            continue
+        waiting.extend(following for following, _ in node.next_functions if following is not None)
+        for place in _places(node):
+            kept.append(place)
+            for _, found in tensors_inside(place, "", seen):
+                if isinstance(found, torch.Tensor):
+                    yield found
+                else:
+                    waiting.append(found)
+
+
+def _places(node: torch.autograd.graph.Node) -> Iterator[object]:
+    """What a node holds, packed or not, and the hooks that would unpack it."""
+    for slot in saved_slots(node):
+        yield slot.value
+        yield slot.unpack_hook
+    for _, value in python_slots(node):
+        yield value
+
+
+def _origin(tensor: torch.Tensor) -> str:
+    """What kind of thing PyTorch allocates past its dispatcher and a graph keeps."""
+    if tensor.dim() == 0 and tensor.device.type == "cpu":
+        return "boxed scalars"
+    if tensor.dtype is torch.uint8 and tensor.dim() == 1:
+        return "RNG states"
+    return "other memory held by graphs"

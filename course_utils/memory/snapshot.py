@@ -1,6 +1,7 @@
 """Who holds which bytes now (``memory_snapshot``): parameters, gradients, optimizer state, graphs, others."""
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import compress
@@ -9,12 +10,12 @@ from typing import Any
 import torch
 
 from course_utils.base.text import aligned, format_bytes
+from course_utils.base.user_code import frames_of_all_threads
 from course_utils.graph.references import tensor_classes
+from course_utils.graph.steps import local_variables
 from course_utils.graph.storages import storages_of
-from course_utils.memory.categories import held_by_graphs
-from course_utils.memory.device import device_name
-from course_utils.memory.known import Known
-from course_utils.memory.records import CATEGORIES
+from course_utils.memory.known import Known, device_name, held_by_graphs
+from course_utils.memory.report import CATEGORIES
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ def memory_snapshot(*known: Any, device: torch.device | str | None = None) -> Me
         TypeError: a known object is no module, optimizer, tensor or container of them.
         ValueError: no such device.
 
-    Limits: a search of all Python objects, 70 ms in a notebook's kernel; tensors that only C++ holds are found if a
-    graph leads to them. NumPy's and mapped memory is not counted.
+    Limits: a search of all Python objects, 70 ms in a notebook's kernel, a second after ``gc.freeze()``; tensors that
+    only C++ holds are found if a graph leads to them. NumPy's and mapped memory is not counted.
     """
     named = Known(*known)
     where = device_name(device, named)
@@ -137,7 +138,23 @@ def _trained(known: Known) -> Iterator[torch.Tensor]:
 
 
 def living_tensors() -> list[torch.Tensor]:
-    """Every tensor in the process that Python's garbage collector knows."""
-    # type(), not isinstance: weak proxies pretend to be what they point at.
+    """Every tensor in the process that Python's garbage collector knows, or has known before ``gc.freeze()``."""
     objects = gc.get_objects()
+    if gc.get_freeze_count():
+        objects += _put_aside(objects)
+    # type(), not isinstance: weak proxies pretend to be what they point at.
     return list(compress(objects, map(tensor_classes().__contains__, map(type, objects))))
+
+
+def _put_aside(known: list[Any]) -> list[Any]:
+    """What ``gc.freeze()`` has taken off the collector's list: modules, running functions and the known lead to it."""
+    variables = [local_variables(frame) for frame in frames_of_all_threads()]
+    found: list[Any] = []
+    seen = set(map(id, known))
+    waiting = [*known, sys.modules, *variables]
+    while waiting:
+        inner = {id(one): one for one in gc.get_referents(*waiting) if gc.is_tracked(one)}
+        waiting = [one for key, one in inner.items() if key not in seen]
+        seen |= inner.keys()
+        found += waiting
+    return found

@@ -1,10 +1,6 @@
-"""Bytes that tensors keep alive, live and to the byte, on any device (``MemoryTracker``).
+"""Bytes that tensors keep alive, live and to the byte, on any device (``MemoryTracker``)."""
 
-What one can do here: track a block of code and its phases (``MemoryTracker``), read what happened (``MemoryEvent``,
-``PhaseMemory``, ``Timeline``, ``MemoryReport``).
-"""
-
-import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,16 +10,30 @@ import torch
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
 from course_utils.base.torch_private import sequence_number
-from course_utils.memory.categories import look_at_graphs
-from course_utils.memory.device import device_name
-from course_utils.memory.dispatch import DispatchRecorder
-from course_utils.memory.known import Known
-from course_utils.memory.ledger import Ledger, Phase, PhaseMark
-from course_utils.memory.profiler import ProfilerRecorder
-from course_utils.memory.records import SAVED, MemoryEvent, MemoryReport, PhaseMemory, Timeline
-from course_utils.memory.statistics import Beside, StatisticsRecorder, Totals
-from course_utils.memory.summary import build_report, build_timeline
-from course_utils.memory.viz import to_memory_viz
+from course_utils.memory.cuda import Totals, reset_peaks
+from course_utils.memory.known import Known, device_name, look_at_graphs
+from course_utils.memory.report import (
+    SAVED,
+    LineMemory,
+    MemoryEvent,
+    MemoryReport,
+    PhaseMemory,
+    Timeline,
+    by_line,
+    series_of,
+)
+from course_utils.record.storages import Recorder, Storage
+
+
+class _Phase:
+    """A phase while it is counted."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.begun, self.ended, self.peak_op = name, False, False, ""
+        self.start = self.end = self.peak = self.first_event = self.last_event = 0
+
+    def record(self) -> PhaseMemory:
+        return PhaseMemory(**{name: value for name, value in vars(self).items() if name not in ("begun", "ended")})
 
 
 class MemoryTracker:
@@ -45,58 +55,41 @@ class MemoryTracker:
     Args:
         *known: modules, optimizers, tensors, and nested containers of them: objects that exist already. Their death or
             growth counts, and their gradients and states get their name in the categories. They are held weakly.
-        device: the device to count on. By default that of the first known tensor, else PyTorch's default device.
-        engine: "dispatch" watches operations: live, on any device. "allocator" asks the allocator: exact peaks with
-            scratch memory inside kernels, and compiled code; on the CPU through ``torch.profiler``, so its figures are
-            there after the block only. "auto" is dispatch, with the allocator's totals beside it in the report where
-            the device has such (it resets the peaks that ``torch.cuda.max_memory_allocated`` tells).
+        device: the device to count on. By default that of the first known tensor, else PyTorch's default device. Where
+            it has an allocator that can be asked, its totals stand in the report beside the tensors' (which resets the
+            peaks that ``torch.cuda.max_memory_allocated`` tells).
+        lines: notes which line of yours makes each byte, for ``lines()``.
 
     Attributes:
-        engine: as it was given.
+        device: the device whose bytes are counted, with its number: ``cpu``, ``cuda:0``, ``meta``.
 
     Raises:
         TypeError: a known object is no module, optimizer, tensor or container of them.
-        ValueError: an unknown engine or device; it is entered a second time, or left in another thread; with
-            "allocator", the device has none that can be asked, a profiler is running, or a figure of the CPU is asked
-            for inside the block.
-        NotImplementedError: inside the block, when code made by ``torch.compile`` is called under a dispatch engine.
+        ValueError: an unknown device; it is entered a second time, or left in another thread.
 
     Limits: seen are the operations of the thread that entered the tracker, and those of autograd's threads on its
-    behalf; not those of other Python threads or processes. Not seen is what PyTorch allocates without dispatching an
-    operation: scratch memory inside a kernel, Python scalars that autograd saves (8 bytes each) and states of random
-    generators (``unseen`` names these two), storages that ``torch.load`` reads, NumPy's and shared memory. So a peak is
-    a lower bound, with one exception: while any dispatch mode is active PyTorch runs some formulas of backward
-    (of ``cumprod``, ``sort``, ``gather`` and others) without in-place operations, and their peak is then higher than
-    without a tracker. A storage that existed at the start, was not named and takes part in no operation inside is not
-    known, so its death does not count.
+    behalf; not those of other Python threads or processes. Code made by ``torch.compile`` runs uncompiled meanwhile.
+    Not seen is what PyTorch allocates without dispatching an operation: scratch memory inside a kernel, Python scalars
+    that autograd saves (8 bytes each) and states of random generators (``unseen`` names these two), storages that
+    ``torch.load`` reads, NumPy's and shared memory. So a peak is a lower bound, with one exception: while any dispatch
+    mode is active PyTorch runs some formulas of backward (of ``cumprod``, ``sort``, ``gather`` and others) without
+    in-place operations, and their peak is then higher than without a tracker. A storage that existed at the start, was
+    not named and takes part in no operation inside is not known, so its death does not count.
     """
 
-    def __init__(
-        self,
-        *known: Any,
-        device: torch.device | str | None = None,
-        engine: str = "auto",
-    ) -> None:
-        if engine not in ("auto", "dispatch", "allocator"):
-            raise ValueError(
-                explain(f"MemoryTracker(engine={engine!r}).", "one of the engines: auto, dispatch, allocator.")
-            )
+    def __init__(self, *known: Any, device: torch.device | str | None = None, lines: bool = False) -> None:
         self._known = Known(*known)
-        self._device = device_name(device, self._known)
-        self.engine = engine
-        self._recorder = _recorder(engine, self._device)
-        self._beside: Beside | None = None
-        self._ledger = Ledger(self._device)
-        self._taken = 0  # items of the recorder's stream that the ledger has counted
-        self._unseen: dict[str, int] = {}
+        self.device = device_name(device, self._known)
+        self._recorder, self._lines = Recorder(lines), lines
+        self._lock = threading.RLock()
+        self._start: Totals | None = None
+        self._totals: Totals | None = None
+        self._changes: list[tuple[Storage, int, int, str, int, int]] = []  # with current, phase, time, task
+        self._current = self._peak = self._peak_event = 0
+        self._peak_op, self._elsewhere, self._unseen = "", dict[str, int](), dict[str, int]()
         self._first_node = 0  # autograd's number of the first node recorded inside
-        self._open: list[Phase] = []
+        self._open, self._phases = list[_Phase](), list[_Phase]()
         self._state = "new"
-
-    @property
-    def device(self) -> str:
-        """The device whose bytes are counted, with its number: ``cpu``, ``cuda:0``, ``meta``."""
-        return self._device
 
     def __enter__(self) -> "MemoryTracker":
         if self._state != "new":
@@ -109,8 +102,9 @@ class MemoryTracker:
                 )
             )
         self._recorder.know(self._known.everything())
-        if self.engine == "auto" and Totals.exist_for(self._device):
-            self._beside = Beside(self._device)
+        if Totals.exist_for(self.device):
+            reset_peaks(self.device)
+            self._start = Totals.now(self.device)
         self._first_node = sequence_number()
         self._recorder.__enter__()
         self._state = "open"
@@ -118,13 +112,11 @@ class MemoryTracker:
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         self._recorder.__exit__(exc_type, exc, traceback)
-        if self._beside is not None:
-            self._beside.finish()
+        self._totals = self._beside()
         self._recorder.refresh()
         self._state = "closed"
-        for phase in reversed(self._open):  # around a generator that is still running, say
-            self._recorder.mark(PhaseMark(phase, begins=False))
-        self._open.clear()
+        for phase in reversed([phase for phase in self._phases if not phase.ended]):  # around a running generator, say
+            self._recorder.mark(phase)
         self._look()
         self._count()
         self._recorder.close()
@@ -153,33 +145,46 @@ class MemoryTracker:
                     try_this=f"with MemoryTracker() as mem:\n    with mem.phase({name!r}): ...",
                 )
             )
-        phase = Phase(str(name))
-        self._open.append(phase)
-        self._recorder.mark(PhaseMark(phase, begins=True))
+        phase = _Phase(str(name))
+        self._phases.append(phase)
+        self._recorder.mark(phase)
         try:
             yield
         finally:
-            if phase in self._open:  # else the tracker ended first
+            if self._state == "open":  # else the tracker ended first
                 self._recorder.refresh()
-                self._open.remove(phase)
                 self._note_known()
-                self._recorder.mark(PhaseMark(phase, begins=False))
+                self._recorder.mark(phase)
 
-    def _count(self) -> Ledger:
-        if self._state == "open" and not self._recorder.live:
-            raise ValueError(
-                explain(
-                    'A figure was asked of a MemoryTracker(engine="allocator") inside its block.',
-                    "that the block has ended.",
-                    "The CPU's allocator tells what happened through torch.profiler, afterwards.",
-                    'engine="dispatch" for figures at any time; or read them after the with block.',
-                )
-            )
-        with self._recorder.lock:
-            stream = self._recorder.stream()
-            self._ledger.take(stream[self._taken :])
-            self._taken = len(stream)
-        return self._ledger
+    def _count(self) -> None:
+        """Counts what happened since it was called last."""
+        with self._lock:
+            for block, delta, time_ns, task in self._recorder.changes():
+                if block is None:
+                    self._mark(delta)
+                elif block.device != self.device:
+                    self._elsewhere[block.device] = self._elsewhere.get(block.device, 0) + delta
+                else:
+                    self._current += delta
+                    name = self._open[-1].name if self._open else ""
+                    self._changes.append((block, delta, self._current, name, time_ns, task))
+                    if self._current > self._peak:
+                        self._peak, self._peak_op = self._current, block.op_name
+                        self._peak_event = len(self._changes)
+                    for phase in self._open:
+                        if self._current > phase.peak:
+                            phase.peak, phase.peak_op = self._current, block.op_name
+
+    def _mark(self, phase: _Phase) -> None:
+        """A phase begins, or ends where it had begun."""
+        if not phase.begun:
+            phase.begun, phase.start, phase.peak, phase.first_event = (
+                True, self._current, self._current, len(self._changes),
+            )  # fmt: skip
+            self._open.append(phase)
+        elif not phase.ended:
+            self._open.remove(phase)
+            phase.end, phase.last_event, phase.ended = self._current, len(self._changes), True
 
     def _note_known(self) -> None:
         self._recorder.note("gradients", self._known.gradients(), all_known=True)
@@ -187,38 +192,63 @@ class MemoryTracker:
 
     def _look(self) -> None:
         """Notes where the bytes alive are now; what is found is the category of a storage from here on."""
-        recorder = self._recorder
         self._note_known()
-        recorder.note("parameters", self._known.parameters())
-        roots = [*recorder.living_tensors(), *self._known.tensors()]
-        met, self._unseen = look_at_graphs(roots, recorder.number, self._device, self._first_node)
-        recorder.note(SAVED, met)
+        self._recorder.note("parameters", self._known.parameters())
+        roots = [*self._recorder.living_tensors(), *self._known.tensors()]
+        met, self._unseen = look_at_graphs(roots, self._recorder.number, self.device, self._first_node)
+        self._recorder.note(SAVED, met)
+
+    def _beside(self) -> Totals | None:
+        """What the device's allocator says, above the start."""
+        return None if self._start is None else self._totals or Totals.now(self.device).above(self._start)
 
     @property
     def current(self) -> int:
         """Bytes alive above the start: now while the block runs, at its end afterwards."""
-        return self._count().current
+        self._count()
+        return self._current
 
     @property
     def peak(self) -> int:
         """The most bytes alive above the start at any moment so far; at least 0."""
-        return self._count().peak
+        self._count()
+        return self._peak
 
     @property
     def peak_op(self) -> str:
         """The operation whose result reached the peak, such as ``aten::addmm``; "" where nothing rose."""
-        block = self._count().peak_block
-        return block.op_name if block is not None else ""
+        self._count()
+        return self._peak_op
 
     @property
     def phases(self) -> tuple[PhaseMemory, ...]:
         """The phases that have ended, in order of their start."""
-        return self._count().phases()
+        self._count()
+        return tuple(phase.record() for phase in self._phases if phase.ended)
 
     @property
     def events(self) -> tuple[MemoryEvent, ...]:
         """Every change of the bytes alive on the tracked device, in order."""
-        return self._count().events(self._recorder.start_ns)
+        self._count()
+        numbers, start = dict[int, int](), self._recorder.start_ns
+        return tuple(
+            MemoryEvent(
+                t, block.op_name, phase, delta, current, numbers.setdefault(block.number, len(numbers)), block.device,
+                task >= 0, time_ns - start,
+            )
+            for t, (block, delta, current, phase, time_ns, task) in enumerate(self._changes)
+        )  # fmt: skip
+
+    def lines(self) -> LineMemory:
+        """Bytes by the user's line that made them, of every function at once; in backward, the line that asked for it.
+
+        Raises:
+            ValueError: the tracker was not asked to note lines.
+        """
+        if not self._lines:
+            raise ValueError("This tracker noted no lines: ask for them with MemoryTracker(..., lines=True).")
+        self._count()
+        return by_line([change[:2] for change in self._changes])
 
     def unseen(self) -> dict[str, int]:
         """Bytes that graphs hold now and that no dispatched operation made, by name: not part of ``current``.
@@ -226,7 +256,6 @@ class MemoryTracker:
         ``boxed scalars``: Python numbers that autograd saved as tensors of 8 bytes. ``RNG states``: copies that
         ``checkpoint`` keeps to replay dropout, 5056 bytes each on the CPU. After the block: what they were at its end.
         """
-        self._count()
         if self._state == "open":
             self._look()
         return dict(self._unseen)
@@ -237,44 +266,35 @@ class MemoryTracker:
         Each storage has one category for its whole life, known at the end: while the tracker is open, a storage that
         will be a gradient may still be "other".
         """
-        ledger = self._count()
         if self._state == "open":
             self._look()
-            ledger = self._count()
-        return build_timeline(ledger, self._recorder.places, self._recorder.start_ns)
+        self._count()
+        series = series_of([change[:2] for change in self._changes], self._recorder.places)
+        older, start_ns = series.pop("older"), self._recorder.start_ns
+        return Timeline(
+            self.device,
+            {name: tuple(values) for name, values in series.items() if any(values)},
+            tuple(older),
+            (0, *(current for _, _, current, *_ in self._changes)),
+            (0, *(time_ns - start_ns for *_, time_ns, _ in self._changes)),
+            self.phases,
+            self._peak,
+            self._peak_event,
+            self._peak_op,
+        )
 
     def report(self) -> MemoryReport:
         """The summary so far, or of the whole block after its end; plain data, which does not change later."""
-        timeline = self.timeline()
-        return build_report(
-            timeline,
-            engine="allocator" if self.engine == "allocator" else "dispatch",
-            totals=None if self._beside is None else self._beside.totals(),
-            unseen=self._unseen,
-            elsewhere=self._ledger.elsewhere,
-        )
-
-    def to_memory_viz(self, path: str | os.PathLike[str]) -> None:
-        """Writes the run for https://pytorch.org/memory_viz, from any device; see ``memory_viz``.
-
-        Args:
-            path: the file to write, such as ``run.pickle``; replaced if it exists.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        to_memory_viz(self.events, path)
+        timeline, current = self.timeline(), self._current
+        beside = self._beside() or Totals(current, current)
+        return MemoryReport(
+            self.device, current, beside.allocated, beside.reserved, self._peak, timeline.at(-1), self._peak_op,
+            timeline.at(self._peak_event), timeline.phases, beside.peak, dict(self._unseen),
+            {device: nbytes for device, nbytes in self._elsewhere.items() if nbytes},
+        )  # fmt: skip
 
     def __repr__(self) -> str:
-        if self._state == "open" and not self._recorder.live:
-            return f"MemoryTracker on {self._device}, open"
         return (
-            f"MemoryTracker on {self._device}, {self._state}: {format_bytes(self.current)} now, "
+            f"MemoryTracker on {self.device}, {self._state}: {format_bytes(self.current)} now, "
             f"peak {format_bytes(self.peak)}, {len(self.phases)} phases"
         )
-
-
-def _recorder(engine: str, device: str) -> Any:  # an Engine, to be entered
-    if engine in ("auto", "dispatch"):
-        return DispatchRecorder()
-    return ProfilerRecorder() if device == "cpu" else StatisticsRecorder(device)

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -102,7 +102,8 @@ def ending(scene: Scene, log: Log | None, tensor: torch.Tensor | None, name: str
     """
     cut = log.cut(tensor) if log is not None and tensor is not None else None
     if cut is not None:
-        return seen(cut)
+        end = seen(cut)
+        return end if end.how != "mode" or end.switched is not None else replace(end, switched=_switch_in_source(scene))
     found = list(_in_source(scene, name, site, _Way({}, set(), 0)))
     if found:
         first = found[0]
@@ -168,7 +169,11 @@ def seen(cut: Cut) -> Ending:
         (name_in(receiver(node)) for node in (statement.inside if statement else ()) if called(node) == cut.name), ""
     )
     return Ending(
-        cut.how, cut.site, text, name, cut.switched or (_switch_around(statement) if cut.how == "mode" else None)
+        cut.how,
+        cut.site,
+        text,
+        name,
+        _switch_around(statement) if cut.how == "mode" and statement is not None else None,
     )
 
 

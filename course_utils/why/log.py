@@ -1,24 +1,25 @@
 """What a watch has seen: plain numbers and lines, and no tensor is kept (``Log``)."""
 
-import weakref
+import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from course_utils.base.user_code import Site
-from course_utils.graph.storages import storages_of
+from course_utils.graph.report import operation_name
+from course_utils.record.storages import OLD, Listener, Recorder, Storage
 
 _MOST = 200_000
-"""Of calls that recorded nodes, and of backward's nodes, so many are remembered; then the older half is forgotten."""
+"""Of the calls that recorded nodes, so many are remembered in each thread; then the older half is forgotten."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an operation: what it is called, and the user's line."""
+    """One call of an operation: what PyTorch calls it below autograd, and the user's line."""
 
     name: str
     site: Site
@@ -36,15 +37,19 @@ class Cut(Call):
     """Where a history ended.
 
     Attributes:
-        how: "detach", "data", "number", "numpy", "copy" (``torch.tensor(x)``), "dtype", "mode" (recording was off),
-            "operation" (it has no derivative).
-        switched: the line that switched recording off.
-        leaves: the memory of the leaves that the history led to, where that was looked up.
+        how: "detach", "number", "dtype", "mode" (recording was off), "operation" (it has no derivative).
+        leaves: the numbers of the memory of the leaves that the history led to.
     """
 
     how: str
-    switched: Site | None = None
     leaves: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Recorded(Call):
+    """A call that recorded nodes; ``entered`` is where the history of something that it was given had ended."""
+
+    entered: Cut | None = None
 
 
 @dataclass(frozen=True)
@@ -70,40 +75,25 @@ class NotFinite(Call):
 
 @dataclass(eq=False)
 class Pass:
-    """One backward pass: the numbers of the nodes that it went through, and whether they were kept."""
+    """One backward pass: the nodes that it went through, by name and number, and whether they were kept."""
 
     site: Site
-    nodes: frozenset[int]
+    nodes: frozenset[tuple[str, int]]
     keeps: bool
     leaves: frozenset[int]
     failed: bool = False
-    cleared: list[Site] = field(default_factory=list)
 
 
-class Log:
-    """What happened, by what it happened to: a node's number, a storage's address, a tensor's ``id``."""
+class Nodes:
+    """The calls that recorded nodes in one thread, by the nodes' numbers, which are that thread's own."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._calls: list[Call] = []
-        self._made: dict[int, Call] = {}
-        self._edits: dict[int, list[Edited]] = {}
-        self._cuts: dict[int, tuple[weakref.ref, Cut]] = {}
-        self._numbers: dict[object, Cut] = {}
-        self.cut_at: dict[tuple[Site, str], Cut] = {}
-        self.entered: dict[int, Cut] = {}
-        self.bad: dict[int, NotFinite] = {}
-        self.passes: deque[Pass] = deque(maxlen=64)
-        self.cleared: dict[int, Call] = {}
-        self.steps: dict[int, Site] = {}
-        self.first_backward: NotFinite | None = None
-        self.last_bad: NotFinite | None = None
-        self.failed = 0
+        self._calls: list[Recorded] = []
 
-    # Written by the watch
-
-    def add_nodes(self, start: int, end: int, call: Call) -> None:
+    def add(self, start: int, end: int, call: Recorded) -> None:
+        """A call recorded the nodes from a number up to another."""
         self._starts.append(start)
         self._ends.append(end)
         self._calls.append(call)
@@ -111,81 +101,103 @@ class Log:
             for known in (self._starts, self._ends, self._calls):
                 del known[: _MOST // 2]
 
-    def add_made(self, key: int, call: Call) -> None:
-        if len(self._made) > _MOST:
-            self._made.clear()
-            self._edits.clear()
-        self._made[key] = call
-        self._edits.pop(key, None)
-        self.bad.pop(key, None)
+    def get(self, number: int) -> Recorded | None:
+        """The call that recorded a node; None where none is known."""
+        at = bisect_right(self._ends, number)
+        return self._calls[at] if at < len(self._ends) and number >= self._starts[at] else None
 
-    def add_edit(self, key: int, edit: Edited) -> None:
-        known = self._edits.setdefault(key, [])
-        known.append(edit)
-        if len(known) > 24:
-            del known[4:14]
 
-    def add_cut(self, tensor: torch.Tensor, cut: Cut) -> None:
-        if len(self._cuts) > _MOST:
-            self._cuts = {key: pair for key, pair in self._cuts.items() if pair[0]() is not None}
-        self._cuts[id(tensor)] = weakref.ref(tensor), cut
+class Memory(Storage):
+    """A storage, and what became of it.
 
-    def add_entered(self, numbers: range, cut: Cut) -> None:
-        """What lost its history was given to the operations that recorded some nodes."""
-        if len(self.entered) > _MOST:
-            self.entered.clear()
-        self.entered.update(dict.fromkeys(numbers, cut))
+    Attributes:
+        edits: the edits in place, the first one first; None before the first.
+        cut: where the history ended of what is in it, or of what that was computed from.
+        bad: what first made a NaN or an infinity that is in it.
+        stepped: an optimizer has changed it.
+    """
 
-    def add_number(self, number: object, cut: Cut) -> None:
-        if len(self._numbers) > 4096:
-            self._numbers.clear()
-        self._numbers[number] = cut
+    __slots__ = ("bad", "cut", "edits", "stepped")
+    edits: list[Edited] | None
+    cut: Cut | None
+    bad: NotFinite | None
+    stepped: bool
 
-    # Read by everybody
+
+def _born(memory: Memory, tensor: torch.Tensor) -> None:
+    memory.edits = memory.cut = memory.bad = None
+    memory.stepped = False
+
+
+class Log:
+    """What happened: to memory, by its record, which ends with it; to nodes, by their thread and number."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder(lines=True, listener=Listener(Memory, _born, lambda memory: None))
+        self.threads: list[Nodes] = []
+        self.cut_at: dict[tuple[Site, str], Cut] = {}
+        self.numbers: dict[object, Cut] = {}
+        self.passes: deque[Pass] = deque(maxlen=64)
+        self.first_backward: NotFinite | None = None
+        self.many_bad = 0
+        self.failed = 0
+
+    def memory(self, tensor: torch.Tensor) -> list[Memory]:
+        """The records of a tensor's memory; none where nobody met it."""
+        return self.recorder.records(tensor)
+
+    def numbers_of(self, tensor: torch.Tensor) -> list[int]:
+        """The numbers of a tensor's memory."""
+        return [memory.number for memory in self.memory(tensor)]
 
     def cut(self, tensor: torch.Tensor) -> Cut | None:
         """Where the history of a tensor ended, or of what it was computed from."""
-        reference, cut = self._cuts.get(id(tensor), (None, None))
-        return cut if reference is not None and reference() is tensor else None
+        if tensor.requires_grad:
+            return None
+        return next((memory.cut for memory in self.memory(tensor) if memory.cut is not None), None)
 
     def cuts_in(self, nodes: Iterable[Any], leaf: torch.Tensor) -> list[Cut]:
         """Where the ways from a leaf to some nodes were cut."""
-        found = (self.entered.get(node._sequence_nr()) for node in nodes)
-        wanted = set(keys_of(leaf))
+        found = (call.entered for node in nodes if (call := self.node(node)) is not None)
+        wanted = set(self.numbers_of(leaf))
         return [cut for cut in dict.fromkeys(found) if cut is not None and wanted & cut.leaves]
 
     def number(self, number: object) -> Cut | None:
-        """Where a number or an array was taken out of a tensor with a history."""
-        try:
-            return self._numbers.get(number)
-        except TypeError:
-            return None
+        """Where a number was taken out of a tensor with a history."""
+        return self.numbers.get(number)
 
-    def node(self, node: Any) -> Call | None:
-        """The call that recorded a node."""
+    def node(self, node: Any) -> Recorded | None:
+        """The call that recorded a node; None where none is known, or several in several threads may have."""
         number = node._sequence_nr()
-        at = bisect_right(self._ends, number)
-        return self._calls[at] if at < len(self._ends) and number < self._ends[at] else None
+        found = [call for nodes in self.threads if (call := nodes.get(number)) is not None]
+        if len(found) > 1:
+            found = [call for call in found if _fits(call.name, operation_name(node.name()))]
+        return found[0] if len({call.site for call in found}) == 1 else None
 
     def made(self, tensor: torch.Tensor) -> Call | None:
         """The call that made a tensor's memory."""
-        return next((self._made[key] for key in keys_of(tensor) if key in self._made), None)
+        made = (memory for memory in self.memory(tensor) if memory.op is not OLD and memory.born_task < 0)
+        return next((Call(memory.op_name.partition("::")[2], memory.site) for memory in made), None)
 
     def edits(self, tensor: torch.Tensor) -> list[Edited]:
         """The edits of a tensor's memory, the first one first."""
-        return [edit for key in keys_of(tensor) for edit in self._edits.get(key, ())]
+        return [edit for memory in self.memory(tensor) for edit in memory.edits or ()]
 
     def freed(self, node: Any) -> Pass | None:
         """The backward pass that freed what a node had saved."""
-        number = node._sequence_nr()
-        found = (one for one in self.passes if number in one.nodes and not one.keeps and not one.failed)
-        return next(found, None)
+        told = node.name(), node._sequence_nr()
+        return next((one for one in self.passes if told in one.nodes and not one.keeps and not one.failed), None)
 
     def not_finite(self, tensor: torch.Tensor) -> NotFinite | None:
         """What first made a NaN or an infinity that got into a tensor."""
-        return next((self.bad[key] for key in keys_of(tensor) if key in self.bad), None)
+        return next((memory.bad for memory in self.memory(tensor) if memory.bad is not None), None)
+
+    def stepped(self, tensor: torch.Tensor) -> bool:
+        """Whether an optimizer has changed a tensor."""
+        return any(memory.stepped for memory in self.memory(tensor))
 
 
-def keys_of(tensor: torch.Tensor) -> list[int]:
-    """What tells a tensor's memory from all other that is there."""
-    return [storage._cdata for storage in storages_of(tensor)]
+def _fits(op: str, node: str) -> bool:
+    """Whether a node may be an operation's, whose name may end in a word more."""
+    first, second = (re.sub(r"[\W_]", "", name).lower() for name in (op, node))
+    return first.startswith(second) or second.startswith(first)

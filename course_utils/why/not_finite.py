@@ -35,6 +35,7 @@ _SIGNS: dict[str, tuple[str, Callable[[torch.Tensor], torch.Tensor], bool]] = {
 }  # fmt: skip
 _ALSO = {
     "crossentropy": "nllloss",
+    "nlllossforward": "nllloss",
     "truediv": "div",
     "rtruediv": "div",
     "log2": "log",

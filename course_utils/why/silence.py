@@ -10,7 +10,7 @@ from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.history import CUTS, Ending, comes_from, ending, endings, freezing, seen
-from course_utils.why.log import Call, Log, keys_of
+from course_utils.why.log import Log
 from course_utils.why.reason import FINE, Reason, place, silent, where
 from course_utils.why.scene import Scene
 from course_utils.why.source import (
@@ -114,7 +114,9 @@ class _Silence:
             return self._say("no_grad_mode", said, ("made", self.made), code=code)
         losses = [self.loss] if self.loss is not None else list(self._losses())
         reached = next((one for one in losses if self._leads_to(one)), None)
-        passed = self.log is not None and any(set(keys_of(self.tensor)) & one.leaves for one in self.log.passes)
+        passed = self.log is not None and any(
+            one.leaves.intersection(self.log.numbers_of(self.tensor)) for one in self.log.passes
+        )
         if reached is not None or passed:
             return self._waits(reached, passed)
         for loss in losses:
@@ -164,7 +166,7 @@ class _Silence:
             )  # nothing to be freed
             return self._say("no_backward", said, ("loss", self._bound(name)), code=f"{name}.backward()")
         clears = self._cleared(back)
-        if not self.tensor.is_leaf and not self._noted():
+        if not self.tensor.is_leaf:
             asked = self._last(lambda node: called(node) == "retain_grad")
             said = (
                 f"`{self.name}` asked for its gradient{where(asked)} when backward had passed, or it was cleared since."
@@ -180,14 +182,7 @@ class _Silence:
         cure = f"Clear it after the step, or before `backward()`: {place(step)} finds no gradient to step with."
         return self._say("cleared", said, ("cleared", clears), ("backward", back), ("step", step), cure=cure)
 
-    def _noted(self) -> Call | None:
-        """The line that cleared this very tensor's gradient, where somebody watched."""
-        return self.log.cleared.get(keys_of(self.tensor)[0]) if self.log is not None else None
-
     def _cleared(self, back: Site | None) -> Site | None:
-        known = self._noted()
-        if known is not None:
-            return known.site
         found = self._last(lambda node: called(node) == "zero_grad")
         # Another cell than that of backward may be older, and clear another net's gradients.
         older = found is not None and back is not None and is_cell(found.file) and found.file != back.file
@@ -273,7 +268,7 @@ class _Silence:
     def _has_moved(self) -> bool:
         """Whether an optimizer has changed it, as far as that leaves a trace."""
         if self.log is not None:
-            return any(key in self.log.steps for key in keys_of(self.tensor))
+            return self.log.stepped(self.tensor)
         stated = any(self.tensor in one.state and one.state[self.tensor] for _, one in self._optimizers())
         return stated or self.tensor._version > 1
 

@@ -4,37 +4,26 @@ import contextlib
 import functools
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-from course_utils.base.torch_private import is_functorch_wrapped, sequence_number
-from course_utils.base.user_code import NOWHERE, Site, user_site
+from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
+from course_utils.base.user_code import Site, outside, user_site
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.report import operation_name
-from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, Pass, keys_of
-from course_utils.why.look import (
-    BACKWARD,
-    MAKER,
-    NUMBER,
-    PASS,
-    SET,
-    SWITCH,
-    how_cut,
-    kind_of_bad,
-    number_of,
-    numbers_in,
-    plan_of,
-    range_of,
-    tensors_in,
-    version_of,
-)
+from course_utils.record.operations import OperationWatch, Run, Watcher
+from course_utils.record.process import NEW_THREADS, UNCOMPILED, replaced
+from course_utils.why.log import Call, Cut, Edited, Log, Memory, Nodes, NotFinite, Pass, Recorded
+from course_utils.why.look import kind_of_bad, range_of, tensors_in, version_of
 
 _MOST_NODES = 30_000
 """Of a larger graph, backward is not looked into."""
+
+_MOST_BAD = 2000
+"""After so many results that are not finite, nobody looks for more."""
 
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
 
@@ -63,217 +52,58 @@ class watch_why:
         >>> y.requires_grad
         False
 
-    Limits: operations of the thread that entered are seen. What ``torch.compile`` made runs uncompiled meanwhile. What
-    NumPy computes is not seen.
+    Limits: operations of the thread that entered are seen, and of those that start later. What ``torch.compile`` made
+    runs uncompiled meanwhile. What NumPy computes is not seen.
     """
 
     def __init__(self) -> None:
         self.log = Log()
-        self._mode = _Watch(self.log)
-        self._undo = contextlib.ExitStack()
+        self._depth = 0
 
     def __enter__(self) -> "watch_why":
         _latest[:] = [self.log]
-        with contextlib.ExitStack() as undo:
-            for owner, name, watched in (
-                (torch.autograd, "backward", self._mode.around(torch.autograd.backward)),
-                (torch, "compile", self._eagerly(torch.compile)),
-            ):
-                undo.callback(setattr, owner, name, getattr(owner, name))
-                setattr(owner, name, watched)
-            if "torch._dynamo" in sys.modules:
-                self._force_eager(undo)
-            undo.enter_context(self._mode)
-            self._undo = undo.pop_all()
+        UNCOMPILED.add(self)
+        NEW_THREADS.add(self._in_thread)
+        for function in _BACKWARD:
+            function.add(self._pass)
+        self._watchers = self._for_thread()
+        self._mode = OperationWatch.enter(*self._watchers)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._undo.close()
+        self._mode.leave(*self._watchers)
+        for function in _BACKWARD:
+            function.remove(self._pass)
+        NEW_THREADS.remove(self._in_thread)
+        UNCOMPILED.remove(self)
 
-    def _eagerly(self, compile_: Callable) -> Callable:
-        """``torch.compile`` as it is, whose results run uncompiled as long as the watch lasts: so they are seen."""
-        waiting = [self._force_eager]
+    def _for_thread(self) -> tuple[Watcher, Watcher]:
+        return self.log.recorder.watcher, _watcher(self.log)
 
-        @functools.wraps(compile_)
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            made = compile_(*args, **kwargs)
-            if waiting and "torch._dynamo" in sys.modules:
-                waiting.pop()(self._undo)
-            return made
-
-        return watched
-
-    def _force_eager(self, undo: contextlib.ExitStack) -> None:
-        undo.enter_context(torch.compiler.set_stance("force_eager"))
-
-
-class _Watch(TorchFunctionMode):
-    def __init__(self, log: Log) -> None:
-        super().__init__()
-        self.log = log
-        self._plans: dict[Any, tuple[int, str]] = {}
-        self._off: Site | None = None  # the line that switched recording off
-        self._depth = 0
-        self._looks = True
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
-        plan = self._plans.get(func)
-        if plan is None:
-            plan = self._plans[func] = plan_of(func)
-        kind, name = plan
-        if kind == PASS:
-            return func(*args, **kwargs)
-        if kind == BACKWARD:
-            return self._pass(func, args, kwargs) if name == "grad" else func(*args, **kwargs)
-        frame = sys._getframe(1)
-        if kind == SWITCH:
-            self._off = None if args and args[0] else user_site(frame)
-            return func(*args, **kwargs)
-        tensors = list(tensors_in(args))
-        tensors += tensors_in(tuple(kwargs.values())) if kwargs else ()
-        versions = [version_of(tensor) for tensor in tensors]
-        start = sequence_number()
-        out = func(*args, **kwargs)
-        try:
-            self._after(kind, name, frame, tensors, versions, start, out, args)
-        except Exception:  # a tensor that cannot be asked is not watched, and the program goes on
-            self.log.failed += 1
-        return out
-
-    def _after(
-        self, kind: int, name: str, frame: Any, tensors: list, versions: list, start: int, out: Any, args: tuple
-    ) -> None:
-        log, site = self.log, None
-        end = sequence_number()
-        if end != start:
-            site = user_site(frame)
-            log.add_nodes(start, end, Call(name, site))
-            for tensor in tensors:
-                if not tensor.requires_grad and (cut := log.cut(tensor)) is not None:
-                    log.add_entered(range(start, end), cut)
-        edited, steps = False, frame.f_code.co_filename.startswith(_OPTIMIZERS)
-        for tensor, version in zip(tensors, versions, strict=True):
-            if version_of(tensor) != version:
-                edited, site = True, site or user_site(frame)
-                for key in keys_of(tensor):
-                    if steps:
-                        log.steps[key] = site
-                    log.add_edit(key, Edited(name, site, version_of(tensor)))
-        if steps:
-            return
-        if kind == SET:
-            self._set(name, args, site or user_site(frame))
-            return
-        if kind == NUMBER:
-            self._number(name, tensors[0], out, site or user_site(frame))
-            return
-        results = (
-            [out] if isinstance(out, torch.Tensor) else list(tensors_in(out)) if type(out) in (tuple, list) else []
-        )
-        for result in results:
-            if is_functorch_wrapped(result):
-                continue
-            # What a layer makes may be a view, too: of a result inside of it.
-            is_new = keys_of(result) != keys_of(tensors[0]) if tensors else True
-            if not edited and is_new:
-                site = site or user_site(frame)
-                for key in keys_of(result):
-                    log.add_made(key, Call(name, site))
-            if not result.requires_grad:
-                self._cut(kind, name, frame, tensors, result, args)
-            if self._looks and result.is_floating_point() and (edited or is_new):
-                self._look(name, frame, tensors, result)
-
-    def _cut(self, kind: int, name: str, frame: Any, tensors: list, result: torch.Tensor, args: tuple) -> None:
-        log = self.log
-        if kind == MAKER and not tensors:
-            known = log.number(number_of(args[0])) if args else None
-            if known is not None:
-                log.add_cut(result, known)
-            return
-        for tensor in tensors:
-            if tensor is result:
-                continue
-            if tensor.requires_grad:
-                how = "mode" if not torch.is_grad_enabled() else how_cut(name, kind, result)
-                log.add_cut(result, self._new_cut(name, user_site(frame), how, tensor))
-                return
-        for tensor in tensors:
-            known = log.cut(tensor)
-            if known is not None:
-                log.add_cut(result, known)
-                return
-
-    def _new_cut(self, name: str, site: Site, how: str, tensor: torch.Tensor) -> Cut:
-        """A cut, the same one for each line: its leaves are looked up once."""
-        known = self.log.cut_at.get((site, how))
-        if known is None:
-            nodes = itertools.islice(nodes_behind(tensor), _MOST_NODES)
-            leaves = [tensor] if tensor.is_leaf else [node.variable for node in nodes if hasattr(node, "variable")]
-            keys = frozenset(key for leaf in leaves for key in keys_of(leaf))
-            known = Cut(name, site, how, self._off if how == "mode" else None, keys)
-            self.log.cut_at[site, how] = known
-        return known
-
-    def _number(self, name: str, tensor: torch.Tensor, out: Any, site: Site) -> None:
-        cut = self.log.cut(tensor)
-        if tensor.requires_grad:
-            cut = self._new_cut(name, site, "numpy" if name in ("numpy", "__array__") else "number", tensor)
-        if cut is not None:
-            for number in numbers_in(out):
-                self.log.add_number(number, cut)
-
-    def _set(self, name: str, args: tuple, site: Site) -> None:
-        if name == "grad" and args[1] is None:
-            for key in keys_of(args[0]):
-                self.log.cleared[key] = Call(name, site)
-
-    def _look(self, name: str, frame: Any, tensors: list, result: torch.Tensor) -> None:
-        """Notes an operation that makes a NaN or an infinity."""
-        what, log = kind_of_bad(result), self.log
-        if not what or "empty" in name:  # memory that nobody has filled yet may hold anything
-            for key in keys_of(result):
-                log.bad.pop(key, None)
-            return
-        known = [bad for tensor in tensors if tensor is not result and (bad := log.not_finite(tensor)) is not None]
-        found = next((bad for bad in known if bad.what == what), None)
-        if found is None:
-            given = [tensor for tensor in tensors if tensor is not result and kind_of_bad(tensor)]
-            unknown = [tensor for tensor in given if log.not_finite(tensor) is None]
-            edits = [edit for tensor in unknown for edit in log.edits(tensor)[-1:]]
-            found = NotFinite(
-                name, user_site(frame), what, tuple(map(range_of, tensors)), given=bool(unknown) or not tensors,
-                before=known[0] if known else None, edited=edits[0] if edits else None,
-            )  # fmt: skip
-        for key in keys_of(result):
-            log.bad[key] = found
-        log.last_bad = found
-        self._looks = len(log.bad) < 2000
-
-    def around(self, backward: Callable) -> Callable:
-        """``torch.autograd.backward``, noting what it frees."""
-        return lambda *args, **kwargs: self._pass(backward, args, kwargs)
+    @contextlib.contextmanager
+    def _in_thread(self) -> Iterator[None]:
+        with OperationWatch(*self._for_thread()):
+            yield
 
     def _pass(self, backward: Callable, args: tuple, kwargs: dict) -> Any:
-        """Runs a backward pass, and notes what it frees and the first node that makes a NaN."""
+        """Runs a backward pass, and notes what it goes through."""
         if self._depth:
             return backward(*args, **kwargs)
+        log = self.log
         given: Any = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
         roots = [given] if isinstance(given, torch.Tensor) else list(given)
         every = (node for root in roots for node in nodes_behind(root))
         nodes = list(dict.fromkeys(itertools.islice(every, _MOST_NODES)))
         leaves = [node.variable for node in nodes if hasattr(node, "variable")]
-        nodes = [node for node in nodes if not hasattr(node, "variable")]
         keeps = kwargs.get("retain_graph")
         one = Pass(
-            user_site(sys._getframe(2)), frozenset(node._sequence_nr() for node in nodes),
+            user_site(sys._getframe(1)),
+            frozenset((node.name(), node._sequence_nr()) for node in nodes if not hasattr(node, "variable")),
             bool(kwargs.get("create_graph")) if keeps is None else bool(keeps),
-            frozenset(key for leaf in leaves for key in keys_of(leaf)),
-        )  # fmt: skip
-        if self.log.first_backward is None and any(root.numel() == 1 for root in roots):
-            self.log.first_backward = next((bad for root in roots if (bad := self.log.not_finite(root))), None)
-        handles = [node.register_hook(self._looking(node)) for node in nodes] if self._looks else []
+            frozenset(number for leaf in leaves for number in log.numbers_of(leaf)),
+        )
+        if log.first_backward is None and any(root.numel() == 1 for root in roots):
+            log.first_backward = next((bad for root in roots if (bad := log.not_finite(root))), None)
         del nodes, leaves, every
         self._depth += 1
         try:
@@ -283,23 +113,193 @@ class _Watch(TorchFunctionMode):
             raise
         finally:
             self._depth -= 1
-            for handle in handles:
-                handle.remove()
-            self.log.passes.append(one)
+            log.passes.append(one)
 
-    def _looking(self, node: Any) -> Callable:
-        name, call = operation_name(node.name()), self.log.node(node)
 
-        def look(out: tuple, given: tuple) -> None:
-            if self.log.first_backward is not None:
-                return
-            for gradient in out:
-                if gradient is not None and not is_functorch_wrapped(gradient) and (what := kind_of_bad(gradient)):
-                    ranges = [f"the gradient {range_of(one)}" for one in given if one is not None]
-                    site = call.site if call is not None else NOWHERE
-                    told = call.name if call is not None else name
-                    bad = any(one is not None and kind_of_bad(one) for one in given)
-                    self.log.first_backward = NotFinite(told, site, what, tuple(ranges), backward=True, given=bad)
-                    return
+def _telling(backward: Callable, listeners: list[Callable]) -> Callable:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        run = backward
+        for listener in tuple(listeners):
+            run = functools.partial(_told, listener, run)
+        return run(*args, **kwargs)
 
-        return look
+    return call
+
+
+def _told(listener: Callable, run: Callable, *args: Any, **kwargs: Any) -> Any:
+    return listener(run, args, kwargs)
+
+
+_BACKWARD = [replaced(torch.autograd, name, _telling) for name in ("backward", "grad")]
+
+
+class _Plan(NamedTuple):
+    """What an operation's schema says: its name, the arguments that it writes to, and whether its results are views."""
+
+    name: str
+    writes: tuple[tuple[int, str], ...]
+    views: bool
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+def _plan(func: Any) -> _Plan:
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return _Plan(str(func), (), False)
+    written = [(at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info and one.alias_info.is_write]
+    views = bool(schema.returns) and all(one.alias_info and not one.alias_info.is_write for one in schema.returns)
+    return _Plan(schema.name.partition("::")[2], tuple(written), views)
+
+
+class _Seen:
+    """One operation that has run."""
+
+    def __init__(self, name: str, args: tuple, kwargs: dict) -> None:
+        self.name, self.args, self.kwargs = name, args, kwargs
+        self.frame, self.in_backward = sys._getframe(2), current_graph_task() >= 0
+
+    @functools.cached_property
+    def site(self) -> Site:
+        """The user's line."""
+        return user_site(self.frame)
+
+    @functools.cached_property
+    def tensors(self) -> list[torch.Tensor]:
+        """What it was given."""
+        return list(tensors_in((*self.args, *self.kwargs.values())))
+
+
+def _watcher(log: Log) -> Watcher:
+    """Fills a log with what the operations of one thread do.
+
+    Autograd makes an operation's nodes before it calls what is below it, so the numbers given out between two
+    operations are of nodes of the second.
+    """
+    nodes, last = Nodes(), sequence_number()
+    log.threads.append(nodes)
+
+    def watch(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+        nonlocal last
+        start, last = last, sequence_number()
+        end = last
+        out = run(func, args, kwargs)
+        last = max(end, sequence_number())
+        try:
+            after(func, args, kwargs, start, end, out)
+        except Exception:  # a tensor that cannot be asked is not watched, and the program goes on
+            log.failed += 1
+        return out
+
+    def after(func: Any, args: tuple, kwargs: dict, start: int, end: int, out: Any) -> None:
+        call = getattr(func, "_op", func)  # its hash is quicker
+        plan = _plans.get(call)
+        if plan is None:
+            plan = _plans[call] = _plan(func)
+        one = _Seen(plan.name, args, kwargs)
+        recorded = end != start and not one.in_backward
+        if recorded:
+            cut = next((cut for tensor in one.tensors if (cut := log.cut(tensor)) is not None), None)
+            nodes.add(start, end, Recorded(one.name, one.site, cut))
+        if plan.writes and _edit(log, one, plan):
+            return  # by an optimizer
+        if one.name == "_local_scalar_dense":
+            _number(log, one, out)
+            return
+        for result in tensors_in((out,)):
+            memories = log.memory(result)
+            if not recorded and not one.in_backward and not plan.writes and not result.requires_grad:
+                _note_cut(log, one, result, memories)
+            if not plan.views and result.is_floating_point() and log.many_bad < _MOST_BAD:
+                _look(log, one, result, memories)
+
+    return watch
+
+
+def _edit(log: Log, one: _Seen, plan: _Plan) -> bool:
+    """Notes what was written to; whether an optimizer did so."""
+    steps = outside(one.frame).f_code.co_filename.startswith(_OPTIMIZERS)
+    for at, name in plan.writes:
+        for tensor in tensors_in((one.args[at] if at < len(one.args) else one.kwargs.get(name),)):
+            edit = Edited(one.name, one.site, version_of(tensor) + 1)  # it is counted above this, and afterwards
+            for memory in log.memory(tensor):
+                memory.stepped |= steps
+                memory.edits = [*(memory.edits or ()), edit]
+                if len(memory.edits) > 24:
+                    del memory.edits[4:14]
+    return steps
+
+
+def _number(log: Log, one: _Seen, number: object) -> None:
+    (tensor,) = one.tensors
+    cut = _new_cut(log, one, "number", tensor) if tensor.requires_grad else log.cut(tensor)
+    if cut is not None and isinstance(number, float) and not one.in_backward:
+        if len(log.numbers) > 4096:
+            log.numbers.clear()
+        log.numbers[number] = cut
+
+
+def _note_cut(log: Log, one: _Seen, result: torch.Tensor, memories: list[Memory]) -> None:
+    """Where something with a history went in and nothing was recorded, the history ended."""
+    cut = None
+    if one.name == "lift_fresh":
+        cut = log.number(result.reshape(-1)[0].item()) if result.numel() else None
+    else:
+        source = next((tensor for tensor in one.tensors if tensor.requires_grad), None)
+        if source is not None:
+            how = "operation" if result.is_floating_point() else "dtype"
+            how = "detach" if one.name == "detach" else how
+            cut = _new_cut(log, one, how if torch.is_grad_enabled() else "mode", source)
+        else:
+            cut = next((cut for tensor in one.tensors if (cut := log.cut(tensor)) is not None), None)
+    if cut is not None:
+        for memory in memories:
+            memory.cut = cut
+
+
+def _new_cut(log: Log, one: _Seen, how: str, tensor: torch.Tensor) -> Cut:
+    """A cut, the same one for each line: its leaves are looked up once."""
+    known = log.cut_at.get((one.site, how))
+    if known is None:
+        nodes = itertools.islice(nodes_behind(tensor), _MOST_NODES)
+        leaves = [tensor] if tensor.is_leaf else [node.variable for node in nodes if hasattr(node, "variable")]
+        numbers = frozenset(number for leaf in leaves for number in log.numbers_of(leaf))
+        known = log.cut_at[one.site, how] = Cut(one.name, one.site, how, numbers)
+    return known
+
+
+def _look(log: Log, one: _Seen, result: torch.Tensor, memories: list[Memory]) -> None:
+    """Notes an operation that makes a NaN or an infinity."""
+    what = kind_of_bad(result)
+    if not what or "empty" in one.name:  # memory that nobody has filled yet may hold anything
+        for memory in memories:
+            memory.bad = None
+        return
+    others = [tensor for tensor in one.tensors if tensor is not result]
+    known = [bad for tensor in others if (bad := log.not_finite(tensor)) is not None]
+    found = next((bad for bad in known if bad.what == what), None)
+    if found is None:
+        unknown = [tensor for tensor in others if kind_of_bad(tensor) and log.not_finite(tensor) is None]
+        edits = [edit for tensor in unknown for edit in log.edits(tensor)[-1:]]
+        call = _of_backward(log) if one.in_backward else None
+        call = call or Call(one.name, one.site)
+        found = NotFinite(
+            call.name, call.site, what, tuple(map(range_of, one.tensors)), backward=one.in_backward,
+            given=bool(unknown) or not one.tensors, before=known[0] if known else None,
+            edited=edits[0] if edits else None,
+        )  # fmt: skip
+    for memory in memories:
+        memory.bad = found
+    log.many_bad += 1
+    if one.in_backward and log.first_backward is None:
+        log.first_backward = found
+
+
+def _of_backward(log: Log) -> Call | None:
+    """The call that recorded the node that a backward pass is at."""
+    node = current_autograd_node()
+    known = log.node(node) if node is not None else None
+    return (
+        known if known is not None or node is None else Call(operation_name(node.name()), user_site(sys._getframe(3)))
+    )

@@ -2,16 +2,14 @@
 
 import itertools
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from benchmarks.allocator import MARK_BYTES, allocations
 from tests.leaks.drive import run
-
-_MARK_BYTES = 12_345_671
 
 
 def bytes_at_calls(path: Path) -> list[int]:
@@ -21,12 +19,12 @@ def bytes_at_calls(path: Path) -> list[int]:
     def mark(module: torch.nn.Module, args: Any) -> None:
         if next(module.parameters(), None) is not None and (not first or first[0] == id(module)):
             first[:] = [id(module)]
-            torch.empty(_MARK_BYTES, dtype=torch.uint8)
+            torch.empty(MARK_BYTES, dtype=torch.uint8)
 
     def mark_and_differentiate(*args: Any, **options: Any) -> Any:
         if not first or first[0] == 0:  # a script without modules
             first[:] = [0]
-            torch.empty(_MARK_BYTES, dtype=torch.uint8)
+            torch.empty(MARK_BYTES, dtype=torch.uint8)
         return differentiate(*args, **options)
 
     handle = register_module_forward_pre_hook(mark)
@@ -39,21 +37,12 @@ def bytes_at_calls(path: Path) -> list[int]:
     finally:
         handle.remove()
         torch.autograd.grad = differentiate
-    tree = profile.profiler.kineto_results.experimental_event_tree()
-    events = sorted(_allocations(tree), key=lambda event: event[0])
     total, marks = 0, []
-    for _, size in events:
-        if size == _MARK_BYTES:
+    for size, _ in allocations(profile):
+        if size == MARK_BYTES:
             marks.append(total)
         total += size
     return [total - marks[0] for total in marks]
-
-
-def _allocations(events: Any) -> Iterator[tuple[int, int]]:
-    for event in events:
-        if event.tag == torch._C._profiler._EventType.Allocation:
-            yield event.start_time_ns, event.extra_fields.alloc_size
-        yield from _allocations(event.children)
 
 
 def bytes_per_call(path: Path, *, while_it_rises: bool = False) -> float:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from course_utils import load_ipython_extension, watch_why, why
+from course_utils.base import user_code
 from course_utils.base.user_code import call_it_the_users
 from course_utils.why.pages import pages
 from course_utils.why.reason import UNKNOWN
@@ -209,7 +210,6 @@ def test_a_watch_leaves_torch_as_it_was():
     with watch_why() as watch:
         torch.ones(2, requires_grad=True).sum().backward()
     assert torch.autograd.backward is backward and watch.log.failed == 0
-    assert not torch.overrides._get_current_function_mode_stack()
 
 
 @pytest.fixture
@@ -291,3 +291,41 @@ def test_what_is_watched_computes_the_same():
     with watch_why() as watch:
         assert trained() == plain
     assert watch.log.failed == 0
+
+
+def test_a_graph_of_another_thread_is_told_by_that_threads_lines(tmp_path):
+    program = """import threading, torch
+w, kept = torch.ones(3, requires_grad=True), []
+def forward():
+    h = torch.exp(w)
+    h += 1
+    kept.append(h.sum())
+for _ in range(10):
+    noise = torch.tanh(w) * 2  # of the main thread; the nodes have the same numbers
+thread = threading.Thread(target=forward)
+thread.start()
+thread.join()
+kept[0].backward()
+"""
+    (tmp_path / "script.py").write_text(program, encoding="utf-8")
+    call_it_the_users(str(tmp_path / "script.py"))
+    with pytest.raises(RuntimeError) as caught, watch_why():
+        exec(compile(program, str(tmp_path / "script.py"), "exec"), {"__name__": "__main__"})
+    assert [(role, site.line) for role, site in why(caught.value).lines] == [("made", 4), ("edited", 5), ("needed", 12)]
+
+
+def test_what_is_known_of_memory_ends_with_it():
+    with watch_why() as watch:
+        x = torch.zeros(1000).log()
+        assert watch.log.not_finite(x) is not None
+        del x
+    y = torch.full((1000,), float("-inf"))  # the same memory, most likely
+    assert watch.log.memory(y) == [] and len(watch.log.recorder.live) == 0
+
+
+def test_code_that_is_gone_is_not_kept():
+    with watch_why():
+        for number in range(20):
+            exec(compile("import torch; y = torch.ones(3) * 2", f"<ipython-input-{number}>", "exec"), {})
+    kept = [code() for code, _ in user_code._sites.values()]
+    assert not [code for code in kept if code is not None and code.co_filename.startswith("<ipython-input")]

@@ -10,7 +10,7 @@ from course_utils.base.text import describe
 from course_utils.checks.compare import Compared, Missed, Raised, Trial, outcome
 from course_utils.engine import Engine, Tensor
 from course_utils.engine.parts import PARTS, beside, closed
-from course_utils.memory.collector import collector_off
+from course_utils.memory.loops import collector_off
 
 THROUGH = "goes through"
 

@@ -21,6 +21,4 @@ for _ in range(60):
     loss.backward()
     optimizer.step()
 # says: 512 B per call
-# says: while True: yield from loader
-# never: deque
 # verdict: growing

@@ -12,14 +12,14 @@ import torch
 from course_utils.base.errors import explain
 from course_utils.base.text import aligned, describe, format_bytes
 from course_utils.graph.storages import storages_of
-from course_utils.memory.categories import held_by_graphs
+from course_utils.memory.known import held_by_graphs
 from course_utils.memory.tracker import MemoryTracker
 
 
 def load_ipython_extension(ipython: Any) -> None:
     """Adds the cell magic ``%%memory`` to a running IPython; called by ``%load_ext course_utils``.
 
-    Usage: ``%%memory [--device DEVICE] [--engine ENGINE] [NAME ...]``, where the names are variables that hold
+    Usage: ``%%memory [--device DEVICE] [NAME ...]``, where the names are variables that hold
     modules, optimizers or tensors, as for ``MemoryTracker``. After the cell it prints the peak, what is still alive,
     what graphs hold of it, and what the cell's result keeps, which ``Out`` and ``_`` hold on to.
     """
@@ -43,9 +43,9 @@ def run_cell(ipython: Any, line: str, cell: str) -> Any:
     Raises:
         ValueError: an unknown option, or a name that the notebook does not have.
     """
-    known, options = _parse(line, ipython.user_ns)
+    known, device = _parse(line, ipython.user_ns)
     body, last = _compile(ipython, cell)
-    mem = MemoryTracker(*known, **options)
+    mem = MemoryTracker(*known, device=device)
     del known
     value = None
     try:
@@ -96,24 +96,24 @@ def _kept_by(value: object) -> int:
     return sum(storages.values())
 
 
-def _parse(line: str, names: dict[str, Any]) -> tuple[list[Any], dict[str, str]]:
+def _parse(line: str, names: dict[str, Any]) -> tuple[list[Any], str | None]:
     words = shlex.split(line)
-    known, options = [], {}
+    known, device = [], None
     while words:
         word = words.pop(0)
-        if word in ("--device", "--engine") and words:
-            options[word[2:]] = words.pop(0)
+        if word == "--device" and words:
+            device = words.pop(0)
         elif word in names:
             known.append(names[word])
         else:
             raise ValueError(
                 explain(
                     f"%%memory was given {describe(word)}.",
-                    "--device DEVICE, --engine ENGINE, or names of this notebook's models, optimizers and tensors.",
+                    "--device DEVICE, or names of this notebook's models, optimizers and tensors.",
                     try_this="%%memory model optimizer",
                 )
             )
-    return known, options
+    return known, device
 
 
 def _compile(ipython: Any, cell: str) -> tuple[Any, Any]:

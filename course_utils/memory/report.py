@@ -1,18 +1,22 @@
-"""What a memory tracker hands back, as plain data: one change of the bytes alive (``MemoryEvent``), one phase
-(``PhaseMemory``), the state of all categories over time (``Timeline``), the summary (``MemoryReport``).
-
-Every byte count is an ``int``; only ``str()`` and ``to_markdown()`` format.
+"""What a tracker hands back, as plain data: a change of the bytes alive (``MemoryEvent``), a phase (``PhaseMemory``),
+all categories over time (``Timeline``), bytes by line (``LineMemory``), the summary (``MemoryReport``). Every byte
+count is an ``int``; only texts format.
 """
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from course_utils.base.text import columns, format_bytes, markdown_table
+from course_utils.base.user_code import Site
+from course_utils.record.storages import OLD, Storage
 
 SAVED = "saved for backward"
 CATEGORIES = ("parameters", "buffers", "gradients", "optimizer state", SAVED, "temporary", "other")
-"""What bytes are for, in the order in which tables and figures show them, and in which a storage that fits two belongs
-to the first. A tracker counts buffers as parameters; a snapshot knows nothing of what is temporary.
+"""What bytes are for, in the order of tables and figures; a storage that fits two belongs to the first. A tracker
+counts buffers as parameters; a snapshot knows nothing of what is temporary.
 """
 
 
@@ -71,9 +75,8 @@ class PhaseMemory:
         return self.end - self.start
 
     def __str__(self) -> str:
-        return f"{self.name}: net {format_bytes(self.net)}, peak {format_bytes(self.peak)}" + (
-            f" after {self.peak_op}" if self.peak_op else ""
-        )
+        after = f" after {self.peak_op}" if self.peak_op else ""
+        return f"{self.name}: net {format_bytes(self.net)}, peak {format_bytes(self.peak)}{after}"
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,8 @@ class Timeline:
 
     Attributes:
         device: the device that the bytes live on.
-        categories: name of a category -> bytes alive in it after 0, 1, ... n events (n + 1 numbers); only
-            categories that ever held a byte, in the order of ``CATEGORIES``. Bytes of storages older than the tracker
-            are not in them, so ``older`` completes the sum.
+        categories: name of a category -> bytes alive in it after 0, 1, ... n events (n + 1 numbers); only those that
+            ever held a byte, in the order of ``CATEGORIES``, without storages older than the tracker.
         older: bytes of storages older than the tracker that are gone, after 0, 1, ... n events (0 or negative).
         current: the sum of them all: the same numbers as ``MemoryEvent.current``, with a leading 0.
         time_ns: nanoseconds since the start, of each of the n + 1 points.
@@ -104,33 +106,95 @@ class Timeline:
     peak_event: int
     peak_op: str
 
+    def at(self, point: int) -> dict[str, int]:
+        """The categories at a point, and "older" where there is such."""
+        parts = {name: values[point] for name, values in self.categories.items()}
+        return parts | ({"older": self.older[point]} if self.older[point] else {})
 
-@dataclass(frozen=True)
+
+class LineUse(NamedTuple):
+    """What one line of the user's made: bytes in all, those still alive, and the most alive at a time."""
+
+    site: Site
+    made: int
+    alive: int
+    most: int
+
+
+@dataclass(frozen=True, repr=False)
+class LineMemory:
+    """Bytes by line, the greatest first."""
+
+    uses: tuple[LineUse, ...]
+
+    def __str__(self) -> str:
+        rows = [(str(use.site), *map(format_bytes, use[1:]), use.site.source) for use in self.uses]
+        return columns([("line", "made", "alive", "at most", "source"), *rows], left=(0, 4))
+
+    __repr__ = __str__
+
+
+def by_line(changes: Iterable[tuple[Storage, int]]) -> LineMemory:
+    """Sums changes by the line that made their storage."""
+    made, alive, most = Counter[Site](), Counter[Site](), Counter[Site]()
+    for block, delta in changes:
+        made[block.site] += max(delta, 0)
+        alive[block.site] += delta
+        most[block.site] = max(most[block.site], alive[block.site])
+    return LineMemory(tuple(LineUse(site, made[site], alive[site], most[site]) for site, _ in most.most_common()))
+
+
+def category_of(block: Storage, places: Mapping[str, AbstractSet[int]]) -> str:
+    """What a storage was for, from its life and from where it was found; "older" for one older than the tracker.
+
+    Args:
+        block: the storage.
+        places: category -> numbers of storages that were found in its place at the end of a phase or of the block.
+    """
+    if block.op is OLD:
+        return "older"
+    for name in CATEGORIES:
+        if block.number in places.get(name, ()):
+            return name
+    if block.died and block.died_task >= 0 and block.died_task != block.born_task:
+        return SAVED  # born in forward, or in another backward pass, and gone in this one
+    if block.born_task >= 0 and block.died_task != block.born_task:
+        return "gradients"  # what outlives the backward pass that made it
+    return "temporary" if block.died else "other"
+
+
+def series_of(changes: Iterable[tuple[Storage, int]], places: Mapping[str, AbstractSet[int]]) -> dict[str, list[int]]:
+    """Bytes by category, and "older", after 0, 1, ... n changes."""
+    sums = dict.fromkeys((*CATEGORIES, "older"), 0)
+    series: dict[str, list[int]] = {name: [0] for name in sums}
+    for block, delta in changes:
+        sums[category_of(block, places)] += delta
+        for name, nbytes in sums.items():
+            series[name].append(nbytes)
+    return series
+
+
+@dataclass(frozen=True, repr=False)
 class MemoryReport:
     """The summary of one tracked block.
 
     Attributes:
         device: the tracked device.
-        engine: where the numbers come from: ``dispatch`` or ``allocator``.
         requested: bytes alive above the start at the end, as the program asked for them.
-        allocated: the same as the device's allocator counts it (blocks are rounded up there); on the CPU, which does
-            not round, equal to ``requested``.
-        reserved: bytes that the device's allocator holds from the driver beyond those at the start; None on devices
-            without a caching allocator.
+        allocated: the same as the device's allocator counts it (blocks are rounded up there); equal on the CPU.
+        reserved: bytes that the device's allocator holds from the driver beyond those at the start; None without one.
         peak: the most bytes alive above the start at any moment, of tensors.
         peak_op: the operation that reached it.
         categories: bytes alive at the end by category: an exact partition of ``requested``.
         peak_categories: bytes alive at the peak by category: an exact partition of ``peak``.
         phases: the phases in order of their start.
-        allocator_peak: the peak that the device's allocator saw, with scratch memory inside kernels; None where
-            the engine does not ask one.
+        allocator_peak: the peak that the device's allocator saw, with scratch memory inside kernels; None without one.
         unseen: bytes held at the end that no dispatched operation made, by name (``boxed scalars``, ``RNG states``):
             not part of ``requested``.
         elsewhere: device -> bytes alive at the end on devices other than ``device``.
     """
 
     device: str
-    engine: str
     requested: int
     allocated: int
     reserved: int | None
@@ -150,12 +214,7 @@ class MemoryReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as plain dicts, lists, strings and ints, ready for ``json.dumps``."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "phases"}
-        plain["phases"] = [
-            {"name": p.name, "start": p.start, "end": p.end, "net": p.net, "peak": p.peak, "peak_op": p.peak_op}
-            for p in self.phases
-        ]
-        return {name: dict(value) if isinstance(value, dict) else value for name, value in plain.items()}
+        return asdict(self) | {"phases": [asdict(phase) | {"net": phase.net} for phase in self.phases]}
 
     def to_markdown(self) -> str:
         """Two Markdown tables: the phases (if any), then the categories at the end and at the peak."""
@@ -172,27 +231,23 @@ class MemoryReport:
 
     def _headline(self) -> str:
         after = f" after {self.peak_op}" if self.peak_op else ""
-        return (
-            f"Memory on {self.device}, above the start: {format_bytes(self.requested)} at the end, "
-            f"peak {format_bytes(self.peak)}{after}"
-        )
+        alive, peak = format_bytes(self.requested), format_bytes(self.peak)
+        return f"Memory on {self.device}, above the start: {alive} at the end, peak {peak}{after}"
 
     def _tables(self) -> list[tuple[list[tuple[str, ...]], tuple[int, ...]]]:
         """The phases (if any) and the categories: rows with their heading, and which columns are of words."""
-        categories = [("category", "at the end", "at the peak"), *self._category_rows()]
-        if not self.phases:
-            return [(categories, (0,))]
-        phases: list[tuple[str, ...]] = [("phase", "start", "end", "net", "peak", "peak after")]
-        phases += [(p.name, *map(format_bytes, (p.start, p.end, p.net, p.peak)), p.peak_op or "-") for p in self.phases]
-        return [(phases, (0, 5)), (categories, (0,))]
-
-    def _category_rows(self) -> list[tuple[str, ...]]:
-        names = [name for name in (*CATEGORIES, "older") if self.categories.get(name) or self.peak_categories.get(name)]
-        rows = [
-            (name, format_bytes(self.categories.get(name, 0)), format_bytes(self.peak_categories.get(name, 0)))
-            for name in names
-        ]
-        return [*rows, ("sum", format_bytes(self.requested), format_bytes(self.peak))]
+        end, peak = self.categories, self.peak_categories
+        names = [name for name in (*CATEGORIES, "older") if end.get(name) or peak.get(name)]
+        rows = [(name, format_bytes(end.get(name, 0)), format_bytes(peak.get(name, 0))) for name in names]
+        rows.append(("sum", format_bytes(self.requested), format_bytes(self.peak)))
+        tables: list[Any] = [([("category", "at the end", "at the peak"), *rows], (0,))]
+        if self.phases:
+            heads = ("phase", "start", "end", "net", "peak", "peak after")
+            lines = [
+                (p.name, *map(format_bytes, (p.start, p.end, p.net, p.peak)), p.peak_op or "-") for p in self.phases
+            ]
+            tables.insert(0, ([heads, *lines], (0, 5)))
+        return tables
 
     def _notes(self) -> list[str]:
         notes = []
@@ -201,10 +256,8 @@ class MemoryReport:
         if self.reserved is not None:
             notes.append(f"Reserved from the driver: {format_bytes(self.reserved)}")
         if self.allocator_peak is not None and self.scratch is not None:
-            notes.append(
-                f"Peak by the allocator: {format_bytes(self.allocator_peak)}, of it kernel scratch and workspaces: "
-                f"{format_bytes(self.scratch)}"
-            )
+            both = format_bytes(self.allocator_peak), format_bytes(self.scratch)
+            notes.append("Peak by the allocator: {}, of it kernel scratch and workspaces: {}".format(*both))
         for name, nbytes in self.unseen.items():
             notes.append(f"Held beside it, made past the dispatcher ({name}): {format_bytes(nbytes)}")
         for device, nbytes in self.elsewhere.items():
