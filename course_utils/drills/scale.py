@@ -56,7 +56,7 @@ def _sizes(draw: Draw, level: int) -> dict[str, object]:
     is_uneven = level > 1 and draw.below(2) == 1
     chunk = equal + is_uneven
     is_wide = level > 1 and (not is_uneven or draw.below(2) == 1)
-    sizes = {"parts": parts, "size": equal * parts, "chunk": chunk, "width": 2 + draw.below(14)}
+    sizes: dict[str, object] = {"parts": parts, "size": equal * parts, "chunk": chunk, "width": 2 + draw.below(14)}
     return sizes | {
         "outputs": 2 + draw.below(3) if is_wide else 1,
         "classes": 2 + draw.below(4),
