@@ -19,6 +19,7 @@ import torch
 from course_utils import Lesson, progress
 from course_utils.catalogue import COURSE, LESSONS
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
+from course_utils.drills.engine import Draw, written
 from course_utils.drills.run import apart
 from course_utils.progress.history import Showing, record
 
@@ -190,6 +191,19 @@ def _agree(lines, step):
             if not math.isclose(measured, slope, rel_tol=1e-4, abs_tol=1e-7):
                 return False
     return True
+
+
+def test_the_topic_on_the_page_for_contributors_works():
+    page = (COURSE / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    topic = {}
+    exec(re.search(r"## Add a drill topic.*?```python\n(.*?)```", page, re.DOTALL)[1], topic)
+    for level in LEVELS:
+        lines, questions = apart(lambda level=level: written(topic["TOPIC"], level, Draw(f"memory/{level}")))
+        space = {"torch": torch}
+        exec("\n".join(lines), space)
+        first = space[lines[0][0]].untyped_storage().data_ptr()
+        for question in questions:
+            assert question.answer == (space[question.key].untyped_storage().data_ptr() == first)
 
 
 # The check.

@@ -16,14 +16,8 @@ NOTHING = ("none", "nothing")  # the choices that None stands for, where a quest
 
 
 class Judged(NamedTuple):
-    """What became of one key.
-
-    Attributes:
-        key: the key.
-        is_right: None where there is no answer yet.
-        explanation: of a wrong answer, as sentences; empty where it is no answer to the question.
-        details: what else a card shows of it, as pairs of a label and a text.
-    """
+    """What became of one key: whether it is right (None where there is no answer yet), the explanation of a wrong one
+    (empty where it is no answer to the question), and what else a card shows, as pairs of a label and a text."""
 
     key: str
     is_right: bool | None
@@ -34,13 +28,7 @@ class Judged(NamedTuple):
 def judged(
     questions: Sequence[Question], lines: Sequence[str], answers: Any
 ) -> tuple[tuple[Judged, ...], tuple[str, ...]]:
-    """What became of each key, and remarks; nothing of either where nothing has been answered.
-
-    Args:
-        questions: what is asked.
-        lines: the program.
-        answers: a value for each key.
-    """
+    """What became of each key, and remarks; nothing of either where nothing has been answered."""
     if is_blank(answers) or (type(answers) is set and all(item is ... for item in answers)):
         return (), ()
     keys = [question.key for question in questions]

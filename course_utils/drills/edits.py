@@ -11,111 +11,103 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from course_utils.drills.engine import Answer, Ask, Draw, Effect, Move, Topic
+from course_utils.drills.engine import USUAL, Answer, Ask, Draw, Move, Topic
 from course_utils.drills.run import space, tensors
 
 OUTCOMES = ERROR, WRONG, RIGHT = "error", "wrong gradient", "right gradient"
 CHANGED, COUNTED, BACKWARD = "{v} changed", "{v} counted", "backward"
 # The edited tensor is {v}, {w} another name that has to do with it, and {y} what is computed from {v}.
-_LEAF = "{new1} = torch.{fill}({size}, requires_grad=True)\n"
-_RESULT = _LEAF + "{v} = {new1} {*|+} {2..9}\n"
-_END = "loss = {y}.{sum|mean}()"
+_LEAF, _END = "{new1} = torch.{fill}({size}, requires_grad=True)\n", "\nloss = {y}.{sum|mean}()"
+_STEP, _RESULT = "{new2} = {new1} {*|+} {2..9}\n", _LEAF + "{v} = {new1} {*|+} {2..9}\n"
+_OWN_END = "\nloss = {v}.{sum|mean}()"
+
+
+def _spared(text: str, old: str, new: str, words: str, level: int = 1) -> Move:
+    """A loss whose backward does not need what is edited, and what would be needed in its place."""
+    return Move(text, (old, new, f"{words}, so the edit of `{{v}}` does no harm", BACKWARD, USUAL), level=level)
+
+
 _HEADS = [
-    Move(_LEAF + "{new2} = {new1} {*|+} {2..9}\n{v} = {new2}.{keeps_result}()\nloss = {v}.{sum|mean}()", weight=2.5),
-    Move(_RESULT + "{y} = {v}.{keeps_input}()\n" + _END, weight=2.5),
-    Move(_RESULT + "{new2} = torch.{fill}({size}, requires_grad=True)\n{y} = {v} * {new2}\n" + _END, weight=2),
-]
-_PART = [Move(_RESULT + "{y} = {v}[:2].{keeps_input}()\n" + _END)]
-
-
-def _harmless(text: str, needed: str, words: str, level: int = 1) -> Move:
-    """A loss whose backward does not need what is edited; ``needed``: one whose backward does."""
-    return Move(text, needed, f"{words}, so the edit of `{{v}}` does no harm", BACKWARD, is_usual=True, level=level)
-
-
-_HEADS += [
-    _harmless(_RESULT + "{y} = {v} {+|-} {2..9}\n" + _END, _RESULT + "{y} = {v} ** 2\n" + _END,
-              "`{+|-}` needs no values in backward"),
-    _harmless(_RESULT + "{y} = {v}.{keeps_result}()\n" + _END, _RESULT + "{y} = {v} ** 2\n" + _END,
-              "`{keeps_result}` needs its result `{y}` in backward, and not its input `{v}`"),
-    _harmless(_LEAF + "{new2} = {new1} {*|+} {2..9}\n{v} = {new2}.{keeps_input}()\nloss = {v}.{sum|mean}()",
-              _LEAF + "{new2} = {new1} {*|+} {2..9}\n{v} = {new2}.exp()\nloss = {v}.{sum|mean}()",
-              "`{keeps_input}` needs its input `{new2}` in backward, and not its result `{v}`"),
-    _harmless("{new2} = torch.{fill}({size})\n" + _RESULT + "{y} = {v} * {new2}\n" + _END,
-              "{new2} = torch.{fill}({size})\n" + _RESULT + "{y} = {v} * {new2}.clone().requires_grad_()\n" + _END,
-              "`*` would need `{v}` for the gradient of `{new2}` alone, and `{new2}` does not require grad", 2),
+    Move(_LEAF + _STEP + "{v} = {new2}.{keeps_result}()" + _OWN_END, weight=2.5),
+    Move(_RESULT + "{y} = {v}.{keeps_input}()" + _END, weight=2.5),
+    Move(_RESULT + "{new2} = torch.{fill}({size}, requires_grad=True)\n{y} = {v} * {new2}" + _END, weight=2),
+    _spared(_RESULT + "{y} = {v} {+|-} {2..9}" + _END, "{v} {+|-} {2..9}", "{v} ** 2", "`{+|-}` needs no values in "
+         "backward"),
+    _spared(_RESULT + "{y} = {v}.{keeps_result}()" + _END, "{v}.{keeps_result}()", "{v} ** 2", "`{keeps_result}` "
+         "needs its result `{y}` in backward, and not its input `{v}`"),
+    _spared(_LEAF + _STEP + "{v} = {new2}.{keeps_input}()" + _OWN_END, "{keeps_input}", "exp", "`{keeps_input}` needs "
+         "its input `{new2}` in backward, and not its result `{v}`"),
+    _spared("{new2} = torch.{fill}({size})\n" + _RESULT + "{y} = {v} * {new2}" + _END, "* {new2}",
+         "* {new2}.clone().requires_grad_()", "`*` would need `{v}` for the gradient of `{new2}` alone, and `{new2}` "
+         "does not require grad", 2),
 ]  # fmt: skip
-
 _SHARED = "Memory is shared with `{v}`, so an edit of one is an edit of the other"
+_HERE = "This line edits `{v}` in place"
 _COUNTER = "The version counter is shared with `{v}` as the memory is, so the edit counts for both"
 _APART = "`.data` shares the memory of `{v}` and has a version counter of its own"
-_NUMPY = "The array shares the memory of `{v}`, and NumPy knows of no version counter"
 _MOVES = "An edit in place moves the version counter of the tensor, under `no_grad()` too"
 _REFUSES = "{why}. The edit comes after the loss and moves the version counter, so backward refuses"
 _UNSEEN = "{why}. The edit moves no version counter of `{v}`, so backward takes the new values for the old ones"
 _OWN = "`clone()` makes a tensor with memory of its own: the edit changes nothing of `{v}`"
 
 
-def _edit(text: str, *effects: tuple[str, str, str], level: int = 1, weight: float = 1.0) -> Move:
-    """An edit, with (the same without the effect, words, the key that is explained) for each of its effects."""
-    return Move(text, level=level, weight=weight, more=[Effect(*one) for one in effects])
-
-
-def _noticed(text: str, without: str, changed: str = _SHARED, counted: str = _COUNTER, **more: float) -> Move:
+def _noticed(text: str, old: str, new: str, changed: str = _SHARED, counted: str = _COUNTER, **more: float) -> Move:
     """An edit that moves the version counter."""
-    told = (without, changed, CHANGED), (without, counted, COUNTED), (without, _REFUSES, BACKWARD)
-    return _edit(text, *told, **more)  # type: ignore[arg-type]
+    told = ((changed, CHANGED), (counted, COUNTED), (_REFUSES, BACKWARD))
+    return Move(text, *((old, new, *one) for one in told), **more)  # type: ignore[arg-type]
 
 
-def _unnoticed(text: str, copied: str, noticed: str, counted: str = _APART, **more: float) -> Move:
+def _unseen(text: str, old: str, copied: str, noticed: str, counted: str = _APART, **more: float) -> Move:
     """An edit of shared memory that moves no version counter."""
-    told = (copied, _SHARED, CHANGED), (noticed, counted, COUNTED), (noticed, _UNSEEN, BACKWARD)
-    return _edit(text, *told, **more)  # type: ignore[arg-type]
+    return Move(
+        text,
+        (old, copied, _SHARED, CHANGED),
+        (old, noticed, counted, COUNTED),
+        (old, noticed, _UNSEEN, BACKWARD),
+        **more,
+    )  # type: ignore[arg-type]
 
 
-_NO_GRAD, _HERE = "with torch.no_grad():\n    {v}.{method}", "This line edits `{v}` in place"
-_COPY = "{w} = {v}{.detach()|}.clone()\n{w}.{method}"
-_PUT_BACK = "{w} = {v}.detach().clone()\nwith torch.no_grad():\n    {v}.{method}\n    {v}.copy_({w})"
-_TAKEN_BACK = _PUT_BACK.replace("{v}.{method}", "pass").replace("{v}.copy_({w})", "pass")
-_UNDONE = "{w} = {v}.data\n{w}.mul_({2|4})\n{w}.div_({2|4})"
+_HERE_TOO = (_HERE, _MOVES)
 _EDITS = [
-    _noticed("{v}.{method}", "pass", _HERE, _MOVES, weight=2.5),
-    _noticed(_NO_GRAD, "with torch.no_grad():\n    pass", _HERE, _MOVES, weight=1.5),
-    _noticed("{v}.detach().{method}", "{v}.detach().clone().{method}", weight=1.5),
-    _unnoticed("{v}.data.{method}", "{v}.clone().{method}", "{v}.detach().{method}", weight=3),
-    _edit("{v}{.detach()|}.clone().{method}", ("{v}.detach().{method}", _OWN, ""), weight=1.5),
-    _edit("{v}.{mul|add}({2..5})", ("{v}.detach().{mul|add}_({2..5})", "Without the underscore a new tensor is made and "
-          "dropped; `{v}` stays as it was", ""), weight=1.5),
+    _noticed("{v}.{method}", "{v}.{method}", "pass", *_HERE_TOO, weight=2.5),
+    _noticed("with torch.no_grad():\n    {v}.{method}", "{v}.{method}", "pass", *_HERE_TOO, weight=1.5),
+    _noticed("{v}.detach().{method}", "detach()", "detach().clone()", weight=1.5),
+    _unseen("{v}.data.{method}", "data", "clone()", "detach()", weight=3),
+    Move("{v}{.detach()|}.clone().{method}", ("{.detach()|}.clone()", ".detach()", _OWN), weight=1.5),
+    Move("{v}.{mul|add}({2..5})", ("{v}.{mul|add}", "{v}.detach().{mul|add}_", "Without the underscore a new tensor "
+         "is made and dropped; `{v}` stays as it was"), weight=1.5),
 ]  # fmt: skip
 _THROUGH = [
-    _noticed("{w} = {v}.detach()\n{w}.{method}", "{w} = {v}.clone()\n{w}.{method}", level=2),
-    _noticed("{w} = {v}{[1:]|[:2]|[0]}\n{w}.{method}", "{w} = {v}{[1:]|[:2]|[0]}.clone()\n{w}.{method}", level=2),
-    _noticed("{w} = {v}.{float()|cpu()}\n{w}.{method}", "{w} = {v} * 1\n{w}.{method}",
-             "`{w}` and `{v}` are two names for one tensor: nothing is copied", _MOVES, level=2),
-    _unnoticed("{w} = {v}.data\n{w}.{method}", "{w} = {v}.clone()\n{w}.{method}", "{w} = {v}.detach()\n{w}.{method}",
-               level=2, weight=3.5),
-    _edit(_COPY, (_COPY.replace("{.detach()|}.clone()", ".detach()"), _OWN, ""), level=2, weight=4),
-    _edit("{w} = {v}\n{w} = {w} {*|-} {2..5}", ("{w} = {v}\n{w} {*|-}= {2..5}", "This line makes a new tensor and gives it "
-          "the name `{w}`; `{v}` stays as it was", ""), level=2, weight=2.5),
-    _noticed("{w} = {v}.clone()\n{v}.{method}", "{w} = {v}.clone()\n{w}.{method}", _HERE, _MOVES, level=2),
+    _noticed("{w} = {v}.detach()\n{w}.{method}", "detach", "clone", level=2),
+    _noticed("{w} = {v}{[1:]|[:2]|[0]}\n{w}.{method}", "{[1:]|[:2]|[0]}", "{[1:]|[:2]|[0]}.clone()", level=2),
+    _noticed("{w} = {v}.{float()|cpu()}\n{w}.{method}", ".{float()|cpu()}", " * 1", "`{w}` and `{v}` are two names "
+         "for one tensor: nothing is copied", _MOVES, level=2),
+    _noticed("{w} = {v}.clone()\n{v}.{method}", "{v}.{method}", "{w}.{method}", *_HERE_TOO, level=2),
+    _unseen("{w} = {v}.data\n{w}.{method}", "data", "clone()", "detach()", level=2, weight=3.5),
+    Move("{w} = {v}{.detach()|}.clone()\n{w}.{method}", ("{.detach()|}.clone()", ".detach()", _OWN), level=2, weight=4),
+    Move("{w} = {v}\n{w} = {w} {*|-} {2..5}", ("= {w} {*|-}", "{*|-}=", "This line makes a new tensor and gives it "
+         "the name `{w}`; `{v}` stays as it was"), level=2, weight=2.5),
 ]  # fmt: skip
+_UNDONE = "The second edit puts back exactly what the first one changed, and `.data` moves no version counter of `{v}`"
+_PUT_BACK = "{w} = {v}.detach().clone()\nwith torch.no_grad():\n    {v}.{method}\n    {v}.copy_({w})"
+_TAKEN = "{v}.{method}\n    {v}.copy_({w})", "pass\n    pass"
 _UNCOUNTED = [
-    _unnoticed("{w} = {v}.detach().numpy()\n{w} {*|+}= {2..5}", "{w} = {v}.detach().clone().numpy()\n{w} {*|+}= {2..5}",
-               "{w} = {v}.detach()\n{w} {*|+}= {2..5}", _NUMPY, level=3, weight=3),
-    _edit(_UNDONE, (_UNDONE.replace("{w}.div_({2|4})", "pass"), "The second edit puts back exactly what the first one "
-          "changed, and `.data` moves no version counter of `{v}`", f"{CHANGED}|backward"),
-          (_UNDONE.replace(".data", ".detach()"), _APART, COUNTED), level=3, weight=2),
-    _edit(_PUT_BACK, (_PUT_BACK.replace("{v}.copy_({w})", "pass"), "`copy_` puts back the values from before the edit",
-          CHANGED), (_TAKEN_BACK, _MOVES, COUNTED), (_TAKEN_BACK, "{why}. The values are those from before, but the "
-          "version counter has moved, and backward looks at that alone", BACKWARD), level=3, weight=4),
+    _unseen("{w} = {v}.detach().numpy()\n{w} {*|+}= {2..5}", ".numpy()", ".clone().numpy()", "", "The array shares "
+         "the memory of `{v}`, and NumPy knows of no version counter", level=3, weight=3),
+    Move("{w} = {v}.data\n{w}.mul_({2|4})\n{w}.div_({2|4})", ("{w}.div_({2|4})", "pass", _UNDONE,
+         f"{CHANGED}|backward"), ("data", "detach()", _APART, COUNTED), level=3, weight=2),
+    Move(_PUT_BACK, ("{v}.copy_({w})", "pass", "`copy_` puts back the values from before the edit", CHANGED),
+         (*_TAKEN, _MOVES, COUNTED), (*_TAKEN, "{why}. The values are those from before, but the version counter has "
+         "moved, and backward looks at that alone", BACKWARD), level=3, weight=4),
 ]  # fmt: skip
-_OTHER_PART = [
-    _edit("{v}.data[2:].{method}", ("{v}.clone()[2:].{method}", _SHARED, CHANGED), ("{v}.detach()[2:].{method}", _APART, COUNTED),
-          ("{v}.data.{method}", "{why}. The edit changes other elements, and `.data` moves no version counter of `{v}`", BACKWARD),
-          level=3),
-    _edit("{v}.detach()[2:].{method}", ("{v}.clone()[2:].{method}", _SHARED, CHANGED), ("{v}.data[2:].{method}", _COUNTER, COUNTED),
-          ("{v}.data[2:].{method}", "{why}. The edit changes other elements, but `{v}` and its views have one version counter "
-           "in common, so backward refuses", BACKWARD), level=3, weight=2),
+_ELSEWHERE = [
+    Move("{v}.data[2:].{method}", ("data", "clone()", _SHARED, CHANGED), ("data", "detach()", _APART, COUNTED),
+         ("data[2:]", "data", "{why}. The edit changes other elements, and `.data` moves no version counter of `{v}`",
+         BACKWARD), level=3),
+    Move("{v}.detach()[2:].{method}", ("detach", "clone", _SHARED, CHANGED), ("detach()", "data", _COUNTER, COUNTED),
+         ("detach()", "data", "{why}. The edit changes other elements, but `{v}` and its views have one version "
+         "counter in common, so backward refuses", BACKWARD), level=3, weight=2),
 ]  # fmt: skip
 
 
@@ -157,6 +149,7 @@ def _numbers(gradients: Iterable[torch.Tensor | None]) -> list[list[float] | Non
     return [None if gradient is None else gradient.tolist() for gradient in gradients]
 
 
+_SAYS = {ERROR: "raises an error", WRONG: "runs and gives a wrong gradient", RIGHT: "gives the right gradient"}
 TOPIC = Topic(
     task="What does the last line do, and what has the edit before it changed?",
     lessons=("detach",),
@@ -165,20 +158,16 @@ TOPIC = Topic(
                         {True: "has other values than before", False: "keeps its values"}, subject="`{name}`"),
         " counted": Ask("has its `_version` grown since the loss was computed?",
                         {True: "moves", False: "stays where it was"}, subject="the version counter of `{name}`"),
-        "backward": Ask("... (right: the gradient of the loss as it was computed)",
-                        {ERROR: "raises an error", WRONG: "runs and gives a wrong gradient", RIGHT: "gives the right "
-                         "gradient"}, subject="`loss.backward()`"),
+        "backward": Ask("... (right: the gradient of the loss as it was computed)", _SAYS, subject="`loss.backward()`"),
     },
-    moves={"head": _HEADS, "part": _PART, "edit": _EDITS, "through": _THROUGH, "uncounted": _UNCOUNTED,
-           "elsewhere": _OTHER_PART, "end": [Move("loss.backward()")]},
-    plans={1: ["head edit end"], 2: ["head through end"], 3: ["head uncounted end", "head uncounted end", "part elsewhere end"]},
+    moves={"head": _HEADS, "part": [Move(_RESULT + "{y} = {v}[:2].{keeps_input}()" + _END)], "edit": _EDITS,
+        "through": _THROUGH,
+           "uncounted": _UNCOUNTED, "elsewhere": _ELSEWHERE, "end": [Move("loss.backward()")]},
+    plans={1: ["head edit end"], 2: ["head through end"], 3: ["head uncounted end"] * 2 + ["part elsewhere end"]},
     read=_read,
-    texts={
-        "fill": ("ones", "rand"),
-        "keeps_result": ("exp", "sqrt", "tanh", "sigmoid"),
-        "keeps_input": ("sin", "cos", "square"),
-        "method": ("mul_(2)", "mul_(3)", "add_(1)", "add_(2)", "zero_()"),
-    },
+    texts={"fill": ("ones", "rand"), "keeps_result": ("exp", "sqrt", "tanh", "sigmoid"), "keeps_input": ("sin", "cos",
+        "square"),
+           "method": ("mul_(2)", "mul_(3)", "add_(1)", "add_(2)", "zero_()")},
     values=_names,
     facts=_why,
 )  # fmt: skip

@@ -1,11 +1,13 @@
 """Drills as moves: a program is drawn from a topic's table, run, and asked which of its lines alone decides what.
 
-A move is a line of code, the same line without its effect, and what the effect is, in words. Which line decides an answer
-is found by running the program once more for each effect, without it; so the card can prove what it says.
+A move is a line of code, the same line without its effect, and what the effect is, in words. Which line decides an
+answer is found by running the program once more for each effect, without it; so the card can prove what it says.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,61 +29,42 @@ _HOLE = re.compile(r"\{([^{}\"'\n]+)\}")  # and not `{}` or `{"w": a}`, which ar
 
 
 class Effect(NamedTuple):
-    """What a line does.
+    """What a line does: ``old`` in the move's text is ``new`` where it does not; no ``old``: ``new`` is the whole text.
 
-    Attributes:
-        without: the line, or lines, without it. Holes keep what the move's text has in them.
-        words: what it is, as a sentence without its full stop. May have the move's holes, ``{name}``, the name that is
-            asked about, and what ``Topic.facts`` gives.
-        about: the keys that it explains, as a regular expression with holes; empty for any.
-        is_usual: whether it is what such a line does anyway. It is told where nothing else decides, and then about what
-            the line makes (``{new}``) unless ``about`` says otherwise.
+    ``words`` say it in a sentence without its full stop, with the move's holes, ``{name}``, the name that is asked
+    about, and what ``Topic.facts`` gives. ``about``: the keys that it explains, as a regular expression with holes;
+    empty for any. ``is_usual``: such a line does it anyway; it is told where nothing else decides, and then about what
+    the line makes (``{new}``) unless ``about`` says otherwise.
     """
 
-    without: str
+    old: str
+    new: str
     words: str
     about: str = ""
     is_usual: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Move:
-    """One line, or a few, of a program.
+USUAL = True
 
-    Attributes:
-        text: with holes: ``{new}`` a new name; ``{key}`` the next of ``KEYS``; ``{2..9}`` a number; ``{sin|cos}`` one of
-            the texts; the name of one of ``Topic.values`` or ``Topic.texts``; else the name of a tensor of that kind
-            (``Topic.kinds``), two of which are told apart by a number. The same hole twice is filled alike.
-        without, words, about, is_usual: its effect, see ``Effect``; no ``without``: it has none.
-        level: the first level at which it is drawn.
-        weight: how often, beside the others of its group.
-        more: further effects.
+
+class Move:
+    """One line, or a few, of a program, and its effects.
+
+    ``text`` has holes: ``{new}`` a new name; ``{key}`` the next of ``KEYS``; ``{2..9}`` a number; ``{sin|cos}`` one of
+    the texts; the name of one of ``Topic.values`` or ``Topic.texts``; else the name of a tensor of that kind
+    (``Topic.kinds``), two of which are told apart by a number. The same hole twice is filled alike. ``effects``: the
+    fields of an ``Effect`` each. ``level``: the first at which it is drawn; ``weight``: how often, in its group.
     """
 
-    text: str
-    without: str = ""
-    words: str = ""
-    about: str = ""
-    is_usual: bool = False
-    level: int = 1
-    weight: float = 1.0
-    more: Sequence[Effect] = ()
-
-    @property
-    def effects(self) -> list[Effect]:
-        return [Effect(self.without, self.words, self.about, self.is_usual)] * bool(self.without) + list(self.more)
+    def __init__(self, text: str, *effects: tuple[Any, ...], level: int = 1, weight: float = 1.0) -> None:
+        self.text, self.level, self.weight = text, level, weight
+        self.effects = [Effect(*effect) for effect in effects]
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of a key.
-
-    Attributes:
-        asks: the question in words; the values to choose from come where dots stand, else at the end.
-        says: what each answer says of the subject.
-        others: what any other answer says, with ``{}`` in its place; the values to choose from are then some that the
-            program, or the program without one of its effects, has.
-        subject: of the sentence that gives the answer; ``{name}`` is the name that the key is about.
+    """What is asked of a key: the question (the values come where dots stand, else at the end), what each answer says
+    of the subject, and what any ``others`` say, with ``{}`` in their place: then some of the program's are to choose from.
     """
 
     asks: str
@@ -99,16 +82,13 @@ class Topic:
     """What a drill is about.
 
     Attributes:
-        task: what is asked of the whole program.
-        lessons: whose misconceptions it practises.
+        task, lessons: what is asked of the whole program; the lessons whose misconceptions it practises.
         asks: by the end of a key, what is asked of it; the first that fits.
-        moves: by group.
-        plans: by level, the groups whose moves make a program, in order; one of the plans is drawn. What a group of which
-            the name begins with ``end`` makes is not run while the program is drawn.
+        moves, plans: moves by group; by level, plans: a program has a move of each group of one, in order. What a group
+            makes of which the name begins with ``end`` is not run while the program is drawn.
         read: runs a program and reads the answers off it.
         kinds: by name, whether a value is of that kind; it is told in how many lines the value has been named.
-        texts: by name, texts of which one is filled in.
-        values: draws what is the same in the whole program.
+        texts, values: texts of which one is filled in; what is drawn once and is the same in the whole program.
         facts: what ``words`` say of this program, by its lines and a key.
         explained: what no lesson says, by a part of the program that calls for it.
     """
@@ -128,18 +108,8 @@ class Topic:
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that a drill asks.
-
-    Attributes:
-        key: the answer's key.
-        answer: what PyTorch answers.
-        line: the line that decides it, counted from 1.
-        explanation: what that line does, what follows, and what the answer would be without it.
-        asks: the question in words.
-        choices: the values to choose from.
-        without: the program without that effect, in which the answer is another one.
-        otherwise: the answer there.
-    """
+    """One thing that a drill asks: the answer's key, PyTorch's answer, the line that decides it (from 1) and why, the
+    question in words, the values to choose from, and the program in which it is another one (``otherwise``)."""
 
     key: str
     answer: Answer
@@ -172,13 +142,8 @@ class Draw:
 
     def choice(self, items: Sequence[Any], weights: Sequence[float] = ()) -> Any:
         """One of the items, as likely as its weight."""
-        weights = weights or [1.0] * len(items)
-        rest = self._generator.random() * sum(weights)
-        for item, weight in zip(items, weights, strict=True):
-            rest -= weight
-            if rest < 0:
-                break
-        return item
+        ends = list(itertools.accumulate(weights or [1.0] * len(items)))
+        return items[bisect.bisect_right(ends, self._generator.random() * ends[-1], hi=len(items) - 1)]
 
 
 def written(topic: Topic, level: int, draw: Draw) -> tuple[tuple[str, ...], tuple[Question, ...]]:
@@ -313,7 +278,8 @@ class _Page:
         found = []
         for effect in move.effects:
             try:
-                new = self._fill(effect.without, filled).split("\n")
+                text = move.text.replace(effect.old, effect.new) if effect.old else effect.new
+                new = self._fill(text, filled).split("\n")
                 lines = (*self.lines[:at], *new, *self.lines[at + count :])
                 pairs = zip([*self.lines, ""], [*lines, ""], strict=False)
                 line = next(number for number, (one, other) in enumerate(pairs, 1) if one.strip() != other.strip())

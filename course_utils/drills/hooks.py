@@ -7,80 +7,86 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_utils.drills.engine import KEYS, Ask, Draw, Move, Topic
+from course_utils.drills.engine import KEYS, USUAL, Ask, Draw, Move, Topic
 from course_utils.drills.run import execute
 
 NOTHING = "nothing"
-_NET = "seen = {}\n{f}, {g} = nn.{inner}, nn.{outer}\nnet = nn.Sequential({f}, {g})\n{x} = torch.tensor([{number}])"
-_LOOK = "{part}.register_forward_hook(lambda _, args, out: seen.update({key}=out))"
-_LOOK_BEFORE = "{part}.register_forward_pre_hook(lambda _, args: seen.update({key}=args[0]))"
-_SEES = "A forward hook of `{part}` runs when it has been called, and sees its result"
-_SEES_INPUT = "A forward pre-hook of `{part}` runs before it, and sees its input"
-_LOOKS = [
-    Move(_LOOK, "pass", _SEES, "{key}", True, weight=3),
-    Move(_LOOK_BEFORE, "pass", _SEES_INPUT, "{key}", True, weight=2),
-]
+_MODULES, _NET = (
+    "seen = {}\n{f}, {g} = nn.{inner}, nn.{outer}",
+    "\nnet = nn.Sequential({f}, {g})\n{x} = torch.tensor([{number}])",
+)
 _RUN = "result = net({x})"
-_NO_CALL = "`forward` is a method, and knows of no hooks"
+# Hooks that note something, and what they note.
+_FORWARD = {
+    "{part}.register_forward_hook(lambda _, args, out: seen.update({key}=out))": "A forward hook of `{part}` runs "
+    "when it has been "
+    "called, and sees its result",
+    "{part}.register_forward_pre_hook(lambda _, args: seen.update({key}=args[0]))": "A forward pre-hook of `{part}` "
+    "runs before it, and "
+    "sees its input",
+}
+_OF_MODULES = {
+    f"{{{one}}}.register_full_backward_pre_hook(lambda _, grads: seen.update({{key}}=grads[0]))": "The hook sees the "
+    f"gradient of the result with respect to `{{{result}}}`, as it comes there"
+    for one, result in ("fh", "gy")
+}
+_GRADIENT = {
+    "{tensor}.register_hook(lambda grad: seen.update({key}=grad))": "The hook sees the gradient of the result with "
+    "respect to `{tensor}`, "
+    "as it comes there",
+    "{x}.register_post_accumulate_grad_hook(lambda t: seen.update({key}=t.grad))": "The hook runs when `.grad` of "
+    "`{x}` has been filled, "
+    "after all other hooks of `{x}`",
+}
+
+
+def _looks(texts: dict[str, str], level: int = 1) -> list[Move]:
+    moves = [Move(text, ("", "pass", words, "{key}", USUAL), level=level) for text, words in texts.items()]
+    moves[0].weight = 2.0
+    return moves
+
+
+_METHOD = "`forward` is a method, and knows of no hooks"
 _RUNS = [
     Move(_RUN),
-    Move("result = net.forward({x})", _RUN, f"Hooks run when a module is called. This line does not call `net`: {_NO_CALL}"),
-    Move("result = {g}({f}.forward({x}))", _RUN,
-         f"Hooks run when a module is called. This line calls `{{g}}` and neither `{{f}}` nor `net`: {_NO_CALL}", weight=1.5),
-    Move("result = {g}({f}({x}))", _RUN,
-         "Hooks run when a module is called. This line calls `{f}` and `{g}`, and not `net`", weight=1.5),
+    Move("result = net.forward({x})", (".forward", "", f"Hooks run when a module is called. This line does not call "
+         f"`net`: {_METHOD}")),
+    Move("result = {g}({f}.forward({x}))", ("", _RUN, "Hooks run when a module is called. This line calls `{g}` and "
+         "neither `{f}` nor " f"`net`: {_METHOD}"), weight=1.5),
+    Move("result = {g}({f}({x}))", ("", _RUN, "Hooks run when a module is called. This line calls `{f}` and `{g}`, "
+         "and not `net`"), weight=1.5),
 ]  # fmt: skip
 _LATE = "The hook of `{key}` is registered when the net has run, and a hook sees only what comes later"
-_LATE_LOOKS = [
-    Move(f"{_RUN}\n{look}", f"{look}\n{_RUN}", _LATE, "{key}", weight=weight)
-    for look, weight in ((_LOOK, 3), (_LOOK_BEFORE, 2))
-]
-_INTO = "What this hook returns takes the place of what goes into `{side}`, for all that comes after it"
-_OUT = "What this hook returns takes the place of what comes out of `{side}`, for all that comes after it"
+_INSTEAD = "What this hook returns takes the place of what {} `{{side}}`, for all that comes after it"
 _CHANGES = [
-    Move("{side}.register_forward_pre_hook(lambda _, args: args[0] * {3|5|10})", "pass", _INTO, level=2),
-    Move("{side}.register_forward_hook(lambda _, args, out: out * {3|5|10})", "pass", _OUT, level=2),
+    Move(
+        "{side}.register_forward_pre_hook(lambda _, args: args[0] * {3|5|10})",
+        ("", "pass", _INSTEAD.format("goes into")),
+        level=2,
+    ),
+    Move(
+        "{side}.register_forward_hook(lambda _, args, out: out * {3|5|10})",
+        ("", "pass", _INSTEAD.format("comes out of")),
+        level=2,
+    ),
 ]
-_EDITS = Move(_NET.replace("nn.{outer}", "nn.ReLU(inplace=True)"), _NET.replace("nn.{outer}", "nn.ReLU()"),
-              "What is noted is the tensor itself and no copy, and `{g}` edits it in place afterwards", level=2)  # fmt: skip
-
-_RECORDED = "{x} = torch.tensor([{number}], requires_grad=True)\n{h} = {f}({x})\n{y} = {g}({h})"
-_GRAD = "The hook sees the gradient of the result with respect to `{tensor}`, as it comes there"
-_SEEN_GRADS = [
-    Move("{tensor}.register_hook(lambda grad: seen.update({key}=grad))", "pass", _GRAD, "{key}", True, 3, 2.5),
-    Move("{x}.register_post_accumulate_grad_hook(lambda t: seen.update({key}=t.grad))", "pass",
-         "The hook runs when `.grad` of `{x}` has been filled, after all other hooks of `{x}`", "{key}", True, 3),
-]  # fmt: skip
-_MODULE_LOOKS = [
-    Move("{f}.register_full_backward_pre_hook(lambda _, grads: seen.update({key}=grads[0]))", "pass",
-         "The hook sees the gradient of the result with respect to `{h}`, as it comes there", "{key}", True, 3),
-    Move("{g}.register_full_backward_pre_hook(lambda _, grads: seen.update({key}=grads[0]))", "pass",
-         "The hook sees the gradient of the result with respect to `{y}`, as it comes there", "{key}", True, 3),
-    Move(_LOOK.replace("{part}", "{side}"), "pass", _SEES.replace("{part}", "{side}"), "{key}", True),
-]  # fmt: skip
-_CHANGED_GRAD = Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "pass", "What this hook returns takes the "
-                     "place of the gradient of `{tensor}`, for all that comes after it", level=3)  # fmt: skip
 _BACK = [
     Move("({2..7} * {y}).backward()", weight=2),
-    Move("torch.autograd.grad({2..7} * {y}, {x})", "({2..7} * {y}).backward()",
-         "`torch.autograd.grad` returns the gradient of `{x}` and fills no `.grad`"),
-    Move("torch.autograd.grad({2..7} * {y}, {h})", "({2..7} * {y}).backward()",
-         "`torch.autograd.grad` goes back as far as `{h}` and no further"),
+    Move("torch.autograd.grad({2..7} * {y}, {x})", ("", "({2..7} * {y}).backward()", "`torch.autograd.grad` returns "
+         "the gradient of `{x}` and fills no `.grad`")),
+    Move("torch.autograd.grad({2..7} * {y}, {h})", ("", "({2..7} * {y}).backward()", "`torch.autograd.grad` goes back "
+         "as far as `{h}` and no further")),
 ]  # fmt: skip
 
 
 def _names(draw: Draw, level: int) -> dict[str, object]:
-    names = {name: f"N9{at}_" for at, name in enumerate("fgxhy")}
-    first = ["LeakyReLU(0.5)", "LeakyReLU(2.0)"]  # at level 3 no slope is asked for where it jumps
-    second = [*first, "Hardtanh()", "ReLU6()", "ReLU()"]
+    smooth = ["LeakyReLU(0.5)", "LeakyReLU(2.0)"]  # at level 3 no slope is asked for where it jumps
+    second = [*smooth, "Hardtanh()", "ReLU6()", "ReLU()"]
     others = [*second, "Threshold(1.25, 8.0)"]
-    chosen = (
-        (draw.choice(first), draw.choice(second))
-        if level == 3
-        else (draw.choice([*others, "Identity()"]), draw.choice(others))
-    )
+    inner, outer = (smooth, second) if level == 3 else ([*others, "Identity()"], others)
     number = "-" * (draw.below(10) < (3 if level == 2 else 5)) + f"{1 + draw.below(7)}.5"
-    return {**names, "inner": chosen[0], "outer": chosen[1], "number": number}
+    names = {name: f"N9{at}_" for at, name in enumerate("fgxhy")}
+    return {**names, "inner": draw.choice(inner), "outer": draw.choice(outer), "number": number}
 
 
 def _read(lines: Sequence[str]) -> dict[str, str]:
@@ -94,20 +100,30 @@ TOPIC = Topic(
     lessons=("forward_hooks",),
     asks={"": Ask("which number is noted under it?", {NOTHING: "is never noted"}, others="is {}")},
     moves={
-        "net": [Move(_NET)], "edited": [_EDITS], "look": _LOOKS, "run": _RUNS, "late": _LATE_LOOKS, "change": _CHANGES,
-        "kept": [Move(f"{{new}} = {look.text}") for look in _LOOKS],
-        "remove": [Move("{handle}.remove()", "pass", "`remove()` takes the hook away before the net runs")],
+        "net": [Move(_MODULES + _NET)], "look": _looks(_FORWARD), "run": _RUNS, "change": _CHANGES,
+        "edited": [Move(_MODULES.replace("{outer}", "ReLU(inplace=True)") + _NET, ("inplace=True", "", "What is noted "
+        "is the tensor itself "
+                        "and no copy, and `{g}` edits it in place afterwards"), level=2)],
+        "late": [Move(f"{_RUN}\n{look}", ("", f"{look}\n{_RUN}", _LATE, "{key}")) for look in _FORWARD],
+        "kept": [Move(f"{{new}} = {look}") for look in _FORWARD],
+        "remove": [Move("{handle}.remove()", ("", "pass", "`remove()` takes the hook away before the net runs"))],
         "pass": [Move("net({x})", weight=2), Move("with torch.no_grad():\n    net({x})")],
-        "modules": [Move("seen = {}\n{f}, {g} = nn.{inner}, nn.{outer}")],
-        "forward": [Move(_RECORDED)], "module": _MODULE_LOOKS,
-        "grad": _SEEN_GRADS, "turn": [_CHANGED_GRAD], "end": _BACK,
+        "modules": [Move(_MODULES)], "module": [*_looks(_OF_MODULES, 3), *_looks({text.replace("{part}",
+        "{side}"): words.replace("{part}", "{side}") for text, words in _FORWARD.items()})],
+        "forward": [Move("{x} = torch.tensor([{number}], requires_grad=True)\n{h} = {f}({x})\n{y} = {g}({h})")],
+        "grad": _looks(_GRADIENT, 3), "end": _BACK,
+        "turn": [Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", ("", "pass", "What this hook returns "
+        "takes the place of the "
+                      "gradient of `{tensor}`, for all that comes after it"), level=3)],
     },
     plans={
-        1: ["net look look look run", "net kept look remove look run", "net look look late", "net kept look remove late"],
+        1: ["net look look look run", "net kept look remove look run", "net look look late", "net kept look remove "
+        "late"],
         2: ["net change look look look pass", "net look change look look pass", "net look look change look pass",
-            "edited look look look pass"],
-        3: ["modules module forward turn grad grad end", "modules module forward grad turn grad end",
-            "modules forward turn grad grad end", "modules module forward grad turn end"],
+        "edited look look look pass"],
+        3: ["modules module forward turn grad grad end", "modules module forward grad turn grad end", "modules "
+        "forward turn grad grad end",
+            "modules module forward grad turn end"],
     },
     read=_read,
     kinds={"handle": lambda value, uses: "Handle" in type(value).__name__},

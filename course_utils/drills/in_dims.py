@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from course_utils.drills.engine import Ask, Draw, Effect, Move, Topic
+from course_utils.drills.engine import Ask, Draw, Move, Topic
 from course_utils.drills.run import execute
 
 Dims = tuple[int | None, ...]
@@ -42,8 +42,10 @@ def _loops(text: str, names: str, every: Sequence[Dims], chosen: Sequence[Dims],
         takes = {sign: _TAKES[dim].format(name) for sign, name, dim in zip("ABC", names, dims, strict=False)}
         return re.sub(r"\b[A-Z]\b", lambda sign: takes[sign[0]], text)
 
-    others = {dims: [Effect(written(one), _WORDS, "", True) for one in every if one != dims] for dims in chosen}
-    return [Move(written(dims), level=level, more=others[dims]) for dims in chosen]
+    return [
+        Move(written(dims), *(("", written(one), _WORDS) for one in every if one != dims), level=level)
+        for dims in chosen
+    ]
 
 
 def _values(draw: Draw, level: int) -> dict[str, object]:
@@ -90,15 +92,16 @@ def _is_loop(line: str, names: dict[str, Any]) -> bool:
 
 
 _TENSOR = "torch.{randn|rand}({n}, {n})"
+_SAID = {True: "gives what the loop gives", False: "does not give what the loop gives"}
 TOPIC = Topic(
-    task="Which `in_dims` make `once` equal to `loop`? Each key is put in the place of `IN_DIMS`. One that raises an error "
-    "does not.",
+    task="Which `in_dims` make `once` equal to `loop`? Each key is put in the place of `IN_DIMS`. One that raises an "
+        "error does not.",
     lessons=("model_ensembling",),
-    asks={"": Ask("equal to the loop?", {True: "gives what the loop gives", False: "does not give what the loop gives"})},
+    asks={"": Ask("equal to the loop?", _SAID)},
     moves={
         "two": [Move(f"a = {_TENSOR}\nb = {_TENSOR}\n{{name}} = lambda p, q: {{body}}")],
         "rows": _loops(_TWO, "ab", _ROWS, _ROWS, 1),
-        "columns": _loops(_TWO, "ab", _ROWS + _COLUMNS, _COLUMNS, 2),
+        "columns": _loops(_TWO, "ab", [*_ROWS, *_COLUMNS], _COLUMNS, 2),
         "leaves": [Move(f"w = {_TENSOR}\nb = {_TENSOR}\nx = {_TENSOR}\n{{name}} = lambda p, q: {{leafy}}")],
         "each": _loops(_DICT, "wbx", _LEAVES, _LEAVES, 3),
         "end": [Move("once = torch.vmap({name}, in_dims=IN_DIMS{out_dims})(a, b)")],
@@ -109,8 +112,8 @@ TOPIC = Topic(
     texts={
         "body": ("p @ q / {2..9}", "p @ q + {2..9}", "p * q + {2..9}", "p + q.sum() / {2..9}", "(p - q) / {2..9}",
                  "p.sum() - {2..9} * q", "{2..9} * p / (1 + q ** 2)"),
-        "leafy": tuple(body.replace("w", 'p["w"]').replace("b", 'p["b"]') for body in (
-            "q * w + b", "q / {2..9} - w * b", "(q + w) * b", "q + {2..9} * w - b")),
+        "leafy": ('q * p["w"] + p["b"]', 'q / {2..9} - p["w"] * p["b"]', '(q + p["w"]) * p["b"]',
+        'q + {2..9} * p["w"] - p["b"]'),
     },
     values=_values,
     facts=_facts,

@@ -42,14 +42,8 @@ def tensors(names: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def apart(function: Callable[[], T]) -> T:
-    """The function's result.
-
-    It runs in a thread of its own, where grad mode is on and no other mode is active, with float32 as default dtype.
-    The caller's modes, default dtype and random state stay as they are.
-
-    Raises:
-        Exception: what the function raised.
-    """
+    """What the function returns or raises, in a thread of its own: there grad mode is on and no other mode is active,
+    with float32 as default dtype. The caller's modes, default dtype and random state stay as they are."""
     found: list[T] = []
     failed: list[BaseException] = []
 
