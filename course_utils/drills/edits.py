@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 
@@ -51,21 +52,16 @@ _UNSEEN = "{why}. The edit moves no version counter of `{v}`, so backward takes 
 _OWN = "`clone()` makes a tensor with memory of its own: the edit changes nothing of `{v}`"
 
 
-def _noticed(text: str, old: str, new: str, changed: str = _SHARED, counted: str = _COUNTER, **more: float) -> Move:
+def _noticed(text: str, old: str, new: str, changed: str = _SHARED, counted: str = _COUNTER, **more: Any) -> Move:
     """An edit that moves the version counter."""
     told = ((changed, CHANGED), (counted, COUNTED), (_REFUSES, BACKWARD))
-    return Move(text, *((old, new, *one) for one in told), **more)  # type: ignore[arg-type]
+    return Move(text, *((old, new, *one) for one in told), **more)
 
 
-def _unseen(text: str, old: str, copied: str, noticed: str, counted: str = _APART, **more: float) -> Move:
+def _unseen(text: str, old: str, copied: str, noticed: str, counted: str = _APART, **more: Any) -> Move:
     """An edit of shared memory that moves no version counter."""
-    return Move(
-        text,
-        (old, copied, _SHARED, CHANGED),
-        (old, noticed, counted, COUNTED),
-        (old, noticed, _UNSEEN, BACKWARD),
-        **more,
-    )  # type: ignore[arg-type]
+    told = ((copied, _SHARED, CHANGED), (noticed, counted, COUNTED), (noticed, _UNSEEN, BACKWARD))
+    return Move(text, *((old, *one) for one in told), **more)
 
 
 _HERE_TOO = (_HERE, _MOVES)
@@ -161,13 +157,11 @@ TOPIC = Topic(
         "backward": Ask("... (right: the gradient of the loss as it was computed)", _SAYS, subject="`loss.backward()`"),
     },
     moves={"head": _HEADS, "part": [Move(_RESULT + "{y} = {v}[:2].{keeps_input}()" + _END)], "edit": _EDITS,
-        "through": _THROUGH,
-           "uncounted": _UNCOUNTED, "elsewhere": _ELSEWHERE, "end": [Move("loss.backward()")]},
+           "through": _THROUGH, "uncounted": _UNCOUNTED, "elsewhere": _ELSEWHERE, "end": [Move("loss.backward()")]},
     plans={1: ["head edit end"], 2: ["head through end"], 3: ["head uncounted end"] * 2 + ["part elsewhere end"]},
     read=_read,
-    texts={"fill": ("ones", "rand"), "keeps_result": ("exp", "sqrt", "tanh", "sigmoid"), "keeps_input": ("sin", "cos",
-        "square"),
-           "method": ("mul_(2)", "mul_(3)", "add_(1)", "add_(2)", "zero_()")},
+    texts={"fill": ("ones", "rand"), "keeps_result": ("exp", "sqrt", "tanh", "sigmoid"),
+           "keeps_input": ("sin", "cos", "square"), "method": ("mul_(2)", "mul_(3)", "add_(1)", "add_(2)", "zero_()")},
     values=_names,
     facts=_why,
 )  # fmt: skip

@@ -64,11 +64,11 @@ class Move:
 @dataclass(frozen=True)
 class Ask:
     """What is asked of a key: the question (the values come where dots stand, else at the end), what each answer says
-    of the subject, and what any ``others`` say, with ``{}`` in their place: then some of the program's are to choose from.
+    of the subject, and what any ``others`` say, with ``{}`` in their place; some of the program's are then to choose.
     """
 
     asks: str
-    says: Mapping[Answer, str]
+    says: Mapping[Any, str]
     others: str = ""
     subject: str = "`{key}`"
 

@@ -24,12 +24,10 @@ CUTS = {
     "{up}.detach()": "`detach()` gives a tensor outside the graph, on the values of `{up}`",
     "{up}.data": "`.data` gives a tensor outside the graph, on the values of `{up}`",
     "torch.tensor({up}.tolist())": "The values go through Python numbers, which carry no history; `torch.tensor` "
-    "makes a "
-    "new tensor of them",
+    "makes a new tensor of them",
     "torch.{ones|zeros}_like({up})": "Only shape and dtype are taken from `{up}`: the result is a new tensor",
     "({up} {<|>} {0|1}).float()": "A comparison gives truth values, which cannot require grad; what is made of them "
-    "does "
-    "not either",
+    "does not either",
     "{up}.{argmax|argmin}()": "A position is an integer and has no gradient, so the history of `{up}` ends here",
 }
 UNCUT = {cut: "{up}.sum()" if "arg" in cut else "{up}.clone()" for cut in CUTS}

@@ -58,11 +58,8 @@ def _function(
                 (keeps, everything, forgotten, "{p}|{q}", USUAL), level=level, weight=weight)  # fmt: skip
 
 
-_SAVE, _SAVE_ALL, _IF = (
-    "ctx.save_for_backward({kept})",
-    "ctx.save_for_backward(value, factor)",
-    "if ctx.needs_input_grad[{0|1}]: ",
-)
+_SAVE, _SAVE_ALL = "ctx.save_for_backward({kept})", "ctx.save_for_backward(value, factor)"
+_IF = "if ctx.needs_input_grad[{0|1}]: "
 _HANDS = "`{Function}` hands `{name}` to `save_for_backward`, whatever its backward will do with it"
 _CLASSES = [_function(_SAVE, _HANDS, _SAVE_ALL, 2, 3), _function("ctx.shape = value.shape", "", _SAVE_ALL, 2)]
 _LASTING = [
@@ -77,13 +74,19 @@ _HELD = (
 )
 
 
+_REDUCE = Move("{new} = {last}.{sum|mean}()", ("{last}", "({last} * {last})", f"`{{sum|mean}}` {_SPARED}", "{last}",
+               USUAL))  # fmt: skip
+_BACKWARD = Move("{total}.backward()", ("", "pass", "Backward frees what was saved for it, and `{name}` was"), level=3)
+
+
+def _is_recorded(value: object) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
 def _shape(draw: Draw, level: int) -> dict[str, object]:
     names = {name: f"N9{at}_" for at, name in enumerate("abpqr")}
-    return {
-        **names,
-        "size": 2 + draw.below(8),
-        "Function": draw.choice(("Scale", "Swish", "Gate", "Damp", "Soften", "Bend")),
-    }
+    function = draw.choice(("Scale", "Swish", "Gate", "Damp", "Soften", "Bend"))
+    return {**names, "size": 2 + draw.below(8), "Function": function}
 
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
@@ -103,29 +106,24 @@ TOPIC = Topic(
     asks={"": Ask("still held?", {True: "are still held", False: "are free"}, subject="the bytes of `{name}`")},
     moves={
         "leaf": [Move("{new} = torch.{full}, requires_grad=True)", (", requires_grad=True", "", _HELD, "{new}"))],
-        "plain": [Move("{b} = torch.{full})")], "step": _STEPS, "combine": _COMBINE, "class": _CLASSES,
-        "lasting": _LASTING,
-        "reduce": [Move("{new} = {last}.{sum|mean}()", ("{last}", "({last} * {last})", f"`{{sum|mean}}` {_SPARED}",
-        "{last}", USUAL))],
-        "end": [Move("{total}.backward()", ("", "pass", "Backward frees what was saved for it, and `{name}` was"),
-        level=3)],
+        "plain": [Move("{b} = torch.{full})")], "step": _STEPS, "combine": _COMBINE, "reduce": [_REDUCE],
+        "class": _CLASSES, "lasting": _LASTING, "end": [_BACKWARD],
     },
     plans={
-        1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce", "leaf plain "
-        "combine step step step reduce"],
+        1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce",
+            "leaf plain combine step step step reduce"],
         2: ["class step reduce", "class step step reduce"],
         3: ["lasting step reduce", "lasting step reduce end", "class step reduce end"],
     },
     read=_read,
     kinds={
-        "last": lambda value, uses: isinstance(value,
-        Tensor) and value.requires_grad and value.dim() == 1 and uses == 1,
-        "total": lambda value, uses: isinstance(value, Tensor) and value.requires_grad and value.dim() == 0,
+        "last": lambda value, uses: uses == 1 and _is_recorded(value) and value.dim() == 1,
+        "total": lambda value, uses: _is_recorded(value) and value.dim() == 0,
     },
     texts={
         "full": ("full(({size},), 0.{1..9}", "ones({size}", "rand({size}"),
-        "saves": ("sin", "cos", "square"), "keeps": ("exp", "sigmoid", "tanh", "sqrt"), "kept": ("value", "factor",
-        "value, factor"),
+        "saves": ("sin", "cos", "square"), "keeps": ("exp", "sigmoid", "tanh", "sqrt"),
+        "kept": ("value", "factor", "value, factor"),
         "forward": ("value * factor", "value + {2..9} * factor", "{2..9} * value - factor"),
         "gradients": ("grad, grad", "grad, -grad", "grad, {2..9} * grad", "{2..9} * grad, grad"),
         "inputs": ("{p} = {a} {*|+} {2..9}\n{q} = torch.{full})", "{p} = torch.{full})\n{q} = {a} {*|+} {2..9}",

@@ -141,7 +141,7 @@ TOPIC = Topic(
     asks={
         " runs": Ask("is it called anywhere?", {True: "runs", False: "does not run"}, subject="`{name}`"),
         " moves": Ask("does the last line change its weight?", {True: "moves", False: "does not move"},
-        subject="the weight of `{name}`"),
+                      subject="the weight of `{name}`"),
         ".grad": Ask("what is in it?", _SAYS),
     },
     moves={

@@ -22,6 +22,8 @@ _DATA = "data = torch.{randn|rand}({size}, {width})\ntarget = "
 _NUMBERS = _DATA + "torch.randn({size}, {outputs})\nmodel = nn.Linear({width}, {outputs})"
 _LABELS = _DATA + "torch.randint({classes}, ({size},))\nmodel = nn.Linear({width}, {classes})"
 
+_SOME_LABELS = Move(_LABELS.replace("\nmodel", "\ntarget[:{gone}] = -100\nmodel"), ("] = -100", "] = 0", _IGNORED))
+
 
 def _loop(loss: str, whole: str, part: str, right: str, passes: int = 1, level: int = 1, weight: float = 1.0) -> Move:
     """The whole loss, and the loop over parts with what is asked about in it; ``right``: a divisor that is right."""
@@ -112,15 +114,12 @@ def _weights(lines: Sequence[str], key: str) -> dict[str, str]:
 _SAYS = {True: "gives the gradient of `whole`", False: "does not give the gradient of `whole`"}
 TOPIC = Topic(
     task="Which divisors leave the gradient of `whole` in `model.weight.grad`? Each key is put in the place of "
-        "`DIVISOR`, and the "
-    "program begins from its first line.",
+    "`DIVISOR`, and the program begins from its first line.",
     lessons=("gradient_accumulation",),
     asks={"": Ask("right divisor?", _SAYS, subject="dividing by `{key}`")},
-    moves={"numbers": [Move(_NUMBERS)], "labels": [Move(_LABELS)], **_LOOPS,
-           "kept": [Move(_LABELS.replace("\nmodel", "\ntarget[:{gone}] = -100\nmodel"), ("] = -100", "] = 0",
-           _IGNORED))]},
-    plans={1: ["numbers end-numbers"] * 2 + ["labels end-labels"], 2: ["numbers end-uneven"], 3: ["numbers end-twice",
-        "kept end-kept"]},
+    moves={"numbers": [Move(_NUMBERS)], "labels": [Move(_LABELS)], "kept": [_SOME_LABELS], **_LOOPS},
+    plans={1: ["numbers end-numbers"] * 2 + ["labels end-labels"], 2: ["numbers end-uneven"],
+           3: ["numbers end-twice", "kept end-kept"]},
     read=_read,
     texts={"loss": ("mse_loss", "l1_loss", "smooth_l1_loss")},
     values=_sizes,
