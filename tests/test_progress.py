@@ -1,36 +1,52 @@
+"""What a learner has earned and what is open: kept in one file, read back, shown, begun again."""
+
 import importlib
 import json
+import os
 import re
+import shutil
 import sqlite3
-import threading
+import subprocess
+import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from course_utils import Lesson, drill, progress, reset_progress
 from course_utils.base.markup import escape
 from course_utils.catalogue import COURSE, LESSONS, find
-from course_utils.drills import drill
 from course_utils.progress import place, store
-from course_utils.progress.events import Drilled, History
 from course_utils.progress.history import (
+    Showing,
     attempts,
     location,
     predictions,
-    progress,
     record,
     record_drill,
     record_hint,
     record_prediction,
-    reset_progress,
+    told,
 )
-from course_utils.progress.written import STUB, is_answered
+from course_utils.progress.tables import Remembered
+from course_utils.progress.written import STUB
+
+ROOT = Path(__file__).parents[1]
+ALIAS, COPY = "detach/snapshot/alias", "What has no history is a copy"
 
 
-def attempt(earned, exercise="snapshot", possible=2, lesson="detach", status=None):
+def attempt(earned, exercise="snapshot", possible=2, lesson="detach", status=None, **more):
     """Stores an attempt and insists that it was stored."""
     status = status or ("passed" if earned == possible else "partial")
-    assert record(lesson, exercise, earned=earned, possible=possible, status=status) is None
+    assert record(lesson, exercise, earned=earned, possible=possible, status=status, **more) is None
+
+
+def line_of_attempt():
+    line = record("detach", "snapshot", earned=1, possible=1, status="passed")
+    assert line is None or ("\n" not in line and line.startswith("This attempt is not stored: ") and line.endswith("."))
+    return line
 
 
 @pytest.fixture
@@ -45,86 +61,53 @@ def home(tmp_path, monkeypatch):
     return folder
 
 
-# What is kept
+# What is kept.
 
 
-def test_an_attempt_is_kept_with_its_best_and_its_last_result():
-    attempt(1)
-    attempt(2)
-    attempt(0.5)
-    (row,) = attempts("detach")
-    assert (row.lesson, row.exercise) == ("detach", "snapshot")
-    assert (row.earned, row.best, row.possible, row.status, row.count, row.hints) == (0.5, 2.0, 2.0, "partial", 3, 0)
-
-
-def test_exercises_of_the_same_name_in_two_lessons_are_two():
-    attempt(1, lesson="zebra")
-    attempt(2, lesson="detach")
+def test_an_attempt_is_kept_with_its_best_and_its_last_result(progress_file):
+    assert record("detach", "snapshot", earned=0, possible=2, status="not attempted") is None
+    assert not progress_file.exists(), "what was not attempted changes nothing"
+    for earned in (1, 2, 0.5):
+        attempt(earned)
     attempt(3, lesson="ant", possible=3)
-    # The lessons of the course in its order, then any others by name.
-    assert [(row.lesson, row.best) for row in attempts()] == [("detach", 2.0), ("ant", 3.0), ("zebra", 1.0)]
-    assert [row.best for row in attempts("zebra")] == [1.0]
-
-
-def test_what_was_not_attempted_changes_nothing(progress_file):
-    assert record("detach", "snapshot", earned=0, possible=2, status="not attempted") is None
-    assert not progress_file.exists()
-    attempt(2)
-    assert record("detach", "snapshot", earned=0, possible=2, status="not attempted") is None
-    (row,) = attempts()
-    assert (row.status, row.count) == ("passed", 1)
+    (row, other) = attempts()  # the lessons of the course in its order, then any others by name
+    assert (row.lesson, row.exercise, other.lesson) == ("detach", "snapshot", "ant")
+    assert (row.earned, row.best, row.possible, row.status, row.count, row.hints) == (0.5, 2.0, 2.0, "partial", 3, 0)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "best"),
     [
-        ((1, 2), (0, 4), 2.0),  # half of the points stays half of the points
+        ((1, 2), (0, 4), 2.0),
         ((1, 2), (3, 4), 3.0),
         ((3, 3), (0, 1), 1.0),
-        ((0.1, 3), (0, 3), 0.1),  # exactly, not 0.1 * 3 / 3
+        ((0.1, 3), (0, 3), 0.1),
         ((0, 0), (1, 2), 1.0),
     ],
 )
 def test_the_best_keeps_its_share_when_an_exercise_changes_its_points(before, after, best):
     for earned, possible in (before, after):
         attempt(earned, possible=possible, status="partial")
-    (row,) = attempts()
-    assert (row.best, row.possible) == (best, after[1])
+    assert [(row.best, row.possible) for row in attempts()] == [(best, after[1])]
 
 
 @pytest.mark.parametrize("earned", [-0.1, 2.1, float("nan"), float("inf")])
-def test_impossible_points_are_refused_and_not_stored(earned):
+def test_impossible_points_and_an_unknown_status_are_refused_and_not_stored(earned):
     with pytest.raises(ValueError, match="0 <= earned <= possible"):
         record("detach", "snapshot", earned=earned, possible=2, status="partial")
+    with pytest.raises(ValueError, match="passed, partial, not attempted or error"):
+        record("detach", "snapshot", earned=1, possible=2, status="done")
     assert attempts() == ()
 
 
-def test_an_unknown_status_is_refused():
-    with pytest.raises(ValueError, match="passed, partial, not attempted or error"):
-        record("detach", "snapshot", earned=1, possible=2, status="done")
-
-
-def test_hints_count_how_many_were_seen_not_how_often():
+def test_hints_and_first_guesses_are_kept():
     for number in (1, 2, 1):
         assert record_hint("detach", "snapshot", number) is None
-    (row,) = attempts()
-    assert (row.hints, row.count, row.status) == (2, 0, "not attempted")
-    attempt(1)
-    (row,) = attempts()
-    assert (row.hints, row.count, row.best, row.status) == (2, 1, 1.0, "partial")
-
-
-def test_a_prediction_keeps_its_first_and_its_last_guess():
-    for right in (False, True, True):
-        assert record_prediction("detach", "which flags are up?", right) is None
-    (row,) = predictions("detach")
-    assert (row.question, row.right, row.first_right, row.count) == ("which flags are up?", True, False, 3)
-
-
-def test_predictions_come_in_the_order_in_which_they_were_made():
-    for question in ("zebra", "ant", "mole", "zebra"):
-        record_prediction("detach", question, True)
-    assert [row.question for row in predictions()] == ["zebra", "ant", "mole"]
+    assert [(row.hints, row.count, row.status) for row in attempts()] == [(2, 0, "not attempted")]
+    for question, right in (("zebra", False), ("ant", True), ("zebra", True), ("zebra", True)):
+        assert record_prediction("detach", question, right) is None
+    rows = [(row.question, row.right, row.first_right, row.count) for row in predictions("detach")]
+    assert rows == [("zebra", True, False, 3), ("ant", True, True, 1)]
 
 
 def test_names_with_quotes_and_newlines_are_kept_as_they_are():
@@ -133,137 +116,237 @@ def test_names_with_quotes_and_newlines_are_kept_as_they_are():
     assert [row.exercise for row in attempts()] == [name]
 
 
-def test_threads_of_one_kernel_lose_no_attempt():
-    def work(name):
-        for _ in range(20):
-            attempt(1, exercise=name)
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b", "a")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [(row.exercise, row.count) for row in attempts()] == [("a", 40), ("b", 20)]
+# Where it is kept.
 
 
-# Where it is kept
-
-
-def test_the_file_lies_below_the_home_directory(home):
+def test_the_file_lies_below_the_home_directory_or_where_the_variable_says(home, monkeypatch):
     assert location() == home / ".autograd-control" / "progress.sqlite3"
     assert attempts() == () and not location().parent.exists(), "reading makes no folder"
     attempt(1)
-    assert location().is_file()
-    assert [path.name for path in location().parent.iterdir()] == ["progress.sqlite3"], "and nothing beside it"
-
-
-def test_the_variable_names_another_file(home, monkeypatch):
+    assert [path.name for path in location().parent.iterdir()] == ["progress.sqlite3"]
+    assert progress().notes == ("Stored in ~/.autograd-control/progress.sqlite3.",)
+    assert progress(show_location=False).notes == ()
     monkeypatch.setenv(place.VARIABLE, "~/elsewhere.db")
     attempt(1)
-    assert location() == home / "elsewhere.db"
-    assert location().is_file() and not (home / ".autograd-control").exists()
+    assert location() == home / "elsewhere.db" and location().is_file()
+    assert progress().notes == ("Stored in the file that COURSE_UTILS_PROGRESS names.",)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [(place.VARIABLE, "off"), (place.VARIABLE, "OFF"), ("NBGRADER_EXECUTION", "autograde")]
-)
+@pytest.mark.parametrize(("name", "value"), [(place.VARIABLE, "OFF"), ("NBGRADER_EXECUTION", "autograde")])
 def test_nothing_is_kept_or_read_where_it_is_off_or_nbgrader_grades(home, monkeypatch, name, value):
     attempt(1)
     monkeypatch.setenv(name, value)
-    assert location() is None
     attempt(2)
     assert record_prediction("detach", "q", True) is None and record_hint("detach", "snapshot", 1) is None
-    assert attempts() == () and predictions() == ()
-    assert all(not row.begun for row in progress().rows)
+    assert location() is None and attempts() == () and predictions() == ()
     assert repr(reset_progress()).startswith("Nothing to reset. Nothing is stored")
     monkeypatch.delenv(name)
     assert [(row.best, row.count) for row in attempts()] == [(1.0, 1)]
 
 
-def test_without_a_home_directory_the_line_says_so(monkeypatch):
-    monkeypatch.delenv(place.VARIABLE)
-
-    def no_home():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", no_home)
-    line = record("detach", "snapshot", earned=1, possible=1, status="passed")
-    assert line == f"This attempt is not stored: your home directory cannot be found; {place.ELSEWHERE}."
-    assert location() is None and attempts() == ()
-    assert "cannot be found" in progress().notes[0]
-
-
-def test_a_missing_home_directory_is_not_made(home):
+def test_what_the_disk_does_not_allow_is_one_line_and_changes_nothing(home, monkeypatch, tmp_path):
     home.rmdir()
-    line = record("detach", "snapshot", earned=1, possible=1, status="passed")
-    assert line.startswith("This attempt is not stored: the folder of ~/.autograd-control/progress.sqlite3 cannot be")
-    assert not home.exists()
+    assert "cannot be used (No such file or directory)" in line_of_attempt() and not home.exists()
+    (tmp_path / "two\nlines").mkdir()
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "two\nlines"))
+    assert "two lines cannot be used (unable to open database file); mend that, or name another" in line_of_attempt()
+    assert "unable to open" in progress().notes[0] and "Nothing was reset. What was stored" in repr(reset_progress())
+    made = drill("flags", seed=7)
+    assert "This drill is not stored" in repr(
+        made.check({question.key: question.answer for question in made.questions})
+    )
+    (tmp_path / "thesis").write_text("my thesis, named by mistake " * 100)
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "thesis"))
+    assert "file is not a database" in line_of_attempt()
+    assert (tmp_path / "thesis").read_text() == "my thesis, named by mistake " * 100
+    monkeypatch.setenv(place.VARIABLE, "")
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert line_of_attempt() == f"This attempt is not stored: your home directory cannot be found; {place.ELSEWHERE}."
+    monkeypatch.setitem(sys.modules, "sqlite3", None)  # the import statement then raises ImportError
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "other"))
+    assert "without the module sqlite3" in line_of_attempt() and attempts() == ()
 
 
-def test_a_python_without_sqlite_says_so(monkeypatch):
-    monkeypatch.setitem(importlib.sys.modules, "sqlite3", None)  # the import statement then raises ImportError
-    line = record("detach", "snapshot", earned=1, possible=1, status="passed")
-    assert "needs the module sqlite3" in line and "\n" not in line
-    assert attempts() == ()
+def test_a_file_of_a_newer_version_or_of_another_program_is_left_alone(progress_file):
+    with closing(sqlite3.connect(progress_file)) as other:
+        other.execute("CREATE TABLE bookmarks (url TEXT)")
+    before = progress_file.read_bytes()
+    assert "is another program's and is left as it is" in line_of_attempt()
+    assert progress_file.read_bytes() == before
+    progress_file.unlink()
+    attempt(1)
+    with closing(sqlite3.connect(progress_file)) as newer:
+        newer.execute(f"PRAGMA user_version = {store.SCHEMA_VERSION + 1}")
+    before = progress_file.read_bytes()
+    assert "was written by a newer version of the course; update the course" in line_of_attempt()
+    assert attempts() == () and "newer version" in progress().notes[0] and "newer version" in repr(reset_progress())
+    assert progress_file.read_bytes() == before
 
 
-# The whole course
+def test_a_file_that_is_held_is_waited_for_and_then_said_so(progress_file, monkeypatch):
+    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
+    attempt(1)
+    with closing(sqlite3.connect(progress_file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert "database is locked" in line_of_attempt() and "database is locked" in progress().notes[0]
+        assert "Nothing was reset." in repr(reset_progress())
+    attempt(2)
+    assert [row.best for row in attempts()] == [2.0]
 
 
-def test_progress_has_a_row_for_every_lesson_of_the_course():
-    rows = progress().rows
-    assert [row.name for row in rows] == [info.name for info in LESSONS]
-    assert all((row.earned, row.state) == (0.0, "not begun") for row in rows)
+# Kernels beside one another, and killed. Without the package's __init__, which may import torch: a second for each.
+KERNEL = f"""
+import sys, types
+package = types.ModuleType("course_utils")
+package.__path__ = [{str(ROOT / "course_utils")!r}]
+sys.modules["course_utils"] = package
+from course_utils.progress.history import record
+def store():
+    return record("detach", "a", earned=1, possible=2, status="partial")
+"""
 
 
-def test_progress_adds_up_the_best_attempts_and_counts_predictions():
+def kernel(code, path):
+    environment = {**os.environ, place.VARIABLE: str(path)}
+    return subprocess.Popen([sys.executable, "-c", KERNEL + code], env=environment, text=True, stdout=subprocess.PIPE)
+
+
+def is_sound(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.slow
+def test_kernels_that_write_at_once_lose_nothing(progress_file):
+    # All begin together with a file that does not exist yet.
+    writers = [kernel("print(sum(store() is None for _ in range(20)))", progress_file) for _ in range(3)]
+    assert [writer.communicate(timeout=120)[0] for writer in writers] == ["20\n"] * 3
+    assert attempts()[0].count == 60 and is_sound(progress_file)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a kill there is another thing")
+def test_a_kernel_killed_at_any_moment_loses_nothing_it_acknowledged(progress_file):
+    acknowledged = 0
+    for lines in (0, 1, 3, 10):
+        writer = kernel('while True:\n    assert store() is None\n    print("stored", flush=True)', progress_file)
+        seen = [writer.stdout.readline() for _ in range(lines)]
+        writer.kill()
+        seen += writer.stdout.readlines()  # `communicate` would miss what `readline` has buffered
+        writer.communicate(timeout=60)
+        acknowledged += seen.count("stored\n")
+        stored = sum(row.count for row in attempts())
+        assert acknowledged <= stored <= acknowledged + 1 and is_sound(progress_file)
+        acknowledged = stored  # it may have been killed between storing and saying so
+    assert acknowledged >= 14
+
+
+# What earlier editions stored.
+
+FIRST, SECOND = (ROOT / "tests" / "stored" / f"progress_of_the_{one}_edition.sqlite3" for one in ("first", "second"))
+# lesson, exercise, last, best, possible, status, attempts, hints
+HELD = {
+    FIRST: [
+        ("detach", "mean_loss", 0.0, 0.0, 0.0, "not attempted", 0, 2),
+        ("detach", "snapshot", 0.6, 1.0, 1.0, "partial", 2, 0),
+        ("clinic", "run_clinic", 0.0, 0.0, 0.0, "not attempted", 0, 1),
+    ],
+    SECOND: [
+        ("leaf_tensors", "make_weight", 0.0, 0.0, 2.0, "partial", 1, 0),
+        ("detach", "mean_loss", 0.0, 0.0, 0.0, "not attempted", 0, 1),
+        ("detach", "snapshot", 0.0, 1.0, 1.0, "partial", 4, 0),
+        ("clinic", "run_clinic", 5.0, 5.0, 10.0, "partial", 1, 0),
+    ],
+}
+GUESSES = {
+    FIRST: {("how many bytes?", True, True, 1), ("how many nodes?", False, False, 1)},
+    SECOND: {("how many bytes?", True, False, 2)},
+}
+TOLD = {FIRST: [], SECOND: [("alias", False), ("x itself", True), ("swapped", True)]}  # and whether it is open
+
+
+def held():
+    rows = [(a.lesson, a.exercise, a.earned, a.best, a.possible, a.status, a.count, a.hints) for a in attempts()]
+    guesses = {(row.question, row.right, row.first_right, row.count) for row in predictions()}
+    return rows, guesses, [(row.home.split("/")[-1], row.cleared_at is None) for row in told()]
+
+
+@pytest.mark.parametrize("stored", [FIRST, SECOND], ids=["first", "second"])
+def test_a_progress_file_of_an_earlier_edition_opens_with_everything_in_it_and_goes_on(progress_file, stored):
+    shutil.copy(stored, progress_file)
+    assert held() == (HELD[stored], GUESSES[stored], TOLD[stored])
+    assert progress().next == ("clinic", "diagnosis"), "which was worked on last"
+    assert progress_file.read_bytes() == stored.read_bytes(), "reading changes nothing"
+    attempt(1, "evaluate", 2, "no_grad")
+    rows, *others = held()
+    new = ("no_grad", "evaluate", 1.0, 1.0, 2.0, "partial", 1, 0)
+    assert sorted(rows) == sorted([*HELD[stored], new]) and others == [GUESSES[stored], TOLD[stored]]
+    with closing(sqlite3.connect(progress_file)) as file:  # an edition that still runs refuses it as newer
+        assert file.execute("PRAGMA user_version").fetchone() == (store.SCHEMA_VERSION,) > (1,)
     attempt(1, "snapshot", 1)
-    attempt(1.5, "predicted_edit", 2)
-    attempt(0.5, "predicted_edit", 2)
+    assert not any(row.cleared_at is None for row in told() if row.exercise == "snapshot"), "it clears what was told"
+    reset_progress("detach")
+    assert "detach" not in {row.lesson for row in attempts()}
+
+
+def test_exercises_and_misconceptions_that_the_course_has_no_longer_are_shown_as_they_were(progress_file):
+    shutil.copy(SECOND, progress_file)
+    old = Showing("detach/cut/gone", "is cut", "Nobody is told this now", "03_detach", "A heading that is gone")
+    attempt(1, "cut", told=[old])
+    homes = {f"detach/snapshot/{key}" for key in Lesson("detach").exercises["snapshot"].misconceptions}
+    assert not {"detach/snapshot/x itself", "detach/cut/gone"} & homes
+    shown = " ".join(repr(progress()).split())
+    assert "Still open (3)" in shown and "What I return is a new tensor: 03_detach" in shown
+    assert "Nobody is told this now: 03_detach, “A heading that is gone”" in shown
+    assert ("detach", "cut", 1.0) in [(row.lesson, row.exercise, row.best) for row in attempts()]
+    assert [row.exercise for row in Lesson("detach").scorecard().rows] == list(Lesson("detach").exercises)
+    reset_progress("detach", "cut")
+    assert "Nobody is told" not in repr(progress())
+
+
+def test_an_event_that_is_damaged_costs_itself_alone_and_is_told(progress_file):
+    for earned in (1, 2):
+        attempt(earned)
+    with closing(sqlite3.connect(progress_file)) as file, file:
+        file.execute("UPDATE event SET fields = replace(fields, '}', '') WHERE number = 1")
+    assert [(row.best, row.count) for row in attempts()] == [(2.0, 1)]
+    assert progress().notes[-1] == "Left out, because the file is damaged there: 1 event."
+
+
+# The whole course.
+
+
+def test_progress_adds_up_the_best_attempts_and_first_guesses():
+    assert [(row.name, row.earned, row.state) for row in progress().rows] == [
+        (i.name, 0.0, "not begun") for i in LESSONS
+    ]
+    record_hint("clinic", "run_clinic", 1)
+    attempt(0, "freeze", 2, "requires_grad", "error")
+    for earned, exercise, possible in ((1, "snapshot", 1), (1.5, "predicted_edit", 2), (0.5, "predicted_edit", 2)):
+        attempt(earned, exercise, possible)
     for question, right in (("first", True), ("first", False), ("second", False), ("second", True)):
         record_prediction("detach", question, right)
+    assert {row.name for row in progress().rows if row.begun} == {"detach", "requires_grad"}, "a hint begins nothing"
     (row,) = [row for row in progress().rows if row.name == "detach"]
-    assert (row.earned, row.possible, row.state) == (2.5, find("detach").points, "begun")
-    assert row.share == 2.5 / find("detach").points
-    assert (row.predictions_right, row.predictions_asked) == (1, 2)
-    assert progress().earned == 2.5
+    assert (row.earned, row.possible, row.predictions_right, row.predictions_asked) == (
+        2.5,
+        find("detach").points,
+        1,
+        2,
+    )
+    assert f"Your progress: 2.5 of {sum(info.points for info in LESSONS)} points, 2 of" in repr(progress())
+    attempt(30, "of an older version", 30)
+    assert next(row.state for row in progress().rows if row.name == "detach") == "full marks", "and never more"
+    assert all(escape(info.question) in progress()._repr_html_() for info in LESSONS)
 
 
-def test_full_marks_are_called_so_and_never_exceed_the_lesson():
-    attempt(10, "a", 10)
-    attempt(3, "of an older version", 3)
-    (row,) = [row for row in progress().rows if row.name == "detach"]
-    assert (row.earned, row.share, row.state) == (10.0, 1.0, "full marks")
-
-
-def test_an_attempt_without_points_has_begun_the_lesson_and_a_hint_has_not():
-    record_hint("detach", "snapshot", 1)
-    assert {row.state for row in progress().rows} == {"not begun"}
-    attempt(0, status="error")
-    assert {row.name for row in progress().rows if row.state == "begun"} == {"detach"}
-
-
-def test_where_it_is_stored_reads_the_same_for_everybody(home, monkeypatch, tmp_path):
-    assert progress().notes == ("Stored in ~/.autograd-control/progress.sqlite3.",)
-    assert progress(show_location=False).notes == ()
-    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "mine.sqlite3"))
-    assert progress().notes == ("Stored in the file that COURSE_UTILS_PROGRESS names.",)
-    monkeypatch.setenv(place.VARIABLE, "off")
-    assert progress().notes == ("Nothing is stored, because COURSE_UTILS_PROGRESS is off.",)
-    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    assert progress().notes == ("Nothing is stored while nbgrader runs a notebook.",)
-
-
-def test_progress_shows_itself_as_text_and_as_html():
-    attempt(1, "snapshot", 1)
-    total = sum(info.points for info in LESSONS)
-    assert f"Your progress: 1 of {total} points, 1 of" in repr(progress())
-    html = progress()._repr_html_()
-    assert f"Your progress: 1 of {total} points, 1 of" in html
-    assert all(escape(info.question) in html for info in LESSONS), "the map names the question of each lesson"
-
-
-# What is open
+def test_points_of_an_exercise_that_was_worth_more_are_the_same_share_of_what_it_is_worth_now():
+    attempt(5, "run_clinic", 10, "clinic")
+    assert Lesson("clinic").scorecard().rows[1].earned == 3.5
+    attempt(10, "run_clinic", 10, "clinic")
+    attempt(0, "run_clinic", 7, "clinic")
+    card = Lesson("clinic").scorecard()
+    assert (card.rows[1].earned, card.rows[1].status, card.possible) == (7.0, "passed", 10.0)
 
 
 def solve(*lessons):
@@ -272,339 +355,137 @@ def solve(*lessons):
             attempt(points, exercise, points, lesson, "passed")
 
 
-def test_the_exercises_of_the_map_are_those_of_the_lessons():
+def test_next_is_the_nearest_open_exercise_from_where_the_learner_is():
     for info in LESSONS:
         exercises = importlib.import_module(f"course_utils.lessons.{info.name}").EXERCISES
         assert list(info.exercises.items()) == [(one.name, one.points) for one in exercises]
-        assert sum(info.exercises.values()) == info.points
-
-
-def test_next_is_the_nearest_open_exercise_from_where_the_learner_is():
-    assert progress().next == ("start_here", "double")
     attempt(0, "double", 0, "start_here", "partial")
     assert progress().next == ("start_here", "double"), "an exercise without points is open until it passes"
     attempt(0, "double", 0, "start_here", "passed")
-    attempt(0, "double", 0, "start_here", "partial")  # a wrong answer, tried afterwards to see its card
     assert progress().next == ("requires_grad", next(iter(find("requires_grad").exercises)))
     attempt(1, "snapshot", 1)
-    assert progress().next == ("detach", "predicted_edit")
+    attempt(1.5, "mean_loss", 2)
+    shown = " ".join(repr(progress()).split())
+    assert "next predicted_edit, in lesson 03" in shown and "lesson 02" not in shown
+    assert "lesson 03 open: predicted_edit, mean_loss, truncated_bptt, stop_gradient_round" in shown
     record_hint("clinic", "run_clinic", 1)
     assert progress().next == ("clinic", "diagnosis"), "a hint says where the learner is"
-    solve(*(info.name for info in LESSONS[find("clinic").number :]))
-    assert progress().next[0] == "requires_grad", "and after the last lesson the first one that is open"
-    reset_progress("detach", "snapshot")
-    assert progress().next == ("detach", "snapshot")
     solve(*(info.name for info in LESSONS))
     assert progress().next is None and "next  every exercise is solved" in repr(progress())
     reset_progress()
     assert progress().next == ("start_here", "double")
 
 
-def test_the_open_exercises_of_lessons_that_are_begun_are_named():
-    attempt(1, "snapshot", 1)
-    attempt(1.5, "mean_loss", 2)
-    shown = " ".join(repr(progress()).split())
-    assert "next predicted_edit, in lesson 03" in shown
-    assert "lesson 03 open: predicted_edit, mean_loss, truncated_bptt, stop_gradient_round" in shown
-    assert "lesson 02" not in shown
-    assert "open: predicted_edit, mean_loss" in progress()._repr_html_()
-
-
-@pytest.mark.parametrize(("written", "said"), [(None, "open"), ("  \n", "open"), ("It shares memory.", "answered")])
+@pytest.mark.parametrize(
+    ("written", "said"), [(STUB, "open"), ("  \n", "open"), ("It shares memory.", "answered"), (None, "")]
+)
 def test_the_written_question_is_read_from_the_notebook_beside_the_kernel(tmp_path, monkeypatch, written, said):
+    assert re.search(r"text_stub = \"(.*)\"", (COURSE / "nbgrader_config.py").read_text("utf-8"))[1] == STUB
     monkeypatch.chdir(tmp_path)
     attempt(1, "snapshot", 1)
     assert "written" not in repr(progress()), "without a notebook nothing is known"
     notebook = json.loads((COURSE / "notebooks" / "03_detach.ipynb").read_text("utf-8"))
     (cell,) = (cell for cell in notebook["cells"] if cell["id"] == "written")
-    if written is not None:
-        cell["source"] = written
-    (tmp_path / "03_detach.ipynb").write_text(json.dumps(notebook))
-    assert f"written question {said}" in " ".join(repr(progress()).split())
-    solve("detach")
-    assert f"lesson 03 written question {said}" in " ".join(repr(progress()).split())
+    cell["source"] = written
+    (tmp_path / "03_detach.ipynb").write_text(json.dumps(notebook) if said else '{"cells": 3}')
+    assert ("written question" in repr(progress())) == bool(said)
+    assert not said or f"written question {said}" in " ".join(repr(progress()).split())
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"cells": 3}', '{"cells": [{"cell_type": "markdown"}]}', "\xff"])
-def test_a_notebook_that_is_none_says_nothing_of_the_written_question(tmp_path, monkeypatch, content):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "03_detach.ipynb").write_text(content, encoding="latin-1")
-    assert is_answered("03_detach") is None
-
-
-def test_the_stub_of_a_written_question_is_what_nbgrader_leaves():
-    settings = (COURSE / "nbgrader_config.py").read_text("utf-8")
-    assert re.search(r"text_stub = \"(.*)\"", settings)[1] == STUB
-
-
-# Drills
-
-
-def test_drills_count_the_first_answer_to_each_key_by_topic_and_level():
-    record_drill("flags", 1, 7, {"a": True})
-    record_drill("flags", 1, "7", {"a": False, "b": False})  # the same program
-    record_drill("flags", 1, 8, {"a": True})
-    record_drill("flags", 2, 7, {"a": False})
-    assert progress().drills == (Drilled("flags", 1, 2, 3), Drilled("flags", 2, 0, 1))
+def test_drills_count_the_first_answer_to_each_key_and_go_with_the_course_alone():
+    for level, seed, held in ((1, 7, {"a": True}), (1, "7", {"a": False, "b": False}), (2, 7, {"a": False})):
+        record_drill("flags", level, seed, held)
     shown = repr(progress())
-    assert "drill flags, level 1  2 of 3 right" in shown and "drill flags, level 2  0 of 1 right" in shown
-    assert "2 of 3 right" in progress()._repr_html_()
-    assert progress().next == ("start_here", "double")
-    store.append(location(), "drill", {"topic": "flags", "level": 1, "seed": "9", "held": 3})
-    assert len(progress().drills) == 2 and progress().notes[-1].endswith("damaged there: 1 event.")
-
-
-def test_a_drill_that_is_checked_leaves_a_trace_and_a_stub_none(progress_file):
-    made = drill("flags", seed=7)
-    found = {question.key: question.answer for question in made.program.questions}
-    made.check(dict.fromkeys(found, ...))
-    assert not progress_file.exists()
-    key, *others = found
-    made.check({key: not found[key]})
-    made.check(found)
-    assert progress().drills == (Drilled("flags", 1, len(others), len(found)),)
-
-
-def test_a_drill_that_cannot_be_stored_says_so_on_its_card(progress_file):
-    progress_file.mkdir()
-    made = drill("flags", seed=7)
-    score = made.check({question.key: question.answer for question in made.program.questions})
-    assert score.status == "passed" and "This drill is not stored" in repr(score)
-
-
-def test_drills_stay_when_a_lesson_is_reset_and_go_with_the_course():
-    record_drill("edits", 1, 7, {"a": True})
-    assert "Nothing to reset" in repr(reset_progress("detach"))
+    assert "drill flags, level 1  1 of 2 right" in shown and "drill flags, level 2  0 of 1 right" in shown
     attempt(1, "snapshot", 1)
     reset_progress("detach")
-    assert progress().drills == (Drilled("edits", 1, 1, 1),)
+    assert len(progress().drills) == 2
     assert reset_progress().backup is not None and progress().drills == ()
 
 
-# Beginning again
-
-
-def rows_of(path):
-    return History(store.read(path)).attempts() + History(store.read(path)).predictions()
-
-
-@pytest.fixture
-def begun(progress_file):
-    attempt(1, "snapshot", 1)
-    attempt(2, "mean_loss", 2)
-    attempt(2, "freeze", 2, lesson="requires_grad")
-    record_prediction("detach", "which?", True)
-    return rows_of(progress_file)
+# Beginning again.
 
 
 @pytest.mark.parametrize(
     ("asked", "said", "left"),
     [
-        (("detach", "snapshot"), "detach snapshot", ["mean_loss", "freeze", "which?"]),
+        (("detach", "snapshot"), "detach snapshot", ["freeze", "mean_loss", "which?"]),
         (("detach",), "detach", ["freeze"]),
         ((), "the course", []),
     ],
 )
-def test_a_reset_takes_what_was_asked_and_keeps_a_copy_of_everything(begun, progress_file, asked, said, left):
+def test_a_reset_takes_what_was_asked_and_keeps_a_copy_of_everything(progress_file, asked, said, left):
+    attempt(1, "snapshot", 1)
+    attempt(2, "mean_loss", 2)
+    attempt(2, "freeze", 2, lesson="requires_grad")
+    record_prediction("detach", "which?", True)
+    before = store.read(progress_file)
+    nothing = reset_progress("start_here")
+    assert repr(nothing) == "Nothing to reset: nothing is stored for start_here." and nothing.backup is None
     done = reset_progress(*asked)
     assert repr(done) == f"Reset: {said} begins again. What was there is kept in a dated copy beside the file."
-    assert sorted([row.exercise for row in attempts()] + [row.question for row in predictions()]) == sorted(left)
-    assert done.backup.parent == progress_file.parent
-    assert rows_of(done.backup) == begun
+    assert sorted([row.exercise for row in attempts()] + [row.question for row in predictions()]) == left
+    assert done.backup.parent == progress_file.parent and store.read(done.backup) == before
+    again = reset_progress(*asked)
+    assert again.backup is None, "nothing is left to take"
+    done.backup.replace(progress_file)
+    assert store.read(progress_file) == before, "a copy can be put back"
 
 
-def test_a_copy_can_be_put_back(begun, progress_file):
-    reset_progress().backup.replace(progress_file)
-    assert rows_of(progress_file) == begun
-    attempt(1)
-    assert progress().earned > 0
-
-
-def test_resets_in_one_second_keep_a_copy_each(progress_file):
-    copies = set()
-    for best in (1, 2, 0.5):
-        attempt(best)
-        copies.add(reset_progress().backup)
-    assert sorted(row.best for copy in copies for row in rows_of(copy)) == [0.5, 1, 2]
-
-
-def test_a_reset_of_nothing_leaves_no_copy_behind(begun, progress_file):
-    for asked in (("detach", "no such exercise"), ("start_here",)):
-        done = reset_progress(*asked)
-        assert repr(done) == f"Nothing to reset: nothing is stored for {' '.join(asked)}." and done.backup is None
-    assert list(progress_file.parent.glob("progress*")) == [progress_file]
-    assert rows_of(progress_file) == begun
-
-
-def test_a_reset_that_fails_changes_nothing_and_leaves_no_copy(begun, progress_file, monkeypatch):
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
-    with closing(sqlite3.connect(progress_file, isolation_level=None)) as other:
-        other.execute("BEGIN")
-        other.execute("SELECT * FROM event").fetchone()  # a reader keeps writers out for as long as it reads
-        done = reset_progress()
-    assert done.text.startswith("Nothing was reset: another program is holding") and done.backup is None
-    assert list(progress_file.parent.glob("progress*")) == [progress_file]
-    assert rows_of(progress_file) == begun
-
-
-def test_an_exercise_without_its_lesson_is_refused():
+def test_what_cannot_be_reset_is_refused_with_what_can():
     with pytest.raises(ValueError, match=r'Try: reset_progress\("detach", \'snapshot\'\)'):
         reset_progress(exercise="snapshot")
-
-
-def test_a_lesson_that_does_not_exist_is_refused_with_those_that_do():
     with pytest.raises(ValueError, match=r"start_here, .*detach"):
         reset_progress("detatch")
-
-
-def test_a_lesson_of_another_version_of_the_course_can_be_reset():
     attempt(1, lesson="no longer taught")
-    assert reset_progress("no longer taught").backup is not None
-    assert attempts() == ()
+    assert reset_progress("no longer taught").backup is not None and attempts() == ()
 
 
-# Files that cannot be used
+# Misconceptions.
 
 
-def line_of_attempt():
-    line = record("detach", "snapshot", earned=1, possible=1, status="passed")
-    assert line is None or ("\n" not in line and line.startswith("This attempt is not stored: ") and line.endswith("."))
-    return line
+def names(is_open):
+    return [one.name for one in progress().misconceptions if one.is_open == is_open]
 
 
-def test_a_folder_in_its_place_is_left_alone(progress_file):
-    progress_file.mkdir()
-    assert "is a folder or a device; name another file" in line_of_attempt()
-    assert "is a folder or a device" in progress().notes[0]
-    assert "is a folder or a device" in repr(reset_progress())
-    assert list(progress_file.iterdir()) == []
+def test_a_wrong_answer_opens_what_a_right_one_clears():
+    lesson = Lesson("detach")
+    lesson.check("snapshot", lambda x: x.detach())
+    lesson.check("snapshot", lambda x: x.detach())
+    assert names(is_open=True) == [COPY] and "Cleared up" not in repr(progress())
+    lesson.check("snapshot", lambda x: torch.zeros(0))
+    assert ALIAS in {row.home for row in told() if row.cleared_at is None}, "in which the claim was never reached"
+    lesson.check("snapshot", lambda x: x.detach().clone())
+    row = next(row for row in told() if row.home == ALIAS)
+    assert row.count == 2 and row.first_at < row.last_at < row.cleared_at and COPY in names(is_open=False)
+    shown, html = repr(progress()), progress()._repr_html_()
+    assert "Cleared up (" in shown and "03_detach" in shown and 'href="03_detach.ipynb#' in html and COPY in html
+    lesson.check("snapshot", lambda x: x.detach())
+    assert names(is_open=True) == [COPY]
+    reset_progress("detach", "snapshot")
+    assert told() == ()
 
 
-def test_a_file_where_the_folder_should_be_is_left_alone(tmp_path, monkeypatch):
-    (tmp_path / "folder").write_text("mine")
-    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "folder" / "progress.sqlite3"))
-    assert "the folder of" in line_of_attempt() and "cannot be used (" in line_of_attempt()
-    assert (tmp_path / "folder").read_text() == "mine"
+def test_what_passes_clears_all_of_its_exercise_whatever_the_claim_is_called_now():
+    claim = {"told": [Showing(ALIAS, "in other words", COPY, "03_detach", "A heading")], "held": ()}
+    attempt(0, "snapshot", 1, **claim)
+    attempt(0, "mean_loss", 1, **claim)
+    attempt(1, "snapshot", 1, held=["shares no memory with x"])
+    assert {row.exercise: row.cleared_at is not None for row in told()} == {"snapshot": True, "mean_loss": False}
+    assert names(is_open=True) == [COPY], "once, and open while one exercise is"
+    many = tuple(Remembered(f"mistake {n}", "03_detach", "A heading", True) for n in range(15))
+    shown = repr(replace(progress(), misconceptions=many))
+    assert "Still open (15)" in shown and "mistake 11" in shown and "mistake 12" not in shown and "and 3 told" in shown
 
 
-def test_the_line_stays_one_line_whatever_the_path(tmp_path, monkeypatch):
-    (tmp_path / "two\nlines").mkdir()
-    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "two\nlines"))
-    assert "two lines is a folder" in line_of_attempt()
-
-
-def test_a_file_of_a_newer_version_is_neither_written_nor_destroyed(progress_file):
-    attempt(1)
-    with closing(sqlite3.connect(progress_file)) as newer:
-        newer.execute("ALTER TABLE event ADD COLUMN seconds REAL")
-        newer.execute(f"PRAGMA user_version = {store.SCHEMA_VERSION + 1}")
-    before = progress_file.read_bytes()
-    assert "was written by a newer version of the course; update the course, or name another file" in line_of_attempt()
-    assert attempts() == () and "newer version" in progress().notes[0]
-    assert "newer version" in repr(reset_progress()) and "newer version" in repr(reset_progress("detach"))
-    assert progress_file.read_bytes() == before
-    assert list(progress_file.parent.glob("progress*")) == [progress_file]
-
-
-def test_another_programs_database_is_left_alone(progress_file):
-    with closing(sqlite3.connect(progress_file)) as other:
-        other.execute("CREATE TABLE bookmarks (url TEXT)")
-    before = progress_file.read_bytes()
-    assert "is another program's database; name another file" in line_of_attempt()
-    assert "Nothing was reset." in repr(reset_progress())
-    assert progress_file.read_bytes() == before
-
-
-def test_a_file_that_is_no_database_is_left_alone(progress_file):
-    progress_file.write_text("my thesis, named by mistake " * 100)
-    before = progress_file.read_bytes()
-    assert "is no progress file and is left as it is; name another file" in line_of_attempt()
-    assert "Nothing was reset." in repr(reset_progress())
-    assert progress_file.read_bytes() == before
-    assert list(progress_file.parent.glob("progress*")) == [progress_file]
-
-
-def test_an_empty_file_is_a_new_one(progress_file):
-    progress_file.touch()
-    assert attempts() == () and progress(show_location=False).notes == ()
-    attempt(1)
-    assert len(attempts()) == 1
-
-
-def damage_the_end(content):
-    return content[: len(content) // 2]
-
-
-def damage_the_middle(content):
-    return content[:100] + b"\xff" * (len(content) - 100)
-
-
-@pytest.mark.parametrize("damage", [damage_the_end, damage_the_middle])
-def test_a_damaged_file_is_kept_until_the_learner_asks_for_a_new_one(progress_file, damage):
-    attempt(1)
-    progress_file.write_bytes(damage(progress_file.read_bytes()))
-    before = progress_file.read_bytes()
-    line = line_of_attempt()
-    assert "is damaged; course_utils.reset_progress() keeps it under another name and begins a new file" in line
-    assert attempts() == () and "is damaged" in progress().notes[0]
-    assert "is damaged" in repr(reset_progress("detach")), "one lesson's reset must not put the others aside"
-    assert progress_file.read_bytes() == before
-
-    done = reset_progress()
-    assert repr(done) == ("Reset: the course begins again. The damaged file is kept under a dated name beside it.")
-    assert done.backup.read_bytes() == before and not progress_file.exists()
-    attempt(2)
-    assert [row.best for row in attempts()] == [2.0]
-
-
-def test_a_damaged_file_that_cannot_be_renamed_stays_and_is_said_so(home, monkeypatch):
-    location().parent.mkdir()
-    location().write_bytes(b"\xff" * 5000)
-
-    def refuse(source, target):
-        raise PermissionError(13, "in use by another program")  # as Windows does for an open file
-
-    monkeypatch.setattr(store.os, "replace", refuse)
-    assert reset_progress().text.startswith(
-        "Nothing was reset: ~/.autograd-control/progress.sqlite3 may not be written"
-    )
-    assert list(location().parent.iterdir()) == [location()]
-
-
-def test_garbage_in_our_own_folder_counts_as_damage(home):
-    location().parent.mkdir()
-    location().write_bytes(bytes(range(256)) * 8)
-    assert "~/.autograd-control/progress.sqlite3 is damaged" in line_of_attempt()
-    assert reset_progress().backup.read_bytes() == bytes(range(256)) * 8
-    attempt(1)
-
-
-def test_no_journal_of_a_damaged_file_is_left_for_the_new_one(home):
-    location().parent.mkdir()
-    location().write_bytes(b"\xff" * 5000)
-    Path(f"{location()}-journal").write_bytes(b"half a journal")
-    done = reset_progress()
-    assert [path.name for path in location().parent.iterdir()] == [done.backup.name]
-
-
-def test_a_file_held_by_another_program_delays_a_check_by_less_than_two_seconds(progress_file, monkeypatch):
-    assert store.WAIT_SECONDS < 2
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
-    attempt(1)
-    with closing(sqlite3.connect(progress_file, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        assert "another program is holding" in line_of_attempt()
-        assert "another program is holding" in progress().notes[0]
-    attempt(2)
-    assert [row.best for row in attempts()] == [2.0]
-
-
-def test_a_reader_keeps_a_writer_out_once_and_not_twice(progress_file, monkeypatch):
-    # Under BEGIN IMMEDIATE the wait would come again at COMMIT, after the row had seemed to be written.
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
-    attempt(1)
-    with closing(sqlite3.connect(progress_file, isolation_level=None)) as other:
-        other.execute("BEGIN")
-        other.execute("SELECT * FROM event").fetchone()
-        with pytest.raises(place.Unusable, match="holding"), store._transaction(progress_file, writing=True):
-            pytest.fail("the transaction began while a reader could still stop its end")
+def test_a_drill_asks_about_what_is_open_then_about_what_was_cleared_longest_ago():
+    assert drill().because == ""
+    Lesson("detach").check("snapshot", lambda x: x.detach())
+    Lesson("leaf_tensors").check("make_weight", lambda rows, columns: torch.zeros(rows, columns))
+    made = drill()
+    assert made.topic in {"edits", "leaves", "flags"} and "is still open" in repr(made)
+    attempt(2, "make_weight", 2, "leaf_tensors", held=["all"])
+    assert {drill().topic for _ in range(3)} == {"edits"}
+    attempt(1, "snapshot", 1, held=["all"])
+    assert {drill().topic for _ in range(3)} <= {"leaves", "flags"} and "longest ago" in drill().because
+    assert drill("hooks").because == ""

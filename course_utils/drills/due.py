@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Mapping, Sequence
 
-from course_utils.progress.history import Told, told
+from course_utils.progress.history import told
 
 
 def due(topics: Mapping[str, Sequence[str]]) -> tuple[str, str]:
@@ -15,16 +15,12 @@ def due(topics: Mapping[str, Sequence[str]]) -> tuple[str, str]:
         topics: each topic with the lessons whose misconceptions it practises.
     """
     by_lesson = {lesson: topic for topic, lessons in topics.items() for lesson in lessons}
-    rows = [row for row in told() if _lesson(row) in by_lesson]
-    is_open = [row for row in rows if row.cleared_at is None]
+    rows = [(by_lesson[lesson], row) for row in told() if (lesson := row.home.partition("/")[0]) in by_lesson]
+    is_open = [(topic, row) for topic, row in rows if row.cleared_at is None]
     if is_open:
-        row = secrets.choice(is_open)
-        return by_lesson[_lesson(row)], f"“{row.name}” is still open in `{row.exercise}`."
+        topic, row = secrets.choice(is_open)
+        return topic, f"“{row.name}” is still open in `{row.exercise}`."
     if rows:
-        row = min(rows, key=lambda row: row.cleared_at or "")
-        return by_lesson[_lesson(row)], f"You cleared up “{row.name}” longest ago."
+        topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
+        return topic, f"You cleared up “{row.name}” longest ago."
     return secrets.choice(list(topics)), ""
-
-
-def _lesson(row: Told) -> str:
-    return row.home.partition("/")[0]

@@ -1,73 +1,113 @@
-"""Drills on flags: which tensors require grad? (``write``)"""
+"""Drills on flags: which tensors require grad?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from course_utils.drills.page import Asked
-from course_utils.drills.programs import Draw, Program
-from course_utils.drills.run import execute
-from course_utils.drills.tensors import RULES, Tensors
-from course_utils.drills.texts import grammar
+from course_utils.drills.engine import USUAL, Ask, Draw, Move, Topic
+from course_utils.drills.run import execute, tensors
 
-TASK = "Which tensors require grad when the last line has run?"
-LESSONS = ("requires_grad",)
-MARKS = {
-    2: r"(?m)^\w[.\[]|^\w \+=|Parameter|\.data$|tolist|_like|\.arg|\.(long|int)\(| [<>] \d$|= \w(\[|\.(view|uns|resh))",
-    3: r"(?m)^    |layer",
+ASK = Ask("does it require grad?", {True: "requires grad", False: "does not require grad"})
+NEW, PLAIN = "{new} = torch.{fill}({size}, requires_grad=True)", "{new} = torch.{fill}({size})"
+ASKED = "The flag is asked for when the tensor is made, and nothing lowers it later"
+ONE = "An operation is recorded as soon as one operand requires grad, and `{up}` does here"
+NONE = "An operation is recorded only if an operand requires grad, and `{down}` does not"
+OFF = "Nothing that is computed under `no_grad()` is recorded"
+WRITES = "Writing `{up}` into `{blank}` in place is recorded: `{blank}` now hangs on the history of `{up}`"
+# Texts with what each of them does, for drills on leaves and modes, too.
+COMPUTED = ["{up}.{function}()", "{up} {*|/|+|-} {2..9}", "{up} {*|+|-} {down}", "{down} {*|+|-} {up}"]
+UNRECORDED = ["{down}.{function}()", "{down} {*|+|-} {2..9}", "{down} {*|+|-} {2..9}"]
+CUTS = {
+    "{up}.detach()": "`detach()` gives a tensor outside the graph, on the values of `{up}`",
+    "{up}.data": "`.data` gives a tensor outside the graph, on the values of `{up}`",
+    "torch.tensor({up}.tolist())": "The values go through Python numbers, which carry no history; `torch.tensor` "
+    "makes a new tensor of them",
+    "torch.{ones|zeros}_like({up})": "Only shape and dtype are taken from `{up}`: the result is a new tensor",
+    "({up} {<|>} {0|1}).float()": "A comparison gives truth values, which cannot require grad; what is made of them "
+    "does not either",
+    "{up}.{argmax|argmin}()": "A position is an integer and has no gradient, so the history of `{up}` ends here",
 }
-_GRAMMAR = grammar(r"""
-block:
-    with torch.no_grad():
-        <<inside>>
-block:
-    with torch.no_grad():
-        <<inside?>>
-        with torch.enable_grad():
-            <<compute up>>
-        <<inside>>
-block:
-    with torch.no_grad():
-        <<inside>>
-        with torch.enable_grad():
-            <<compute up>>
-inside x3: <<compute up>>
-inside x1: <<view up>>
-inside x1.5: <<write>>
-inside x0.5: <<flagged>>
-inside? x1: <<inside>>
-inside? x2:
-""")
-# Lines that end in a tensor that requires grad, and in one that does not, by level. Level 1 has operations and `detach`
-# alone; level 2 everything else that a straight line of code can do; level 3 blocks and layers.
-_UP = {
-    1: {"compute up": 8.0, "flagged": 1.0},
-    2: {"compute up": 5, "write": 4, "view up": 2, "raise": 2.5, "parameter of": 1, "parameter": 0.5},
-    3: {"compute up": 4, "write": 2, "view up": 1, "raise": 1.5, "layer": 1.5, "misspelt": 1.5, "flagged": 0.5},
-}
-_DOWN = {
-    1: {"detach": 3.0, "compute down": 5.0, "plain": 1.0},
-    2: {
-        **{"cut": 4.0, "compute down": 3.0, "compute from positions": 2.0},
-        **{"view down": 1.0, "lower": 1.0, "plain": 1.0, "frozen parameter": 0.5},
-    },
-    3: {"cut": 2, "compute down": 2, "compute from positions": 1, "block": 5, "frozen": 1.5, "lower": 1},
-}
-_LINES = {1: (5, 6), 2: (7, 8), 3: (9, 11)}
+UNCUT = {cut: "{up}.sum()" if "arg" in cut else "{up}.clone()" for cut in CUTS}
+PARAMETER = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
+_ANSWERS = (
+    "A view answers for its base, also where nothing is recorded: `{up}` requires grad, and so the view says it does"
+)
+VIEW = Move("with torch.no_grad():\n    {new} = {up}[1:]", ("[1:]", "[1:].clone()", _ANSWERS, "", USUAL), level=3)
+NO_GRAD = ("with torch.no_grad():", "if True:", OFF)
+BLOCKS = [
+    Move("with torch.no_grad():\n    {new} = {up} {*|+} {2..9}", NO_GRAD, level=3),
+    Move("with torch.no_grad():\n    {new1} = {up}.{function}()\n    {new2} = {new1} + {up}", NO_GRAD, level=3),
+    Move("with torch.no_grad():\n    with torch.enable_grad():\n        {new} = {up} {*|+} {2..9}",
+         ( "with torch.enable_grad():", "if True:", "`enable_grad()` switches recording on again, also inside "
+         "`no_grad()`"), level=3, weight=1.5),
+    VIEW,
+]  # fmt: skip
+_ANY = [
+    *(Move(f"{{new}} = {text}", ("{up}", "{up}.detach()", ONE, "", USUAL)) for text in COMPUTED),
+    *(Move(f"{{new}} = {text}", ("{down}", "{down}.detach().requires_grad_()", NONE, "",
+         USUAL)) for text in UNRECORDED),
+    *(Move(f"{{new}} = {cut}", (cut, UNCUT[cut], words), level=1 if "detach" in cut else 2,
+         weight=3 if "detach" in cut else 1) for cut, words in CUTS.items()),
+    Move("{down}.requires_grad_()", ("", "pass", "`requires_grad_()` raises the flag of the tensor itself"), level=2),
+    Move("{own}.requires_grad_(False)", ("", "pass", "`requires_grad_(False)` lowers the flag of a leaf, from this "
+         "line on"), level=2),
+    Move("{new} = {down} * {2..9}\n{down}.requires_grad_()", ("", "{down}.requires_grad_()\n{new} = {down} * {2..9}",
+         "When this line ran, `{down}` did not require grad, so nothing was recorded. Raising the flag in the next "
+         "line changes nothing that was computed before", "{new}"), level=2),
+    Move("{blank}[0] = {up}[0]", ("", "pass", WRITES), level=2),
+    Move("{blank}.{copy_|add_}({up})", ("", "pass", WRITES), level=2),
+    Move("{new} = nn.Parameter({up}.{function}())", ("", "{new} = {up}.{function}().detach()", PARAMETER, "", USUAL),
+         level=2),
+    *BLOCKS,
+    Move("layer = nn.Linear({size}, {1..3})\nlayer.requires_grad_(False)\n{new} = layer({down})",
+         ( "layer.requires_grad_(False)", "pass", "`requires_grad_(False)` lowers the flag of every parameter of the "
+         "layer, and the input passes none on"), level=3),
+    Move("head = nn.Linear({size}, {1..3})\nhead.requires_grad = False\n{new} = head({down})",
+         ( "requires_grad = False", "requires_grad_(False)", "`head.requires_grad = False` sets an attribute that "
+         "nobody reads: the parameters still require grad"), level=3),
+]  # fmt: skip
+TEXTS = {"fill": ("ones", "zeros", "rand", "randn"), "function": ("exp", "sin", "cos", "tanh", "sigmoid")}
 
 
-def write(draw: Draw, level: int) -> Program:
-    """A program at the given level, and what is asked about it."""
-    page = Tensors(draw, _GRAMMAR)
-    for kind in draw.sample(("flagged", "plain"), 2):
-        page.add(f"<<{kind}>>")
-    page.grow(lambda: (_UP if draw.chance(0.5) else _DOWN)[level], draw.choice(_LINES[level]))
-    says = {True: "requires grad", False: "does not require grad"}
-    asked = [Asked(name, "does it require grad?", says) for name in page.tensors()]
-    return page.finish(asked, RULES, _read, least=4)
+def size(draw: Draw, level: int) -> dict[str, object]:
+    """How many elements the vectors of a program have."""
+    return {"size": 3 + draw.below(3)}
+
+
+def _is_vector(value: Any, flag: bool) -> bool:
+    is_vector = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() == 1 and len(value) > 1
+    return is_vector and value.requires_grad == flag
+
+
+KINDS = {
+    "up": lambda value, uses: _is_vector(value, True),
+    "down": lambda value, uses: _is_vector(value, False) and value._base is None,
+    "own": lambda value, uses: _is_vector(value, True) and value.is_leaf and value._base is None,
+    "blank": lambda value, uses: _is_vector(value, False) and value._base is None and uses == 1,
+}
 
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
-    return {name: value.requires_grad for name, value in execute(lines).items() if isinstance(value, torch.Tensor)}
+    return {name: value.requires_grad for name, value in tensors(execute(lines)).items()}
+
+
+TOPIC = Topic(
+    task="Which tensors require grad when the last line has run?",
+    lessons=("requires_grad",),
+    asks={"": ASK},
+    moves={
+        "flagged": [Move(NEW, ("", PLAIN, ASKED, "", USUAL))],
+        "plain": [Move(PLAIN, ("", NEW, "A new tensor does not require grad unless you ask for it", "", USUAL))],
+        "any": _ANY,
+    },
+    plans={
+        n: [f"{start}{' any' * (2 + 2 * min(n, 2))}" for start in ("flagged plain", "plain flagged")] for n in (1, 2, 3)
+    },
+    read=_read,
+    kinds=KINDS,
+    texts=TEXTS,
+    values=size,
+)

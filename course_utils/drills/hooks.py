@@ -1,233 +1,124 @@
-"""Drills on hooks: which of them fires, and what does it see? (``write``)
+"""Drills on hooks: which of them fires, and what does it see?
 
 A number goes through two modules, and hooks note in ``seen`` what they see of it, or of its gradient.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from course_utils.drills.page import Asked, Page, Refused, Rules
-from course_utils.drills.programs import Draw, Program
-from course_utils.drills.rules import RANKS, Effect, rules
+from course_utils.drills.engine import KEYS, USUAL, Ask, Draw, Move, Topic
 from course_utils.drills.run import execute
-from course_utils.drills.texts import grammar
 
-TASK = "What has each hook noted in `seen` when the last line has run?"
-EXPLAINED = {
-    "LeakyReLU": "`LeakyReLU(k)` multiplies a negative number by k.",
-    "Hardtanh": "`Hardtanh` raises what is below -1 to -1, and lowers what is above 1 to 1.",
-    "ReLU6": "`ReLU6` raises what is below 0 to 0, and lowers what is above 6 to 6.",
-    "Threshold": "`Threshold(t, v)` gives v for a number that is not above t.",
-}
-LESSONS = ("forward_hooks",)
-MARKS = {2: r"args\[0\] \* |out \* |inplace", 3: r"lambda grad"}
 NOTHING = "nothing"
-_KEYS = ("first", "second", "third", "fourth")
-# Modules that make a number of a number, with the places where their slope jumps.
-_KINKS = {
-    **{"nn.ReLU()": (0.0,), "nn.LeakyReLU(0.5)": (0.0,), "nn.LeakyReLU(2.0)": (0.0,), "nn.Hardtanh()": (-1.0, 1.0)},
-    **{
-        "nn.ReLU6()": (0.0, 6.0),
-        "nn.Threshold(1.5, 8.0)": (1.5,),
-        "nn.ReLU(inplace=True)": (0.0,),
-        "nn.Identity()": (),
-    },
+_MODULES, _NET = (
+    "seen = {}\n{f}, {g} = nn.{inner}, nn.{outer}",
+    "\nnet = nn.Sequential({f}, {g})\n{x} = torch.tensor([{number}])",
+)
+_RUN = "result = net({x})"
+# Hooks that note something, and what they note.
+_FORWARD = {
+    "{part}.register_forward_hook(lambda _, args, out: seen.update({key}=out))": "A forward hook of `{part}` runs "
+    "when it has been called, and sees its result",
+    "{part}.register_forward_pre_hook(lambda _, args: seen.update({key}=args[0]))": "A forward pre-hook of `{part}` "
+    "runs before it, and sees its input",
 }
-# The number $x goes through the modules $f and $g; what comes out of them are $h and $y.
-_GRAMMAR = grammar(r"""
-number: <<|->><<1|2|3|4|5|6|7>>.<<0|5>>
-module: nn.<<ReLU()|LeakyReLU(0.5)|LeakyReLU(2.0)|Hardtanh()|ReLU6()|Threshold(1.5, 8.0)>>
-start:
-    seen = {}
-    $f, $g = <<first module>>, <<second module>>
-    net = nn.Sequential($f, $g)
-    $x = torch.tensor([<<number>>])
-first module x6: <<module>>
-first module x1: nn.Identity()
-second module: <<module>>
-look x3: <<<<$f|$g>>|net>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
-look x2: <<<<$f|$g>>|net>>.register_forward_pre_hook(lambda _, args: seen.update(<<key>>=args[0]))
-
-calls x4: <<start>>; <<look>>; <<look>>; <<look>>; <<run>>
-calls x3: <<start>>; $z = <<look>>; <<look>>; <<look>>; $z.remove(); <<run>>
-calls x2: <<start>>; <<look>>; <<look>>; <<run>>; <<look>>
-calls x1: <<start>>; $z = <<look>>; <<look>>; $z.remove(); <<run>>; <<look>>
-run x5: result = net<<||.forward>>($x)
-run x3: result = $g($f<<|.forward>>($x))
-
-change x1: <<$f|$g>>.register_forward_pre_hook(lambda _, args: args[0] * <<3|5|10>>)
-change x1: <<$f|$g>>.register_forward_hook(lambda _, args, out: out * <<3|5|10>>)
-passes x3: net($x)
-passes x2:
-    with torch.no_grad():
-        net($x)
-changes: <<start>>; <<change>>; <<look>>; <<look>>; <<look>>; <<passes>>
-changes: <<start>>; <<look>>; <<change>>; <<look>>; <<look>>; <<passes>>
-changes: <<start>>; <<look>>; <<look>>; <<change>>; <<look>>; <<passes>>
-edits:
-    seen = {}
-    $f, $g = <<module>>, nn.ReLU(inplace=True)
-    net = nn.Sequential($f, $g)
-    $x = torch.tensor([<<number>>])
-    <<look>>
-    <<look>>
-    <<look>>
-    <<passes>>
-
-forward look: <<$f|$g>>.register_forward_hook(lambda _, args, out: seen.update(<<key>>=out))
-module look: <<$f|$g>>.register_full_backward_pre_hook(lambda _, grads: seen.update(<<key>>=grads[0]))
-gradients x3:
-    seen = {}
-    $f, $g = <<module>>, <<module>>
-    <<<<forward look>>|<<module look>>>>
-    <<through>>
-    <<three looks>>
-    <<back>>
-gradients x2:
-    seen = {}
-    $f, $g = <<module>>, <<module>>
-    <<forward look>>
-    <<module look>>
-    <<through>>
-    <<two looks>>
-    <<back>>
-through: $x = torch.tensor([<<number>>], requires_grad=True); $h = $f($x); $y = $g($h)
-grad: <<$x|$h|$y>>.register_hook(lambda grad: seen.update(<<key>>=grad))
-kept: $x.register_post_accumulate_grad_hook(lambda t: seen.update(<<key>>=t.grad))
-grad change: <<$x|$h|$y>>.register_hook(lambda grad: grad * <<-1|3|5|10>>)
-two looks: <<grad change>>; <<grad>>; <<<<grad>>|<<kept>>|<<kept>>>>
-two looks: <<<<grad>>|<<kept>>>>; <<grad change>>; <<grad>>
-three looks: <<two looks>>; <<grad>>
-three looks: <<grad>>; <<two looks>>
-back x3: (<<2..7>> * $y).backward()
-back x3.5: torch.autograd.grad(<<2..7>> * $y, <<$x|$x|$h>>)
-""")
+_OF_MODULES = {
+    f"{{{one}}}.register_full_backward_pre_hook(lambda _, grads: seen.update({{key}}=grads[0]))": "The hook sees the "
+    f"gradient of the result with respect to `{{{result}}}`, as it comes there"
+    for one, result in ("fh", "gy")
+}
+_OF_SIDES = {text.replace("part", "side"): words.replace("part", "side") for text, words in _FORWARD.items()}
+_GRADIENT = {
+    "{tensor}.register_hook(lambda grad: seen.update({key}=grad))": "The hook sees the gradient of the result with "
+    "respect to `{tensor}`, as it comes there",
+    "{x}.register_post_accumulate_grad_hook(lambda t: seen.update({key}=t.grad))": "The hook runs when `.grad` of "
+    "`{x}` has been filled, after all other hooks of `{x}`",
+}
 
 
-class Hooks(Page):
-    """A program while it is drawn, with the number of its keys."""
-
-    keys = 0
-
-    def hole(self, word: str, local: Mapping[str, str]) -> str:
-        if word != "key":
-            return super().hole(word, local)
-        self.keys += 1
-        return _KEYS[self.keys - 1]
+def _looks(texts: dict[str, str], level: int = 1) -> list[Move]:
+    moves = [Move(text, ("", "pass", words, "{key}", USUAL), level=level) for text, words in texts.items()]
+    moves[0].weight = 2.0
+    return moves
 
 
-def write(draw: Draw, level: int) -> Program:
-    """A program at the given level, and what is asked about it."""
-    page = Hooks(draw, _GRAMMAR, {})
-    f, g, x, h, y = (page.name(letter) for letter in "fgxhy")
-    page.facts = {"g": g, "h": h, "y": y}
-    page.add(f"<<{draw.weighted(({'calls': 1.0}, {'changes': 2.0, 'edits': 1.0}, {'gradients': 1.0})[level - 1])}>>")
-    at = [page.space[x].detach().clone()]
-    for module in (f, g):
-        at.append(page.space[module].forward(at[-1].clone()))
-    texts = re.findall(r"nn\.\w+\([^)]*\)", page.lines[1])
-    if any(float(value) in _KINKS[text] for value, text in zip(at, texts, strict=False)):
-        raise Refused("a module would have to say what its slope is where that jumps")
-    base, keys = _read(page.lines), _KEYS[: page.keys]
-    # What a reader might come to who misses something: what passes without hooks, and what is seen without one of them.
-    numbers = {_shown(float(value)) for value in at} | set(base.values())
-    for key in keys:
-        for line in [line for rank in RANKS for line in page.effects(key, base[key], [_RULES] * len(page.lines), rank)]:
-            numbers.update(*(page.tried(_read, effect).values() for effect in line))
-    asked = []
-    for key in keys:
-        others = sorted(numbers - {base[key], NOTHING}, key=float)
-        choices = {base[key], *draw.sample(others, min(3, len(others)))} - {NOTHING}
-        says = {value: f"is {value}" for value in choices} | {NOTHING: "is never noted"}
-        asked.append(Asked(key, "which number is noted under it?", says, (*sorted(choices, key=float), NOTHING)))
-    program = page.finish(asked, _RULES, _read, least=len(keys))
-    if level == 2 and not any(" place" in question.rule for question in program.questions):
-        raise Refused("nothing that is noted is changed")
-    return program
+_METHOD = "`forward` is a method, and knows of no hooks"
+_RUNS = [
+    Move(_RUN),
+    Move("result = net.forward({x})", (".forward", "", f"Hooks run when a module is called. This line does not call "
+         f"`net`: {_METHOD}")),
+    Move("result = {g}({f}.forward({x}))", ("", _RUN, "Hooks run when a module is called. This line calls `{g}` and "
+         f"neither `{{f}}` nor `net`: {_METHOD}"), weight=1.5),
+    Move("result = {g}({f}({x}))", ("", _RUN, "Hooks run when a module is called. This line calls `{f}` and `{g}`, "
+         "and not `net`"), weight=1.5),
+]  # fmt: skip
+_LATE = "The hook of `{key}` is registered when the net has run, and a hook sees only what comes later"
+_INSTEAD = "What this hook returns takes the place of what {} `{{side}}`, for all that comes after it"
+_CHANGES = [
+    Move(f"{{side}}.register_forward_{how}", ("", "pass", _INSTEAD.format(where)), level=2)
+    for how, where in {"pre_hook(lambda _, args: args[0] * {3|5|10})": "goes into",
+                       "hook(lambda _, args, out: out * {3|5|10})": "comes out of"}.items()
+]  # fmt: skip
+_EDITED = Move(_MODULES.replace("{outer}", "ReLU(inplace=True)") + _NET, ("inplace=True", "", "What is noted is the "
+               "tensor itself and no copy, and `{g}` edits it in place afterwards"), level=2)  # fmt: skip
+_TURN = Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", ("", "pass", "What this hook returns takes the "
+             "place of the gradient of `{tensor}`, for all that comes after it"), level=3)  # fmt: skip
+_BACK = [
+    Move("({2..7} * {y}).backward()", weight=2),
+    Move("torch.autograd.grad({2..7} * {y}, {x})", ("", "({2..7} * {y}).backward()", "`torch.autograd.grad` returns "
+         "the gradient of `{x}` and fills no `.grad`")),
+    Move("torch.autograd.grad({2..7} * {y}, {h})", ("", "({2..7} * {y}).backward()", "`torch.autograd.grad` goes back "
+         "as far as `{h}` and no further")),
+]  # fmt: skip
+
+
+def _names(draw: Draw, level: int) -> dict[str, object]:
+    smooth = ["LeakyReLU(0.5)", "LeakyReLU(2.0)"]  # at level 3 no slope is asked for where it jumps
+    second = [*smooth, "Hardtanh()", "ReLU6()", "ReLU()"]
+    others = [*second, "Threshold(1.25, 8.0)"]
+    inner, outer = (smooth, second) if level == 3 else ([*others, "Identity()"], others)
+    number = "-" * (draw.below(10) < (3 if level == 2 else 5)) + f"{1 + draw.below(7)}.5"
+    names = {name: f"N9{at}_" for at, name in enumerate("fgxhy")}
+    return {**names, "inner": draw.choice(inner), "outer": draw.choice(outer), "number": number}
 
 
 def _read(lines: Sequence[str]) -> dict[str, str]:
     """What each hook has noted."""
     seen = execute(lines)["seen"]
-    return {key: _shown(seen[key].item()) if key in seen else NOTHING for key in _KEYS}
+    return {key: format(seen[key].item() + 0.0, "g") if key in seen else NOTHING for key in KEYS}
 
 
-def _shown(value: float) -> str:
-    """A number as it is answered."""
-    return format(value + 0.0, "g")
-
-
-def _notes(page: Page, key: str) -> int:
-    """The line that registers the hook of a key."""
-    return next(line for line, text in enumerate(page.lines, 1) if f"({key}=" in text)
-
-
-def _late(page: Page, line: int, key: str) -> Effect | None:
-    """A hook that is registered when the net has run."""
-    run = next((number for number, text in enumerate(page.lines, 1) if text.startswith("result = ")), line)
-    if line != _notes(page, key) or line <= run:
-        return None
-    lines = (
-        *page.lines[: run - 1],
-        f"{page.lines[line - 1]}\n{page.lines[run - 1]}",
-        *page.lines[run : line - 1],
-        "pass",
-    )
-    words = f"Line {run} has run by then, and a hook sees only what comes later"
-    return Effect(line, words, lines, instead=f"With it before line {run}")
-
-
-def _not_called(page: Page, line: int, key: str) -> Effect | None:
-    """A line that passes a module's hooks by."""
-    if not page.lines[line - 1].startswith("result = ") or _notes(page, key) > line:
-        return None
-    owner = page.lines[_notes(page, key) - 1].partition(".")[0].split()[-1]
-    words = (
-        f"Hooks run when a module is called. This line does not call `{owner}`: `forward` is a method, and knows of no "
-    )
-    lines = (*page.lines[: line - 1], f"result = net({page.name('x')})", *page.lines[line:])
-    return Effect(line, f"{words}hooks", lines, answers=(NOTHING,))
-
-
-def _is_kept(page: Page, line: int, key: str) -> bool:
-    """Whether the hook waits for the ``.grad`` that would be filled last."""
-    return "accumulate" in page.lines[_notes(page, key) - 1] and page.lines[line - 1].endswith(f", {page.name('x')})")
-
-
-_RULES: Rules = (
-    _late,
-    _not_called,
-    *rules(
-        r"""
-\w+\.remove\(\)
-    `remove()` takes the hook of `first` away before the net runs
-(\w+)\.register_forward_pre_hook\(lambda _, args: args\[0\] \*.*
-    What this hook returns takes the place of what goes into `{0}`, for all that comes after it
-(\w+)\.register_forward_hook\(lambda _, args, out: out \*.*
-    What this hook returns takes the place of what comes out of `{0}`, for all that comes after it
-(\w+)\.register_hook\(lambda grad: grad \*.*
-    What this hook returns takes the place of the gradient of `{0}`, for all that comes after it
-(.*)inplace=True -> \1
-    What is noted is the tensor itself and no copy, and `{g}` edits it in place afterwards
-[answer:nothing when:kept] torch\.autograd\.grad\((.*), (\w+)\) -> (\1).backward()
-    `torch.autograd.grad` returns the gradient of `{1}` and fills no `.grad`
-[answer:nothing] torch\.autograd\.grad\((.*), (\w+)\) -> (\1).backward()
-    `torch.autograd.grad` goes back as far as `{1}` and no further
-[maker] (?:\w+ = )?(\w+)\.register_forward_pre_hook\(.*\(KEY=.*
-    A forward pre-hook of `{0}` runs before it, and sees its input
-[maker] (?:\w+ = )?(\w+)\.register_forward_hook\(.*\(KEY=.*
-    A forward hook of `{0}` runs when it has been called, and sees its result
-[maker] (\w+)\.register_hook\(.*\(KEY=.*
-    The hook sees the gradient of the result with respect to `{0}`, as it comes there
-[maker] N1_\.register_full_backward_pre_hook\(.*\(KEY=.*
-    The hook sees the gradient of the result with respect to `{h}`, as it comes there
-[maker] N2_\.register_full_backward_pre_hook\(.*\(KEY=.*
-    The hook sees the gradient of the result with respect to `{y}`, as it comes there
-[maker] (\w+)\.register_post_accumulate_grad_hook\(.*\(KEY=.*
-    The hook runs when `.grad` of `{0}` has been filled, after all other hooks of `{0}`
-""",
-        kept=_is_kept,
-    ),
-)
+TOPIC = Topic(
+    task="What has each hook noted in `seen` when the last line has run?",
+    lessons=("forward_hooks",),
+    asks={"": Ask("which number is noted under it?", {NOTHING: "is never noted"}, others="is {}")},
+    moves={
+        "net": [Move(_MODULES + _NET)], "edited": [_EDITED], "look": _looks(_FORWARD), "run": _RUNS, "change": _CHANGES,
+        "late": [Move(f"{_RUN}\n{look}", ("", f"{look}\n{_RUN}", _LATE, "{key}")) for look in _FORWARD],
+        "kept": [Move(f"{{new}} = {look}") for look in _FORWARD],
+        "remove": [Move("{handle}.remove()", ("", "pass", "`remove()` takes the hook away before the net runs"))],
+        "pass": [Move("net({x})", weight=2), Move("with torch.no_grad():\n    net({x})")],
+        "modules": [Move(_MODULES)], "module": [*_looks(_OF_MODULES, 3), *_looks(_OF_SIDES)],
+        "forward": [Move("{x} = torch.tensor([{number}], requires_grad=True)\n{h} = {f}({x})\n{y} = {g}({h})")],
+        "grad": _looks(_GRADIENT, 3), "turn": [_TURN], "end": _BACK,
+    },
+    plans={
+        1: ["net look look look run", "net kept look remove look run", "net look look late",
+            "net kept look remove late"],
+        2: ["net change look look look pass", "net look change look look pass", "net look look change look pass",
+            "edited look look look pass"],
+        3: ["modules module forward turn grad grad end", "modules module forward grad turn grad end",
+            "modules forward turn grad grad end", "modules module forward grad turn end"],
+    },
+    read=_read,
+    kinds={"handle": lambda value, uses: "Handle" in type(value).__name__},
+    texts={"part": ("{f}", "{g}", "net"), "side": ("{f}", "{g}"), "tensor": ("{x}", "{h}", "{y}")},
+    values=_names,
+    explained={
+        "LeakyReLU": "`LeakyReLU(k)` multiplies a negative number by k.",
+        "Hardtanh": "`Hardtanh` raises what is below -1 to -1, and lowers what is above 1 to 1.",
+        "ReLU6": "`ReLU6` raises what is below 0 to 0, and lowers what is above 6 to 6.",
+        "Threshold": "`Threshold(t, v)` gives v for a number that is not above t.",
+    },
+)  # fmt: skip

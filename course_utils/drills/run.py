@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -15,45 +16,34 @@ T = TypeVar("T")
 
 
 def space() -> dict[str, Any]:
-    """What a program finds imported."""
+    """What a program finds imported; what it draws, it draws from a fixed seed."""
+    torch.default_generator.manual_seed(0)
     return {"__name__": "drill", "torch": torch, "nn": nn, "F": F, "Thread": threading.Thread}
 
 
-def execute(lines: Sequence[str], names: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Runs lines where grad mode is on and with a fixed seed; returns their names.
+def execute(lines: Sequence[str]) -> dict[str, Any]:
+    """Runs a program where grad mode is on; returns its names.
 
-    A last statement that goes backward may fail: a program without a line's effect can have nothing to go through.
+    A last line that goes backward may fail: a program without a line's effect can have nothing to go through.
     """
-    names = space() if names is None else names
-    torch.default_generator.manual_seed(0)
-    end = statements(lines)[-1][0] - 1
+    names, (*body, last) = space(), lines
     with torch.enable_grad():
-        exec("\n".join(lines[:end]), names)
-        last = "\n".join(lines[end:])
-        try:
-            exec(last, names)
-        except RuntimeError:
-            if "backward()" not in last:
-                raise
+        goes_backward = last.endswith("backward()") and not last.startswith(" ")
+        exec("\n".join(body if goes_backward else lines), names)
+        if goes_backward:
+            with contextlib.suppress(RuntimeError):
+                exec(last, names)
     return names
 
 
-def statements(lines: Sequence[str]) -> list[tuple[int, int, str]]:
-    """The program's statements, each with the numbers of its first and last line and its text."""
-    starts = [number for number, line in enumerate(lines) if line and not line.startswith(" ")]
-    ends = [*starts[1:], len(lines)]
-    return [(start + 1, end, "\n".join(lines[start:end])) for start, end in zip(starts, ends, strict=True)]
+def tensors(names: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Those among a program's names."""
+    return {name: value for name, value in names.items() if isinstance(value, torch.Tensor)}
 
 
 def apart(function: Callable[[], T]) -> T:
-    """The function's result.
-
-    It runs in a thread of its own, where grad mode is on and no other mode is active, with float32 as default dtype.
-    The caller's modes, default dtype and random state stay as they are.
-
-    Raises:
-        Exception: what the function raised.
-    """
+    """What the function returns or raises, in a thread of its own: there grad mode is on and no other mode is active,
+    with float32 as default dtype. The caller's modes, default dtype and random state stay as they are."""
     found: list[T] = []
     failed: list[BaseException] = []
 

@@ -5,7 +5,7 @@ An event is a kind and some fields that JSON can hold. It is stored once, and ne
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,19 +14,9 @@ from course_utils.catalogue import LESSONS
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is stored about one exercise.
-
-    Attributes:
-        lesson: the lesson's name.
-        exercise: the exercise's name.
-        earned: points of the last attempt.
-        best: points of the best attempt.
-        possible: points it can earn; 0 until it is attempted.
-        status: a ``Score``'s status, of the last attempt; "not attempted" where only hints were taken.
-        count: how often it was attempted.
-        hints: how many of its hints have been seen.
-        passed: whether any attempt passed.
-    """
+    """What is stored about one exercise: points of the last attempt and of the best one, and the most it can earn (0
+    until it is attempted); the last attempt's status; how often it was attempted; how many hints have been seen;
+    whether any attempt passed."""
 
     lesson: str
     exercise: str
@@ -54,14 +44,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Showing:
-    """A misconception that an answer shows.
-
-    Attributes:
-        home: its place in the course, ``"detach/snapshot/alias"``.
-        claim: the text of the claim that shows it.
-        name: what it is called.
-        notebook, heading: where the course explains it.
-    """
+    """A misconception that an answer shows: its place in the course (``"detach/snapshot/alias"``), the claim that shows
+    it, what it is called, and the notebook and heading that explain it."""
 
     home: str
     claim: str
@@ -72,14 +56,8 @@ class Showing:
 
 @dataclass(frozen=True)
 class Told(Showing):
-    """A misconception that a learner was told of, in one exercise, as it was last told.
-
-    Attributes:
-        lesson, exercise: where it was told.
-        count: how many answers showed it.
-        first_at, last_at: when it was first and last told, as ISO 8601 in UTC.
-        cleared_at: when a later answer to the same exercise was free of it; None while it is open.
-    """
+    """A misconception that a learner was told of in one exercise, as it was last told: how many answers showed it, when
+    first and last, and when a later answer was free of it (None while it is open). Times are ISO 8601 in UTC."""
 
     lesson: str
     exercise: str
@@ -91,15 +69,7 @@ class Told(Showing):
 
 @dataclass(frozen=True)
 class StoredPrediction:
-    """What is stored about one prediction.
-
-    Attributes:
-        lesson: the lesson's name.
-        question: what was asked.
-        right: whether the last guess was right.
-        first_right: whether the first guess was.
-        count: how often a guess was made.
-    """
+    """What is stored about one prediction: whether its last and its first guess were right, and how many there were."""
 
     lesson: str
     question: str
@@ -110,14 +80,7 @@ class StoredPrediction:
 
 @dataclass(frozen=True)
 class Drilled:
-    """What was answered in all drills of one topic and level: of each key the first answer counts.
-
-    Attributes:
-        topic: the topic.
-        level: 1 to 3.
-        right: answers that were right.
-        asked: answers that were given.
-    """
+    """How many answers were right and given in all drills of one topic and level: of each key the first one counts."""
 
     topic: str
     level: int
@@ -131,23 +94,18 @@ class History:
     Args:
         events: when each happened, its kind, its fields as JSON; in the order in which they were stored.
         trouble: why they could not be read, as one line.
-        is_damaged: whether that is damage to a file of the course, which ``reset_progress`` may put aside.
 
     Attributes:
         unreadable: how many of them were no event. They change nothing: one that is damaged does not cost the others.
         latest: when a lesson was last worked on, and which; without a lesson where nothing was, or all was reset.
     """
 
-    def __init__(
-        self, events: Iterable[tuple[str, str, str]] = (), trouble: str = "", is_damaged: bool = False
-    ) -> None:
+    def __init__(self, events: Iterable[tuple[str, str, str]] = (), trouble: str = "") -> None:
         self._attempts: dict[tuple[str, str], Attempt] = {}
         self._predictions: dict[tuple[str, str], StoredPrediction] = {}
         self._told: dict[tuple[str, str, str], Told] = {}
         self._drills: dict[tuple[str, int], dict[tuple[str, str], bool]] = {}  # by topic and level; by seed and key
-        self.latest = ("", "")
-        self.trouble, self.is_damaged = trouble, is_damaged
-        self.unreadable = 0
+        self.latest, self.trouble, self.unreadable = ("", ""), trouble, 0
         for at, kind, fields in events:
             try:
                 values = json.loads(fields)
@@ -178,28 +136,18 @@ class History:
 
     # One method for each kind of event; its parameters are the event's fields.
 
-    def _attempt(
-        self,
-        at: str,
-        lesson: str,
-        exercise: str,
-        earned: float,
-        possible: float,
-        status: str,
-        told: list[dict[str, Any]],
-        held: list[str],
-    ) -> None:
+    def _attempt(self, at: str, lesson: str, exercise: str, told: list[dict], held: list[str], **last: Any) -> None:
         key = (lesson, exercise)
         before = self._attempts.get(key, Attempt(*key))
-        best = max(earned, before.best_of(possible))
-        passed = before.passed or status == "passed"
+        best = max(last["earned"], before.best_of(last["possible"]))
+        has_passed = last["status"] == "passed"
         self._attempts[key] = replace(
-            before, earned=earned, best=best, possible=possible, status=status, count=before.count + 1, passed=passed
+            before, **last, best=best, count=before.count + 1, passed=before.passed or has_passed
         )
         # An answer is free of what was told where the claim that showed it was judged and held, not where that was
         # never reached. One that passed is free of all, also where a claim has other words by now.
         for place, row in self._told.items():
-            if place[:2] == key and row.cleared_at is None and (status == "passed" or row.claim in held):
+            if place[:2] == key and row.cleared_at is None and (has_passed or row.claim in held):
                 self._told[place] = replace(row, cleared_at=at)
         for home, showing in {showing["home"]: showing for showing in told}.items():
             earlier = self._told.get((*key, home))
@@ -222,9 +170,7 @@ class History:
 
     def _reset(self, at: str, lesson: str | None, exercise: str | None) -> None:
         def kept(rows: dict) -> dict:
-            return {
-                key: row for key, row in rows.items() if lesson not in (None, key[0]) or exercise not in (None, key[1])
-            }
+            return {at: row for at, row in rows.items() if lesson not in (None, at[0]) or exercise not in (None, at[1])}
 
         self._attempts, self._told = kept(self._attempts), kept(self._told)
         if exercise is None:
@@ -237,23 +183,15 @@ class History:
     def _earlier_exercise(self, at: str, first_at: str, **row: Any) -> None:
         self._attempts[row["lesson"], row["exercise"]] = Attempt(**row, passed=row["status"] == "passed")
 
-    def _earlier_prediction(
-        self, at: str, first_at: str, lesson: str, question: str, first_right: int, last_right: int, count: int
-    ) -> None:
-        row = StoredPrediction(lesson, question, bool(last_right), bool(first_right), count)
-        self._predictions[lesson, question] = row
+    def _earlier_prediction(self, at: str, first_at: str, last_right: int, first_right: int, **row: Any) -> None:
+        found = StoredPrediction(right=bool(last_right), first_right=bool(first_right), **row)
+        self._predictions[found.lesson, found.question] = found
 
     def _earlier_misconception(self, at: str, **row: Any) -> None:
         self._told[row["lesson"], row["exercise"], row["home"]] = Told(last_at=at, **row)
 
 
-KINDS: dict[str, Callable[..., None]] = {
-    "attempt": History._attempt,
-    "hint": History._hint,
-    "prediction": History._prediction,
-    "drill": History._drill,
-    "reset": History._reset,
-    "exercise of version 1": History._earlier_exercise,
-    "prediction of version 1": History._earlier_prediction,
-    "misconception of version 1": History._earlier_misconception,
+KINDS = {kind: getattr(History, f"_{kind}") for kind in ("attempt", "hint", "prediction", "drill", "reset")} | {
+    f"{table} of version 1": getattr(History, f"_earlier_{table}")
+    for table in ("exercise", "prediction", "misconception")
 }

@@ -17,7 +17,7 @@ from course_utils.progress.events import Attempt as Attempt
 from course_utils.progress.events import History, StoredPrediction
 from course_utils.progress.events import Showing as Showing
 from course_utils.progress.events import Told as Told
-from course_utils.progress.place import Damaged, Unusable, location_or_raise, place
+from course_utils.progress.place import Unusable, location_or_raise, place
 from course_utils.progress.place import location as location
 from course_utils.progress.tables import LessonProgress, Progress, Remembered
 from course_utils.progress.written import is_answered
@@ -25,12 +25,7 @@ from course_utils.progress.written import is_answered
 
 @dataclass(frozen=True, repr=False)
 class Reset:
-    """What ``reset_progress`` did.
-
-    Attributes:
-        text: in words, without a date.
-        backup: the dated copy of what was there; None where nothing had to be kept.
-    """
+    """What ``reset_progress`` did, in words without a date, and the dated copy of what was there, if anything was."""
 
     text: str
     backup: Path | None = None
@@ -49,42 +44,25 @@ def record(
     told: Collection[Showing] = (),
     held: Collection[str] = (),
 ) -> str | None:
-    """Stores an attempt and keeps the best one. An answer that was "not attempted" is no attempt: it changes nothing.
-
-    Never raises for the state of the disk, and takes at most about two seconds when another program holds the file.
-
-    Args:
-        lesson: the lesson's name.
-        exercise: the exercise's name.
-        earned: points, from 0 to ``possible``.
-        possible: the most that the exercise can earn.
-        status: a ``Score``'s status.
-        told: the misconceptions that the answer showed.
-        held: the texts of the claims that were judged and held.
+    """Stores an attempt: its points, a ``Score``'s status, the misconceptions that it showed, and the claims that were
+    judged and held. An answer that was "not attempted" is none, and changes nothing.
 
     Returns:
-        None when it is stored, or need not be; else one line for the learner: what is not stored, why, what to do.
+        None when it is stored, or need not be; else one line for the learner: what is not stored, why, what to do. The
+        state of the disk raises nothing.
 
     Raises:
         ValueError: the points or the status are none.
     """
-    earned, possible = float(earned), float(possible)
+    points = {"earned": float(earned), "possible": float(possible)}
     if not (math.isfinite(possible) and 0 <= earned <= possible):
         raise ValueError(explain(f"An attempt earned {earned} of {possible} points.", "0 <= earned <= possible."))
     if status not in ("passed", "partial", "not attempted", "error"):
         raise ValueError(explain(f"An attempt has the status {status!r}.", "passed, partial, not attempted or error."))
     if status == "not attempted":
         return None
-    return _store(
-        "attempt",
-        lesson=lesson,
-        exercise=exercise,
-        earned=earned,
-        possible=possible,
-        status=status,
-        told=[asdict(showing) for showing in told],
-        held=list(held),
-    )
+    shown = [asdict(showing) for showing in told]
+    return _store("attempt", lesson=lesson, exercise=exercise, **points, status=status, told=shown, held=list(held))
 
 
 def record_hint(lesson: str, exercise: str, number: int) -> str | None:
@@ -102,40 +80,31 @@ def record_drill(topic: str, level: int, seed: int | str, held: Mapping[str, boo
     return _store("drill", topic=topic, level=level, seed=str(seed), held=dict(held)) if held else None
 
 
-def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
-    """What is stored about the exercises of one lesson, or of all: lessons in the course's order, exercises by name.
+# Of one lesson, or of all. Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
 
-    Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
-    """
+
+def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
+    """What is stored about exercises: lessons in the course's order, exercises by name."""
     return _read().attempts(lesson)
 
 
 def predictions(lesson: str | None = None) -> tuple[StoredPrediction, ...]:
-    """What is stored about the predictions of one lesson, or of all, in the order in which they were first made.
-
-    Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
-    """
+    """What is stored about predictions, in the order in which they were first made."""
     return _read().predictions(lesson)
 
 
 def told(lesson: str | None = None) -> tuple[Told, ...]:
-    """The misconceptions that were told in one lesson, or in all, the one that was told longest ago first.
-
-    Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
-    """
+    """The misconceptions that were told, the one that was told longest ago first."""
     return _read().told(lesson)
 
 
 def progress(show_location: bool = True) -> Progress:
-    """The whole course, with a row for every lesson, also for those not begun; what to do next, which exercises of a
-    begun lesson are open, and what became of drills.
-
-    Whether a written question is answered is read from the notebook of its lesson, as it was last saved, where that
-    lies in the folder that the kernel runs in.
+    """The whole course, with a row for every lesson; what to do next, which exercises of a begun lesson are open, and
+    what became of drills. Whether a written question is answered is read from its notebook, as it was last saved, where
+    that lies in the folder that the kernel runs in.
 
     Args:
-        show_location: whether a line says where it is stored: relative to the home directory, or "the file that
-            COURSE_UTILS_PROGRESS names", so that the text is the same for everybody.
+        show_location: whether a line says where it is stored, in words that are the same for everybody.
 
     Returns:
         Plain data, read now; a table with bars in a notebook, text elsewhere. Where the file cannot be read, ``notes``
@@ -146,23 +115,21 @@ def progress(show_location: bool = True) -> Progress:
     for info in LESSONS:
         mine, guesses = stored.attempts(info.name), stored.predictions(info.name)
         begun = bool(guesses) or any(row.count for row in mine)
-        points = info.exercises
-        solved = {row.exercise for row in mine if row.is_solved(points.get(row.exercise, 0.0))}
-        rows.append(
-            LessonProgress(
-                number=info.number,
-                name=info.name,
-                title=info.title,
-                earned=min(math.fsum(row.best for row in mine), float(info.points)),
-                possible=float(info.points),
-                begun=begun,
-                predictions_right=sum(row.first_right for row in guesses),
-                predictions_asked=len(guesses),
-                question=info.question,
-                open_exercises=tuple(name for name in points if name not in solved),
-                is_written=is_answered(info.notebook) if begun else None,
-            )
+        solved = {row.exercise for row in mine if row.is_solved(info.exercises.get(row.exercise, 0.0))}
+        row = LessonProgress(
+            number=info.number,
+            name=info.name,
+            title=info.title,
+            earned=min(math.fsum(row.best for row in mine), float(info.points)),
+            possible=float(info.points),
+            begun=begun,
+            predictions_right=sum(row.first_right for row in guesses),
+            predictions_asked=len(guesses),
+            question=info.question,
+            open_exercises=tuple(name for name in info.exercises if name not in solved),
+            is_written=is_answered(info.notebook) if begun else None,
         )
+        rows.append(row)
     notes: tuple[str, ...] = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
     if stored.unreadable:
         notes += (f"Left out, because the file is damaged there: {count_of(stored.unreadable, 'event')}.",)
@@ -180,30 +147,22 @@ def _remembered(rows: Iterable[Told]) -> Iterator[Remembered]:
 
 
 def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Reset:
-    """Begins again: with one exercise, one lesson, or the whole course.
-
-    What was there is kept first, in a dated copy beside the file. A damaged file is kept as it is, under a dated name,
-    and the next attempt begins a new one; that is done only when everything is reset.
+    """Begins again: with one exercise, one lesson, or the whole course. What was there is kept in a dated copy.
 
     Args:
         lesson: the lesson's name; None for all, drills included.
         exercise: the exercise's name; None for the whole lesson, its predictions included.
 
     Returns:
-        What was done, in words, or why nothing was; ``backup`` is the path of the copy, None where there was nothing to
-        keep.
+        What was done, in words, or why nothing was; ``backup`` is the path of the copy, None where there is none.
 
     Raises:
         ValueError: an exercise without its lesson, or a lesson that the course does not have.
     """
     if lesson is None and exercise is not None:
-        raise ValueError(
-            explain(
-                f"reset_progress(exercise={exercise!r}) was called.",
-                "the lesson as well, since two lessons may each have an exercise of that name.",
-                try_this=f'reset_progress("detach", {exercise!r})',
-            )
-        )
+        what = "the lesson as well, since two lessons may each have an exercise of that name."
+        try_this = f'reset_progress("detach", {exercise!r})'
+        raise ValueError(explain(f"reset_progress(exercise={exercise!r}) was called.", what, try_this=try_this))
     path = location()
     if path is None:
         return Reset(f"Nothing to reset. {place()}")
@@ -212,17 +171,13 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
     if lesson not in {None, *(row.lesson for row in exercises), *(row.lesson for row in guesses)}:
         find(lesson)
     what = " ".join(name for name in (lesson, exercise) if name) or "the course"
+    if stored.trouble:
+        return Reset(f"Nothing was reset. {stored.trouble}")
+    taken = [row for row in exercises if lesson in (None, row.lesson) and exercise in (None, row.exercise)]
+    others = () if exercise else (*stored.predictions(lesson), *(stored.drills() if lesson is None else ()))
+    if not taken and not others:
+        return Reset(f"Nothing to reset: nothing is stored for {what}.")
     try:
-        if stored.is_damaged and lesson is None:
-            aside = store.put_aside(path)
-            what = "Reset: the course begins again. The damaged file is kept under a dated name beside it."
-            return Reset(what, aside)
-        if stored.trouble:
-            return Reset(f"Nothing was reset. {stored.trouble}")
-        taken = [row for row in exercises if lesson in (None, row.lesson) and exercise in (None, row.exercise)]
-        others = () if exercise else (*stored.predictions(lesson), *(stored.drills() if lesson is None else ()))
-        if not taken and not others:
-            return Reset(f"Nothing to reset: nothing is stored for {what}.")
         copy = store.append_after_copy(path, "reset", {"lesson": lesson, "exercise": exercise})
     except Unusable as error:
         return Reset(f"Nothing was reset: {error}.")
@@ -245,5 +200,4 @@ def _read() -> History:
         path = location_or_raise()
         return History(store.read(path) if path is not None else ())
     except Unusable as error:
-        trouble = f"What was stored cannot be read: {error}."
-        return History(trouble=trouble, is_damaged=isinstance(error, Damaged))
+        return History(trouble=f"What was stored cannot be read: {error}.")

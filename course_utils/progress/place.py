@@ -1,5 +1,4 @@
-"""Where progress is stored (``location``), what is said of it, and how it is said that it cannot
-be used (``Unusable``)."""
+"""Where progress is stored (``location``), and how it is said that it cannot be used (``Unusable``)."""
 
 import os
 from pathlib import Path
@@ -10,10 +9,6 @@ ELSEWHERE = f"name another file in the environment variable {VARIABLE}"
 
 class Unusable(Exception):
     """There is no file to read or write here: what is wrong and what to do, as one clause without a full stop."""
-
-
-class Damaged(Unusable):
-    """The file is the course's own, and its content is no usable database."""
 
 
 def location() -> Path | None:
@@ -53,8 +48,5 @@ def place() -> str:
 
 def shown(path: Path) -> str:
     """The path on one line, the home directory as ``~``."""
-    try:
-        text = "~/" + path.relative_to(Path.home()).as_posix()
-    except (ValueError, RuntimeError):  # not below the home directory, or no such directory
-        text = str(path)
-    return " ".join(text.encode("utf-8", "replace").decode().split())
+    text, home = str(path), os.path.expanduser("~") + os.sep
+    return " ".join(("~/" + text[len(home) :] if text.startswith(home) else text).split())

@@ -13,14 +13,7 @@ _SHOWN = 12  # misconceptions in each list
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """One exercise in a lesson's score card.
-
-    Attributes:
-        exercise: its name.
-        earned: points earned.
-        possible: points it can earn.
-        status: a ``Score``'s status.
-    """
+    """One exercise in a lesson's score card: its points, and a ``Score``'s status."""
 
     exercise: str
     earned: float
@@ -44,15 +37,8 @@ class _Summed:
 
 @dataclass(frozen=True, repr=False)
 class ScoreCard(_Summed, Shown):
-    """One lesson's points, as ``lesson.scorecard()`` shows them.
-
-    Attributes:
-        lesson: the lesson's title.
-        rows: its exercises, in order.
-        predictions_right: predictions whose first guess was right.
-        predictions_asked: predictions that were made.
-        notes: remarks of one line each.
-    """
+    """One lesson's points, as ``lesson.scorecard()`` shows them: its title, its exercises in order, how many first
+    guesses of predictions were right and made, and remarks of one line each."""
 
     lesson: str
     rows: tuple[ScoreRow, ...]
@@ -68,28 +54,16 @@ class ScoreCard(_Summed, Shown):
             name = element("code", clean(row.exercise, 80)), clean(row.exercise, 28)
             shown.append((name, (bar(share), text_bar(share)), _points(row), (row.status, clean(row.status, 20))))
         title = f"{self.lesson}: {points(self.earned, self.possible)}"
-        asked = _predictions(self.predictions_right, self.predictions_asked)
+        asked = _predictions(self)
         remarks = [f"Predictions: {asked}, by your first answers."] * bool(asked)
         return table(title, ("Exercise", "Share", "Points", "State"), shown, [*remarks, *self.notes])
 
 
 @dataclass(frozen=True)
 class LessonProgress:
-    """One lesson's row in the course's table.
-
-    Attributes:
-        number: its place in the course.
-        name: what ``Lesson(name)`` takes.
-        title: its heading.
-        earned: the points of its best attempts.
-        possible: the points it can earn; 0 for a lesson without points.
-        begun: whether anything was attempted or predicted.
-        predictions_right: predictions whose first guess was right.
-        predictions_asked: predictions made.
-        question: the question it answers.
-        open_exercises: those that have not all their points yet, in order.
-        is_written: whether its written question is answered; None where that is not known.
-    """
+    """One lesson's row in the course's table: what the catalogue says of it; points of its best attempts, and the most
+    it can earn (0 for a lesson without points); whether anything was attempted or predicted; first guesses; exercises
+    that have not all their points yet; whether its written question is answered, None where that is not known."""
 
     number: int
     name: str
@@ -118,13 +92,8 @@ class LessonProgress:
 
 @dataclass(frozen=True)
 class Remembered:
-    """A misconception that the learner was told of.
-
-    Attributes:
-        name: what it is called.
-        notebook, heading: where the course explains it.
-        is_open: whether no later answer to an exercise that showed it has been free of it.
-    """
+    """A misconception that the learner was told of, where it is explained, and whether no later answer to an exercise
+    that showed it has been free of it."""
 
     name: str
     notebook: str
@@ -164,10 +133,13 @@ class Progress(_Summed, Shown):
         """The lessons as a table, and below it what is open, what drills gave, and what is still to be cleared up."""
         shown = []
         for row in self.rows:
+            name = element("strong", f"{row.number:02d} {row.title}")
+            question = element("div", row.question, style=SMALL + ";max-width:22em;white-space:normal")
             share = (bar(row.share), text_bar(row.share)) if row.possible else (Html(""), "")
             earned = _points(row) if row.possible else ("no points", "no points")
-            asked = _predictions(row.predictions_right, row.predictions_asked)
-            shown.append((_named(row), share, earned, (asked or "none yet", asked), (row.state, row.state)))
+            named = Html(name + question * bool(row.question)), clean(f"{row.number:02d} {row.title}", 28)
+            asked = _predictions(row)
+            shown.append((named, share, earned, (asked or "none yet", asked), (row.state, row.state)))
         begun = f"{sum(row.begun for row in self.rows)} of {len(self.rows)} lessons begun"
         title = f"Your progress: {points(self.earned, self.possible)}, {begun}"
         columns = ("Lesson", "Share", "Points", "First guesses", "State")
@@ -175,12 +147,9 @@ class Progress(_Summed, Shown):
 
     def _open(self) -> Iterator[tuple[str, str]]:
         """What is next, what is open in lessons that are begun, and what was answered in drills."""
-        if self.next:
-            lesson, exercise = self.next
-            (number,) = (row.number for row in self.rows if row.name == lesson)
-            yield "next", f"{exercise}, in lesson {number:02d}"
-        else:
-            yield "next", "every exercise is solved"
+        lesson, exercise = self.next or ("", "")
+        number = next((row.number for row in self.rows if row.name == lesson), 0)
+        yield "next", f"{exercise}, in lesson {number:02d}" if lesson else "every exercise is solved"
         for row in self.rows:
             said = [f"open: {', '.join(row.open_exercises)}"] * bool(row.open_exercises)
             said += [f"written question {'answered' if row.is_written else 'open'}"] * (row.is_written is not None)
@@ -198,17 +167,9 @@ class Progress(_Summed, Shown):
                 yield links(f"{title} ({len(mine)})", mine[:_SHOWN], more)
 
 
-def _named(row: LessonProgress) -> tuple[Html, str]:
-    title = f"{row.number:02d} {row.title}"
-    name = element("strong", title)
-    if row.question:
-        name = Html(name + element("div", row.question, style=SMALL + ";max-width:22em;white-space:normal"))
-    return name, clean(title, 28)
-
-
 def _points(row: ScoreRow | LessonProgress) -> tuple[str, str]:
     return points(row.earned, row.possible), points_of(row.earned, row.possible)
 
 
-def _predictions(right: int, asked: int) -> str:
-    return f"{right} of {asked} right" if asked else ""
+def _predictions(row: ScoreCard | LessonProgress) -> str:
+    return f"{row.predictions_right} of {row.predictions_asked} right" if row.predictions_asked else ""

@@ -17,12 +17,9 @@ QUIET = ("--log-level=ERROR", "--LabApp.log_level=ERROR")
 
 
 def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ()) -> list[str]:
-    """The command that starts JupyterLab with a page open.
+    """The command that starts JupyterLab in a folder, with the first of these notebooks open that exists.
 
-    Args:
-        course: the folder that JupyterLab shows.
-        pages: notebooks in that folder; the first that exists is opened.
-        options: further options for JupyterLab, such as ``["--no-browser"]``; they outrank the course's own.
+    ``options`` such as ``["--no-browser"]`` outrank the course's own.
     """
     import zmq  # a part of JupyterLab, which the rest of the course does without
 
@@ -41,11 +38,7 @@ def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ())
 
 
 def lab_notes(options: Sequence[str] = ()) -> list[str]:
-    """What to know before JupyterLab prints its address: a port in use, being root, how to stop it.
-
-    Args:
-        options: the options that JupyterLab will be given.
-    """
+    """What to know before JupyterLab prints its address: a port in use, being root, how to stop it."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--port", "--ServerApp.port", type=int, default=JUPYTER_PORT)
     lines = []
@@ -53,15 +46,11 @@ def lab_notes(options: Sequence[str] = ()) -> list[str]:
         port = parser.parse_known_args(list(options))[0].port
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                lines.append(
-                    f"Port {port} is in use, perhaps by a JupyterLab that you started earlier: "
-                    "this one takes a free port, as its address below shows."
-                )
+                taken = f"Port {port} is in use, perhaps by a JupyterLab that you started earlier"
+                lines.append(f"{taken}: this one takes a free port, as its address below shows.")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
-        lines.append(
-            "You are root, and JupyterLab refuses that unless it is told: autograd-control lab --allow-root, "
-            "or make lab ARGS=--allow-root"
-        )
+        told = "autograd-control lab --allow-root, or make lab ARGS=--allow-root"
+        lines.append(f"You are root, and JupyterLab refuses that unless it is told: {told}")
     return [*lines, "JupyterLab starts; its address is below. Stop it here with Ctrl-C."]
 
 

@@ -1,9 +1,8 @@
 """A learner's own copies of the lessons, in ``my_notebooks/``: fill it (``update``), take a lesson back (``fresh``).
-What goes on from a lesson is treated as one, by the name of its folder and its own: ``further/03_detach``.
+What goes on from a lesson is treated as one: ``further/03_detach``.
 
-A copy that its learner has begun is never written over, whatever happens to the course. What a copy was made from is
-remembered as a hash (``fingerprint``): a copy that nobody has touched follows the course, one that was begun is only
-spoken of.
+A copy that its learner has begun is never written over. What a copy was made from is remembered as a hash
+(``fingerprint``): a copy that nobody has touched follows the course, one that was begun is only spoken of.
 """
 
 import contextlib
@@ -28,12 +27,10 @@ START_PAGE = "00_start_here.ipynb"
 
 
 def fingerprint(content: bytes) -> str:
-    """What a person can see of a notebook, as a hash: its cells' text, attachments and outputs.
+    """What a person can see of a notebook's bytes, as a hash: its cells' text, attachments and outputs.
 
     JupyterLab rewrites layout and metadata when it saves; a notebook that differs in these alone has not been touched.
-
-    Args:
-        content: the bytes of an ``.ipynb`` file. Bytes that are no notebook get a hash too, of themselves.
+    Bytes that are no notebook get a hash of themselves.
     """
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):  # not a notebook
         cells = [
@@ -45,9 +42,8 @@ def fingerprint(content: bytes) -> str:
 
 
 def learners_home() -> Path:
-    """Where ``my_notebooks/`` lies unless a learner says otherwise: in the checkout; installed from a wheel, in the
-    current folder, or beside it where the current folder is a ``my_notebooks/``.
-    """
+    """Where ``my_notebooks/`` lies by itself: in the checkout; installed from a wheel, in the current folder, or beside
+    it where that is a ``my_notebooks/``."""
     if (COURSE / "pyproject.toml").is_file():
         return COURSE
     here = Path.cwd()
@@ -55,18 +51,11 @@ def learners_home() -> Path:
 
 
 def update(home: Path, course: Path = COURSE) -> list[str]:
-    """Brings ``my_notebooks/`` up to date: new lessons are copied, untouched ones follow the course, begun ones stay.
+    """Brings ``my_notebooks/`` in ``home`` up to date: new lessons are copied, untouched ones follow ``notebooks/`` in
+    ``course``, begun ones stay.
 
-    Args:
-        home: the folder in which ``my_notebooks/`` lies, or is made.
-        course: the folder that holds ``notebooks/``.
-
-    Returns:
-        What happened, one line each; empty where there was nothing to do. A file that cannot be read or written is told
-        there too and raises nothing, so that what is there can still be opened.
-
-    Raises:
-        ValueError: there are no lessons in ``course``.
+    Returns what happened, one line each. A file that cannot be read or written is told there too and raises nothing, so
+    that what is there can still be opened. Raises ``ValueError`` where there are no lessons in ``course``.
     """
     lessons = _lessons(course)
     folder = home / FOLDER
@@ -90,15 +79,12 @@ def update(home: Path, course: Path = COURSE) -> list[str]:
                 write_whole(copy, content)
                 followed.append(name)
             elif mine != version and name in record:
-                lines.append(
-                    f"{name} has a newer version; yours is kept as it is. To take it: {_fresh_command(name, home)}"
-                )
+                take = f"To take it: {_fresh_command(name, home)}"
+                lines.append(f"{name} has a newer version; yours is kept as it is. {take}")
                 continue  # the record stays, so that this is said again until it is acted on
             elif mine != version:
-                lines.append(
-                    f"{name} differs from the course's version, and which one it was made from is not on record; "
-                    f"yours is kept as it is. For the course's: {_fresh_command(name, home)}"
-                )
+                unknown = f"{name} differs from the course's version, and which one it was made from is not on record; "
+                lines.append(f"{unknown}yours is kept as it is. For the course's: {_fresh_command(name, home)}")
             record[name] = version
         except OSError as error:
             failed.setdefault(reason(error), []).append(name)
@@ -121,15 +107,10 @@ def fresh(name: str, home: Path, course: Path = COURSE) -> list[str]:
 
     Args:
         name: ``"03_detach"``, ``"detach"`` or ``"3"``; ``"further/03_detach"`` for what goes on from it.
-        home: the folder in which ``my_notebooks/`` lies, or is made.
-        course: the folder that holds ``notebooks/``.
+        home, course: see ``update``.
 
-    Returns:
-        What was done, one line each.
-
-    Raises:
-        ValueError: there is no such lesson; the message names those there are.
-        OSError: the folder cannot be written; the learner's file is then where it was.
+    Returns what was done, one line each. Raises ``ValueError`` where there is no such lesson, and ``OSError`` where the
+    folder cannot be written; the learner's file is then where it was.
     """
     found, lesson = _find(name, home, course)
     content, folder = lesson.read_bytes(), home / FOLDER
@@ -146,9 +127,8 @@ def fresh(name: str, home: Path, course: Path = COURSE) -> list[str]:
             os.replace(new, copy)
     else:
         write_whole(copy, content)
-    lines.append(
-        f"{FOLDER}/{found}.ipynb is the course's version again. If it is open, close its tab and open it again."
-    )
+    again = "If it is open, close its tab and open it again."
+    lines.append(f"{FOLDER}/{found}.ipynb is the course's version again. {again}")
     if kept:
         where = kept.relative_to(folder).as_posix()
         lines.append(f"Your file is kept as {FOLDER}/{where}. Points that you earned are kept too.")
@@ -166,13 +146,9 @@ def _lessons(course: Path) -> dict[str, Path]:
         if (further := folder / FURTHER / path.name).is_file():
             lessons[f"{FURTHER}/{path.stem}"] = further
     if not lessons:
-        raise ValueError(
-            explain(
-                f"There are no lessons in {course / 'notebooks'}.",
-                "the folder of the course, as cloned, with the package installed from it.",
-                try_this='python -m pip install -c constraints.txt -e . (with "-e"), in the folder of the course.',
-            )
-        )
+        needed = "the folder of the course, as cloned, with the package installed from it."
+        install = 'python -m pip install -c constraints.txt -e . (with "-e"), in the folder of the course.'
+        raise ValueError(explain(f"There are no lessons in {folder}.", needed, try_this=install))
     return lessons
 
 
