@@ -104,7 +104,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (25, 30, 50),
+        (25, 35, 45),
         10,
     ),
     LessonInfo(
@@ -112,7 +112,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (55, 20, 60, 35),
+        (45, 20, 50, 25),
         10,
     ),
     LessonInfo(
