@@ -217,7 +217,7 @@ PRINTS = {
     ("modes", 1): "c43b0a2daef386b1",
     ("modes", 2): "dad18f6f455c6fb9",
     ("modes", 3): "da9e91960d58fc9e",
-    ("edits", 1): "6b5d8722562f9e51",
+    ("edits", 1): "493fcb02fae3fdea",
     ("edits", 2): "d9ec3d4dc9965483",
     ("edits", 3): "ce855b77cab10768",
     ("gates", 1): "41e1525a7492265a",

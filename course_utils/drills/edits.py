@@ -57,8 +57,8 @@ edit: !<<t:=$v>><<change>>
 edit:
     !with torch.no_grad():
     !    <<t:=$v>><<change>>
-input before: <<victim>>; <<edit>>; $y = $v<<keeps input>>
-factor before: <<n:=$b>><<leaf>>; <<victim>>; <<edit>>; $y = <<$v * $b|$b * $v>>
+input before: <<a result>>; !<<t:=$v>><<change>>; $y = $v<<keeps input>>
+factor before: <<n:=$b>><<leaf>>; <<a result>>; !<<t:=$v>><<change>>; $y = <<$v * $b|$b * $v>>
 
 plain x3: <<loss>>; <<edit>>
 plain x1: !<<t:=$v>><<change>>; <<loss>>
@@ -276,7 +276,7 @@ N2_ = N2_ (.) (.*) -> N2_ \1= \2
     An edit in place moves the version counter of the tensor, under `no_grad()` too
 [key:changed|counted] N2_\.step\(\)
     `step()` edits the parameter in place, under `no_grad()`, and that moves its version counter
-[key:backward answer:right_gradient when:edit] (with torch.*\n.*|N1_.*)((?:\n.*)*?\nloss = .*) -> pass\2\n\1
+[key:backward answer:right_gradient when:edit] (N1_.*)((?:\n.*)*?\nloss = .*) -> pass\2\n\1
     with: With the edit after the loss
     {why}, and line {line} has run by then: what is kept is the edited tensor
 [maker key:backward answer:error when:edit] (?!with).*
