@@ -112,7 +112,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "clinic",
         "The out-of-memory clinic",
         "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (55, 20, 60, 35),
+        (45, 20, 50, 25),
         10,
     ),
     LessonInfo(
