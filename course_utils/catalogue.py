@@ -73,7 +73,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         10,
     ),
     LessonInfo(
-        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 45), 10
+        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 40), 10
     ),
     LessonInfo(
         7,
