@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from course_utils.draw.drawing import Drawing
 from course_utils.draw.graph import plot_numbers
+from course_utils.draw.page import Drawing
 from course_utils.engine.whole import Tensor
 from course_utils.graph import GraphMemory, GraphNode
 from course_utils.graph.numbers import NOT_KEPT, Numbers
