@@ -19,13 +19,12 @@ import torch
 
 from course_utils.base.torch_private import (
     DisableTorchFunction,
-    FunctionBase,
     disable_dispatch_modes,
     storage_use_count,
 )
 from course_utils.base.user_code import frames_of_all_threads
-
-Node = torch.autograd.graph.Node
+from course_utils.graph.recorded import is_kind_of_node
+from course_utils.graph.steps import local_variables
 
 
 class Holdings:
@@ -78,12 +77,6 @@ _BOX = [object()]
 _HELD_IN_A_BOX = sys.getrefcount(_BOX[0])
 
 
-def is_node(thing: Any) -> bool:
-    """Whether a thing is a node of the recorded graph: what ``tensor.grad_fn`` returns."""
-    kind: Any = type(thing)
-    return _family(kind) == "node"
-
-
 @functools.lru_cache(maxsize=4096)
 def _family(kind: Any) -> str:
     # By type and not by isinstance: weak proxies pretend to be what they point at.
@@ -91,7 +84,7 @@ def _family(kind: Any) -> str:
         return "tensor"
     if issubclass(kind, torch.UntypedStorage):
         return "storage"
-    return "node" if issubclass(kind, (Node, FunctionBase)) else "plain"
+    return "node" if is_kind_of_node(kind) else "plain"
 
 
 @contextmanager
@@ -141,8 +134,6 @@ def every_object() -> list[Any]:
     What is put aside stands in no list of the collector's. It is found from the modules, the running functions and the
     objects that are not put aside, as far as something in Python leads to it.
     """
-    from course_utils.graph.steps import local_variables  # which asks this module what a node is
-
     found = gc.get_objects()
     if gc.get_freeze_count():
         new: list[Any] = [sys.modules, *map(local_variables, frames_of_all_threads()), *found]
