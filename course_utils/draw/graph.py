@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
-from course_utils.draw.canvas import Canvas, canvas
-from course_utils.draw.drawing import Drawing
-from course_utils.draw.fold import MOST_NODES, Folding, folded, unfolded
-from course_utils.draw.graph_card import LEADING, STACK, Card, Role, Shape, card_of, in_words, numbers_in_words, summary
-from course_utils.draw.labels import Width, shortened
+from course_utils.draw.fold import MOST_NODES, Group, folded
+from course_utils.draw.graph_card import LEADING, Card, Role, card_of, in_words, numbers_in_words, summary
+from course_utils.draw.labels import wrapped
 from course_utils.draw.layout import Box, Layout, Line, layered
-from course_utils.draw.style import RULE
+from course_utils.draw.page import Drawing, new_page, require
+from course_utils.draw.style import RULE, text_width
 from course_utils.graph import GraphMemory, graph_memory
 from course_utils.graph.names import tensor_names
 from course_utils.graph.numbers import Numbers, numbers_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.patches import FancyBboxPatch
 
 # Fill, colour of the border, its width, its dashes: what a box says about bytes shows without colour, too.
 STYLES: dict[Role, tuple[str, str, float, object]] = {
@@ -43,8 +37,6 @@ _WORDS_OF_NUMBERS: dict[Role, str] = {
     "plain": "operation: its result's value, and its gradient (d top / d result)",
     "leaf": "leaf: the gradient ends here",
 }
-# Drawn smaller than this, a graph in given axes is folded.
-_SMALLEST = 0.6
 _MOST_WITH_NUMBERS = 40
 # A figure wider than this, in points, is shrunk by the page, and its texts with it.
 _WIDEST = 870.0
@@ -52,16 +44,15 @@ _WIDEST = 870.0
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph laid out: what is in its boxes, and their places in points."""
+    """A graph laid out: its nodes in groups, each with what is in its box, and the boxes' places in points."""
 
-    folding: Folding
-    cards: tuple[Card, ...]
+    groups: Sequence[Group]
+    cards: Sequence[Card]
     layout: Layout
 
 
 def plot_graph(
     *of: torch.Tensor | GraphMemory | torch.nn.Module | Mapping[str, Any],
-    ax: Axes | None = None,
     title: str = "",
     fold: bool | None = None,
     values: bool = False,
@@ -75,7 +66,6 @@ def plot_graph(
     Args:
         *of: tensors (the loss), or what ``graph_memory`` returned; then modules or mappings that name tensors:
             ``plot_graph(loss, model)``, ``plot_graph(loss, {"w": w})``.
-        ax: axes to draw into; the picture is shrunk to fit. By default a figure of its own, as large as it needs.
         title: the first line above the drawing.
         fold: True or False to fold or not to, whatever the number of nodes.
         values: write into each box the value that was computed there and, below it, the gradient of the result by that
@@ -84,9 +74,6 @@ def plot_graph(
             gradients come from one backward pass more, which fills no ``.grad`` and keeps the graph; hooks on tensors
             and the backward of custom Functions run once more.
         **named: more names by keyword: ``plot_graph(loss, w=w, x=x)``.
-
-    Returns:
-        The drawing, with the figure in words.
 
     Raises:
         TypeError: something given is neither tensor, module nor mapping, or a name stands for something that is neither
@@ -102,16 +89,10 @@ def plot_graph(
     modules = [source for source in sources if isinstance(source, torch.nn.Module)]
     kinds = {name: type(module).__name__ for model in modules for name, module in model.named_modules() if name}
     title = title or (f"Recorded graph of {type(modules[0]).__name__}" if modules else "Recorded graph")
-    numbers = _numbers(memory, tensors, names) if values else []
-    plan = graph_plan(memory, kinds, False if values else fold, numbers)
-    with canvas(ax, plan.layout.width, plan.layout.height, shrink=True) as page:
-        page.ax.set_axis_off()
-        if ax is not None and fold is None and not values and _scale(page, plan.layout) < _SMALLEST:
-            plan = max(plan, graph_plan(memory, kinds, True), key=lambda one: _scale(page, one.layout))
-        said, words = ("", _WORDS_OF_NUMBERS) if values else (summary(memory, plan.folding), _WORDS)
-        _write_around(page, plan, title, said, words)
-        _draw(page, plan)
-    return page.drawing(numbers_in_words(memory, numbers, title) if values else in_words(memory, plan.folding, title))
+    if values:
+        return plot_numbers(memory, _numbers(memory, tensors, names), title)
+    plan = graph_plan(memory, kinds, fold)
+    return _drawn(plan, title, summary(memory, len(plan.groups)), _WORDS, in_words(memory, plan.groups, title))
 
 
 def plot_numbers(memory: GraphMemory, numbers: Sequence[Numbers], title: str) -> Drawing:
@@ -124,113 +105,77 @@ def plot_numbers(memory: GraphMemory, numbers: Sequence[Numbers], title: str) ->
         title: the first line above the drawing.
     """
     plan = graph_plan(memory, {}, False, numbers)
-    with canvas(None, plan.layout.width, plan.layout.height, shrink=True) as page:
+    return _drawn(plan, title, "", _WORDS_OF_NUMBERS, numbers_in_words(memory, numbers, title))
+
+
+def _drawn(plan: Plan, title: str, said: str, meanings: Mapping[Role, str], words: str) -> Drawing:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    roles = {card.role for card in plan.cards}
+    signs = [Patch(label=words, **_look(role)) for role, words in meanings.items() if role in roles]
+    way = Line2D([], [], linestyle="", marker="v", color=RULE, label="the way gradients go in backward")
+    with new_page(plan.layout.width, plan.layout.height) as page:
         page.ax.set_axis_off()
-        _write_around(page, plan, title, "", _WORDS_OF_NUMBERS)
-        _draw(page, plan)
-    return page.drawing(numbers_in_words(memory, numbers, title))
+        page.heading(title, "\n".join(wrapped(said, page.room, text_width)), loc="center")
+        page.legend([*signs, way], room=1.0, handlelength=1.4)
+        page.ax.set(xlim=(0, plan.layout.width), ylim=(plan.layout.height, 0))  # in points, y downwards
+        _draw_lines(page.ax, plan.layout.lines)
+        for card, box in zip(plan.cards, plan.layout.boxes, strict=True):
+            _draw_box(page.ax, card, box)
+    return Drawing(page.figure, words)
+
+
+def _look(role: Role) -> dict[str, Any]:
+    return dict(zip(("facecolor", "edgecolor", "linewidth", "linestyle"), STYLES[role], strict=True))
+
+
+def _draw_box(ax: Any, card: Card, box: Box) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    corner, where = min(6.0, box.height / 3), (box.x - box.width / 2, box.y - box.height / 2)
+    form = "square,pad=0" if card.is_leaf else f"round,pad=0,rounding_size={corner}"
+    look: dict[str, Any] = {"boxstyle": form, "zorder": 3, "clip_on": False, **_look(card.role)}
+    ax.add_patch(FancyBboxPatch(where, box.width, box.height, **look))
+    y = box.y - sum(size for _, size, _ in card.text) * LEADING / 2
+    for text, size, bold in card.text:
+        weight = "bold" if bold else "normal"
+        ax.text(
+            box.x, y + size * LEADING / 2, text, fontsize=size, fontweight=weight, ha="center", va="center", zorder=4
+        )
+        y += size * LEADING
 
 
 def _numbers(memory: GraphMemory, tensors: list[torch.Tensor], names: Mapping[str, torch.Tensor]) -> list[Numbers]:
-    if len(tensors) != 1 or len(memory.nodes) > _MOST_WITH_NUMBERS:
-        given = f"{len(tensors)} tensors" if len(tensors) != 1 else f"a graph of {len(memory.nodes)} nodes"
-        raise ValueError(
-            explain(
-                f"plot_graph(..., values=True) was called with {given}.",
-                f"one tensor with a graph of at most {_MOST_WITH_NUMBERS} nodes, with a few numbers in each.",
-                try_this="leave values=True out, or draw a smaller part of the computation.",
-            )
-        )
+    given = f"{len(tensors)} tensors" if len(tensors) != 1 else f"a graph of {len(memory.nodes)} nodes"
+    require(
+        len(tensors) == 1 and len(memory.nodes) <= _MOST_WITH_NUMBERS,
+        f"plot_graph(..., values=True) was called with {given}.",
+        f"one tensor with a graph of at most {_MOST_WITH_NUMBERS} nodes, with a few numbers in each.",
+    )
     return numbers_of(tensors[0], names)
 
 
 def graph_plan(
     memory: GraphMemory, kinds: Mapping[str, str], fold: bool | None, numbers: Sequence[Numbers] = ()
 ) -> Plan:
-    """Lays a graph out.
+    """Lays a graph out, with ``numbers`` in its boxes where there are any.
 
-    Args:
-        memory: the graph.
-        kinds: the class of each module, by its qualified name.
-        fold: whether to fold nodes by module; None: above 80 nodes, or above 40 where it is too wide for a page.
-        numbers: of each node, to be written into its box.
+    With ``fold=None`` it is folded above 80 nodes, or above 40 where it is too wide for a page.
     """
     count = len(memory.nodes)
-    folding = folded(memory) if fold or (fold is None and count > MOST_NODES) else unfolded(memory)
-    plan = _planned(folding, kinds, numbers)
-    if fold is None and MOST_NODES // 2 < count <= MOST_NODES and plan.layout.width > _WIDEST:
-        return _planned(folded(memory), kinds)
-    return plan
+    if fold or (fold is None and count > MOST_NODES):
+        groups, edges = folded(memory)
+    else:
+        groups, edges = [Group((node,)) for node in memory.nodes], memory.edges
+    cards = [card_of(group, kinds, numbers) for group in groups]
+    layout = layered([(card.width, card.height) for card in cards], edges)
+    if fold is None and MOST_NODES // 2 < count <= MOST_NODES and layout.width > _WIDEST:
+        return graph_plan(memory, kinds, True)
+    return Plan(groups, cards, layout)
 
 
-def _planned(folding: Folding, kinds: Mapping[str, str], numbers: Sequence[Numbers] = ()) -> Plan:
-    cards = tuple(card_of(group, kinds, numbers) for group in folding.groups)
-    sizes = [(card.width + card.behind, card.height + card.behind) for card in cards]
-    return Plan(folding, cards, layered(sizes, folding.edges))
-
-
-def _scale(page: Canvas, layout: Layout) -> float:
-    wide, high = page.size
-    return min(wide / layout.width, high / layout.height, 1.0)
-
-
-def _write_around(page: Canvas, plan: Plan, title: str, said: str, meanings: Mapping[Role, str]) -> None:
-    from matplotlib.legend_handler import HandlerBase
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    signs: dict[Any, tuple[Role, Shape]] = {}
-    for role, words in meanings.items():
-        if any(card.role == role for card in plan.cards):
-            signs[Patch(label=words)] = role, "square" if role == "leaf" else "round"
-    if any(card.behind for card in plan.cards):
-        signs[Patch(label="stacked: several nodes in one box")] = "plain", "stack"
-
-    class Sign(HandlerBase):
-        def create_artists(self, legend: Any, handle: Any, x: Any, y: Any, width: Any, height: Any, *rest: Any) -> Any:
-            frames = _frames(Box(width / 2 - x, height / 2 - y, 11.0, 8.0), *signs[handle], up=1)
-            for frame in frames:
-                frame.set_transform(rest[-1])
-            return frames
-
-    way: dict[str, Any] = {"linestyle": "", "marker": "v", "color": RULE}
-    handles = [*signs, Line2D([], [], label="the way gradients go in backward", **way)]
-    page.heading(title, "\n".join(_clauses(said, page.room, page.measure)))
-    page.legend(handles, room=1.0, handlelength=1.4, handler_map={Patch: Sign()})
-
-
-def _clauses(text: str, limit: float, width: Width) -> list[str]:
-    """Lines that break after a semicolon."""
-    lines: list[str] = []
-    for clause in text.split("; "):
-        if lines and width(f"{lines[-1]}; {clause}") <= limit:
-            lines[-1] += f"; {clause}"
-        else:
-            lines.append(clause)
-    return [shortened(line, limit, width) for line in lines]
-
-
-def _draw(page: Canvas, plan: Plan) -> None:
-    """Draws in points, y downwards; texts and lines shrink with what has no room."""
-    scale, (wide, high), layout = _scale(page, plan.layout), page.size, plan.layout
-    side, above = (wide / scale - layout.width) / 2, (high / scale - layout.height) / 2
-    page.ax.set_xlim(-side, layout.width + side)
-    page.ax.set_ylim(layout.height + above, -above)
-    _draw_lines(page.ax, layout.lines, scale)
-    for card, box in zip(plan.cards, layout.boxes, strict=True):
-        # The lowest box of a stack is the one that is read; the others look out above it, on the right.
-        x, y = box.x - card.behind / 2, box.y + card.behind / 2
-        for frame in _frames(Box(x, y, card.width, card.height), card.role, card.shape, up=-1, scale=scale):
-            page.ax.add_patch(frame)
-        y -= sum(size for _, size, _ in card.text) * LEADING / 2
-        for text, size, bold in card.text:
-            y += size * LEADING / 2
-            weight = "bold" if bold else "normal"
-            page.ax.text(x, y, text, fontsize=size * scale, fontweight=weight, ha="center", va="center", zorder=4)
-            y += size * LEADING / 2
-
-
-def _draw_lines(ax: Axes, lines: Sequence[Line], scale: float) -> None:
+def _draw_lines(ax: Any, lines: Sequence[Line]) -> None:
     from matplotlib.collections import PathCollection
     from matplotlib.path import Path
 
@@ -242,23 +187,6 @@ def _draw_lines(ax: Axes, lines: Sequence[Line], scale: float) -> None:
         curves.append(Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]))
         if line.arrow:
             heads.append(Path([(line.x1 - 2.8, tip), (line.x1 + 2.8, tip), (line.x1, line.y1), (line.x1 - 2.8, tip)]))
-    look: dict[str, Any] = {"edgecolors": RULE, "linewidths": scale, "zorder": 2, "transform": ax.transData}
+    look: dict[str, Any] = {"edgecolors": RULE, "linewidths": 1.0, "zorder": 2, "transform": ax.transData}
     for paths, fill in ((curves, "none"), (heads, RULE)):
         ax.add_collection(PathCollection(paths, sizes=None, facecolors=fill, **look), autolim=False)
-
-
-def _frames(box: Box, role: Role, shape: Shape, *, up: int, scale: float = 1.0) -> list[FancyBboxPatch]:
-    """The frame of a box, with those that look out behind it before it; ``up``: the sign of upwards."""
-    from matplotlib.patches import FancyBboxPatch
-
-    fill, border, width, dashes = STYLES[role]
-    corner = min(6.0, box.height / 3)
-    form = "square,pad=0" if shape == "square" else f"round,pad=0,rounding_size={corner}"
-    out = min(STACK, box.height / 4)
-    left, low, frames = box.x - box.width / 2, box.y - box.height / 2, []
-    for shift in (out, out / 2, 0.0) if shape == "stack" else (0.0,):
-        look: dict[str, Any] = {"facecolor": fill, "edgecolor": border, "linestyle": dashes, "boxstyle": form}
-        look["linewidth"] = (0.8 if shift else width) * scale
-        corner_of = left + shift, low + up * shift
-        frames.append(FancyBboxPatch(corner_of, box.width, box.height, zorder=3, clip_on=False, **look))
-    return frames

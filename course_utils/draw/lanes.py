@@ -1,38 +1,99 @@
-"""A switch that is on or off, step by step, with a lane for each that looks at it (``plot_lanes``)."""
+"""Boxes in lanes along an axis: hook calls in their order (``plot_hooks``), a switch that is on or off step by step
+(``plot_lanes``), and what could be written in which version of PyTorch (``plot_history``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
 
 from course_utils.base.errors import explain
-from course_utils.draw.canvas import canvas
-from course_utils.draw.drawing import Drawing
-from course_utils.draw.labels import sentence
-from course_utils.draw.style import INK, ORANGE, PAPER, RULE, SKY
+from course_utils.base.text import describe
+from course_utils.draw.labels import sentence, wrapped
+from course_utils.draw.page import Drawing, new_page, require
+from course_utils.draw.style import INK, ORANGE, PAPER, QUIET_INK, RULE, SKY, YELLOW, text_width
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+Calls = Sequence[tuple[str, str]]
 Notes = Sequence[tuple[str, bool]]
+MOST_CALLS, MOST_STEPS = 24, 16
 
-MOST_STEPS = 16
+# A phase has a shade and its boxes a colour; its name stands above it, so that colour is not the only sign.
+_LOOKS = (("#E3F1FB", SKY), ("#FBE6D6", ORANGE), ("#F3F1EA", YELLOW))
+_SMALL = 7.5  # points; matplotlib calls it small
 
-_COLUMN, _ROW = 40.0, 26.0  # points
-_GAP = 1.0  # rows; above each strip, for its name
+# The days of release: https://github.com/pytorch/pytorch/wiki/PyTorch-Versions; the first one is that of
+# https://pytorch.org/blog/a-year-in/.
+_FIRST, _V0_4, _V1_9, _NOW = 2017 + 18 / 365, 2018 + 113 / 365, 2021 + 165 / 365, 2026.0
+RELEASES = ((_FIRST, "0.1", "January 2017"), (_V0_4, "0.4", "April 2018"), (_V1_9, "1.9", "June 2021"))
+# The spelling, from when to when (None: still), what it does, whether it does nothing any more.
+ERAS: tuple[tuple[str, float, float | None, str, bool], ...] = (
+    ("Variable(x)", _FIRST, _V0_4, "a wrapper", False),
+    ("Variable(x)", _V0_4, None, "gives back a tensor: Variable and Tensor are one class", True),
+    ("volatile=True", _FIRST, _V0_4, "an input's flag", False),
+    ("volatile=True", _V0_4, None, "a warning; the recording goes on", True),
+    ("no_grad, enable_grad,\nset_grad_enabled", _V0_4, None, "a mode of the thread, for a block of code", False),
+    ("inference_mode", _V1_9, None, "a stricter mode", False),
+)
 
 
-def plot_lanes(strips: Mapping[str, Notes], *, title: str, ax: Axes | None = None) -> Drawing:
+def plot_hooks(calls: Mapping[str, Calls], *, title: str = "The order of hook calls") -> Drawing:
+    """Draws hook calls in their order: one row for each kind of hook, one column for each call.
+
+    Args:
+        calls: by phase (``"forward"``, ``"backward"``), the calls in their order, each as (kind of hook, what it is
+            registered on). At most 24 calls in all.
+        title: what the figure shows.
+
+    Raises:
+        TypeError: ``calls`` is no mapping, or a call is no pair.
+        ValueError: no calls, or more than 24.
+
+    Example:
+        >>> plot_hooks({"forward": [("pre", "0"), ("forward", "0")], "backward": [("full", "0")]}, title="One layer")
+        One layer. forward: 1 pre at 0, 2 forward at 0. backward: 3 full at 0.
+    """
+    if not isinstance(calls, Mapping) or not all(len(pair) == 2 for pairs in calls.values() for pair in pairs):
+        wanted = 'pairs by phase: {"forward": [("forward hook", "conv1")]}.'
+        raise TypeError(explain(f"plot_hooks was given {describe(calls)}.", wanted))
+    phases = {phase: list(pairs) for phase, pairs in calls.items() if pairs}
+    flat = [pair for pairs in phases.values() for pair in pairs]
+    require(1 <= len(flat) <= MOST_CALLS, f"plot_hooks was given {len(flat)} calls.", f"1 to {MOST_CALLS} calls.")
+    rows = list(dict.fromkeys(kind for kind, _ in flat))
+    names = max(text_width(where) for _, where in flat)
+    column = min(max(names + 12, 36.0), 76.0, (840.0 - max(map(text_width, rows))) / len(flat))
+    room = column * 0.92 - 6
+    said, start = [sentence(title)], 0
+    with new_page(column * len(flat), 30.0 * len(rows)) as page:
+        ax, numbers = page.ax, range(1, len(flat) + 1)
+        ax.set(xlim=(0.5, len(flat) + 0.5), xticks=numbers, xlabel="call number")
+        page.name_rows(rows)
+        ax.plot(numbers, [rows.index(kind) for kind, _ in flat], color=RULE, linewidth=1.2, zorder=2)
+        ax.hlines([y - 0.5 for y in range(1, len(rows))], 0.5, len(flat) + 0.5, color=RULE, linewidth=0.4, alpha=0.6)
+        starts = [0.5 + sum(map(len, list(phases.values())[:number])) for number in range(len(phases))]
+        page.names_above(starts, list(phases), ha="left", fontweight="bold")
+        for (phase, pairs), (shade, color) in zip(phases.items(), cycle(_LOOKS)):
+            ax.axvspan(start + 0.5, start + len(pairs) + 0.5, color=shade, linewidth=0, zorder=0)
+            numbered = list(enumerate(pairs, start + 1))
+            for x, (kind, where) in numbered:
+                _box(ax, x - 0.46, rows.index(kind), 0.92, color)
+                text, size = where, "medium"
+                if text_width(text) > room:
+                    text, size = "\n".join(wrapped(where, room, lambda line: text_width(line, _SMALL))), "small"
+                ax.text(x, rows.index(kind), text, ha="center", va="center", fontsize=size, zorder=4)
+            said.append(f"{phase}: {', '.join(f'{x} {kind} at {where}' for x, (kind, where) in numbered)}.")
+            start += len(pairs)
+        page.heading(title)
+    return Drawing(page.figure, " ".join(said))
+
+
+def plot_lanes(strips: Mapping[str, Notes], *, title: str) -> Drawing:
     """Draws one box for each note, in the column of its step and the lane of who made it.
 
     Args:
         strips: by name, the notes in their order, each as (who, on or off): one strip below the other, for comparing.
             At most 16 notes in each.
         title: what the figure shows.
-        ax: axes to draw into; by default a figure of its own.
-
-    Returns:
-        The drawing, with the figure in words.
 
     Raises:
         ValueError: no strips, or one without notes or with more than 16.
@@ -42,56 +103,79 @@ def plot_lanes(strips: Mapping[str, Notes], *, title: str, ax: Axes | None = Non
         Grad mode. a thread: 1 caller off, 2 thread on.
     """
     for name, notes in strips.items() or [("", ())]:
-        if not 1 <= len(notes) <= MOST_STEPS:
-            what = f"plot_lanes got {len(notes)} notes{f' for {name!r}' if name else ''}."
-            raise ValueError(explain(what, f"1 to {MOST_STEPS} notes for each strip."))
-    rows = list(_rows(strips))
-    columns, height = max(map(len, strips.values())), rows[-1][2] + 0.5
-    with canvas(ax, _COLUMN * columns, _ROW * height) as page:
-        page.ax.set_xlim(0.5, columns + 0.5)
+        found = f"plot_lanes got {len(notes)} notes for {name!r}."
+        require(1 <= len(notes) <= MOST_STEPS, found, f"1 to {MOST_STEPS} notes for each strip.")
+    lanes: dict[str, dict[str, float]] = {}  # by strip and by who: the height on the page, in rows from the top
+    height = 0.0
+    for name, notes in strips.items():
+        first = height + 1.5  # a row above it is for the strip's name
+        lanes[name] = {who: first + at for at, who in enumerate(dict.fromkeys(who for who, _ in notes))}
+        height += 1 + len(lanes[name])
+    said, columns = [sentence(title)], max(map(len, strips.values()))
+    with new_page(40.0 * columns, 26.0 * height) as page:
+        ax = page.ax
         for name, notes in strips.items():
-            _draw_strip(page.ax, name, notes, {lane: y for strip, lane, y in rows if strip == name})
-        page.ax.set_xticks(range(1, columns + 1))
-        page.ax.set_xlabel("step")
-        page.name_rows([lane for _, lane, _ in rows], [y for *_, y in rows])
-        page.ax.set_ylim(height, 0)
-        page.heading(title, loc="left")
-    return page.drawing(_in_words(strips, title))
+            heights = [lanes[name][who] for who, _ in notes]
+            ax.text(0.5, min(heights) - 0.62, name, fontweight="bold", va="bottom")
+            ax.hlines(sorted(set(heights)), 0.5, len(notes) + 0.5, color=RULE, linewidth=0.6, alpha=0.6, zorder=1)
+            ax.plot(range(1, len(notes) + 1), heights, color=RULE, linewidth=1.2, zorder=2)
+            for step, ((_, is_on), y) in enumerate(zip(notes, heights, strict=True), start=1):
+                # A word, a colour and a hatch: none of them is the only sign.
+                word, fill, hatch = ("on", SKY, "") if is_on else ("off", ORANGE, "////")
+                _box(ax, step - 0.42, y, 0.84, fill, hatch)
+                box = {"facecolor": fill, "edgecolor": "none", "pad": 1.0}
+                ax.text(step, y, word, ha="center", va="center", bbox=box, zorder=5)
+            steps = [f"{step} {who} {'on' if is_on else 'off'}" for step, (who, is_on) in enumerate(notes, start=1)]
+            said.append(f"{name}: {', '.join(steps)}.")
+        ax.set(xlim=(0.5, columns + 0.5), xticks=range(1, columns + 1), xlabel="step")
+        rows = [row for heights in lanes.values() for row in heights.items()]
+        page.name_rows([who for who, _ in rows], [y for _, y in rows])
+        ax.set_ylim(height, 0)
+        page.heading(title)
+    return Drawing(page.figure, " ".join(said))
 
 
-def _rows(strips: Mapping[str, Notes]) -> Iterator[tuple[str, str, float]]:
-    """Each lane's strip, name and height on the page, in rows from the top."""
-    y = 0.5
-    for name, notes in strips.items():
-        y += _GAP
-        for lane in dict.fromkeys(who for who, _ in notes):
-            yield name, lane, y
-            y += 1
+def plot_history(*, title: str = "Switching the recording off: what could be written when") -> Drawing:
+    """Draws one row for each spelling, with what it did in which years.
+
+    Args:
+        title: what the figure shows.
+    """
+    eras = {spelling: [era[1:] for era in ERAS if era[0] == spelling] for spelling, *_ in ERAS}
+    versions = {when: f"{version} ({date})" for when, version, date in RELEASES}
+    said = [sentence(title)]
+    with new_page(560.0, 34.0 * len(eras)) as page:
+        ax = page.ax
+        ax.set(xlim=(_FIRST - 0.1, _NOW), ylim=(len(eras) - 0.45, -0.55), xlabel="year", xticks=range(2018, int(_NOW)))
+        for when, *_ in RELEASES:
+            ax.axvline(when, color=RULE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        for y, (spelling, of_it) in enumerate(eras.items()):
+            effects = []
+            for start, end, effect, lapsed in of_it:
+                fill, hatch = ("#F3F1EA", "////") if lapsed else ("#BFE1F6", "")
+                until, point = (_NOW - 0.02, 0.16) if end is None else (end, 0.0)  # a point says that it goes on
+                _box(ax, start, y, until - start, fill, hatch, "#B9B4A6", point)
+                box = {"facecolor": fill, "edgecolor": "none", "pad": 1.5}
+                place: Any = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "bbox": box, "zorder": 4}
+                ax.annotate(effect, (start, y), color=QUIET_INK if lapsed else INK, **place)
+                effects.append(f"from {versions[start]} {'on' if end is None else f'to {versions[end]}'}: {effect}")
+            said.append(f"{' '.join(spelling.split())}, {'; '.join(effects)}.")
+        ax.set_yticks(range(len(eras)), eras)
+        ax.tick_params(axis="y", length=0)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        dates = [f"{version}\n{date}" for _, version, date in RELEASES]
+        page.names_above([when for when, *_ in RELEASES], dates, ha="left", ma="left")
+        page.heading(title)
+    return Drawing(page.figure, " ".join(said))
 
 
-def _draw_strip(ax: Axes, name: str, notes: Notes, heights: Mapping[str, float]) -> None:
-    from matplotlib.patches import Rectangle
+def _box(
+    ax: Any, x: float, y: float, wide: float, fill: str, hatch: str = "", stripes: str = PAPER, point: float = 0.0
+) -> None:
+    """A box from x on in row y, hatched where it is not to be told by its colour alone, with a point at its end."""
+    from matplotlib.patches import Polygon
 
-    first = min(heights.values())
-    ax.text(0.5, first - 0.62, name, fontweight="bold", va="bottom")
-    for y in heights.values():
-        ax.plot([0.5, len(notes) + 0.5], [y, y], color=RULE, linewidth=0.6, alpha=0.6, zorder=1)
-    path = [heights[who] for who, _ in notes]
-    ax.plot(range(1, len(notes) + 1), path, color=RULE, linewidth=1.2, zorder=2)
-    for step, (who, is_on) in enumerate(notes, start=1):
-        # A word, a colour and a hatch: none of them is the only sign.
-        fill, hatch = (SKY, "") if is_on else (ORANGE, "////")
-        corner = (step - 0.42, heights[who] - 0.38)
-        ax.add_patch(Rectangle(corner, 0.84, 0.76, facecolor=fill, edgecolor=PAPER, hatch=hatch, zorder=3))
-        ax.add_patch(Rectangle(corner, 0.84, 0.76, facecolor="none", edgecolor=INK, linewidth=0.8, zorder=4))
-        box = {"facecolor": fill, "edgecolor": "none", "pad": 1.0}
-        word = "on" if is_on else "off"
-        ax.text(step, heights[who], word, ha="center", va="center", bbox=box, zorder=5)
-
-
-def _in_words(strips: Mapping[str, Notes], title: str) -> str:
-    sentences = [sentence(title)]
-    for name, notes in strips.items():
-        steps = [f"{step} {who} {'on' if is_on else 'off'}" for step, (who, is_on) in enumerate(notes, start=1)]
-        sentences.append(f"{name}: {', '.join(steps)}.")
-    return " ".join(sentences)
+    half, end = 0.37, x + wide
+    corners = [(x, y - half), (end - point, y - half), (end, y), (end - point, y + half), (x, y + half)]
+    ax.add_patch(Polygon(corners, facecolor=fill, edgecolor=stripes, hatch=hatch, zorder=2.5))
+    ax.add_patch(Polygon(corners, facecolor="none", edgecolor=RULE, linewidth=1, zorder=3))

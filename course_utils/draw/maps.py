@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from course_utils.base.errors import explain
-from course_utils.draw.canvas import canvas
-from course_utils.draw.drawing import Drawing
 from course_utils.draw.labels import sentence
+from course_utils.draw.page import Drawing, new_page, require
 from course_utils.draw.style import BLUE, PAPER, QUIET_INK, RULE, VERMILION, text_width
 
 _SIDE = 84.0  # points; of a panel
@@ -27,9 +25,6 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
         *rows: for each row of maps, pairs (name, 2-D tensor).
         title: what the figure shows.
 
-    Returns:
-        The drawing, with the figure in words.
-
     Raises:
         ValueError: no images, no maps, or a tensor that is not 2-D.
 
@@ -40,7 +35,9 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
     """
     from matplotlib.colors import LinearSegmentedColormap
 
-    _check(images, rows)
+    require(images and rows and all(rows), "plot_maps got no images or an empty row of maps.", "at least one of each.")
+    for name, grid in (pair for row in (images, *rows) for pair in row):
+        require(grid.dim() == 2, f"{name!r} has shape {tuple(grid.shape)}.", "height and width alpage.")
     values = [grid.detach().cpu().double() for row in rows for _, grid in row]
     low = min(0.0, *(grid.min().item() for grid in values))
     high = max(0.0, *(grid.max().item() for grid in values))
@@ -50,7 +47,7 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
     shown = (images, *rows)
     # Names that are wider than their images keep these apart.
     wide = max(_SIDE, *(text_width(name) + 8 for row in shown for name, _ in row))
-    with canvas(None, wide, _SIDE, rows=len(shown), columns=max(map(len, shown))) as page:
+    with new_page(wide, _SIDE, rows=len(shown), columns=max(map(len, shown))) as page:
         for number, (row, axes) in enumerate(zip(shown, page.axes, strict=True)):
             look = {"cmap": worth, "vmin": -full, "vmax": full} if number else {"cmap": "gray_r"}
             for (name, grid), ax in zip(row, axes, strict=False):
@@ -61,16 +58,8 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
             for ax in axes[len(row) :]:
                 ax.set_axis_off()
         page.axes[-1][0].set_xlabel(note, color=QUIET_INK, loc="left", labelpad=8)
-        page.heading(title, loc="left")
-    return page.drawing(_in_words(images, rows, title))
-
-
-def _check(images: Panels, rows: Sequence[Panels]) -> None:
-    if not images or not rows or not all(rows):
-        raise ValueError(explain("plot_maps got no images or an empty row of maps.", "at least one of each."))
-    for name, grid in (pair for row in (images, *rows) for pair in row):
-        if grid.dim() != 2:
-            raise ValueError(explain(f"{name!r} has shape {tuple(grid.shape)}.", "height and width alone."))
+        page.heading(title)
+    return Drawing(page.figure, _in_words(images, rows, title))
 
 
 def _in_words(images: Panels, rows: Sequence[Panels], title: str) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from course_utils.draw.drawing import Drawing
 from course_utils.draw.graph import plot_numbers
+from course_utils.draw.page import Drawing
 from course_utils.engine.whole import Tensor
 from course_utils.graph import GraphMemory, GraphNode
 from course_utils.graph.numbers import NOT_KEPT, Numbers
@@ -63,4 +63,4 @@ def _memory(nodes: list[Any], names: Mapping[Any, str]) -> GraphMemory:
     for index, node in enumerate(nodes):
         inputs, leaf_shape = tuple(map(nodes.index, node.inputs)), None if node.ways else node.shape
         rows.append(GraphNode(index, node.name, inputs, leaf_shape=leaf_shape, tensor_name=names.get(node, "")))
-    return GraphMemory(tuple(rows), (), 0, 0, 0, 0, 0)
+    return GraphMemory(tuple(rows), (), 0, 0, 0)

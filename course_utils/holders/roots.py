@@ -2,7 +2,6 @@
 suspended generators, and of custom Functions that nothing refers to any more (``roots_in_heap``).
 """
 
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from itertools import compress
@@ -13,6 +12,7 @@ import torch
 
 from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import frames_of_all_threads, is_user_file
+from course_utils.graph.references import every_object
 from course_utils.graph.steps import frame_of, local_variables
 from course_utils.holders.search import Root
 
@@ -54,7 +54,7 @@ def roots_in_heap() -> Iterator[Root]:
 
 def living(wanted: Callable[[type], bool]) -> list[Any]:
     """All objects of some classes. A million others take a tenth of a second."""
-    every = gc.get_objects()
+    every = every_object()
     kinds = {kind for kind in set(map(type, every)) if wanted(kind)}
     return list(compress(every, map(kinds.__contains__, map(type, every))))
 

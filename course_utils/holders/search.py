@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course_utils.base.torch_private import FunctionBase
-from course_utils.graph.references import Node, is_node
+from course_utils.graph.recorded import Node, is_node
 from course_utils.graph.steps import LARGE, Edge, holds_nothing, is_near, steps
 from course_utils.graph.storages import storages_of
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from course_utils.base.user_code import NOWHERE, Site
 from course_utils.draw.lines import plot_lines
+from course_utils.draw.page import Drawing
 from course_utils.holders.holder import Holder
 from course_utils.leaks.card import report_html
 from course_utils.leaks.nodes import NODE_BYTES
@@ -209,11 +210,8 @@ class GrowthReport:
             return None
         return max(0, self.limit_bytes - self.alive_bytes) // max(1, part.rate.nbytes)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self) -> Drawing:
         """Draws the bytes kept over the calls: in all, and for each of up to five holders of what grows.
-
-        Args:
-            ax: axes to draw into; by default a figure of its own.
 
         Returns:
             The drawing, with the figure in words; see ``plot_lines``.
@@ -225,7 +223,7 @@ class GrowthReport:
         lines = {"all that outlives its call": _filled(self.totals, calls)}
         for found in self.findings[:5]:
             lines[found.holder.name or "not found"] = _filled(found.series, calls)
-        return plot_lines(lines, x="call", y="bytes kept", title=f"Memory from call to call: {self.verdict}", ax=ax)
+        return plot_lines(lines, x="call", y="bytes kept", title=f"Memory from call to call: {self.verdict}")
 
     def __str__(self) -> str:
         return report_text(self)

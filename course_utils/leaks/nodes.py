@@ -16,8 +16,7 @@ from typing import Any
 
 import torch
 
-from course_utils.graph.recorded import saved_slots
-from course_utils.graph.references import is_node
+from course_utils.graph.recorded import is_node, saved_slots
 from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of

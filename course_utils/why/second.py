@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_utils.base.user_code import Site
-from course_utils.graph.references import is_node
+from course_utils.graph.recorded import is_node
 from course_utils.why.frames import Frame
 from course_utils.why.log import Log
 from course_utils.why.reason import Draft, place

@@ -8,7 +8,8 @@ from typing import Any
 from course_utils.classroom.books.misunderstood import ExerciseCounts
 from course_utils.draw import Drawing
 from course_utils.draw.labels import shortened
-from course_utils.draw.style import BLUE, INK, QUIET_INK, RULE, new_figure, style, text_width
+from course_utils.draw.page import new_page
+from course_utils.draw.style import BLUE, INK, QUIET_INK, RULE, text_width
 
 TITLE_SIZE, HEAD_SIZE, TEXT_SIZE = 11.0, 9.5, 8.5
 WIDTH, NAMES, MARGIN = 640.0, 300.0, 16.0  # points; NAMES is where the bars begin
@@ -25,12 +26,10 @@ def plot_misunderstood(counts: Sequence[ExerciseCounts], students: int) -> Drawi
     title = f"{counts[0].assignment if counts else 'Nothing handed in'}: what {students} students misunderstood"
     lines = sum(1 + max(1, len(row.misconceptions[:MOST])) for row in counts)
     height = 68 + ROW * lines + GAP * (len(counts) - 1)
-    with style():
-        figure = new_figure(WIDTH, height)
-        ax = figure.add_axes((0, 0, 1, 1))
+    with new_page(WIDTH, height) as page:
+        ax = page.ax
         ax.set_axis_off()
-        ax.set_xlim(0, WIDTH)
-        ax.set_ylim(height, 0)
+        ax.set(xlim=(0, WIDTH), ylim=(height, 0))
         heading = shortened(title, WIDTH - 2 * MARGIN, lambda text: text_width(text, TITLE_SIZE, True))
         _text(ax, MARGIN, 20, heading, TITLE_SIZE, fontweight="bold")
         said = f"bars: students whose card named it, of the {students} who handed it in"
@@ -40,7 +39,7 @@ def plot_misunderstood(counts: Sequence[ExerciseCounts], students: int) -> Drawi
             _text(ax, MARGIN, y, row.exercise, HEAD_SIZE, fontweight="bold")
             _text(ax, NAMES, y, f"{row.passed} of {row.attempted} who tried it passed", color=QUIET_INK)
             y = _bars(ax, row, y + ROW, students) + GAP
-        return Drawing(figure, ax, _in_words(title, counts), own=True)
+    return Drawing(page.figure, _in_words(title, counts))
 
 
 def _bars(ax: Any, row: ExerciseCounts, y: float, students: int) -> float:
