@@ -6,10 +6,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from course_utils.classroom.rebuild.needs import Needs
 
 from course_utils.classroom.course.source import parse, read_code
 from course_utils.classroom.rebuild.answers import ELSEWHERE
-from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
 from course_utils.classroom.rebuild.rebuild import rebuild
 from course_utils.classroom.rebuild.released import read_released

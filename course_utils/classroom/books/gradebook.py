@@ -61,13 +61,15 @@ class Records:
         before, now, time = _answers_in(path), answers(report.notebook), read_time(timestamp)[0]
         said = []
         with self._writing(report):
+            released = self.gradebook.find_notebook(report.assignment, report.assignment)
+            known = {cell.name for cell in (*released.grade_cells, *released.task_cells)}
+            if unknown := sorted({result.grade_id for result in report.exercises} - known):
+                raise Unusable(_not_released(f"graded cell {', '.join(unknown)}", report.assignment))
             self.gradebook.update_or_create_student(report.student)
             about = {} if time is None and not timestamp else {"timestamp": time}
             self.gradebook.update_or_create_submission(report.assignment, report.student, **about)
             notebook = self._notebook(report.assignment, report.student)
             results = {result.grade_id: result for result in report.exercises}
-            if unknown := results.keys() - {grade.name for grade in notebook.grades}:
-                raise Unusable(_not_released(f"graded cell {', '.join(sorted(unknown))}", report.assignment))
             for grade in notebook.grades:
                 if (result := results.get(grade.name)) is None:
                     continue
@@ -88,7 +90,7 @@ class Records:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._write(path, report.notebook)
         if time:
-            self._write(path.with_name("timestamp.txt"), f"{time}\n")
+            self._write(path.with_name("timestamp.txt"), f"{time} UTC\n")
         else:
             path.with_name("timestamp.txt").unlink(missing_ok=True)
         return tuple(said)
@@ -103,12 +105,15 @@ class Records:
         from sqlalchemy.exc import OperationalError
 
         try:
-            with without_log("tornado.application"):  # where nbgrader logs the traceback
+            # What nbgrader adds row by row must not be written half-way; and it logs tracebacks of what is raised here.
+            with without_log("tornado.application"), self.gradebook.db.no_autoflush:
                 yield
         except MissingEntry:
             raise Unusable(_not_released(f"notebook {report.assignment}", report.assignment)) from None
-        except (OperationalError, InvalidEntry) as error:  # nbgrader wraps the one into the other
+        except Exception as error:
             self.gradebook.db.rollback()
+            if not isinstance(error, (OperationalError, InvalidEntry)) or "IntegrityError" in str(error):
+                raise  # it is about this one alone; nbgrader wraps an OperationalError into InvalidEntry
             raise Unusable(
                 explain(
                     f"The gradebook cannot be written: {str(error).splitlines()[0]}.",
@@ -204,7 +209,9 @@ def _comments(report: Report) -> dict[str, str | None]:
         # Attachments and outputs, which may be anything, are left out.
         kept = {"cell_type": values["cell_type"], "metadata": values["metadata"], "source": "".join(values["source"])}
         if unreadable:
-            comments[grading["grade_id"]] = None if comments else unreadable.partition(": ")[2]
+            why = f"Your file could not be read. {unreadable.partition(': ')[2]}"
+            why += "" if "hand it in again" in why else " Ask your teacher to look at it."
+            comments[grading["grade_id"]] = None if comments else why
         else:
             untouched = grading["grade_id"] not in waiting and grading.get("checksum") == compute_checksum(
                 from_dict(kept)

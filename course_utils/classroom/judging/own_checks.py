@@ -19,7 +19,7 @@ _MOST_TEXT = 120  # characters of a test that a card shows
 
 @dataclass(frozen=True)
 class _Test:
-    """One statement of the check: its first line, what the card says of it, and whether its message is for the student."""
+    """One statement of the check: its first line, what the card says of it, whether its message is for the student."""
 
     line: int
     text: str
@@ -60,7 +60,13 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
         outcome, status = "raised", "error"
     about = {"lesson": "", "exercise": cell.name}
     score = Score(earned, **about, possible=cell.points, status=status, claims=tuple(claims), notes=tuple(notes))
-    return Verdict(earned, outcome, score, undefined=name_in(failed[1]) if failed else "", raised=raised)
+    return Verdict(
+        earned,
+        outcome,
+        score,
+        undefined=name_in(failed[1].removeprefix("AssertionError: ")) if failed else "",
+        raised=raised,
+    )
 
 
 def _tests(cell: ReleasedCell) -> list[_Test]:

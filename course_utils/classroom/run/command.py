@@ -89,8 +89,14 @@ class _AssignmentRun:
         self._enter(report, submission)
 
     def _enter(self, report: Report, submission: Submission) -> None:
-        said = self.books.enter(report, submission.timestamp)
-        self.change(submission.student, remarks=(*_aside(submission), *said))
+        try:
+            said = self.books.enter(report, submission.timestamp)
+        except Unusable:
+            raise
+        except Exception as error:  # about this one alone
+            self.change(submission.student, reason=f"not in the gradebook: {one_line(error)}")
+        else:
+            self.change(submission.student, remarks=(*_aside(submission), *said))
 
     def finish(self) -> None:
         """Applies late penalties, and notes the marks."""

@@ -68,9 +68,12 @@ def main(control: int, roots: list[str]) -> None:
         if not data or not descriptors:
             return
         grader = Channel(socket.socket(fileno=descriptors[0]))
-        with contextlib.suppress(Closed, Broken), contextlib.closing(grader):
-            with contextlib.closing(Supervisor(grader, grader.receive()["bounds"], ready)) as supervisor:
-                supervisor.serve()
+        with (
+            contextlib.suppress(Closed, Broken),
+            contextlib.closing(grader),
+            contextlib.closing(Supervisor(grader, grader.receive()["bounds"], ready)) as supervisor,
+        ):
+            supervisor.serve()
 
 
 def _warm_up(roots: tuple[str, ...], judges: dict[str, dict[str, str]]) -> Callable[[int, bytes], Callable[[], None]]:
