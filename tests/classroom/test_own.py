@@ -181,9 +181,6 @@ def _refused(course, capsys, name, answer_cell, source, points=2, heading=""):
         ("import torch\ndouble(torch.ones(2)) == 2", "the line gives a Tensor"),
         ("assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(3) == 7\n### END HIDDEN TESTS", "earns 0 of 2"),
         ("assert double(2) == 5", "The source's own answer earns 0 of 2 points"),
-        ("assert double(2) == 4  # weigth: 2", "A weight that is not read as one"),
-        ("assert double(2) == 4  # weight one", "A weight that is not read as one"),
-        ("assert double(2) == 4  # weight: 0", "Every weight of the check is 0"),
     ],
 )
 def test_tests_that_would_grade_everybody_wrongly_are_not_released(source, why, course, capsys):

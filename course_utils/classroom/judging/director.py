@@ -58,8 +58,9 @@ class Director:
                 self._verdicts[cell.id] = outcomes.not_attempted(cell)
         if self._rebuilt.own_code or any(cell.id not in self._verdicts for _, cell in self._open()):
             self._in_order({"set-up", "answer", "by hand", "added"})
+            used = {name for step in self._steps if step.role == "answer" for name in step.code.uses}
             for step in self._steps:
-                if step.role == "added" and step.index in self._errors:
+                if step.role == "added" and step.index in self._errors and used & step.code.defines:
                     self.notes.append(f"{step.title} raised {self._errors[step.index][0]}.")
             made = {name for step in self._steps if step.role == "experiment" for name in step.code.defines}
             lacking = {v.undefined for v in self._verdicts.values() if v.undefined in made}
@@ -117,7 +118,8 @@ class Director:
 
     def _note(self, cell: ReleasedCell, verdict: Verdict) -> None:
         before = self._verdicts.get(cell.id)
-        self._verdicts[cell.id] = verdict if before is None else before.or_better(verdict)
+        # A name that was not there then may be there now.
+        self._verdicts[cell.id] = verdict if before is None or before.undefined else before.or_better(verdict)
 
     def _is_run(self, step: Step) -> bool:
         ended = self._ended.get(step.index)
