@@ -23,13 +23,13 @@ COURSE = [sys.executable, "-m", "course_utils.classroom"]
 def submissions(count: int) -> Iterator[bytes]:
     """Notebooks as students hand them in, of the lesson that ``init`` and ``release`` give them."""
     from tests.classroom.handed_in import Notebook, solutions
-    from tests.classroom.the_class import answers_for, notebook_with
+    from tests.classroom.the_class import notebook_with, shared_out
+    from tests.lessons.answers import right_answers, wrong_answers
 
     half = list(solutions(ASSIGNMENT, today=True))[::2]
     honest = [Notebook(ASSIGNMENT, today=True).solve(*own) for own in ((), half)] + [Notebook(ASSIGNMENT, today=True)]
-    for answers in answers_for("detach", "RIGHT", 4):
-        chosen = {name: expression for name, (expression, _) in answers.items()}
-        honest.append(notebook_with(ASSIGNMENT, chosen, today=True))
+    for answers in (right_answers("detach"), wrong_answers("detach")):
+        honest += [notebook_with(ASSIGNMENT, chosen, today=True) for chosen in shared_out(answers, 4)]
     contents = [notebook.bytes() for notebook in honest]
     for number in range(count):
         yield contents[number % len(contents)]

@@ -50,18 +50,18 @@ class LessonInfo:
 
 
 LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", (35,), 0),
+    LessonInfo(0, "start_here", "Start here", "How does this course work?", (30,), 0),
     LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (50, 50), 10
+        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (35, 40, 30), 10
     ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (35, 20, 50), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (30, 30, 40), 10),
     LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
     LessonInfo(
         4,
         "volatile_history",
         "The history of volatile",
         "Training fits. Why does testing run out of memory?",
-        (30, 25, 45),
+        (25, 35, 35),
         10,
     ),
     LessonInfo(
@@ -73,14 +73,14 @@ LESSONS: tuple[LessonInfo, ...] = (
         10,
     ),
     LessonInfo(
-        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (15, 40, 30, 25), 10
+        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 45), 10
     ),
     LessonInfo(
         7,
         "forward_hooks",
         "Forward hooks",
         "I only read features. Why does my service run out of memory?",
-        (40, 30, 35),
+        (45, 40, 30),
         10,
     ),
     LessonInfo(
@@ -96,7 +96,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "gradient_accumulation",
         "Gradient accumulation",
         "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (50, 50),
+        (35, 35, 35),
         10,
     ),
     LessonInfo(
@@ -104,7 +104,7 @@ LESSONS: tuple[LessonInfo, ...] = (
         "model_ensembling",
         "Model ensembling with vmap",
         "Ten small models in a loop. Why does the GPU sleep?",
-        (25, 30, 50),
+        (25, 35, 45),
         10,
     ),
     LessonInfo(

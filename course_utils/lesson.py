@@ -1,5 +1,6 @@
 """Lessons as a learner meets them: ``Lesson`` checks an answer, gives a hint, a solution, the score card."""
 
+import contextlib
 import importlib
 import json
 import math
@@ -18,7 +19,7 @@ from course_utils.checks.judge import judge
 from course_utils.checks.predictions import normal_value
 from course_utils.checks.score import Score
 from course_utils.checks.thoughts import thought_behind, thoughts
-from course_utils.progress.history import Showing, attempts, predictions, record, record_hint, record_prediction
+from course_utils.progress import history
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
 SOLUTIONS = catalogue.COURSE / "notebooks" / "solutions"
@@ -83,13 +84,13 @@ class Lesson:
         score = judge(found, answer, self.name)
         self._scores[exercise] = score
         shown = [(claim.text, claim.misconception) for claim in score.claims]
-        not_stored = record(
+        not_stored = history.record(
             self.name,
             exercise,
             earned=float(score),
             possible=score.possible,
             status=score.status,
-            told=[Showing(m.home, text, m.name, *m.place) for text, m in shown if m and m.home],
+            told=[history.Showing(m.home, text, m.name, *m.place) for text, m in shown if m and m.home],
             held=[claim.text for claim in score.claims if claim.judged and claim.held],
         )
         if not_stored:
@@ -113,8 +114,7 @@ class Lesson:
             return Prediction(question)
         right = _agrees(guess, actual)
         self._predictions.setdefault(question, right)
-        not_stored = record_prediction(self.name, question, right)
-        self._notes = (not_stored,) if not_stored else ()
+        self._notes = tuple(filter(None, [history.record_prediction(self.name, question, right)]))
         said = "" if right else thought_behind(self._thoughts.get(question, {}), guess, _agrees)
         return Prediction(question, describe(guess), describe(actual), right, said)
 
@@ -133,10 +133,10 @@ class Lesson:
         hints = () if self._is_written(exercise) else self._find(exercise).hints
         given = self._hints_given.get(exercise, 0)
         self._hints_given[exercise] = given + 1
-        if given < len(hints):
-            record_hint(self.name, exercise, given + 1)
-            return Hint(exercise, hints[given], given + 1, len(hints))
-        return Hint(exercise, "", len(hints), len(hints))
+        if given >= len(hints):
+            return Hint(exercise, "", len(hints), len(hints))
+        history.record_hint(self.name, exercise, given + 1)
+        return Hint(exercise, hints[given], given + 1, len(hints))
 
     def solution(self, exercise: str) -> Solution:
         """The course's own answer; of ``"written"`` a model answer with its marking scheme, from the solution notebook.
@@ -170,22 +170,19 @@ class Lesson:
         Returns:
             Plain data, read now, earlier sessions included; shows itself as a table.
         """
-        stored = {attempt.exercise: attempt for attempt in attempts(self.name)}
+        stored = {attempt.exercise: attempt for attempt in history.attempts(self.name)}
         rows = []
         for exercise in self.exercises.values():
             now = self._scores.get(exercise.name)
-            before = stored.get(exercise.name)
-            # What was earned when the exercise was worth more or less is the same share of what it is worth now.
-            earlier = before.best_share * exercise.points if before else 0.0
-            best = max(float(now) if now is not None else 0.0, earlier)
-            status = now.status if now is not None else (before.status if before else "not attempted")
+            before = stored.get(exercise.name, history.Attempt(self.name, exercise.name))
+            best = max(0.0 if now is None else float(now), before.best_of(exercise.points))
+            status = before.status if now is None else now.status
             if exercise.points and best >= exercise.points:
                 status = "passed"  # what was earned once stays earned, whatever was tried after it
             rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
         # Questions that the lesson asks no longer are stored, and not counted.
-        stored_guesses = {row.question: row.first_right for row in predictions(self.name)}
-        answered = {question: right for question, right in stored_guesses.items() if question in self._thoughts}
-        answered = self._predictions | answered
+        guesses = [row for row in history.predictions(self.name) if row.question in self._thoughts]
+        answered = self._predictions | {row.question: row.first_right for row in guesses}
         by_hand = ("The written question is worth 2 points more, by hand.",) if self.info.points else ()
         return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), by_hand + self._notes)
 
@@ -197,30 +194,22 @@ class Lesson:
             return self.exercises[exercise]
         if not self.exercises:
             return Exercise(exercise, 0.0, (), {})
-        raise ValueError(
-            explain(
-                f"Lesson {self.name!r} has no exercise {exercise!r}.",
-                "one of " + ", ".join(self.exercises) + ".",
-            )
-        )
+        known = f"one of {', '.join(self.exercises)}."
+        raise ValueError(explain(f"Lesson {self.name!r} has no exercise {exercise!r}.", known))
 
 
 def _agrees(guess: Any, actual: Any) -> bool:
-    if isinstance(guess, torch.Tensor) and isinstance(actual, torch.Tensor) and guess.dim():
-        return guess.shape == actual.shape and torch.allclose(guess.double(), actual.double(), rtol=0.01)
     if isinstance(actual, Mapping):
         return isinstance(guess, Mapping) and all(key in guess and _agrees(guess[key], actual[key]) for key in actual)
-    if isinstance(actual, float) or (isinstance(actual, torch.Tensor) and actual.is_floating_point()):
-        try:
+    if isinstance(guess, torch.Tensor) and isinstance(actual, torch.Tensor) and guess.dim():
+        return guess.shape == actual.shape and torch.allclose(guess.double(), actual.double(), rtol=0.01)
+    with contextlib.suppress(TypeError, ValueError):
+        if isinstance(guess, str) and not isinstance(actual, str):
+            guess = float(guess)  # "3" for 3
+        if isinstance(actual, float) or (isinstance(actual, torch.Tensor) and actual.is_floating_point()):
             return math.isclose(float(guess), float(actual), rel_tol=0.01, abs_tol=1e-9)
-        except (TypeError, ValueError):
-            return False
-    if isinstance(guess, str) and isinstance(actual, int) and guess.strip().isdecimal():
-        guess = int(guess)  # "3" for 3, as "0.5" for 0.5 above
-    try:
         return bool(normal_value(guess) == normal_value(actual))
-    except TypeError:
-        return bool(guess == actual)
+    return not isinstance(actual, (float, torch.Tensor)) and bool(guess == actual)
 
 
 def _written(notebook: str) -> str:

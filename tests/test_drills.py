@@ -388,15 +388,15 @@ def test_right_answers_pass_and_wrong_ones_are_told_the_line_and_the_rule(topic,
         found = right_answers(made)
         score = made.check(found)
         assert (float(score), score.possible, score.status) == (len(found), len(found), "passed"), str(score)
-        assert not any(claim.diagnosis for claim in score.claims)
+        assert not any(claim.misconception for claim in score.claims)
 
         score = made.check(wrong_answers(made))
         assert (float(score), score.status) == (0.0, "partial")
         for claim, question in zip(score.claims, made.program.questions, strict=True):
-            assert claim.diagnosis == f"Line {question.line} decides. {question.explanation}"
+            assert claim.misconception.explanation == f"Line {question.line} decides. {question.explanation}"
             assert (f"line {question.line}", made.program.lines[question.line - 1].strip()) in claim.details
             assert ("PyTorch", repr(found[question.key])) in claim.details
-            assert " ".join(claim.diagnosis.split()) in " ".join(str(score).split())
+            assert " ".join(claim.misconception.explanation.split()) in " ".join(str(score).split())
 
 
 def test_one_wrong_answer_costs_one_point_and_the_right_ones_are_told_nothing_more():

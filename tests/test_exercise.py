@@ -22,7 +22,7 @@ from course_utils.checks.exercise import Exercise, is_blank
 from course_utils.checks.judge import TIDY, judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.missed import Missed
-from course_utils.checks.predictions import add_predictions, normal_value
+from course_utils.checks.predictions import Predictions, normal_value
 from course_utils.checks.score import Score
 
 COPY = Exercise("copy", 1, (), {"alias": Misconception("detach() makes a copy", "It makes a view.", "Edit it.")})
@@ -32,7 +32,7 @@ COPY = Exercise("copy", 1, (), {"alias": Misconception("detach() makes a copy", 
 def _(trial):
     for shape in ((2, 3), ()):
         x = trial.randn(*shape)
-        if not torch.equal(trial.tensor(trial.call(x), shape=shape), x):
+        if not torch.equal(trial.tensor(trial.call(x)), x):
             raise Missed
 
 
@@ -154,14 +154,6 @@ def detect_anomalies():
     torch.autograd.set_detect_anomaly(True)
 
 
-def one_thread():
-    torch.set_num_threads(torch.get_num_threads() + 1)
-
-
-def global_hook():
-    nn.modules.module.register_module_forward_hook(lambda *_: None)
-
-
 END = threading.Event()
 
 
@@ -174,8 +166,6 @@ LEFT_BEHIND = {
     change_default_dtype: "changed the default dtype to torch.float64",
     seed: "seeded the random number generator",
     detect_anomalies: "changed anomaly detection to True",
-    one_thread: "changed the number of threads",
-    global_hook: "left 1 global module hook",
     leave_thread: "left a thread running",
 }
 
@@ -191,7 +181,6 @@ def picture():
         "numpy random": np.random.get_state()[1].tolist(),
         "anomaly": torch.is_anomaly_enabled(),
         "threads": torch.get_num_threads(),
-        "hooks": len(nn.modules.module._global_forward_hooks),
         "streams": (sys.stdout, sys.stderr),
         "warnings": list(warnings.filters),
     }
@@ -228,24 +217,6 @@ def test_a_mode_that_is_entered_and_never_left_ends_with_the_check(mode):
     score = check(answer)
     assert picture() == before
     assert score < score.possible
-    assert check(good).status == "passed"
-
-
-def test_a_dispatch_mode_that_is_left_on_ends_with_the_check():
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Zeros(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            result = function(*args, **(kwargs or {}))
-            return result * 0 if isinstance(result, torch.Tensor) and result.is_floating_point() else result
-
-    def answer(x):
-        Zeros().__enter__()
-        return x.detach().clone()
-
-    score = check(answer)
-    assert "left a torch mode switched on" in shown(score)
-    assert torch.ones(1).item() == 1.0
     assert check(good).status == "passed"
 
 
@@ -440,9 +411,8 @@ def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_somet
     assert run_script(HAMMERED).stdout.strip() == "stopped 100"
 
 
-def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, capsys):
+def test_a_slow_answer_is_told_so_while_it_runs(monkeypatch, capsys):
     monkeypatch.setattr("course_utils.checks.run.SLOW_SECONDS", 0.2)
-    monkeypatch.setattr("course_utils.checks.judge.SLOW_SECONDS", 0.2)
 
     def answer(x):
         if x.dim() == 1:
@@ -452,7 +422,6 @@ def test_a_slow_answer_is_told_so_while_it_runs_and_in_the_card(monkeypatch, cap
     score = check(answer)
     assert score.status == "passed"
     assert "has been running for" in capsys.readouterr().out
-    assert any("took 0.5" in note for note in score.notes)
 
 
 def test_the_time_in_which_modules_are_loaded_is_none_of_the_answer_s(monkeypatch, capsys):
@@ -585,8 +554,7 @@ def flags(trial):
 
 def predict(points, truth, *keys):
     known = {"m": Misconception("n", "e", "s")}
-    made = Exercise("guess", points, (), known, watches_side_effects=False, keys=keys)
-    return add_predictions(made, truth, [(("up",), (False,), "m")], {})
+    return Predictions("guess", points, (), known, keys=keys, readings=[("up", False, "m")], truth=truth)
 
 
 PREDICT = predict(2, flags, "up", "count", "word", "pair")
@@ -601,7 +569,7 @@ def test_a_prediction_takes_every_spelling_of_a_value():
 
 def test_one_value_for_all_predictions_earns_nothing():
     score = judge(PREDICT, {"up": 1, "count": 1, "word": 1, "pair": 1}, "lesson")
-    assert float(score) == 0 and [claim.judged for claim in score.claims] == [True, False, False, False, False]
+    assert float(score) == 0 and not any(claim.held for claim in score.claims)
     assert "found            something else for 3 of them" in str(score)
 
 
@@ -613,7 +581,7 @@ def test_a_prediction_earns_by_key_and_ignores_extra_keys_aloud():
     assert "(1, 'None')" not in shown(score), "the right value is never given away"
 
 
-@pytest.mark.parametrize("answer", [{}, {"up": ..., "count": None}, None, ..., {...}], ids=repr)
+@pytest.mark.parametrize("answer", [{}, {"up": ..., "count": None}, None, ...], ids=repr)
 def test_predictions_without_an_answer_are_not_attempted(answer):
     assert judge(PREDICT, answer, "lesson").status == "not attempted"
 

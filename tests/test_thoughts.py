@@ -35,7 +35,7 @@ def test_a_lesson_that_says_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [('["Q"]\n"1" = "x"', "says nothing to other"), ('["Q"]\n"o n e" = "x"\nother = "y"', "no value")],
+    [('["Q"]\n"1" = "x"', "lacks other"), ('["Q"]\n"o n e" = "x"\nother = "y"', "no value")],
 )
 def test_a_file_that_is_wrong_is_named(tmp_path, text, named):
     (tmp_path / "predictions.toml").write_text(text)

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 from course_utils.base.errors import explain
-from course_utils.checks.compare import Compared
 from course_utils.checks.judge import judge
 from course_utils.lesson import Lesson
 
@@ -25,16 +24,15 @@ def card(root: Path, lesson: str, exercise: str, label: str) -> str:
     exercises = Lesson(lesson).exercises
     sys.path.insert(0, str(root))  # the package itself knows nothing of the tests
     try:
-        entered = importlib.import_module(f"tests.lessons.{lesson}")
+        entered = importlib.import_module("tests.lessons.answers")
     finally:
         sys.path.remove(str(root))
     if exercise not in exercises:
         raise ValueError(explain(f"There is no exercise {exercise!r}.", f"one of {', '.join(exercises)}."))
-    made = exercises[exercise]
-    rows = [(row.label, row.answer) for row in entered.RIGHT if row.exercise == exercise]
-    rows += made.mistakes if isinstance(made, Compared) else []
-    found = [answer for name, answer in rows if name == label]
+    answers = [*entered.right_answers(lesson), *entered.wrong_answers(lesson)]
+    rows = [row for row in answers if row.exercise == exercise]
+    found = [entered.made(lesson, exercise, row.source) for row in rows if row.name == label]
     if not found:
-        there = ", ".join(dict.fromkeys(repr(name) for name, _ in rows))
+        there = ", ".join(dict.fromkeys(repr(row.name) for row in rows))
         raise ValueError(explain(f"No answer to {exercise} is called {label!r}.", f"one of {there}."))
-    return "\n\n".join(str(judge(made, answer, lesson)) for answer in found)
+    return "\n\n".join(str(judge(exercises[exercise], answer, lesson)) for answer in found)

@@ -95,9 +95,6 @@ NAMES = {
     "disabled_torch_dispatch": Private(
         "torch._C._disabled_torch_dispatch_impl", "telling tensors with operations of their own"
     ),
-    "get_function_modes": Private(
-        "torch.overrides._get_current_function_mode_stack", "finding a mode that was left switched on"
-    ),
     "DisableTorchFunction": Private("torch._C.DisableTorchFunction", "asking a tensor past its subclass"),
     "DispatchKey": Private("torch._C.DispatchKey", "telling what is composite"),
     "set_guard_complete_hook": Private(

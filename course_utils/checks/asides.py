@@ -28,12 +28,10 @@ class Hint(Shown):
     def card(self) -> Block:
         """One hint as a card."""
         if self.text:
-            title, text = f"hint {self.number} of {self.total}", self.text
-        else:
-            seen = f"You have seen all {self.total}" if self.total else "This exercise has none"
-            title = "no more hints"
-            text = f"{seen}. `lesson.solution({self.exercise!r})` shows a worked solution."
-        return card(title, [paragraph(text)], BLUE, name=self.exercise)
+            return card(f"hint {self.number} of {self.total}", [paragraph(self.text)], BLUE, name=self.exercise)
+        seen = f"You have seen all {self.total}" if self.total else "This exercise has none"
+        told = f"{seen}. `lesson.solution({self.exercise!r})` shows a worked solution."
+        return card("no more hints", [paragraph(told)], BLUE, name=self.exercise)
 
 
 @dataclass(frozen=True, repr=False)

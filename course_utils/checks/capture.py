@@ -12,9 +12,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 from course_utils.base.text import plain_text
-from course_utils.checks.state import replaced
 
 LIMIT = 2000  # characters of an answer's output that are kept; a card is for reading
 
@@ -33,15 +33,18 @@ class Capture:
         self._write: Any = getattr(sys.stdout, "write", None)  # under pythonw there is no stdout
 
     def __enter__(self) -> "Capture":
+        # A stream stays the object that it is, so that it can all that it can, and who keeps it is heard here too.
+        patches: list[tuple[Any, str, Any]] = [(stream, "write", self._add) for stream in _streams()]
+        patches += [(sys, name, getattr(sys, name)) for name in ("stdout", "stderr")]
+        patches.append((builtins, "input", _refuse_input))
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        if shell:
+            patches += [(shell.display_pub, "publish", self._publish), (shell, "ask_exit", _refuse_exit)]
+            patches.append((shell.display_pub, "clear_output", lambda wait=False: None))
         with contextlib.ExitStack() as undo:
             undo.enter_context(self._written_to_a_file())
-            # A stream stays the object that it is, so that it can all that it can, and who keeps it is heard here too.
-            for stream in _streams():
-                undo.enter_context(replaced(stream, "write", self._add))
-            for name in ("stdout", "stderr"):
-                undo.callback(setattr, sys, name, getattr(sys, name))
-            undo.enter_context(replaced(builtins, "input", _refuse_input))
-            undo.enter_context(self._displayed())
+            for patch in patches:
+                undo.enter_context(mock.patch.object(*patch))
             self._undo = undo.pop_all()
         return self
 
@@ -87,21 +90,6 @@ class Capture:
                 start = file.read(4 * LIMIT)
                 self._add(start.decode("utf-8", "replace"))
                 self._left_out += os.fstat(file.fileno()).st_size - len(start)
-
-    @contextlib.contextmanager
-    def _displayed(self) -> Iterator[None]:
-        """Keeps what IPython would display, and IPython running."""
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython else None
-        if shell is None:
-            yield
-            return
-        with (
-            replaced(shell.display_pub, "publish", self._publish),
-            replaced(shell.display_pub, "clear_output", lambda wait=False: None),
-            replaced(shell, "ask_exit", _refuse_exit),
-        ):
-            yield
 
     def _publish(self, data: dict[str, Any], *_: Any, **__: Any) -> None:
         self._add(f"{data.get('text/plain', '<display>')}\n")

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from course_utils.base.document import (
-    Block,
-    Sign,
-    card,
-    code,
-    folded,
-    item,
-    items,
-    line,
-    notes,
-    paragraph,
-    rows,
-    typed,
-)
+from course_utils.base.document import Block, Sign, card, code, folded, item, items, line, notes, paragraph, rows, typed
 from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.base.text import count_of, points
 from course_utils.checks.capture import LIMIT
@@ -62,12 +49,11 @@ def _sign(claim: Claim) -> Sign:
 
 def _in_one_line(failed: Sequence[Claim]) -> str:
     """A quiet word on what fails beside the first claim. One mistake is not told twice."""
-    stories = [(claim.misconception.name or claim.diagnosis) if claim.misconception else "" for claim in failed]
-    same, others = list[str](), list[str]()
-    for claim, story in zip(failed[1:], stories[1:], strict=True):
-        (same if story and story == stories[0] else others).append(claim.text)
+    first, *others = failed
+    same = [claim.text for claim in others if claim.misconception and claim.misconception == first.misconception]
+    rest = [claim.text for claim in others if claim.text not in same]
     said = [f"Fails too, likely by the same mistake: {'; '.join(same)}."] * bool(same)
-    said += [f"Does not hold either: {'; '.join(others)}."] * bool(others)
+    said += [f"Does not hold either: {'; '.join(rest)}."] * bool(rest)
     return " ".join(said)
 
 
@@ -104,8 +90,8 @@ def _told(claim: Claim, next_step: str) -> Block:
     known, blocks = claim.misconception, list[Block]()
     if known and known.name:
         blocks.append(paragraph(f"“{known.name}”", "Likely misconception"))
-    if claim.diagnosis:
-        blocks.append(paragraph(claim.diagnosis))
+    if known and known.explanation:
+        blocks.append(paragraph(known.explanation))
     if known and known.explained:
         blocks.append(paragraph("Explained in ", link=known.place))
     if claim.details:

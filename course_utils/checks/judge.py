@@ -1,19 +1,19 @@
 """Judges an answer claim by claim and adds up the points (``judge``)."""
 
-import contextlib
+import itertools
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import torch
 
 from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise, Rule
 from course_utils.checks.misconceptions import GENERAL, Misconception
-from course_utils.checks.run import SLOW_SECONDS, Outcome, run
+from course_utils.checks.missed import Missed
+from course_utils.checks.run import Outcome, run
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.checks.state import own_random_numbers, running_threads, threads_left
+from course_utils.checks.state import apart, running_threads, threads_left
+from course_utils.checks.trial import Trial
 
 _BUSY = threading.Lock()
 
@@ -42,75 +42,49 @@ def judge(exercise: Exercise, answer: Any, lesson: str) -> Score:
     if not _BUSY.acquire(blocking=False):
         raise RuntimeError("A check is already running; an answer cannot start another one.")
     try:
-        capture = Capture()
-        with _one_thread(), own_random_numbers(), capture:
-            threads, answer = running_threads(), dict(answer) if isinstance(answer, Mapping) else answer
-            outcomes = [] if exercise.is_stub(answer) else _outcomes(exercise, answer, capture)
-            left = threads_left(threads)
+        with apart(), Capture() as capture:
+            answer = dict(answer) if isinstance(answer, Mapping) else answer
+            claims, outcomes = ([], []) if exercise.is_stub(answer) else _judged(exercise, answer, capture)
     finally:
         _BUSY.release()
     about: Any = {"lesson": lesson, "exercise": exercise.name, "possible": float(exercise.points)}
-    if _is_untouched(outcomes):
+    if not outcomes or (outcomes[-1].kind == "not attempted" and not any(claim.held for claim in claims)):
         return Score(0.0, status="not attempted", output=capture.text(), **about)
-    claims = [_claim(exercise, rule, outcome) for rule, outcome in outcomes]
-    notes = list(exercise.notes(answer))
-    effects = _unique([*(effect for _, outcome in outcomes if outcome for effect in outcome.effects), *left])
-    if exercise.watches_side_effects:
-        claims.append(_tidy_claim(exercise, claims, effects))
-    else:
-        notes += [f"Your answer {effect}." for effect in left]
-    seconds = max((outcome.seconds for _, outcome in outcomes if outcome), default=0.0)
-    if seconds > SLOW_SECONDS:
-        notes.append(f"One call of your answer took {seconds:.1f} s; the exercise needs far less.")
-    warned = _unique(line for _, outcome in outcomes if outcome for line in outcome.warned)
-    output = "\n".join(part for part in (capture.text(), *warned[:8]) if part)
+    warned = dict.fromkeys(line for outcome in outcomes for line in outcome.warned)
+    output = "\n".join(part for part in (capture.text(), *list(warned)[:8]) if part)
     earned, status = _earned(exercise, claims, outcomes)
-    return Score(earned, status=status, claims=tuple(claims), notes=tuple(notes), output=output, **about)
+    notes = tuple(exercise.notes(answer))
+    return Score(earned, status=status, claims=tuple(claims), notes=notes, output=output, **about)
 
 
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Torch works in one thread: on a busy machine, waiting for a second takes longer than the work on small inputs."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+def _judged(exercise: Exercise, answer: Any, capture: Capture) -> tuple[list[Claim], list[Outcome]]:
+    """The claims as a card has them, and what became of those that were judged."""
 
+    def judged(rule: Rule) -> Outcome:
+        return run(rule.judge, answer, exercise.name, capture.tell)
 
-def _outcomes(exercise: Exercise, answer: Any, capture: Capture) -> list[tuple[Rule, Outcome | None]]:
-    """Each rule with what became of it, None where it was not judged."""
-
-    def on_slow(call: str, seconds: float) -> None:
-        capture.tell(f"{call} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.")
-
-    outcomes: list[tuple[Rule, Outcome | None]] = []
-    shared: dict[Any, Any] = {}  # between the claims of this check
-    closed = False
+    claims, outcomes, threads, closed = list[Claim](), list[Outcome](), running_threads(), False
     for rule in exercise.rules(answer):
-        outcome = None if closed else run(rule.judge, answer, exercise.name, on_slow, shared)
-        outcomes.append((rule, outcome))
-        closed = outcome is None or (outcome.kind != "held" and (rule.gate or outcome.kind == "not attempted"))
-    return outcomes
+        if closed:
+            claims.append(Claim(rule.text, False, weight=rule.weight, judged=False))
+            continue
+        outcomes.append(judged(rule))
+        claims.append(_claim(exercise, rule, outcomes[-1]))
+        closed = outcomes[-1].kind != "held" and (rule.gate or outcomes[-1].kind == "not attempted")
+    if exercise.watches_side_effects:
+        claims.append(_tidy(exercise, claims, outcomes, threads_left(threads), judged))
+    return claims, outcomes
 
 
-def _is_untouched(outcomes: Sequence[tuple[Rule, Outcome | None]]) -> bool:
-    """It is a stub, or one that raised before anything held."""
-    kinds = [outcome.kind for _, outcome in outcomes if outcome]
-    return not kinds or ("not attempted" in kinds and "held" not in kinds[: kinds.index("not attempted")])
-
-
-def _claim(exercise: Exercise, rule: Rule, outcome: Outcome | None) -> Claim:
-    if outcome is None or outcome.kind == "held":
-        return Claim(rule.text, outcome is not None, weight=rule.weight, judged=outcome is not None)
-    key = outcome.misconception or _match(exercise.raises, outcome.raised)
-    details = ((("called", outcome.called),) if outcome.called else ()) + outcome.details
+def _claim(exercise: Exercise, rule: Rule, outcome: Outcome) -> Claim:
+    if outcome.kind == "held":
+        return Claim(rule.text, True, weight=rule.weight)
+    key, called = outcome.misconception, outcome.trial.called
+    if outcome.kind == "raised":
+        raised = outcome.details[0][1].lower()
+        key = next((key for phrase, key in exercise.raises if phrase.lower() in raised), "")
+    details = (("called", called),) * bool(called) + outcome.details
     return Claim(rule.text, False, details, rule.weight, misconception=_known(exercise, key))
-
-
-def _match(phrases: Sequence[tuple[str, str]], text: str) -> str:
-    return next((key for phrase, key in phrases if phrase.lower() in text.lower()), "")
 
 
 def _known(exercise: Exercise, key: str) -> Misconception | None:
@@ -118,30 +92,37 @@ def _known(exercise: Exercise, key: str) -> Misconception | None:
     return exercise.misconceptions.get(key) or GENERAL.get(key)
 
 
-def _tidy_claim(exercise: Exercise, claims: Sequence[Claim], effects: Sequence[str]) -> Claim:
-    if effects:
-        details = (("found", "; ".join(f"the answer {effect}" for effect in effects[:4])),)
+def _tidy(
+    exercise: Exercise,
+    claims: Sequence[Claim],
+    outcomes: Sequence[Outcome],
+    left: Sequence[str],
+    judged: Callable[[Rule], Outcome],
+) -> Claim:
+    """The last claim: nothing was changed."""
+    seen = [(number, outcome.trial.effects) for number, outcome in enumerate(outcomes) if outcome.trial.effects]
+    effects = list(dict.fromkeys([*itertools.chain.from_iterable(effects for _, effects in seen), *left]))
+    if not effects:
+        # Leaving everything alone earns nothing for an answer that does nothing useful.
+        is_useful = any(claim.held and claim.weight > 0 for claim in claims)
+        return Claim(TIDY, is_useful, judged=is_useful)
+
+    def untidy(_: Trial) -> None:
         # What an answer changes may be the effect of a mistake that is named above: then another name would be false.
         is_named = any(claim.misconception for claim in claims)
-        known = None if is_named else _known(exercise, exercise.key_of(effects) or "side effect")
-        return Claim(TIDY, False, details, misconception=known)
-    # Leaving everything alone earns nothing for an answer that does nothing useful.
-    judged = any(claim.held and claim.weight > 0 for claim in claims)
-    return Claim(TIDY, judged, judged=judged)
+        key = "" if is_named else (seen and exercise.key_of(*seen[0])) or "side effect"
+        raise Missed(key, found="; ".join(f"the answer {effect}" for effect in effects[:4]))
+
+    rule = Rule(TIDY, untidy)
+    return _claim(exercise, rule, judged(rule))
 
 
-def _earned(
-    exercise: Exercise, claims: Sequence[Claim], outcomes: Sequence[tuple[Rule, Outcome | None]]
-) -> tuple[float, Status]:
+def _earned(exercise: Exercise, claims: Sequence[Claim], outcomes: Sequence[Outcome]) -> tuple[float, Status]:
     if all(claim.held for claim in claims):
         return float(exercise.points), "passed"
     total = sum(claim.weight for claim in claims)
     share = sum(claim.weight for claim in claims if claim.held) / total
     # Rounded down, and never full: only an answer for which every claim holds gets all points. (3 * 0.6 is 1.7999999.)
     earned = min(math.floor(exercise.points * share * 100 + 1e-6) / 100, max(exercise.points - 0.01, 0.0))
-    raised = any(outcome and outcome.kind == "raised" for _, outcome in outcomes)
+    raised = any(outcome.kind == "raised" for outcome in outcomes)
     return earned, "error" if raised and earned == 0 else "partial"
-
-
-def _unique(items: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(items))

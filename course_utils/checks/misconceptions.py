@@ -43,27 +43,13 @@ class Misconception:
         return (catalogue.find(self.explained[0]).notebook, self.explained[1]) if self.explained else ()
 
 
-def _texts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A misconception's prose, and its program as it stands."""
-    return {name: prose(fields[name]) for name in PROSE} | {
-        name: fields[name].strip("\n") for name in ("program", "prints") if name in fields
-    }
-
-
-# What can go wrong in any exercise.
-GENERAL = {
-    key: Misconception(**_texts(fields)) for key, fields in read_toml(Path(__file__).with_name("general.toml")).items()
-}
-
-
 def read(path: Path) -> dict[str, Any]:
     """An exercise's text file, its misconceptions made.
 
     A misconception is ``explained`` under a heading of the lesson, or under one of an earlier lesson
     (``["leaf_tensors", "How to change a leaf"]``).
     Its ``program`` shows it in at most eight lines, and ``prints`` holds what that prints. One that has its home in
-    another exercise says ``same_as = "lesson/exercise/key"``, and may have a ``next_step`` of its own, and a place
-    that comes before its own lesson's end where the home's comes later (``explained``).
+    another exercise says ``same_as = "lesson/exercise/key"``, and may have a ``next_step`` of its own.
 
     Raises:
         ValueError: it is no TOML, a field is missing or unknown, or ``same_as`` leads nowhere; the message names the
@@ -71,9 +57,8 @@ def read(path: Path) -> dict[str, Any]:
     """
     values = dict(read_toml(path))
     values["hints"] = [prose(hint) for hint in values.get("hints", ())]
-    values["misconceptions"] = {
-        key: _made(path, key, fields) for key, fields in values.get("misconceptions", {}).items()
-    }
+    found = values.get("misconceptions", {}).items()
+    values["misconceptions"] = {key: _made(path, key, fields) for key, fields in found}
     return values
 
 
@@ -87,36 +72,34 @@ def heading(path: Path, values: Mapping[str, Any]) -> str:
     Raises:
         ValueError: one of them is missing; the message names the file.
     """
-    if not {"number", "points", "minutes"} <= values.keys():
-        raise ValueError(f"{path} lacks number, points or minutes, of which the exercise's heading is made.")
+    require_fields(path, "the exercise", values, {"number", "points", "minutes"}, {*values})
     lesson, points, minutes = catalogue.find(path.parent.name), values["points"], f"{values['minutes']} minutes"
     costs = f"{count_of(points, 'point')}, {minutes}" if points else f"{minutes}, no points"
     return f"Exercise {lesson.number}.{values['number']} · {path.stem} · {costs}"
 
 
 def _made(path: Path, key: str, fields: Mapping[str, Any]) -> Misconception:
-    wrong = tuple(map(tuple, fields.get("wrong", ())))
+    what, wrong = f"misconception {key!r}", tuple(map(tuple, fields.get("wrong", ())))
     if "same_as" in fields:
-        found = _home(path, key, fields["same_as"])
-        require_fields(path, f"misconception {key!r}", fields, {"same_as"}, {"next_step", "explained", "wrong"})
-        place = _place(path, fields["explained"]) if "explained" in fields else found.explained
-        return replace(found, next_step=prose(fields.get("next_step", found.next_step)), explained=place, wrong=wrong)
-    needed, more = {*PROSE, "explained"}, {"program", "prints", "wrong"}
-    require_fields(path, f"misconception {key!r}", fields, needed, more)
-    place, home = _place(path, fields["explained"]), f"{path.parent.name}/{path.stem}/{key}"
-    return Misconception(**_texts(fields), explained=place, home=home, wrong=wrong)
+        require_fields(path, what, fields, {"same_as"}, {"next_step", "wrong"})
+        *place, its_key = fields["same_as"].split("/", 2)
+        home = LESSONS.joinpath(*place).with_suffix(".toml")
+        there = read_toml(home)["misconceptions"] if home.is_file() else {}
+        if its_key not in there or "same_as" in there[its_key]:
+            raise ValueError(f"{path}: {what} is the same as {fields['same_as']!r}, which is no misconception's home.")
+        found = _made(home, its_key, there[its_key])
+        return replace(found, next_step=prose(fields.get("next_step", found.next_step)), wrong=wrong)
+    require_fields(path, what, fields, {*PROSE, "explained"}, {"program", "prints", "wrong"})
+    place = fields["explained"]  # a heading of its own lesson, or with its lesson
+    explained = (path.parent.name, place) if isinstance(place, str) else tuple(place)
+    return _with(fields, explained=explained, home=f"{path.parent.name}/{path.stem}/{key}", wrong=wrong)
 
 
-def _place(path: Path, explained: Any) -> tuple[str, ...]:
-    return (path.parent.name, explained) if isinstance(explained, str) else tuple(explained)
+def _with(fields: Mapping[str, Any], **more: Any) -> Misconception:
+    more |= {name: prose(fields[name]) for name in PROSE}
+    more |= {name: fields[name].strip("\n") for name in ("program", "prints") if name in fields}
+    return Misconception(**more)
 
 
-def _home(path: Path, key: str, same_as: str) -> Misconception:
-    lesson, _, rest = same_as.partition("/")
-    exercise, _, its_key = rest.partition("/")
-    other = LESSONS / lesson / f"{exercise}.toml"
-    values = read_toml(other) if other.is_file() else {"misconceptions": {}}
-    fields = values["misconceptions"].get(its_key)
-    if fields is None or "same_as" in fields:
-        raise ValueError(f"{path}: misconception {key!r} is the same as {same_as!r}, which is no misconception's home.")
-    return _made(other, its_key, fields)
+# What can go wrong in any exercise.
+GENERAL = {key: _with(fields) for key, fields in read_toml(Path(__file__).with_name("general.toml")).items()}

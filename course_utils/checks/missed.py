@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from course_utils.base.text import describe, plain_text
+from course_utils.base.text import describe, message_of, plain_text
 
 
 class Missed(Exception):
@@ -27,11 +27,11 @@ class NotAttempted(Exception):
 
 
 class AnswerRaised(Exception):
-    """The answer raised. ``error`` is what it raised; ``where`` the learner's line, or empty."""
+    """The answer raised. ``error`` is what it raised; ``details`` has that and the learner's line for a card."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         super().__init__(describe(error))
-        self.error, self.where = error, where
+        self.error, self.details = error, (("raised", message_of(error)),) + (("in", where),) * bool(where)
 
 
 class Stopped(BaseException):

@@ -1,6 +1,6 @@
 """What the objects that an answer is given were like: values, flags, gradients, modes and hooks (``Objects``)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -28,50 +28,46 @@ class Objects:
     """
 
     def __init__(self, named: Mapping[str, Any], may_change: tuple[Any, ...] = (), watch_training: bool = True) -> None:
-        self._watch_training = watch_training
-        self._allowed = set(map(id, may_change))
-        self._looks: list[Callable[[], Iterator[str]]] = []  # each says what has changed since in one object
-        for name, value in named.items():
-            self._take(name, value)
+        self._watch_training, self._allowed = watch_training, set(map(id, may_change))
+        # Each look sees how its object is, waits, and says in its next steps what has changed.
+        self._looks = [look for name, value in named.items() for look in self._at(name, value)]
+        for look in self._looks:
+            next(look)
 
     def differences(self) -> list[str]:
         """What has changed since, one phrase each."""
-        return [phrase for look in self._looks for phrase in look()]
+        return [phrase for look in self._looks for phrase in look]
 
-    def _take(self, name: str, value: Any) -> None:
+    def _at(self, name: str, value: Any) -> Iterator[Iterator[str]]:
         if id(value) in self._allowed:
             return
         if isinstance(value, torch.Tensor):
-            self._looks.append(_tensor(name, value))
+            yield _tensor(name, value)
         elif isinstance(value, nn.Module):
-            self._looks.append(_module(name, value, self._watch_training))
+            yield _module(name, value, self._watch_training)
             for key, tensor in _tensors(value).items():
-                self._looks.append(_tensor(f"{name}.{key}", tensor))
+                yield _tensor(f"{name}.{key}", tensor)
         elif isinstance(value, (list, tuple, dict)):
-            self._looks.append(_container(name, value))
-            entries: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
-            for at, item in entries:
-                self._take(f"{name}[{at!r}]", item)
+            yield _container(name, value)
+            for at, item in value.items() if isinstance(value, dict) else enumerate(value):
+                yield from self._at(f"{name}[{at!r}]", item)
 
 
-def _tensor(name: str, tensor: torch.Tensor) -> Callable[[], Iterator[str]]:
+def _tensor(name: str, tensor: torch.Tensor) -> Iterator[str]:
     values, flagged, grad_fn = tensor.detach().clone(), tensor.requires_grad, tensor.grad_fn
     grad = None if not tensor.is_leaf or tensor.grad is None else tensor.grad.detach().clone()
-
-    def differences() -> Iterator[str]:
-        if not _same(values, tensor.detach()):
-            yield f"edited {name}"
-        if tensor.requires_grad != flagged:
-            yield f"set {name}.requires_grad to {tensor.requires_grad}"
-        elif tensor.grad_fn is not grad_fn:
-            yield f"changed the history of {name}"
-        now = tensor.grad if tensor.is_leaf else None
-        if (now is None) != (grad is None):
-            yield f"{'cleared' if now is None else 'filled'} {name}.grad"
-        elif grad is not None and now is not None and not _same(grad, now):
-            yield f"changed {name}.grad"
-
-    return differences
+    yield ""
+    if not _same(values, tensor.detach()):
+        yield f"edited {name}"
+    if tensor.requires_grad != flagged:
+        yield f"set {name}.requires_grad to {tensor.requires_grad}"
+    elif tensor.grad_fn is not grad_fn:
+        yield f"changed the history of {name}"
+    now = tensor.grad if tensor.is_leaf else None
+    if (now is None) != (grad is None):
+        yield f"{'cleared' if now is None else 'filled'} {name}.grad"
+    elif grad is not None and now is not None and not _same(grad, now):
+        yield f"changed {name}.grad"
 
 
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
@@ -81,40 +77,32 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
     return torch.equal(before, after) or bool(((before == after) | ((before != before) & (after != after))).all())
 
 
-def _module(name: str, module: nn.Module, watch_training: bool) -> Callable[[], Iterator[str]]:
-    training = {key: part.training for key, part in module.named_modules()}
-    tensors, hooks = _tensors(module), hook_count(module)
-
-    def differences() -> Iterator[str]:
-        now = {key: part.training for key, part in module.named_modules()}
-        changed = [now[key] for key in training if now.get(key, training[key]) != training[key]]
-        if changed and watch_training:
-            yield f"left {name} in {'training' if changed[0] else 'eval'} mode"
-        current = _tensors(module)
-        if list(current) != list(tensors):
-            yield f"added or removed parameters or buffers of {name}"
-        elif any(current[key] is not tensor for key, tensor in tensors.items()):
-            yield f"put other tensors into {name}"
-        extra = hook_count(module) - hooks
-        if extra:
-            yield f"left {count_of(extra, 'hook')} on {name}" if extra > 0 else f"removed hooks of {name}"
-
-    return differences
+def _module(name: str, module: nn.Module, watch_training: bool) -> Iterator[str]:
+    flags, tensors, hooks = [part.training for part in module.modules()], _tensors(module), hook_count(module)
+    yield ""
+    changed = [part.training for part, was in zip(module.modules(), flags, strict=False) if part.training != was]
+    if changed and watch_training:
+        yield f"left {name} in {'training' if changed[0] else 'eval'} mode"
+    current = _tensors(module)
+    if list(current) != list(tensors):
+        yield f"added or removed parameters or buffers of {name}"
+    elif any(current[key] is not tensor for key, tensor in tensors.items()):
+        yield f"put other tensors into {name}"
+    extra = hook_count(module) - hooks
+    if extra:
+        yield f"left {count_of(extra, 'hook')} on {name}" if extra > 0 else f"removed hooks of {name}"
 
 
 def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return dict([*module.named_parameters(), *module.named_buffers()])
 
 
-def _container(name: str, container: list | tuple | dict) -> Callable[[], Iterator[str]]:
+def _container(name: str, container: list | tuple | dict) -> Iterator[str]:
     def contents() -> list[Any]:
         return [*container, *(container.values() if isinstance(container, dict) else ())]
 
     before = contents()
-
-    def differences() -> Iterator[str]:
-        now = contents()
-        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
-            yield f"changed the contents of {name}"
-
-    return differences
+    yield ""
+    now = contents()
+    if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+        yield f"changed the contents of {name}"

@@ -1,22 +1,18 @@
-"""Exercises whose answer is a dict of predictions (``predict``): a claim for each key, judged by the engine itself."""
+"""Exercises whose answer is a dict of predictions (``Predictions``): a claim for each key, judged by the engine."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Any
 
 import numpy
 import torch
 
 from course_utils.base.text import describe
-from course_utils.checks.exercise import Exercise, Rule, is_no_value, read_fields
+from course_utils.checks.exercise import Exercise, Rule, is_blank
 from course_utils.checks.missed import Missed
 from course_utils.checks.trial import Trial
-
-Truth = Callable[[Trial], Mapping[str, Any]]
-# Keys of which all are wrong, their wrong values (``...`` for any), and the misconception that they show together.
-Reading = tuple[tuple[str, ...], Any, str]
 
 _KINDS = {bool: "True or False", int: "a whole number", str: "a text in quotes", tuple: "a tuple"}
 
@@ -30,147 +26,136 @@ def normal_value(value: Any) -> Any:
     Raises:
         TypeError: nothing of the kind; the message says what is expected.
     """
-    kind = type(value)  # and not `isinstance`, which asks the value itself
-    if issubclass(kind, (numpy.generic, numpy.ndarray)) or (issubclass(kind, torch.Tensor) and value.numel() == 1):
+    if isinstance(value, (numpy.generic, numpy.ndarray, torch.Tensor)) and len(value.reshape(-1)) == 1:
         value = value.item()
-        kind = type(value)
-    if issubclass(kind, str):
+    if isinstance(value, str):
         return value.strip().casefold()
-    if issubclass(kind, (tuple, list)):
-        return tuple(normal_value(item) for item in value)
-    if kind is bool or (issubclass(kind, (int, float)) and value in (0, 1)):
+    if isinstance(value, (tuple, list)):
+        return tuple(map(normal_value, value))
+    if isinstance(value, (int, float)) and value in (0, 1):
         return bool(value)
-    if issubclass(kind, int) or (issubclass(kind, float) and value.is_integer()):
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return int(value)
     raise TypeError("True or False, a whole number, or a text in quotes")
 
 
-def predict(file: str, truth: Truth, normal: Callable[[Any], Any] = normal_value) -> Exercise:
-    """An exercise in prediction, from the text file beside its module.
+@dataclass
+class Predictions(Exercise):
+    """An exercise whose answer is a dict: a claim for each of its ``keys``, of equal weight.
 
-    In the file, ``keys`` are what is asked, ``choices`` the values that can be chosen from, where the contract lists
-    them, and ``readings`` is a list of ``[key, wrong value, misconception]``, or ``[key, misconception]`` for any other
-    wrong value, or ``[[key, other key], misconception]`` where these are all wrong; ``[[key, other key], [wrong value,
-    other wrong value], misconception]`` where they are all wrong in this way.
+    In the text file, a wrong value is a row ``[key, wrong value, misconception]`` of ``readings``, or ``[key,
+    misconception]`` for any other wrong value. Values that are wrong together are ``[[key, other key], [wrong value,
+    other wrong value], misconception]``, or ``[[key, other key], misconception]``. The first row that fits wins.
 
-    Args:
-        file: the module's ``__file__``.
+    Attributes:
+        keys: what is asked.
+        readings: which misconception a wrong value shows.
+        choices: the values that can be chosen from, for all keys or by key; empty where any of the right kind can.
         truth: computes the right value for each key, live, from fresh inputs; a frozenset where several are right.
         normal: brings a value into the form that is compared.
-
-    Raises:
-        ValueError: the text file has a field that is unknown, lacks one, or is no TOML.
+        may_be_constant: whether an answer with one value for all keys earns what is right of it; else it earns nothing.
     """
-    fields = read_fields(file, {"points", "hints", "misconceptions", "keys", "readings"}, {"choices", "answer"})
-    rows, choices = fields.pop("readings"), fields.pop("choices", ())
-    made = Exercise(Path(file).stem, watches_side_effects=False, **fields)
-    return add_predictions(made, truth, list(map(_reading, rows)), dict.fromkeys(made.keys, choices), normal)
+
+    watches_side_effects: bool = False
+    keys: Sequence[str] = ()
+    readings: Sequence[Sequence[Any]] = ()
+    choices: Sequence[str] | Mapping[str, Sequence[str]] = ()
+    truth: Callable[[Trial], Mapping[str, Any]] = lambda trial: {}
+    normal: Callable[[Any], Any] = normal_value
+    may_be_constant: bool = False
+
+    def rules(self, answer: Any) -> Sequence[Rule]:
+        """A claim for each key; where it is no dict, that alone."""
+        if not isinstance(answer, dict):
+            return [Rule("is a dict with one value a key", self._refuse, gate=True)]
+        against = _Answer(self, answer)
+        return [Rule(f"`{key}`", partial(against.judge, key)) for key in self.keys]
+
+    def is_stub(self, answer: Any) -> bool:
+        """Whether nothing has been predicted yet."""
+        if isinstance(answer, dict):
+            return all(is_blank(value) for key, value in answer.items() if key in self.keys)
+        return is_blank(answer)
+
+    def notes(self, answer: Any) -> Sequence[str]:
+        """Remarks for the card, one line each."""
+        extra = [describe(key, 30) for key in answer if key not in self.keys] if isinstance(answer, dict) else []
+        ignored = "Ignored, since the exercise does not ask for it: " + ", ".join(extra[:6]) + "."
+        return [ignored] * bool(extra)
+
+    def _refuse(self, trial: Trial) -> None:
+        raise Missed(expected="a dict with the keys " + ", ".join(self.keys), got=describe(trial.answer))
 
 
-def _reading(row: Sequence[Any]) -> Reading:
-    keys, *values, shown = row
-    if isinstance(keys, str):
-        keys, values = [keys], [values] * bool(values)
-    return tuple(keys), _plain(values[0]) if values else ..., shown
+@dataclass
+class _Answer:
+    """One answer, held against the right values, which are computed once for all its claims."""
 
+    asked: Predictions
+    given: Mapping[str, Any]
 
-def add_predictions(
-    made: Exercise,
-    truth: Truth,
-    readings: Sequence[Reading],
-    choices: Mapping[str, Sequence[str]],
-    normal: Callable[[Any], Any] = normal_value,
-) -> Exercise:
-    """Gives an exercise a claim for each of its ``keys``, of equal weight. Returns the exercise.
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """What was given, in the form that is compared; None where that cannot be."""
+        values = dict.fromkeys(self.asked.keys)
+        for key in values:
+            with contextlib.suppress(TypeError, ValueError):
+                values[key] = self.asked.normal(self.given.get(key))
+        return values
 
-    An answer with one and the same value for all keys is judged by that first (``first_rules``).
+    @cached_property
+    def right(self) -> dict[str, set[Any]]:
+        """The values that are right, by key."""
+        truth = self.asked.truth(Trial(self.given, self.asked.name)).items()
+        return {key: set(map(self.asked.normal, v if isinstance(v, frozenset) else (v,))) for key, v in truth}
 
-    Args:
-        made: an exercise that asks for ``keys``.
-        truth: see ``predict``; it runs once a check.
-        readings: what wrong values show. Those of several keys come before those of one, and values before any value;
-            of the others the first that fits wins.
-        choices: for each key the values to choose from; any of the right kind where that is empty.
-        normal: see ``predict``.
-    """
-    ordered = sorted(readings, key=lambda reading: (-1, False) if len(reading[0]) > 1 else (0, reading[1] is ...))
-    predictions = _Predictions(made.keys, truth, ordered, choices, normal)
-    for key in made.keys:
+    @cached_property
+    def wrong(self) -> dict[str, Any]:
+        """The wrong values by their keys."""
+        return {key: v for key, v in self.values.items() if v is not None and v not in self.right[key]}
 
-        def judge(trial: Trial, key: str = key) -> None:
-            predictions.judge(trial, key)
+    @property
+    def is_constant(self) -> bool:
+        """Whether one value stands for all keys: where that is wrong for any of them, nothing was predicted."""
+        values = {*self.values.values()}
+        return len(self.values) > 1 == len(values) and None not in values and not self.asked.may_be_constant
 
-        made.claim(f"`{key}`")(judge)
-    made.first_rules = predictions.rules_of_constants
-    return made
-
-
-@dataclass(frozen=True)
-class _Predictions:
-    keys: Sequence[str]
-    truth: Truth
-    readings: Sequence[Reading]
-    choices: Mapping[str, Sequence[str]]
-    normal: Callable[[Any], Any]
-
-    def rules_of_constants(self, answer: dict) -> Sequence[Rule]:
-        """A rule before all others, for an answer that has one value for all keys: where that is wrong for any of them,
-        nothing has been predicted, and nothing is earned."""
-        values = [self._value(answer.get(key)) for key in self.keys]
-        is_constant = len(values) > 1 and values[0] is not None and all(value == values[0] for value in values)
-        return [Rule("tells the cases apart", self._judge_constant, weight=0, gate=True)] if is_constant else []
-
-    def _judge_constant(self, trial: Trial) -> None:
-        wrong, count = self._wrong(trial), len(self.keys)
-        if wrong:
-            first, value = next(iter(wrong)), describe(trial.answer[self.keys[0]], 30)
-            found = f"something else for {len(wrong)} of them"
-            raise Missed(
-                self._shown(first, wrong), your_prediction=f"{value} for each of the {count} keys", found=found
-            )
-
-    def judge(self, trial: Trial, key: str) -> None:
-        given, accepted = trial.answer.get(key, ...), self._accepted(trial, key)
-        kind = type(next(iter(accepted)))
-        if is_no_value(given):
+    def judge(self, key: str, _: Trial) -> None:
+        """Whether the value of one key is right."""
+        given, right, choices = self.given.get(key), self.right[key], self.asked.choices
+        kind, choices = type(next(iter(right))), choices[key] if isinstance(choices, Mapping) else choices
+        if is_blank(given):
             raise Missed(your_prediction="none yet")
-        shown = repr(given) if type(given) is str else given  # 'False' in quotes is not False
+        if self.is_constant and self.wrong:
+            told = f"{describe(given, 30)} for each of the {len(self.values)} keys"
+            found = f"something else for {len(self.wrong)} of them"
+            raise Missed(self._shown(next(iter(self.wrong))), your_prediction=told, found=found)
+        shown = repr(given) if isinstance(given, str) else given  # 'False' in quotes is not False
         try:
-            value = self.normal(given)
-            if self.choices.get(key) and value not in self.choices[key]:
-                raise ValueError("one of " + ", ".join(map(repr, self.choices[key])))
+            value = self.asked.normal(given)
+            if choices and value not in choices:
+                raise ValueError("one of " + ", ".join(map(repr, choices)))
             if type(value) is not kind:
-                raise ValueError(_KINDS.get(kind, kind.__name__) + ", without quotes" * (type(given) is str))
+                raise ValueError(_KINDS.get(kind, kind.__name__) + ", without quotes" * isinstance(given, str))
         except (TypeError, ValueError) as error:
             raise Missed(your_prediction=shown, expected=str(error)) from None
-        if value not in accepted:
+        if value not in right:
             # Of two values the other one is no secret.
-            found = not value if kind is bool else "something else"
-            raise Missed(self._shown(key, self._wrong(trial)), your_prediction=shown, found=found)
+            raise Missed(self._shown(key), your_prediction=shown, found=not value if kind is bool else "something else")
 
-    def _shown(self, key: str, wrong: Mapping[str, Any]) -> str:
+    def _shown(self, key: str) -> str:
         """The misconception that a wrong value shows, alone or together with other wrong values; empty where none."""
-        fits = (
-            shown
-            for keys, values, shown in self.readings
-            if key in keys and wrong.keys() >= set(keys) and values in (..., tuple(wrong[name] for name in keys))
-        )
-        return next(fits, "")
-
-    def _wrong(self, trial: Trial) -> dict[str, Any]:
-        """The wrong values by their keys."""
-        values = {key: self._value(trial.answer.get(key)) for key in self.keys}
-        return {key: v for key, v in values.items() if v is not None and v not in self._accepted(trial, key)}
-
-    def _accepted(self, trial: Trial, key: str) -> set[Any]:
-        right = trial.once(self.truth)[key]
-        return set(map(self.normal, right if type(right) is frozenset else (right,)))
-
-    def _value(self, given: Any) -> Any:
-        with contextlib.suppress(TypeError, ValueError):
-            return self.normal(given)
-        return None
+        for keys, *values, shown in self.asked.readings:
+            if isinstance(keys, str):
+                keys, values = [keys], [values] if values else []
+            found = tuple(self.wrong.get(name) for name in keys)
+            if key in keys and None not in found and (not values or normal_value(values[0]) == found):
+                return shown
+        return ""
 
 
-def _plain(value: Any) -> Any:
-    return tuple(map(_plain, value)) if isinstance(value, list) else value
+def predict(
+    file: str, truth: Callable[[Trial], Mapping[str, Any]], normal: Callable[[Any], Any] = normal_value
+) -> Predictions:
+    """An exercise in prediction, as ``Exercise.read`` gives it; ``truth`` and ``normal`` as in ``Predictions``."""
+    return Predictions.read(file, truth=truth, normal=normal)

@@ -3,7 +3,6 @@
 Modes that an answer leaves switched on end with that thread.
 """
 
-import contextlib
 import ctypes
 import sys
 import threading
@@ -13,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
+
 from course_utils.base.text import message_of
 from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
-from course_utils.checks.state import LeftBehind
 from course_utils.checks.trial import Trial
 
 SLOW_SECONDS = 10.0
@@ -32,40 +32,27 @@ class Outcome:
     Attributes:
         kind: whether the claim held; if not, what came in the way: "missed" is the claim's verdict, "broken" that it
             could not make sense of the result.
+        trial: what it was run on, with its last call and what the answer changed.
         misconception: what ``Missed`` named.
         details: lines for the card.
-        raised: what the answer raised, as "Type: message".
-        called: the last call in short form.
-        effects: what the answer changed.
-        seconds: how long the answer's slowest call took.
         warned: one line for each warning.
     """
 
-    kind: Literal["held", "missed", "raised", "left behind", "not attempted", "broken"]
+    kind: Literal["held", "missed", "raised", "not attempted", "broken"]
+    trial: Trial
     misconception: str = ""
     details: tuple[tuple[str, str], ...] = ()
-    raised: str = ""
-    called: str = ""
-    effects: tuple[str, ...] = ()
-    seconds: float = 0.0
     warned: tuple[str, ...] = ()
 
 
-def run(
-    claim: Callable[[Trial], None],
-    answer: Any,
-    name: str,
-    on_slow: Callable[[str, float], None],
-    shared: dict[Any, Any] | None = None,
-) -> Outcome:
+def run(claim: Callable[[Trial], None], answer: Any, name: str, tell: Callable[[str], None]) -> Outcome:
     """Runs a claim on an answer in a thread of its own, and waits for it.
 
     Args:
         claim: the claim's function.
         answer: the learner's object.
         name: the exercise's name, for the card.
-        on_slow: called once, while the claim is running, with the call and the seconds it has taken.
-        shared: see ``Trial.once``.
+        tell: called once with what there is to say while the claim is running for long.
 
     Returns:
         The outcome. What the claim raised is in it, never raised from here.
@@ -74,11 +61,13 @@ def run(
         KeyboardInterrupt: the learner interrupted. The answer has been asked to stop.
         RuntimeError, MemoryError: the machine gives no thread; the answer was not run.
     """
-    trial, outcome = Trial(answer, name, shared), Outcome("broken")
+    trial = Trial(answer, name)
+    outcome = Outcome("broken", trial)
 
     def work() -> None:
         nonlocal outcome
         caught: list[warnings.WarningMessage] = []
+        torch.get_num_threads()  # which tells MKL in this new thread how many it may use; else it waits for others
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -96,16 +85,20 @@ def run(
     running.acquire()
     thread = threading.Thread(target=work, name=f"check {name}", daemon=True)
     try:
-        with _stack_size(_STACK_BYTES):
+        before = threading.stack_size(_STACK_BYTES)
+        try:
             thread.start()
+        finally:
+            threading.stack_size(before)
         started, told, loaded = time.perf_counter(), False, len(sys.modules)
         # A signal that comes just before a wait begins is noticed when it ends: so it is never long.
         while not running.acquire(timeout=_LOOK_SECONDS):
             if len(sys.modules) != loaded:  # a process's first optimizer loads the compiler: no time of the answer's
                 started, loaded = time.perf_counter(), len(sys.modules)
             if not told and time.perf_counter() - started > SLOW_SECONDS:
-                on_slow(trial.called or name, time.perf_counter() - started)
                 told = True
+                seconds = time.perf_counter() - started
+                tell(f"{trial.called or name} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.")
         thread.join()
     except BaseException as error:
         if thread.ident is None and isinstance(error, (RuntimeError, MemoryError)):  # it never began
@@ -116,33 +109,19 @@ def run(
 
 
 def _outcome(trial: Trial, error: BaseException | None, caught: Sequence[warnings.WarningMessage]) -> Outcome:
-    about: dict[str, Any] = {"called": trial.called, "effects": tuple(trial.effects), "seconds": trial.seconds}
-    about["warned"] = tuple(message_of(warning.message, 1000).split(". ")[0][:200] for warning in caught)
+    warned = tuple(message_of(warning.message, 1000).split(". ")[0][:200] for warning in caught)
     match error:
         case None:
-            return Outcome("held", **about)
+            return Outcome("held", trial, warned=warned)
         case Missed():
-            return Outcome("missed", error.misconception, error.details, **about)
+            return Outcome("missed", trial, error.misconception, error.details, warned)
         case AnswerRaised():
-            raised = message_of(error.error)
-            details = [("raised", raised)] + [("in", error.where)] * bool(error.where)
-            return Outcome("raised", "", tuple(details), raised, **about)
-        case LeftBehind():
-            return Outcome("left behind", "side effect", (("found", f"the answer {error}"),), **about)
+            return Outcome("raised", trial, "", error.details, warned)
         case NotAttempted():
-            details = [("raised", "NotImplementedError: this case is not written yet")]
-            return Outcome("not attempted", "", tuple(details), **about)
+            details = (("raised", "NotImplementedError: this case is not written yet"),)
+            return Outcome("not attempted", trial, "", details, warned)
     # The claim's own code could not make sense of the result: say so, never hide it.
-    return Outcome("broken", "", (("could not be judged", message_of(error)),), **about)
-
-
-@contextlib.contextmanager
-def _stack_size(nbytes: int) -> Any:
-    before = threading.stack_size(nbytes)
-    try:
-        yield
-    finally:
-        threading.stack_size(before)
+    return Outcome("broken", trial, "", (("could not be judged", message_of(error)),), warned)
 
 
 def _stop(thread: threading.Thread, running: threading.Lock) -> None:

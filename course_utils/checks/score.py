@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from course_utils.base.document import Block, Shown
 from course_utils.checks.misconceptions import Misconception
 
 Status = Literal["passed", "partial", "not attempted", "error"]
@@ -29,13 +30,8 @@ class Claim:
     judged: bool = True
     misconception: Misconception | None = None
 
-    @property
-    def diagnosis(self) -> str:
-        """What most likely went wrong, in words for the learner; empty where the details say all that can be said."""
-        return self.misconception.explanation if self.misconception else ""
 
-
-class Score(float):
+class Score(Shown, float):
     """The points an answer earned. A number to nbgrader, a card to a learner.
 
     ``repr`` is the bare number, because nbgrader reads a check cell's last value as partial credit. In a notebook the
@@ -51,7 +47,7 @@ class Score(float):
         status: ``"passed"`` (every claim holds), ``"partial"`` (some points were earned or lost), ``"not attempted"``,
             or ``"error"`` (the answer raised, so that nothing could be judged).
         claims: what was judged, in the order of the exercise.
-        notes: remarks of one line each, for example "took 12.3 s", or what the answer changed and the check put back.
+        notes: remarks of one line each, for example which keys were ignored.
         output: what the answer printed or warned, cut to a readable length; empty where it was silent.
     """
 
@@ -80,17 +76,20 @@ class Score(float):
         score.claims, score.notes, score.output = tuple(claims), tuple(notes), output
         return score
 
-    def __reduce__(self):
-        keywords = {name: getattr(self, name) for name in Score.__annotations__}
-        return _rebuild, (float(self), keywords)
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:  # for pickle
+        return (float(self),), {name: getattr(self, name) for name in Score.__annotations__}
+
+    def card(self) -> Block:
+        """What first does not hold, with its diagnosis; what held is folded."""
+        from course_utils.checks.card import score_card
+
+        return score_card(self)
 
     def __repr__(self) -> str:
         return float.__repr__(self)
 
     def __str__(self) -> str:
-        from course_utils.checks.card import score_card
-
-        return score_card(self).text("")
+        return self.card().text("")
 
     def __format__(self, spec: str) -> str:
         return format(float(self), spec) if spec else str(self)
@@ -99,12 +98,3 @@ class Score(float):
         # A terminal has no HTML and no nbgrader: there IPython shows the card as text.
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         printer.text(repr(self) if hasattr(shell, "kernel") else str(self))
-
-    def _repr_html_(self) -> str:
-        from course_utils.checks.card import score_card
-
-        return score_card(self).html
-
-
-def _rebuild(earned: float, keywords: dict) -> Score:
-    return Score(earned, **keywords)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from course_utils.base.files import prose, read_toml
+from course_utils.base.files import prose, read_toml, require_fields
 
 OTHER = "other"  # what is said to every wrong guess that is not listed
 
@@ -23,12 +23,9 @@ def thoughts(folder: Path) -> Mapping[str, Mapping[str, str]]:
             file.
     """
     path = folder / "predictions.toml"
-    if not path.is_file():
-        return {}
-    questions = read_toml(path)
+    questions = read_toml(path) if path.is_file() else {}
     for question, answers in questions.items():
-        if OTHER not in answers:
-            raise ValueError(f"{path}: {question!r} says nothing to other wrong guesses; give it {OTHER!r}.")
+        require_fields(path, repr(question), answers, {OTHER}, {*answers})
         for guess in answers.keys() - {OTHER}:
             try:
                 ast.literal_eval(guess)

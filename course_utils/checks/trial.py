@@ -8,7 +8,6 @@ import contextlib
 import inspect
 import linecache
 import sys
-import time
 import traceback
 import types
 from collections.abc import Callable, Mapping
@@ -33,15 +32,12 @@ class Trial:
         answer: the learner's object; a mapping as a dict.
         effects: what the answer changed that its contract does not name, one phrase each. It has been put back where
             that is possible.
-        seconds: how long the answer's slowest call took.
         called: the last call in short form, for the card.
     """
 
-    def __init__(self, answer: Any, name: str, shared: dict[Any, Any] | None = None) -> None:
+    def __init__(self, answer: Any, name: str) -> None:
         self.answer, self.name = answer, name
-        self._shared = {} if shared is None else shared
         self.effects: list[str] = []
-        self.seconds = 0.0
         self.called = ""
         self._generator = torch.Generator().manual_seed(new_seed())
 
@@ -64,41 +60,19 @@ class Trial:
         """Draws a module's parameters anew in place, normal with standard deviation 0.5; returns the module."""
         with torch.no_grad():
             for parameter in module.parameters():
-                values = torch.randn(parameter.shape, dtype=torch.float64, generator=self._generator)
-                parameter.copy_(0.5 * values)
+                parameter.copy_(0.5 * self.randn(*parameter.shape))
         return module
-
-    def once(self, work: Callable[["Trial"], Any]) -> Any:
-        """What ``work`` gives for this trial; the check's other claims get the same object."""
-        if work not in self._shared:
-            self._shared[work] = work(self)
-        return self._shared[work]
 
     # Calls of the answer.
 
-    def call(
-        self,
-        *args: Any,
-        may_change: tuple[Any, ...] = (),
-        within: AbstractContextManager | None = None,
-        watch_training: bool = True,
-        show: str = "",
-        **kwargs: Any,
-    ) -> Any:
-        """Calls the answer. See ``run``; every argument is watched but those in ``may_change``."""
-        shown = [describe(value, 40) for value in args] + [f"{k}={describe(v, 40)}" for k, v in kwargs.items()]
+    def call(self, *args: Any, show: str = "", **options: Any) -> Any:
+        """Calls the answer and watches all arguments. ``show`` is the call in short form; ``options`` go to ``run``."""
         # Under a decorator such as @torch.no_grad() is what the learner wrote, with the arguments' names.
         code = inspect.unwrap(self.answer).__code__ if isinstance(self.answer, types.FunctionType) else None
         names = code.co_varnames[: code.co_argcount] if code else ()
-        labels = [names[i] if i < len(names) else f"argument {i + 1}" for i in range(len(args))]
-        return self.run(
-            lambda: self.answer(*args, **kwargs),
-            called=show or f"{self.name}({', '.join(shown)})",
-            watch=dict(zip(labels, args, strict=True)) | kwargs,
-            may_change=may_change,
-            within=within,
-            watch_training=watch_training,
-        )
+        watch = {names[i] if i < len(names) else f"argument {i + 1}": value for i, value in enumerate(args)}
+        called = show or f"{self.name}({', '.join(describe(value, 40) for value in args)})"
+        return self.run(lambda: self.answer(*args), called=called, watch=watch, **options)
 
     def run(
         self,
@@ -126,14 +100,12 @@ class Trial:
         Raises:
             AnswerRaised: the function raised anything, ``SystemExit`` and ``KeyboardInterrupt`` included.
             NotAttempted: it raised ``NotImplementedError`` itself, as what is not written yet does.
-            LeftBehind: it left a mode on that ends only with the thread.
+            Missed: it left a mode on that ends only with the thread.
         """
         self.called = called
         settings, objects = Settings(), Objects(watch or {}, may_change, watch_training)
-        started, loaded = time.perf_counter(), len(sys.modules)
         try:
             with within or contextlib.nullcontext():
-                started = time.perf_counter()
                 result = function()
         except Stopped:
             raise
@@ -143,42 +115,23 @@ class Trial:
                 raise NotAttempted from None
             raise AnswerRaised(error, where) from error
         finally:
-            if len(sys.modules) == loaded:  # the first optimizer of a process loads the compiler: seconds of its own
-                self.seconds = max(self.seconds, time.perf_counter() - started)
-            self._note(settings.restore())
-            self._note(objects.differences())
+            changed = [*settings.restore(), *objects.differences()]
+            self.effects += [effect for effect in changed if effect not in self.effects]
         return dict(result) if isinstance(result, Mapping) else result
-
-    def _note(self, effects: Any) -> None:
-        self.effects.extend(effect for effect in effects if effect not in self.effects)
 
     # Looking at what came back.
 
-    def tensor(
-        self,
-        value: Any,
-        *,
-        shape: tuple[int, ...] | torch.Size | None = None,
-        dtype: torch.dtype | None = None,
-        what: str = "",
-    ) -> torch.Tensor:
+    def tensor(self, value: Any) -> torch.Tensor:
         """The answer's result as an ordinary tensor (the same object, or a view of it for a subclass).
 
         Raises:
-            Missed: it is no tensor, or has another shape or dtype than asked for.
+            Missed: it is no tensor.
         """
-        expected = what or "a tensor"
         if value is None:
-            raise Missed("no return value", expected=expected, got="None")
+            raise Missed("no return value", expected="a tensor", got="None")
         if not isinstance(value, torch.Tensor):
-            raise Missed("not a tensor", expected=expected, got=f"{describe(value, 60)} ({type(value).__name__})")
-        if type(value) not in (torch.Tensor, torch.nn.Parameter):
-            value = value.as_subclass(torch.Tensor)
-        if shape is not None and value.shape != tuple(shape):
-            raise Missed(expected=f"shape {tuple(shape)}", got=f"shape {tuple(value.shape)}")
-        if dtype is not None and value.dtype != dtype:
-            raise Missed(expected=str(dtype), got=str(value.dtype))
-        return value
+            raise Missed("not a tensor", expected="a tensor", got=f"{describe(value, 60)} ({type(value).__name__})")
+        return value if type(value) in (torch.Tensor, torch.nn.Parameter) else value.as_subclass(torch.Tensor)
 
 
 def _where(error: BaseException) -> str:

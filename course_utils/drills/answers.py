@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from course_utils.base.text import describe
-from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import Misconception
-from course_utils.checks.predictions import add_predictions
+from course_utils.checks.predictions import Predictions
 from course_utils.checks.score import Claim
 from course_utils.drills.card import DrillScore
 
@@ -28,10 +27,11 @@ def score(drill: Drill, answers: Any) -> DrillScore:
     found = {question.key: question.answer for question in questions}
     if type(answers) is dict:
         answers = {key: _as_text(value, choices.get(key, ())) for key, value in answers.items()}
-    name, keys = f"{drill.topic} drill", list(choices)
-    made = Exercise(name, float(len(keys)), (), {_WRONG.name: _WRONG}, watches_side_effects=False, keys=keys)
-    add_predictions(made, lambda trial: found, [((key,), ..., _WRONG.name) for key in keys], choices)
-    made.first_rules = lambda answer: ()  # each line is told, and there are no points to earn by chance
+    name, readings = f"{drill.topic} drill", [(key, _WRONG.name) for key in choices]
+    known = {_WRONG.name: _WRONG}
+    made = Predictions(name, float(len(choices)), (), known, keys=list(choices), readings=readings, choices=choices)
+    # Each line is told, and there are no points to earn by chance.
+    made.truth, made.may_be_constant = lambda trial: found, True
     judged = judge(made, answers, "drill")
     claims: Sequence[Claim] = judged.claims
     if isinstance(answers, Mapping):

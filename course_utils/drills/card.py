@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from course_utils.base.document import Block, Shown, Sign, card, code, item, items, line, notes, paragraph, rows, typed
+from course_utils.base.document import Block, Sign, card, code, item, items, line, notes, paragraph, rows, typed
 from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.checks.score import Claim, Score
 from course_utils.drills.page import listed
@@ -21,7 +21,7 @@ _IMPORTS = {"torch": "torch", "nn": "nn.", "F": "F.", "Thread": "Thread("}
 _LABEL = 36  # a longer label leaves no room for the question beside it
 
 
-class DrillScore(Shown, Score):
+class DrillScore(Score):
     """What a drill's check found: a ``Score`` with one point for each key.
 
     Nobody grades a drill by its ``repr``, so that is the card as text, wherever no HTML is shown.
@@ -43,12 +43,7 @@ class DrillScore(Shown, Score):
         made.topic, made.level, made.seed = topic, level, seed
         return made
 
-    def __reduce__(self):
-        rebuild, parts = super().__reduce__()
-        return DrillScore.of, (rebuild(*parts), self.claims, self.topic, self.level, self.seed)
-
-    def __str__(self) -> str:
-        return repr(self)
+    __repr__ = Score.__str__
 
     def card(self) -> Block:
         return result_card(self)
@@ -130,7 +125,8 @@ def result_card(score: DrillScore) -> Block:
 
 def _wrong(claim: Claim) -> Block:
     sign = _WRONG if any(label == "PyTorch" for label, _ in claim.details) else _UNREADABLE
-    blocks = [paragraph(claim.diagnosis)] * bool(claim.diagnosis)
+    known = claim.misconception
+    blocks = [paragraph(known.explanation)] if known else []
     return item(sign, claim.text, [*blocks, rows(claim.details)])
 
 

@@ -14,7 +14,8 @@ from course_utils.classroom.__main__ import _parser
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.results import OUTCOMES
 from tests.classroom.handed_in import FROZEN, Notebook
-from tests.classroom.the_class import ANSWER, STUDENTS, answers_of, notebook_with
+from tests.classroom.the_class import ANSWER, STUDENTS, notebook_with
+from tests.lessons.answers import wrong_answers
 
 pytestmark = pytest.mark.slow
 
@@ -22,13 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "classroom.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"<!-- (\w+) -->\n```\w*\n(.*?)```", PAGE, flags=re.DOTALL))
 
-# What bob answered, by the labels of ``tests/lessons/detach.py``.
+# What bob answered: known mistakes, by the keys of their misconceptions.
 MISTAKES = {
-    "snapshot": "data alone",
+    "snapshot": "alias",
     "predicted_edit": "data is watched",
     "mean_loss": "batches kept",
-    "truncated_bptt": "given state cut",
-    "stop_gradient_round": "order",
+    "truncated_bptt": "every step",
+    "stop_gradient_round": "zero gradient",
 }
 
 needs_sandbox = pytest.mark.skipif(
@@ -39,8 +40,7 @@ needs_sandbox = pytest.mark.skipif(
 def fill(folder: Path) -> None:
     """What a teacher has before the first command: a list of students, and what they sent."""
     (folder / "students.csv").write_text("id\nada\nbob\ncarla\ndan\neve\nfinn\n")
-    source = {(name, label): expression for _, name, label, expression, _ in answers_of("detach")[1]}
-    wrong = {name: source[name, label] for name, label in MISTAKES.items()}
+    wrong = {one.exercise: one.source for one in wrong_answers("detach") if MISTAKES[one.exercise] == one.name}
     by_name = {student.name: student.content for student in STUDENTS}
     solved = Notebook().solve()
     solved.cell("written")["source"] = ANSWER

@@ -1,8 +1,6 @@
 """Submissions that want points which they have not earned, and honest ones that must not be taken for them."""
 
-import importlib
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +10,7 @@ from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import judged
 from course_utils.classroom.rebuild.released import read_released
 from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook, outcomes, points, released, solutions
+from tests.lessons.answers import cells, right_answers
 
 pytestmark = [*NEEDS_SANDBOX]
 LIMITS = Limits(check_seconds=15.0)
@@ -188,21 +187,11 @@ weakref.ref(snapshot)
 
 
 def all_right_answers(lesson):
-    """A released notebook with a check for every right answer in tests/lessons, and the notebook with these answers."""
-    module = importlib.import_module(f"tests.lessons.{lesson}")
+    """A released notebook with a check for every answer in tests/lessons/right, and the notebook with these answers."""
     setup = next(cell for cell in Notebook(_file(lesson)).cells if cell["id"] == "setup")
-    common = (
-        Path(module.__file__)
-        .read_text(encoding="utf-8")
-        .replace(
-            "from tests.lessons.answers import Right, Wrong",
-            'from collections import namedtuple\nRight = namedtuple("Right", "exercise name answer")\n'
-            "Wrong = lambda *_, **__: None",
-        )
-    )
     notebook = json.loads(released(_file(lesson)))
     blank, given = [setup], [setup]
-    for place, right in enumerate(module.RIGHT):
+    for place, right in enumerate(right_answers(lesson)):
         points = Lesson(lesson).exercises[right.exercise].points
         kinds = {"answer": {"solution": True, "grade": False}, "check": {"solution": False, "grade": True}}
         for kind, flags in kinds.items():
@@ -211,8 +200,9 @@ def all_right_answers(lesson):
             cell = {"cell_type": "code", "id": name, "metadata": {"nbgrader": grading}, "outputs": []}
             check = f'lesson.check("{right.exercise}", answer_{place})'
             blank.append(cell | {"source": f"answer_{place} = None" if kind == "answer" else check})
-            given.append(cell | {"source": f"answer_{place} = RIGHT[{place}].answer" if kind == "answer" else check})
-    own = {"cell_type": "code", "id": "own", "metadata": {}, "source": common, "outputs": []}
+            answer = f"{right.source}\n\nanswer_{place} = {right.exercise}"
+            given.append(cell | {"source": answer if kind == "answer" else check})
+    own = {"cell_type": "code", "id": "own", "metadata": {}, "source": cells(lesson)[0], "outputs": []}
     given.insert(1, own)
     return json.dumps(notebook | {"cells": blank}), json.dumps(notebook | {"cells": given}).encode()
 

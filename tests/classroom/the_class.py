@@ -1,19 +1,17 @@
 """A class of students in three lessons: what each handed in, and what it must come to (``STUDENTS``).
 
-The honest ones answer with ``tests/lessons``; what a notebook went through follows what JupyterLab does; the others are
-what goes wrong in every class and what a clever student tries.
+The honest ones answer as ``tests/lessons/answers.py`` has it, rightly or with a known mistake; what a notebook went
+through follows what JupyterLab does; the others are what goes wrong in every class and what a clever student tries.
 """
 
-import ast
-import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 from course_utils import Lesson
 from tests.classroom.handed_in import Notebook, released, released_points
+from tests.lessons.answers import Answer, cells, made, right_answers, wrong_answers
 
 LESSONS = {"01_requires_grad": "requires_grad", "03_detach": "detach", "05_no_grad": "no_grad"}
 DETACH = "03_detach"
@@ -70,70 +68,41 @@ def everything(outcome: str, assignment: str = DETACH) -> Expected:
 # -------------------------------------------------------------------------------------------------------------- honest
 
 
-@cache
-def answers_of(topic: str) -> tuple[str, list[tuple[str, str, str, str, Any]]]:
-    """The answers in ``tests/lessons`` as source.
-
-    Returns:
-        What they have in common, for a helper cell; and (kind, exercise, label, expression, the object itself) of each.
-    """
-    module = importlib.import_module(f"tests.lessons.{topic}")
-    text = Path(module.__file__).read_text(encoding="utf-8")
-    common, found = [], []
-    for node in ast.parse(text).body:
-        target = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
-        if target == "RIGHT":
-            for call, row in zip(node.value.elts, getattr(module, target), strict=True):
-                label = getattr(row, "label", None) or row.name
-                expression = ast.unparse(call.args[2])  # get_source_segment splits the whole file each time
-                found.append((target, row.exercise, label, expression, row.answer))
-        elif not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests")):
-            decorators = getattr(node, "decorator_list", [])
-            begin = min([node.lineno, *(one.lineno for one in decorators)])
-            common.append("\n".join(text.splitlines()[begin - 1 : node.end_lineno]))
-    return "\n\n\n".join(common[1:]), found  # without the docstring
-
-
 def notebook_with(assignment: str, chosen: dict[str, str], today: bool = False) -> Notebook:
-    """A solved notebook in which some answers are these expressions, with a helper cell for what they need."""
-    common, _ = answers_of(LESSONS[assignment])
+    """A solved notebook in which some answers have this source, with a helper cell for what they share."""
     notebook = Notebook(assignment, today).solve()
-    notebook.add(common, after="setup")
-    notebook.write(**{name: f"{name} = {expression}" for name, expression in chosen.items()})
+    notebook.add(cells(LESSONS[assignment])[0], after="setup")
+    notebook.write(**chosen)
     notebook.cell("written")["source"] = ANSWER
     return notebook
 
 
-def _judged(topic: str, answers: dict[str, Any]) -> Expected:
+def _judged(topic: str, chosen: dict[str, str]) -> Expected:
     """What the lesson's own check says of answers, without any classroom, in the points of the released notebook."""
     expected = {}
-    for exercise, answer in answers.items():
-        score = Lesson(topic).check(exercise, answer)
+    for exercise, source in chosen.items():
+        score = Lesson(topic).check(exercise, made(topic, exercise, source))
         earned = float(score) / score.possible * released_points(topic)[exercise]
         expected[exercise] = {"error": "raised"}.get(score.status, score.status if score else "wrong"), earned
     return expected
 
 
-def answers_for(topic: str, kind: str, count: int) -> Iterator[dict[str, tuple[str, Any]]]:
-    """Answers of a kind, as expressions and themselves, for so many students: the first takes the first of every
-    exercise, and so on."""
-    rows: dict[str, list[tuple[str, Any]]] = {}
-    for target, exercise, _, expression, answer in answers_of(topic)[1]:
-        if target == kind:
-            rows.setdefault(exercise, []).append((expression, answer))
+def shared_out(answers: Iterable[Answer], count: int) -> Iterator[dict[str, str]]:
+    """Answers for so many students: to each exercise the first takes the first, the last one near the last."""
+    rows: dict[str, list[str]] = {}
+    for one in answers:
+        rows.setdefault(one.exercise, []).append(one.source)
     for number in range(count):
-        yield {name: those[number * len(those) // count % len(those)] for name, those in rows.items()}
+        yield {name: those[number * len(those) // count] for name, those in rows.items()}
 
 
-def honest(assignment: str, kind: str, count: int) -> list[Student]:
-    """Students with answers of a kind to the exercises of the released notebook."""
-    topic = LESSONS[assignment]
-    students = []
-    for number, answers in enumerate(answers_for(topic, kind, count)):
-        chosen = {name: answer for name, answer in answers.items() if name in exercises(assignment)}
-        content = notebook_with(assignment, {name: expression for name, (expression, _) in chosen.items()}).bytes()
-        expected = cache(partial(_judged, topic, {name: answer for name, (_, answer) in chosen.items()}))
-        students.append(Student(f"{topic}-{kind.lower()}-{number}", content, expected, assignment=assignment))
+def honest(assignment: str, kind: str, answers: Iterable[Answer], count: int) -> list[Student]:
+    """Students who hand in answers of a kind to the exercises of the released notebook."""
+    topic, students = LESSONS[assignment], []
+    for number, chosen in enumerate(shared_out(answers, count)):
+        chosen = {name: source for name, source in chosen.items() if name in exercises(assignment)}
+        content, expected = notebook_with(assignment, chosen).bytes(), cache(partial(_judged, topic, chosen))
+        students.append(Student(f"{topic}-{kind}-{number}", content, expected, assignment=assignment))
     return students
 
 
@@ -147,7 +116,8 @@ def lesson_of_honest_students(assignment: str) -> list[Student]:
         Student(f"{topic}-solved", Notebook(assignment).solve().bytes(), {}, assignment=assignment),
         Student(f"{topic}-blank", released(assignment).encode(), blank, assignment=assignment),
         Student(f"{topic}-partly", partly.bytes(), rest, assignment=assignment),
-        *honest(assignment, "RIGHT", 1),
+        *honest(assignment, "right", right_answers(topic), 1),
+        *honest(assignment, "wrong", wrong_answers(topic), 2),
     ]
 
 

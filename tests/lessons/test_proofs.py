@@ -1,22 +1,14 @@
-"""What must hold for every exercise of every lesson.
-
-A lesson is covered the moment it is in the catalogue: its answers stand in ``tests/lessons/<name>.py``, its own
-solutions come from its solution notebook.
-"""
+"""What must hold for every exercise of every lesson, from the moment that the lesson is in the catalogue."""
 
 import ast
-import importlib
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 
-from course_utils import Lesson
-from course_utils.base.files import read_toml
+import course_utils.lessons
 from course_utils.catalogue import LESSONS
 from course_utils.checks import draws
 from course_utils.checks import judge as judging
@@ -24,28 +16,31 @@ from course_utils.checks.compare import Compared
 from course_utils.checks.exercise import is_blank
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import GENERAL
-from course_utils.checks.misconceptions import LESSONS as LESSONS_FOLDER
+from course_utils.checks.predictions import Predictions
 from course_utils.engine import Engine
-from course_utils.lesson import SOLUTIONS
+from tests.lessons.answers import Answer, made, right_answers, wrong_answers
 from tests.lessons.loaded import LOADED
 
 pytestmark = pytest.mark.usefixtures("short_clinic", "keys_are_known")
 
-GRADED = [info for info in LESSONS if info.points]
-EXERCISES = [(name, exercise) for name, lesson in LOADED.items() for exercise in lesson.exercises]
+EXERCISES = [(lesson, exercise) for lesson, loaded in LOADED.items() for exercise in loaded.exercises.values()]
+COURSE = [(lesson, Answer(made.name, "the course's own", made.source)) for lesson, made in EXERCISES]
+RIGHT = [(lesson, right) for lesson in LOADED for right in right_answers(lesson)]
+FEWEST, MOST = 4, 8  # misconceptions of an exercise
 
 
-def answers(lesson):
-    return importlib.import_module(f"tests.lessons.{lesson}")
-
-
-def entered(kind):
-    """Every answer that is entered as right, with its lesson; the id names both and the exercise."""
+def each(rows):
+    """Parameters (lesson, exercise or answer); the id names both."""
     return [
-        pytest.param(info.name, entry, id=f"{info.name}-{entry.exercise}-{entry.label}")
-        for info in LESSONS
-        for entry in getattr(answers(info.name), kind)
+        pytest.param(lesson, one, id="-".join(filter(None, (lesson, getattr(one, "exercise", ""), one.name))))
+        for lesson, one in rows
     ]
+
+
+every_exercise = pytest.mark.parametrize(("lesson", "exercise"), each(EXERCISES))
+every_compared = pytest.mark.parametrize(
+    ("lesson", "exercise"), each(row for row in EXERCISES if isinstance(row[1], Compared))
+)
 
 
 @pytest.fixture
@@ -68,70 +63,28 @@ def rounds(request):
     return range(3 if request.node.callspec.params["lesson"] == "clinic" else 20)
 
 
-def refuse(entry, what):
-    """Tells the author of an entry in plain words, without a traceback through the tests."""
-    pytest.fail(f"{type(entry).__name__} answer {entry.label!r} to {entry.exercise}: {what}", pytrace=False)
+def own(lesson, exercise):
+    return made(lesson, exercise.name, exercise.source)
 
 
-def exercise_of(lesson, entry):
-    if entry.exercise not in LOADED[lesson].exercises:
-        refuse(entry, f"lesson {lesson} has no such exercise, but {', '.join(LOADED[lesson].exercises)}.")
-    return LOADED[lesson].exercises[entry.exercise]
+def first_name(score):
+    return next((claim.misconception.name for claim in score.claims if claim.misconception), "")
 
 
-@cache
-def notebook(lesson):
-    info = next(info for info in LESSONS if info.name == lesson)
-    return nbformat.read(SOLUTIONS / f"{info.notebook}.ipynb", as_version=4)
-
-
-def answer_cells(lesson):
-    return {
-        cell.metadata.nbgrader.grade_id.removeprefix(f"{lesson}-"): cell.source
-        for cell in notebook(lesson).cells
-        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution")
-    }
-
-
-def run_answer(lesson, exercise, source):
-    """The object that an answer cell makes, with the imports of the lesson's set-up cell."""
-    setup = next(cell.source for cell in notebook(lesson).cells if cell.cell_type == "code")
-    namespace = {"__name__": "__main__"}
-    exec(compile(setup, f"<set-up of {lesson}>", "exec"), namespace)
-    exec(compile(source, f"<{exercise}>", "exec"), namespace)
-    return namespace[exercise]
-
-
-def stub_of(source):
-    """The answer cell as a learner gets it."""
-    return re.sub(r"([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION", r"\1pass", source, flags=re.DOTALL)
-
-
-@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
-def test_the_course_s_own_solution_gets_full_points(lesson, exercise):
-    answer = run_answer(lesson, exercise, answer_cells(lesson)[exercise])
-    score = judge(LOADED[lesson].exercises[exercise], answer, lesson)
-    assert score.status == "passed", str(score)
-    assert float(score) == score.possible
-
-
-@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
-def test_the_stub_is_not_attempted(lesson, exercise):
-    answer = run_answer(lesson, exercise, stub_of(answer_cells(lesson)[exercise]))
-    score = judge(LOADED[lesson].exercises[exercise], answer, lesson)
-    assert (float(score), score.status) == (0.0, "not attempted"), str(score)
-
-
-@pytest.mark.parametrize(("lesson", "right"), entered("RIGHT"))
+@pytest.mark.parametrize(("lesson", "right"), each(COURSE + RIGHT))
 def test_a_right_answer_passes_however_it_is_written(lesson, right, rounds):
-    exercise_of(lesson, right)
+    answer = made(lesson, right.exercise, right.source)
     for _ in rounds:
-        score = judge(LOADED[lesson].exercises[right.exercise], right.answer, lesson)
-        if score.status != "passed":
-            refuse(right, f"it is refused. The card:\n\n{score}")
+        score = judge(LOADED[lesson].exercises[right.exercise], answer, lesson)
+        if score.status != "passed" or float(score) != score.possible:
+            pytest.fail(f"{right.name!r}, a right answer, is refused. The card:\n\n{score}", pytrace=False)
 
 
-COMPARED = [(name, e) for name, e in EXERCISES if isinstance(LOADED[name].exercises[e], Compared)]
+@every_exercise
+def test_the_stub_is_not_attempted(lesson, exercise):
+    stub = re.sub(r"([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION", r"\1pass", exercise.source, flags=re.DOTALL)
+    score = judge(exercise, made(lesson, exercise.name, stub), lesson)
+    assert (float(score), score.status) == (0.0, "not attempted"), str(score)
 
 
 @pytest.fixture
@@ -149,51 +102,21 @@ def seen_once(monkeypatch):
     monkeypatch.setattr(Compared, "_view", remembered)
 
 
-@pytest.mark.parametrize(("lesson", "exercise"), COMPARED)
+@every_compared
 def test_every_way_to_make_a_mistake_loses_points_and_is_told_its_own_name(
     lesson, exercise, request, seen_once, monkeypatch
 ):
-    made, told = LOADED[lesson].exercises[exercise], []
+    told = []
     for _ in range(20 if request.config.getoption("--tier") == "nightly" else 3):
         seed = draws.new_seed()
         with monkeypatch.context() as held:
             held.setattr(draws, "source", lambda bits: seed)  # noqa: B023  all are held against the same inputs
-            scores = [judge(made, mistake, lesson) for _, mistake in made.mistakes]
-        for (key, way), score in zip(made.ways, scores, strict=True):
-            named = [claim.misconception.name for claim in score.claims if claim.misconception][:1]
-            if score.status == "passed" or named != [made.misconceptions[key].name]:
-                told.append(f"{key!r}, {list(way)}: {float(score)} points, named {named}\n{score}")
+            scores = [judge(exercise, mistake, lesson) for _, mistake in exercise.mistakes]
+        for (key, way), score in zip(exercise.ways, scores, strict=True):
+            if score.status == "passed" or first_name(score) != exercise.misconceptions[key].name:
+                told.append(f"{key!r}, {list(way)}: {float(score)} points\n{score}")
             assert_tells_one_story(score)
     assert not told, "\n".join(told)
-
-
-@pytest.mark.parametrize(("lesson", "exercise"), COMPARED)
-def test_every_misconception_has_a_way_and_no_way_is_in_two(lesson, exercise):
-    made = LOADED[lesson].exercises[exercise]
-    assert {key for key, _ in made.ways} == set(made.misconceptions)
-    twice = [way for way, count in Counter(way for _, way in made.ways).items() if count > 1]
-    assert not twice, f"one edit cannot be two mistakes: {twice}"
-
-
-def test_an_error_that_no_known_mistake_raises_has_no_name():
-    score = judge(LOADED["requires_grad"].exercises["freeze"], lambda module: module.nowhere, "requires_grad")
-    assert score == 0 and not any(claim.misconception for claim in score.claims), str(score)
-
-
-@pytest.mark.parametrize("lesson", LOADED)
-def test_no_label_and_no_answer_is_entered_twice(lesson):
-    module = answers(lesson)
-    labels = Counter(f"{type(row).__name__} {row.exercise}: {row.label}" for row in module.RIGHT)
-    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    lists = (node.value.elts for node in tree.body if isinstance(getattr(node, "value", 0), ast.Tuple | ast.List))
-    written = Counter(
-        f"{ast.unparse(call.args[0])}: {ast.unparse(call.args[2])}"
-        for rows in lists
-        for call in rows
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Right"
-    )
-    twice = [text for text, count in (labels + written).items() if count > 1]
-    assert not twice, "drop an answer entered twice; give a label used twice a name of its own"
 
 
 def assert_tells_one_story(score):
@@ -205,74 +128,68 @@ def assert_tells_one_story(score):
         assert "expected" not in details or details["expected"] != details.get("got"), card
 
 
-PREDICTED = [(lesson, name) for lesson, name in EXERCISES if LOADED[lesson].exercises[name].keys]
+@every_compared
+def test_every_misconception_has_a_way_and_no_way_is_in_two(lesson, exercise):
+    assert {key for key, _ in exercise.ways} == set(exercise.misconceptions)
+    twice = [way for way, count in Counter(way for _, way in exercise.ways).items() if count > 1]
+    assert not twice, f"one edit cannot be two mistakes: {twice}"
 
 
-def other_than(right, choices):
-    """A wrong prediction of the right one's kind."""
-    if isinstance(right, bool):
-        return not right
-    if isinstance(right, tuple):
-        return (*right, 0)
-    return next(value for value in (*choices, 1, 2) if value != right)
+def test_an_error_that_no_known_mistake_raises_has_no_name():
+    score = judge(LOADED["requires_grad"].exercises["freeze"], lambda module: module.nowhere, "requires_grad")
+    assert score == 0 and not first_name(score), str(score)
 
 
-@pytest.mark.parametrize(("lesson", "exercise"), PREDICTED)
+@pytest.mark.parametrize("lesson", LOADED)
+def test_no_answer_is_entered_twice(lesson):
+    answers = [row for where, row in RIGHT + COURSE if where == lesson]
+    named = [(right.exercise, right.name) for right in answers]
+    written = [(right.exercise, ast.unparse(ast.parse(right.source))) for right in answers]
+    twice = [text for text, count in Counter(named + written).items() if count > 1]
+    assert not twice, "drop an answer entered twice; give a name used twice a name of its own"
+
+
+@pytest.mark.parametrize(("lesson", "exercise"), each(row for row in EXERCISES if isinstance(row[1], Predictions)))
 def test_every_misconception_of_a_prediction_is_named_for_the_wrong_values_that_show_it(lesson, exercise):
-    made, fields = LOADED[lesson].exercises[exercise], read_toml(LESSONS_FOLDER / lesson / f"{exercise}.toml")
-    right = run_answer(lesson, exercise, answer_cells(lesson)[exercise])
     shown = set()
-    for keys, *values, key in fields["readings"]:
-        keys, values = ([keys], values) if isinstance(keys, str) else (keys, values[0] if values else [])
-        wrong = dict(zip(keys, values, strict=True)) if values else {}
-        wrong = {name: wrong.get(name, other_than(right[name], fields.get("choices", ()))) for name in keys}
-        score = judge(made, right | wrong, lesson)
-        assert score < max(score.possible, 0.01), f"{wrong} is no wrong prediction"
-        named = [claim.misconception.name for claim in score.claims if claim.misconception]
-        shown |= {key} if named[:1] == [made.misconceptions[key].name] else set()
-    assert shown == set(made.misconceptions)
+    for wrong in wrong_answers(lesson):
+        if wrong.exercise == exercise.name:
+            score = judge(exercise, made(lesson, exercise.name, wrong.source), lesson)
+            assert score < max(score.possible, 0.01), f"{wrong} is no wrong prediction"
+            shown |= {wrong.name} if first_name(score) == exercise.misconceptions[wrong.name].name else set()
+    assert shown == set(exercise.misconceptions)
 
 
-@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
-def test_every_exercise_has_a_right_answer_written_differently_and_enough_misconceptions(lesson, exercise):
-    assert any(right.exercise == exercise for right in answers(lesson).RIGHT), (
-        f"no Right({exercise!r}, ...): enter a right answer written differently from the solution's"
-    )
-    count = len(LOADED[lesson].exercises[exercise].misconceptions)
-    assert count >= 4 or lesson == "start_here", f"{exercise}.toml has {count} misconceptions; four are the fewest"
+@every_exercise
+def test_every_exercise_has_a_right_answer_written_differently_and_few_misconceptions(lesson, exercise):
+    assert any(right.exercise == exercise.name for right in right_answers(lesson)), "enter one in tests/lessons/right"
+    count = len(exercise.misconceptions)
+    most = 10 if exercise.name == "run_clinic" else MOST  # one for each of its promises
+    assert FEWEST <= count <= most, f"{count} misconceptions of {FEWEST} to {most}: merge, or split"
 
 
-@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
+@every_exercise
 def test_every_exercise_has_two_hints_or_more_that_do_not_contain_the_solution(lesson, exercise):
-    hints = Lesson(lesson).exercises[exercise].hints
-    assert len(hints) >= 2, f"{exercise}.toml has {len(hints)} hints; an exercise has two or more"
-    solved = answer_cells(lesson)[exercise].split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
+    assert len(exercise.hints) >= 2
+    solved = exercise.source.split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
     for line in filter(None, map(str.strip, solved.splitlines())):
-        assert len(line) < 12 or not any(line in hint for hint in hints), "a hint holds this line of the solution"
-
-
-@pytest.mark.parametrize("info", GRADED, ids=lambda info: info.name)
-def test_the_points_of_a_lesson_add_up(info):
-    assert sum(exercise.points for exercise in Lesson(info.name).exercises.values()) == info.points
+        assert len(line) < 12 or not any(line in hint for hint in exercise.hints), "a hint holds this line"
 
 
 @pytest.mark.parametrize("info", LESSONS, ids=lambda info: info.name)
-def test_notebook_and_module_name_the_same_exercises_in_the_same_order(info):
-    assert list(answer_cells(info.name)) == list(Lesson(info.name).exercises)
+def test_the_points_of_a_lesson_add_up(info):
+    assert sum(exercise.points for exercise in LOADED[info.name].exercises.values()) == info.points
 
 
 def test_every_lesson_in_the_package_is_in_the_catalogue():
-    folder = Path(importlib.import_module("course_utils.lessons").__path__[0])
+    folder = Path(course_utils.lessons.__path__[0])
     assert {path.parent.name for path in folder.glob("*/__init__.py")} == {info.name for info in LESSONS}
 
 
 # What is predicted is fixed by the exercise itself, so there are no inputs to draw.
-WITH_INPUTS = [(lesson, name) for lesson, name in EXERCISES if not LOADED[lesson].exercises[name].keys]
-
-
-@pytest.mark.parametrize(("lesson", "exercise"), WITH_INPUTS)
+@pytest.mark.parametrize(("lesson", "exercise"), each(row for row in EXERCISES if not isinstance(row[1], Predictions)))
 def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
-    solution = run_answer(lesson, exercise, answer_cells(lesson)[exercise])
+    solution = own(lesson, exercise)
     seen = []
 
     def spy(*args):
@@ -286,7 +203,7 @@ def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
     if isinstance(solution, type) and issubclass(solution, torch.autograd.Function):
         # Used through apply and judged as the class it is: the spy is one, too.
         function, applied = spy, solution.apply
-        solution, spy = applied, type(exercise, (solution,), {"apply": staticmethod(function)})
+        solution, spy = applied, type(exercise.name, (solution,), {"apply": staticmethod(function)})
     elif isinstance(solution, type):  # a part of an engine, which makes all its tensors here
 
         def tensor(engine, data, requires_grad=False):
@@ -294,11 +211,11 @@ def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
             seen[-1].append(float(made.data.sum()))
             return made
 
-        spy = type(exercise, (solution,), {"tensor": tensor})
+        spy = type(exercise.name, (solution,), {"tensor": tensor})
 
     assert not is_blank(spy)
     for _ in range(2):
         seen.append([])
-        judge(LOADED[lesson].exercises[exercise], spy, lesson)
+        judge(exercise, spy, lesson)
     first, second = (set(values) for values in seen)
     assert first and len(first & second) < len(first) / 2

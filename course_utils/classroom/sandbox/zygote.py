@@ -189,7 +189,8 @@ def _lists(shell: Any) -> dict[str, Any]:
 
 def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
     """A lesson's module as a student's code finds it: what its exercises are called, and nothing of how they judge."""
-    from course_utils.checks.exercise import Exercise, Missed
+    from course_utils.checks.exercise import Exercise
+    from course_utils.checks.missed import Missed
 
     def later(answer: Any) -> None:
         raise Missed(found="it is judged when your teacher grades")

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
-from course_utils.checks.claims import Trial, expect, hook_count, training_flags
+from course_utils.checks.claims import Trial, hook_count
 from course_utils.clinic import WIDTH, collector_off
+from course_utils.lessons.clinic._expect import expect
 from course_utils.lessons.clinic._network import weights_of
 from course_utils.lessons.clinic._watched import Watched, WatchedDataset, run
 from course_utils.measure.compare import format_count
@@ -63,7 +64,7 @@ def expect_flat_tests(trial: Trial) -> None:
 def expect_modes(trial: Trial) -> None:
     dataset = WatchedDataset(trial, with_modes=True)
     run(trial, dataset, 2)
-    ends = {part: training_flags(module) for part, module in dataset.made.items()}
+    ends = {part: [each.training for each in module.modules()] for part, module in dataset.made.items()}
 
     def mode(flags: list[bool]) -> str:
         return "training mode" if all(flags) else "mixed modes" if any(flags) else "eval mode"

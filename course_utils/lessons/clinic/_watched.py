@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.torch_private import is_functorch_wrapped
-from course_utils.checks.claims import Missed, Trial, training_flags
+from course_utils.checks.claims import Missed, Trial
 from course_utils.clinic import CLASSES, FEATURES, WIDTH, ClinicDataset, ClinicResult
 from course_utils.memory import MemoryTracker
 
@@ -44,7 +44,8 @@ class Watched(nn.Sequential):
             out = torch.cat([rows[:, :1], out[:, 1:]], dim=1)
         if not is_functorch_wrapped(x):
             number = round(rows.detach()[0, 0].item() / _STEP)
-            dataset.notes.append(Note(self.part, len(x), number, training_flags(self), out.requires_grad, held))
+            modes = [part.training for part in self.modules()]
+            dataset.notes.append(Note(self.part, len(x), number, modes, out.requires_grad, held))
         return out
 
 

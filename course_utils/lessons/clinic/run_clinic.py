@@ -5,15 +5,16 @@ promises, each worth the same. One that is not kept has the name of a mistake, i
 from collections.abc import Callable
 from dataclasses import replace
 
-from course_utils.checks.claims import Trial, exercise, expect
+from course_utils.checks.claims import Exercise, Trial
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Score
 from course_utils.clinic import ClinicDataset, ClinicResult
 from course_utils.lessons.clinic import _learning, _leavings
+from course_utils.lessons.clinic._expect import expect
 from course_utils.lessons.clinic._watched import WatchedDataset, run
 
-run_clinic = exercise(__file__)
+run_clinic = Exercise.read(__file__)
 
 
 def examine(script: Callable[[ClinicDataset, int, int], ClinicResult]) -> Score:

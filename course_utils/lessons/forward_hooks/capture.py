@@ -77,7 +77,7 @@ def _(trial: Trial) -> Seen:
     return {"requires grad": {name: entry.requires_grad for name, entry in _named(entries, names).items()}}
 
 
-@capture.looks("is not touched by later in-place edits of the output", "alias", weight=2)
+@capture.looks("is not touched by later in-place edits of the output", "graph", weight=2)
 def _(trial: Trial) -> Seen:
     names = ["encoder.0", "head"]
     for mode in (torch.enable_grad(), torch.no_grad()):

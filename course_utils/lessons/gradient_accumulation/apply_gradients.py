@@ -18,15 +18,17 @@ class _Lists:
     Args:
         trial: draws them.
         missing: micro-batch and place of gradients that are None.
+        begun: whether the optimizer has made a step before, from which its momentum comes.
     """
 
-    def __init__(self, trial: Trial, missing: Collection[tuple[int, int]] = ()) -> None:
+    def __init__(self, trial: Trial, missing: Collection[tuple[int, int]] = (), begun: bool = True) -> None:
         self.trial, self.parameters = trial, [trial.randn(*shape, requires_grad=True) for shape in _SHAPES]
         groups = [{"params": self.parameters[:2]}, {"params": self.parameters[2:]}]
         self.optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=0.05)
-        self.old_gradients()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        if begun:
+            self.old_gradients()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
         self.lists = [
             [(None if (batch, at) in missing else trial.randn(*p.shape), p) for at, p in enumerate(self.parameters)]
             for batch in range(3)
@@ -73,7 +75,10 @@ def _(trial: Trial) -> Seen:
 
 @apply_gradients.looks("does not move a parameter that has only None, even with momentum", weight=4)
 def _(trial: Trial) -> Seen:
-    return _Lists(trial, {(0, 1), (1, 1), (2, 1)}).step("only None for one parameter")
+    one = {(0, 1), (1, 1), (2, 1)}
+    yield from _Lists(trial, one).step("only None for one parameter").items()
+    yield from _Lists(trial, one).step("with weights, and only None for one parameter", [5, 1, 2]).items()
+    yield from _Lists(trial, one, begun=False).step("a first step, and only None for one parameter").items()
 
 
 @apply_gradients.looks("ignores old `.grad`, and leaves every `.grad` None", "old grad")

@@ -10,11 +10,11 @@ from course_utils.checks.compare import Seen, Trial, compared
 fit_line = compared(__file__)
 
 
-def _fitted(trial: Trial, steps: int, noise: float = 0.3) -> Any:
+def _fitted(trial: Trial, steps: int, noise: float = 0.3, at_least: int = 40) -> Any:
     """What comes back for points near a line that is far from zero, and a rate at which few steps do not get there."""
     x = trial.randn(20, dtype=torch.float32)
     y = -3 * x + 2 + noise * trial.randn(20, dtype=torch.float32)
-    lr = trial.integer(40, 90) / 1000
+    lr = trial.integer(at_least, at_least + 50) / 1000
     return trial.call(x, y, steps, lr, show=f"fit_line(x, y, steps={steps}, lr={lr}), 20 points")
 
 
@@ -33,6 +33,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     for steps, noise in ((trial.integer(4, 7), 0.3), (trial.integer(150, 200), 0.0)):
         yield f"after {steps} steps", _numbers(_fitted(trial, steps, noise))
+    yield "after 4 steps that each go too far", _numbers(_fitted(trial, 4, at_least=1300))
 
 
 @fit_line.looks("returns leaves that require grad", weight=4)

@@ -18,7 +18,7 @@ def _model(trial: Trial) -> nn.Module:
 def _listed(trial: Trial, model: nn.Module, batches: list[Tensor]) -> list[Tensor]:
     called = f"list(stream_predictions(model, {len(batches)} batches))"
     items = trial.run(lambda: list(trial.answer(model, batches)), called=called, watch={"model": model})
-    return [trial.tensor(item, what="tensors") for item in items]
+    return [trial.tensor(item) for item in items]
 
 
 @stream_predictions.looks("yields model(x) for each batch", gate=True)

@@ -2,7 +2,6 @@
 
 import torch
 
-from course_utils.checks.claims import gradient
 from course_utils.checks.compare import Seen, Trial, compared
 
 double = compared(__file__)
@@ -23,4 +22,4 @@ def _(trial: Trial) -> Seen:
     got = trial.tensor(trial.call(x))
     yield "x afterwards", x.detach()
     yield "the result requires grad", got.requires_grad
-    yield "the gradient of x", gradient(got, x)
+    yield "the gradient of x", got.requires_grad and torch.autograd.grad(got.sum(), x, allow_unused=True)[0]

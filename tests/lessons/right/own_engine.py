@@ -1,21 +1,24 @@
-"""Right answers to the exercises of lesson 12."""
+"""Right answers to the exercises of lesson 12, written otherwise than the course's own."""
 
+# %%
 import heapq
-import weakref
 from collections import Counter, defaultdict
-from contextlib import ExitStack, contextmanager
-
-import numpy as np
-
-from course_utils.engine import Node, Tensor, Way
-from tests.lessons.answers import Right
-
-# -------------------------------------------------------------------------------------------------------------- Extend
+from contextlib import ExitStack
 
 
-class ExtendByHand:
-    """NumPy's functions, and a step that is taken back."""
+class NoGrad:
+    def __init__(self, engine):
+        self.engine = engine
 
+    def __enter__(self):
+        self.before = self.engine.enabled
+        self.engine.enabled = False
+
+    def __exit__(self, *error):
+        self.engine.enabled = self.before
+
+# %% Extend: NumPy's functions, and a step that is taken back
+class Extend:
     def matmul(self, a, b):
         y = self.tensor(np.dot(a.data, b.data))
         to_b = (b, lambda g, x: np.dot(x.transpose(), g), a)
@@ -39,10 +42,8 @@ class ExtendByHand:
             x[place] = before
         return slopes
 
-
-class ExtendByNames:
-    """Rules with names, and the steps as rows of a matrix."""
-
+# %% Extend: rules with names, and the steps as rows of a matrix
+class Extend:
     def matmul(self, a, b):
         def for_a(g, b):
             return g @ b.T
@@ -68,10 +69,8 @@ class ExtendByNames:
         slopes = [(function(x + step) - function(x - step)) / 2e-6 for step in steps]
         return np.array(slopes).reshape(x.shape)
 
-
-class ExtendByExponentials(ExtendByNames):
-    """The value of tanh from exponentials, and a smaller step."""
-
+# %% Extend: the value of tanh from exponentials, and half the step
+class Extend(Extend):
     def tanh(self, x):
         doubled = np.exp(-2 * np.abs(x.data))
         y = self.tensor(np.sign(x.data) * (1 - doubled) / (1 + doubled))
@@ -86,8 +85,8 @@ class ExtendByExponentials(ExtendByNames):
             found.append((function(up.reshape(x.shape)) - function(down.reshape(x.shape))) / 1e-6)
         return np.reshape(found, x.shape)
 
-
-class ExtendByBroadcasting(ExtendByHand):
+# %% Extend: einsum
+class Extend(Extend):
     def sum(self, x):
         zeros = np.zeros(x.shape)
         return self.record("sum", self.tensor(x.data.sum()), (x, lambda g: zeros + g))
@@ -97,13 +96,8 @@ class ExtendByBroadcasting(ExtendByHand):
         ways = [(a, lambda g, w: np.einsum("ik,jk->ij", g, w), b), (b, lambda g, x: np.einsum("ij,ik->jk", x, g), a)]
         return self.record("matmul", made, *ways)
 
-
-# -------------------------------------------------------------------------------------------------------------- Record
-
-
-class RecordByRecursion:
-    """Depth first, inputs before users, then the other way round."""
-
+# %% Record: recursion, inputs before users, then the other way round
+class Record:
     def record(self, name, result, *ways):
         inputs = [way[0] for way in ways]
         if not self.records(inputs):
@@ -125,10 +119,8 @@ class RecordByRecursion:
         visit(node)
         return order[::-1]
 
-
-class RecordByCounting(RecordByRecursion):
-    """A node is ready when all its users have been met."""
-
+# %% Record: users counted: a node is ready when all its users have been met
+class Record(Record):
     def walk(self, node):
         users, waiting, seen = Counter(), [node], {node}
         while waiting:
@@ -146,10 +138,8 @@ class RecordByCounting(RecordByRecursion):
                     ready.append(before)
         return order
 
-
-class RecordByHeap:
-    """The youngest node that waits comes next."""
-
+# %% Record: a heap: the youngest node that waits comes next
+class Record:
     def record(self, name, result, *ways):
         inputs, found = [], []
         for x, rule, *saved in ways:
@@ -173,10 +163,8 @@ class RecordByHeap:
                     heapq.heappush(waiting, (-other.number, other))
         return order
 
-
-class RecordByNumbers(RecordByHeap):
-    """A dict by number, sorted."""
-
+# %% Record: a dict by number, sorted
+class Record(Record):
     def walk(self, node):
         nodes, new = {}, {node.number: node}
         while new:
@@ -184,13 +172,8 @@ class RecordByNumbers(RecordByHeap):
             new = {i.number: i for each in new.values() for i in each.inputs if i.number not in nodes}
         return [nodes[number] for number in sorted(nodes)][::-1]
 
-
-# -------------------------------------------------------------------------------------------------------------- Shapes
-
-
-class ShapesByLoops:
-    """Axis after axis; a dict that is read with a default."""
-
+# %% Shapes: axis after axis, and a dict that is read with a default
+class Shapes:
     def backward(self, result, gradient):
         arrived = {self.end(result): gradient}
         for node in self.walk(self.end(result)):
@@ -207,10 +190,8 @@ class ShapesByLoops:
                 gradient = gradient.sum(axis=axis, keepdims=True)
         return gradient
 
-
-class ShapesAtOnce:
-    """All axes in one sum; what arrives is listed, and added up at the visit."""
-
+# %% Shapes: all axes in one sum; what arrives is listed, and added up at the visit
+class Shapes:
     def backward(self, result, gradient):
         arrived = defaultdict(list)
         arrived[self.end(result)].append(gradient)
@@ -224,10 +205,8 @@ class ShapesAtOnce:
         axes = tuple(np.flatnonzero(np.array(gradient.shape) != np.array(ones + shape, int)))
         return gradient.sum(axis=axes, keepdims=True).reshape(shape)
 
-
-class ShapesByCopies(ShapesByLoops):
-    """Each node has an array of zeros, to which everything is added."""
-
+# %% Shapes: each node has an array of zeros, to which everything is added
+class Shapes(Shapes):
     def backward(self, result, gradient):
         order = self.walk(self.end(result))
         arrived = {node: np.zeros(node.shape) for node in order}
@@ -237,32 +216,15 @@ class ShapesByCopies(ShapesByLoops):
             for way in node.ways:
                 arrived[way.node] += self.fit(way.rule(gradient, *self.unsave(way)), way.node.shape)
 
-
-class ShapesByReduce(ShapesByLoops):
+# %% Shapes: reduce
+class Shapes(Shapes):
     def fit(self, gradient, shape):
         added = gradient.ndim - len(shape)
         ones = [added + axis for axis, size in enumerate(shape) if size == 1]
         return np.add.reduce(gradient, axis=(*range(added), *ones)).reshape(shape)
 
-
-# ------------------------------------------------------------------------------------------------------------- Control
-
-
-class NoGrad:
-    def __init__(self, engine):
-        self.engine = engine
-
-    def __enter__(self):
-        self.before = self.engine.enabled
-        self.engine.enabled = False
-
-    def __exit__(self, *error):
-        self.engine.enabled = self.before
-
-
-class ControlByClass:
-    """The mode by a class of its own, a detached twin by hand."""
-
+# %% Control: a class for the mode, and a detached twin by hand
+class Control:
     def records(self, inputs):
         flags = [x.requires_grad for x in inputs]
         return True in flags if self.enabled else False
@@ -286,10 +248,8 @@ class ControlByClass:
         if x.node is not None:
             x.node.keeps = weakref.ref(x)
 
-
-class ControlByStack(ControlByClass):
-    """What puts the mode back is called by a stack."""
-
+# %% Control: what puts the mode back is called by a stack
+class Control(Control):
     @contextmanager
     def no_grad(self):
         with ExitStack() as stack:
@@ -300,10 +260,8 @@ class ControlByStack(ControlByClass):
     def accumulate(self, x, gradient):
         x.grad = gradient + (0 if x.grad is None else x.grad)
 
-
-class ControlByReference(ControlByClass):
-    """A function that asks a weak reference; a leaf is left at once."""
-
+# %% Control: a function that asks a weak reference; a leaf is left at once
+class Control(Control):
     def records(self, inputs):
         return bool(self.enabled and [x for x in inputs if x.requires_grad])
 
@@ -315,8 +273,8 @@ class ControlByReference(ControlByClass):
         reference = weakref.ref(x)
         x.node.keeps = lambda: reference()
 
-
-class ControlByCopy(ControlByReference):
+# %% Control: a copy of the first gradient
+class Control(Control):
     def detach(self, x):
         return Tensor(self, x.data, False, x.memory)
 
@@ -324,13 +282,8 @@ class ControlByCopy(ControlByReference):
         before = x.grad
         x.grad = gradient.copy() if before is None else np.add(before, gradient)
 
-
-# -------------------------------------------------------------------------------------------------------------- Memory
-
-
-class MemoryInObjects:
-    """One loop, and the bytes by a set."""
-
+# %% Memory: one loop, and the bytes by a set
+class Memory:
     def save(self, x):
         return (x.data, x.memory, x.memory.version)
 
@@ -360,10 +313,8 @@ class MemoryInObjects:
                         total += memory.nbytes
         return total
 
-
-class MemoryByHelpers(MemoryInObjects):
-    """Questions as functions of their own."""
-
+# %% Memory: questions as functions of their own
+class Memory(Memory):
     def is_edited(self, saved):
         return any(memory.version != version for _, memory, version in saved)
 
@@ -378,8 +329,8 @@ class MemoryByHelpers(MemoryInObjects):
         x.memory.version += 1
         x.data[...] = np.broadcast_to(values, x.shape)
 
-
-class MemoryByIdentity(MemoryByHelpers):
+# %% Memory: memories by id
+class Memory(Memory):
     def bytes_held(self, result):
         ways = [way for node in self.walk(result.node) for way in node.ways if way.saved]
         held = {id(memory): memory.nbytes for way in ways for _, memory, _ in way.saved}
@@ -388,10 +339,8 @@ class MemoryByIdentity(MemoryByHelpers):
     def save(self, x):
         return tuple([x.data, x.memory, x.memory.version])
 
-
-class MemoryByReturn(MemoryByIdentity):
-    """All is looked at before anything is raised."""
-
+# %% Memory: all is looked at before anything is raised
+class Memory(Memory):
     def unsave(self, way):
         freed = way.saved is None
         edited = not freed and not all(memory.version == version for _, memory, version in way.saved)
@@ -401,27 +350,3 @@ class MemoryByReturn(MemoryByIdentity):
         if not self.retain_graph:
             way.saved = None if arrays else []
         return arrays
-
-
-RIGHT = (
-    Right("Extend", "NumPy's functions, a step taken back", ExtendByHand),
-    Right("Extend", "rules with names", ExtendByNames),
-    Right("Extend", "exponentials, half the step", ExtendByExponentials),
-    Right("Extend", "einsum", ExtendByBroadcasting),
-    Right("Record", "recursion, reversed", RecordByRecursion),
-    Right("Record", "users counted", RecordByCounting),
-    Right("Record", "a heap", RecordByHeap),
-    Right("Record", "a dict by number", RecordByNumbers),
-    Right("Shapes", "loops", ShapesByLoops),
-    Right("Shapes", "one sum, and lists", ShapesAtOnce),
-    Right("Shapes", "zeros for each node", ShapesByCopies),
-    Right("Shapes", "reduce", ShapesByReduce),
-    Right("Control", "a class for the mode", ControlByClass),
-    Right("Control", "a stack for the mode", ControlByStack),
-    Right("Control", "a function that asks", ControlByReference),
-    Right("Control", "a copy of the first gradient", ControlByCopy),
-    Right("Memory", "one loop", MemoryInObjects),
-    Right("Memory", "helpers", MemoryByHelpers),
-    Right("Memory", "memories by id", MemoryByIdentity),
-    Right("Memory", "all looked at first", MemoryByReturn),
-)
