@@ -9,6 +9,7 @@ where an answer asks for a name that they alone make.
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from course_utils.classroom.course.source import deleted_first, parse
@@ -25,7 +26,12 @@ from course_utils.classroom.sandbox.warm_python import Session, WarmPython
 _MOST_VERSIONS = 3  # of an answer, beside the first, that are judged: with one for each guess, the best would be right
 _MOST_RUNS = 8  # how often cells are run again after one of them ended its process
 _AROUND_BYTES = 1000  # of what a submission may print: for what outputs have around them
-INTERRUPTED = "was interrupted after"
+INTERRUPTED, STRANGE_WORDS = "was interrupted after", "Words that no answer to this lesson needs"
+# Ways to the judge. They cost nothing; a teacher reads what stands beside them.
+_STRANGE = re.compile(
+    r"__subclasses__|__globals__|__closure__|\b(?:f_back|gr_frame|tb_frame|cffi|ctypes|gc|greenlet|_xxsubinterpreters)\b"
+    r"|course_utils\.(?:checks|classroom|lessons)"
+)
 
 
 class Director:
@@ -73,6 +79,10 @@ class Director:
             self._verdicts.setdefault(cell.id, outcomes.unjudged("the submission as a whole had used up its time"))
         for verdict in self._verdicts.values():
             self.reviews += verdict.for_a_person
+        given = " ".join(step.released.source for step in self._steps if step.released)
+        own = " ".join(step.source for step in self._steps if step.from_student and step.is_code)
+        if words := sorted({*_STRANGE.findall(own)} - {*_STRANGE.findall(given)}):
+            self.notes.append(f"{STRANGE_WORDS}: {', '.join(words)}.")
         return self._verdicts
 
     def _open(self, every: bool = False) -> list[tuple[Step, ReleasedCell]]:
@@ -186,6 +196,9 @@ class Director:
         else:
             result = message["result"]
             verdict = self._verdict(cell, result)
+            lacking = [said for kind, said in self._errors.values() if kind == "ModuleNotFoundError"]
+            if verdict.raised and lacking:
+                verdict = outcomes.unjudged(f"{lacking[0]} on this machine; install it and grade again")
             verdict.suspicious = tuple(outcomes.suspicious(step.label, result))
             verdict.refused = tuple(outcomes.refused(step.label, result))
             self._left |= bool(message["left"])  # in whichever look: it may have needed them

@@ -24,7 +24,6 @@ class Answer:
     shown: set[int] = field(default_factory=set)  # positions of submitted cells that this answer stands for
     others: list[SubmittedCell] = field(default_factory=list)  # shown as copies
     blank: bool = False
-    pictures: dict[str, dict[str, str]] = field(default_factory=dict)  # see ``SubmittedCell``
 
 
 class HandedIn:
@@ -158,8 +157,7 @@ def _written(released: ReleasedCell, handed_in: HandedIn, name: str) -> Answer:
         what = "was found in" if theirs else "was left as it was released; your teacher reads what may be meant, in"
         handed_in.repairs.append(f"The answer to {name} {what} cell {places}.")
     text = "\n\n".join(dict.fromkeys(cell.source for cell in theirs)) or released.source
-    pictures = {name: picture for cell in theirs for name, picture in cell.pictures.items()}
-    return Answer(text, shown=shown, blank=not (theirs or unasked), pictures=pictures)
+    return Answer(text, shown=shown, blank=not (theirs or unasked))
 
 
 def _without(source: str, texts: list[str]) -> str:

@@ -196,14 +196,12 @@ def _assemble(handed_in: HandedIn, answers: dict[str, Answer], own: dict[str, li
         name = f"added-{submitted.position + 1}"
         name += "-again" * (name in released.by_id)
         item = {"cell_type": submitted.kind, "id": name, "metadata": {}, "source": submitted.source}
-        item |= {"attachments": submitted.pictures} if submitted.pictures else {}
         add(item, label, None, [], from_student=True, is_copy=is_copy)
 
     for cell, raw in zip((None, *released.cells), ({}, *released.notebook["cells"]), strict=True):
         if cell is not None:
             answer = answers.get(cell.id) or Answer(cell.source, blank=cell.role in ("answer", "by hand"))
             item = copy.deepcopy(raw) | {"source": answer.source}
-            item |= {"attachments": item.get("attachments", {}) | answer.pictures} if answer.pictures else {}
             label = _label(cell, released)
             add(item, label, cell, answer.copies, from_student=cell.id in answers, blank=answer.blank)
             for other in answer.others:

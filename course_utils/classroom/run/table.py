@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from course_utils.base.markup import clean
 from course_utils.base.words import rounded, shown
 from course_utils.classroom.books.marks import Mark
-from course_utils.classroom.judging.director import INTERRUPTED
+from course_utils.classroom.judging.director import INTERRUPTED, STRANGE_WORDS
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 from course_utils.classroom.rebuild.rebuild import EDITED_CHECK
 
@@ -97,6 +97,10 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     text += _paragraph(title, ((row, ", ".join(names)) for row, names in edited if names))
     stopped = [(row, said) for row, report in graded for said in report.notes if INTERRUPTED in said]
     text += _paragraph("Cells that did not come to an end, which takes its time whenever they are graded", stopped)
+    strange = [
+        (row, said.partition(": ")[2]) for row, report in graded for said in report.notes if STRANGE_WORDS in said
+    ]
+    text += _paragraph(f"{STRANGE_WORDS}, at no cost in points", strange)
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
     text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))
