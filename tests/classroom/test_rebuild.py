@@ -743,13 +743,3 @@ def test_names_that_a_cell_looks_up_outside_are_seen():
 def test_magics_do_not_hide_names():
     assert defined("%matplotlib inline\nx = 1\n!ls") >= {"x"}
     assert uses("%time y = model(x)") == uses("%time y = model(x)")
-
-
-# What answers use.
-
-
-def cells_used(notebook, name="snapshot"):
-    """The sources of the cells that an answer uses, and the name for which it needs the experiments."""
-    result = rebuilt(notebook)
-    cells = needs.of(step(result, f"{name}-check"), answer)
-    return [cell.source for cell in cells], needs.experiment([*cells, answer])
