@@ -71,8 +71,9 @@ def test_nothing_of_the_teacher_s_can_be_read(grader, tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("secret")
     root = Path(__file__).resolve().parents[2]
-    secrets += [root / "notebooks" / "solutions" / "03_detach.ipynb", root / "tests" / "lessons" / "detach.py"]
-    secrets += [root / "course_utils" / "lessons" / "detach" / "mean_loss.py", Path("/etc/passwd"), Path("/etc/shadow")]
+    secrets += [root / "notebooks" / "solutions" / "03_detach.ipynb", root / "tests" / "lessons" / "right" / "detach.py"]
+    lesson = root / "course_utils" / "lessons" / "detach"
+    secrets += [lesson / "mean_loss.py", lesson / "mean_loss.toml", Path("/etc/passwd"), Path("/etc/shadow")]
     assert all(path.exists() for path in secrets)
     shown, _ = run(grader, *(attempt(f"open({str(path)!r}).read()") for path in secrets))
     assert shown == ["FileNotFoundError\n"] * len(secrets)
@@ -136,12 +137,13 @@ def test_nothing_can_be_left_in_the_kernel_s_keyrings(grader):
 
 def test_no_other_process_can_be_seen_or_signalled(grader):
     cells = [
-        "import os\nprint([name for name in os.listdir('/proc') if name.isdigit()], os.getpid(), os.getppid())",
+        "import os\nprint(sorted(int(name) for name in os.listdir('/proc') if name.isdigit()) == [1, os.getpid()])",
         attempt("import os, signal\nos.kill(os.getppid() or 2, signal.SIGKILL)"),
         attempt("import os, signal\nos.kill(-1, signal.SIGKILL)"),
     ]
     shown, report = run(grader, *cells)
-    assert shown == ["['1'] 1 0\n", "ProcessLookupError\n", "ProcessLookupError\n"]
+    # The first process is the warm Python, to which the kernel hands no signal from within.
+    assert shown == ["True\n", "", "ProcessLookupError\n"]
     assert outcomes(report)["snapshot"] == "passed"
     assert report.reviews == ()
 
@@ -178,7 +180,7 @@ def test_endless_output_is_cut_and_costs_the_cell_alone(grader):
     with impatient(grader):
         cells = ["while True:\n    print('x' * 1000)", "import os\nfor _ in range(100):\n    os.write(1, b'x' * 9)"]
         shown, report = run(grader, *cells)
-    assert len(shown[0]) < LIMITS.output_bytes + 1000 and "more characters, which are not kept" in shown[0]
+    assert len(shown[0]) < LIMITS.output_bytes + 1000 and "more characters" in shown[0]
     assert shown[1] == ""
     assert outcomes(report)["snapshot"] == "passed"
     assert len(report.notebook) < len(released()) + LIMITS.output_bytes + 10_000

@@ -137,7 +137,7 @@ def test_a_scheduler_without_dask_is_told_what_to_install(course, monkeypatch, c
 
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch):
     monkeypatch.setattr(remote, "CONNECT_SECONDS", 0.5)
-    with pytest.raises(ValueError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+    with pytest.raises(ValueError, match=r"Nothing is graded at tcp://127\.0\.0\.1:9\. No Dask scheduler answers"):
         Cluster("tcp://127.0.0.1:9").__enter__()
 
 

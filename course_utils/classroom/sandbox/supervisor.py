@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from course_utils.classroom.sandbox.bubblewrap import FRESH_FOLDERS
+from course_utils.classroom.sandbox.bubblewrap import FRESH_FOLDERS, HOME
 from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed, Ended, opened
 from course_utils.classroom.sandbox.student import restrict
 
@@ -242,7 +242,7 @@ def _start(end: int, bounds: dict[str, int], secret: bytes, ready: Callable[...,
             os.dup2(null, descriptor)
         os.closerange(3, end)
         os.closerange(end + 1, 4096)
-        os.chdir(FRESH_FOLDERS[-1])
+        os.chdir(HOME)
         restrict(bounds)
         return ready(end, secret)
 
