@@ -273,7 +273,7 @@ def test_of_strange_cells_is_read_what_is_text():
     notebook.cells.extend([3, {"cell_type": "code", "source": 7}, {}])
     result = rebuilt(notebook)
     assert {name: step(result, name).source for name in solutions()} == solutions()
-    assert [part.source for part in added(result)] == ["x"]
+    assert added(result) == []
     assert "Cell 57 was left out: it is no cell." in result.repairs
     assert len([repair for repair in result.repairs if "what is text in it was read" in repair]) == 3
 
