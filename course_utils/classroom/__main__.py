@@ -1,4 +1,4 @@
-"""The teacher's command: ``autograd-control classroom init|release|seeds|grade|close|reopen|feedback|export``."""
+"""The teacher's command: ``autograd-control classroom init|release|grade|feedback|export``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_utils.base.errors import explain
+from course_utils.base.markup import clean
 from course_utils.classroom.course.folder import ClassFolder
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ AS_ROOT = (
     "You grade as root. Students' code runs in the sandbox all the same, but one wall less stands around it: use an "
     "ordinary account where you have one."
 )
+
+STRANGERS = """
+Not on your list of students, or there without a name: {names}. Where it is somebody's other name, rename the folder,
+and: nbgrader db student remove ID --force; where it is right: nbgrader db student add ID, with --first-name."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,10 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     release = commands.add_parser("release", help="make the notebooks that students get")
     release.set_defaults(command=_release)
 
-    seeds = commands.add_parser("seeds", help="list a drill seed for every student, as CSV")
-    seeds.set_defaults(command=_seeds)
-    seeds.add_argument("--to", type=Path, help="a file (default: standard output)")
-
     grade = commands.add_parser("grade", help="grade what was handed in and is not graded yet")
     grade.set_defaults(command=_grade)
     grade.add_argument("--workers", type=_positive, help="graders on this machine (default: one for every core)")
@@ -62,27 +63,17 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
     grade.add_argument("--verbose", action="store_true", help="list what was put right in files before grading")
 
-    close = commands.add_parser("close", help="grade an assignment no more; what was handed back stays as it is")
-    close.set_defaults(command=_close)
-
-    reopen = commands.add_parser("reopen", help="grade a closed assignment again")
-    reopen.set_defaults(command=_reopen)
-
-    feedback = commands.add_parser("feedback", help="write each student's feedback, and look through it")
+    feedback = commands.add_parser("feedback", help="write each student's feedback")
     feedback.set_defaults(command=_feedback)
     feedback.add_argument("--to", type=Path, help="also into this folder, a folder an assignment, a file a student")
-    feedback.add_argument("--zip", action="store_true", help="a zip for each student there, in place of single files")
 
     export = commands.add_parser("export", help="write marks, outcomes and misunderstandings as files")
     export.set_defaults(command=_export)
     export.add_argument("--to", type=Path, help="a folder (default: export in the course folder)")
-    export.add_argument("--anonymous", action="store_true", help="numbers in place of ids, and no names")
 
-    for command in (close, reopen):
-        command.add_argument("assignments", nargs="+", metavar="ASSIGNMENT", help="such as 03_detach")
     for command in (release, grade, feedback, export):
         command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
-    for command in (release, seeds, grade, close, reopen, feedback, export):
+    for command in (release, grade, feedback, export):
         command.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
     for command in (grade, feedback):
         command.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
@@ -121,7 +112,6 @@ def _release(options: argparse.Namespace) -> int:
         released = release(course, assignment, None if no_sandbox else tried)
         whose = "the course's own learner notebook" if released.as_the_course else "made from your source"
         print(f"released {assignment}: {released.points:g} points, {whose}", flush=True)
-        print("".join(f"  {change}\n" for change in released.changes), end="", flush=True)
     return 0
 
 
@@ -142,26 +132,21 @@ def _lost(course: ClassFolder, asked: Sequence[str]) -> bool:
 
 
 def _grade(options: argparse.Namespace) -> int:
-    from course_utils.classroom.books.stored import not_graded
-    from course_utils.classroom.course.closed import closed, open_ones
     from course_utils.classroom.course.passed_over import passed_over
     from course_utils.classroom.run.command import grade
     from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
     lost = _lost(course, options.assignments)
-    assignments = open_ones(course, course.choose(options.assignments), options.assignments)
+    assignments = course.choose(options.assignments)
     if os.geteuid() == 0:
         print(AS_ROOT, file=sys.stderr)
     outcomes = grade(course, assignments, _workers(options), students=options.student, again=options.again)
     tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
     print("\n\n\n".join(tables))
-    if not options.assignments and (days := closed(course)):
-        print("\nClosed, and passed over:", ", ".join(f"{name} ({day})" for name, day in sorted(days.items())))
-        for name in sorted(days.keys() & set(course.released())):
-            if new := not_graded(course, name):
-                print(f"  {name}: handed in and not graded: {', '.join(new)}; to grade them, reopen it.")
-    if not options.student and (passed := passed_over(course)):
+    if strangers := sorted({name for outcome in outcomes for name in outcome.strangers}):
+        print(STRANGERS.format(names=", ".join(map(clean, strangers))))
+    if not options.student and (passed := list(passed_over(course))):
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     _say_what_to_mark(course, assignments)
     if all(outcome.complete for outcome in outcomes):
@@ -170,24 +155,6 @@ def _grade(options: argparse.Namespace) -> int:
         "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
     )
     return 1
-
-
-def _close(options: argparse.Namespace) -> int:
-    from course_utils.classroom.course.closed import close
-
-    course = ClassFolder(options.course)
-    close(course, course.choose(options.assignments))
-    print(f"closed: {', '.join(options.assignments)}")
-    return 0
-
-
-def _reopen(options: argparse.Namespace) -> int:
-    from course_utils.classroom.course.closed import reopen
-
-    course = ClassFolder(options.course)
-    reopen(course, course.choose(options.assignments))
-    print(f"open: {', '.join(options.assignments)}")
-    return 0
 
 
 def _workers(options: argparse.Namespace) -> Graders:
@@ -208,15 +175,12 @@ def _workers(options: argparse.Namespace) -> Graders:
     return Cluster(options.scheduler)
 
 
-def _settle(course: ClassFolder, assignments: Sequence[str]) -> bool:
-    """Late penalties as marks and deadlines are now; False where one could not be set."""
+def _settle(course: ClassFolder, assignments: Sequence[str]) -> None:
+    """Late penalties as marks and deadlines are now."""
     from course_utils.classroom.books.gradebook import settle
-    from course_utils.classroom.course.lock import only_one
 
-    with only_one(course.root):
-        refused = settle(course, assignments)
-    print("".join(f"{line}\n" for line in refused), end="", file=sys.stderr)
-    return not refused
+    with course.only_one():
+        settle(course, assignments)
 
 
 def _say_what_to_mark(course: ClassFolder, assignments: Sequence[str]) -> None:
@@ -226,40 +190,26 @@ def _say_what_to_mark(course: ClassFolder, assignments: Sequence[str]) -> None:
     print("".join(f"\n{line}" for line in lines) + "\n" * bool(lines), end="")
 
 
-def _seeds(options: argparse.Namespace) -> int:
-    from course_utils.base.files import write_whole
-    from course_utils.classroom.course.seeds import seeds_csv
-
-    course = ClassFolder(options.course)
-    text = seeds_csv(course.course_id, course.students())
-    print(f"wrote {write_whole(options.to, text)}\n" if options.to else text, end="")
-    return 0
-
-
 def _feedback(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.feedback import feedback, hand_out
     from course_utils.classroom.course.passed_over import refuse_unknown
 
     course = ClassFolder(options.course)
     refuse_unknown(course, options.student)
-    lost = _lost(course, options.assignments)
+    failed = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
     if not options.assignments:  # those of which something is graded
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
-    failed = not _settle(course, assignments) or lost
+    _settle(course, assignments)
     for assignment in assignments:
-        files = feedback(course, assignment, options.student)
-        written = sum(not file.withheld for file in files)
-        print(f"{assignment}: {written} feedback files in {course.path('feedback', '*', assignment)}")
-        for file in files:
-            if file.withheld:
-                print(f"  {file.student}: withheld, because {file.withheld}")
-            elif file.names:
-                print(f"  {file.student}: look at it first, it names {', '.join(file.names)}")
-        failed = failed or written < len(files)
-    if options.to or options.zip:
-        folder = options.to or course.root / "feedback_to_hand_out"
-        print(f"{hand_out(course, assignments, folder, options.zip)} in {folder}")
+        pages = feedback(course, assignment, options.student)
+        troubles = {student: why for student, why in pages.items() if why}
+        folder = course.path("feedback", "*", assignment)
+        print(f"{assignment}: {len(pages) - len(troubles)} feedback files in {folder}")
+        print("".join(f"  {student}: {why}\n" for student, why in troubles.items()), end="")
+        failed = failed or bool(troubles)
+    if options.to:
+        print(f"{hand_out(course, assignments, options.to)} files in {options.to}")
     _say_what_to_mark(course, assignments)
     return int(failed)
 
@@ -270,12 +220,11 @@ def _export(options: argparse.Namespace) -> int:
     course = ClassFolder(options.course)
     lost = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
-    settled = _settle(course, assignments)
-    target = options.to or course.root / ("export_anonymous" if options.anonymous else "export")
-    for path in export(course, assignments, target, anonymous=options.anonymous):
+    _settle(course, assignments)
+    for path in export(course, assignments, options.to or course.root / "export"):
         print(f"wrote {path}")
     _say_what_to_mark(course, assignments)
-    return int(lost or not settled)
+    return int(lost)
 
 
 if __name__ == "__main__":

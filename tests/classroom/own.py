@@ -1,4 +1,4 @@
-"""An assignment of a teacher's own, ``hw1``: no lesson, plain asserts, hidden tests, weights, a mark by a number."""
+"""An assignment of a teacher's own, ``hw1``: no lesson, plain asserts, hidden tests, a mark by a number."""
 
 from course_utils.authoring import cells
 from course_utils.authoring.files import dumps
@@ -35,7 +35,7 @@ def hw1():
             cells.markdown("# Homework 1", "title"),
             cells.code("import torch", "imports"),
             answer("double", "2 * x"),
-            check("double-check", "assert double(2) == 4  # weight: 3\nassert double(-1) == -2", 4),
+            check("double-check", "assert double(2) == 4\nassert double(-1) == -2", 4),
             answer("halve", "x / 2"),
             check("halve-check", f"assert halve(torch.tensor(4.0)) == 2\n{hidden}", 2),
             answer("near", "3.0"),

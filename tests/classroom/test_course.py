@@ -8,7 +8,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,11 @@ from traitlets.config import PyFileConfigLoader
 from course_utils.authoring import cells
 from course_utils.authoring.files import dumps, read
 from course_utils.base.files import write_whole
-from course_utils.catalogue import LESSONS
 from course_utils.classroom.__main__ import main
-from course_utils.classroom.books.feedback import solution_lines
-from course_utils.classroom.books.stored import StoredResult, editions, key_of, load, save
+from course_utils.classroom.books.stored import StoredResult, load, save
 from course_utils.classroom.course.create import CONFIG_TEXT, create
 from course_utils.classroom.course.folder import FILTERS, PREPROCESSORS, ClassFolder
-from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.course.release import release
-from course_utils.classroom.course.seeds import SEEDS, seed_of, seeds_csv
 from course_utils.classroom.course.submissions import READ_BYTES, TIMESTAMP_BYTES, Submission, read_submission
 from course_utils.classroom.judging.results import Report
 from tests.classroom.hand_in import answered, hand_in, put, released
@@ -107,7 +102,7 @@ def test_without_a_checkout_there_is_nothing_to_make_a_course_of(tmp_path):
 
 def test_a_folder_without_settings_is_no_course(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for command in ("release", "seeds", "grade", "feedback", "export"):
+    for command in ("release", "grade", "feedback", "export"):
         assert main([command]) == 1
         assert "holds no nbgrader_config.py" in capsys.readouterr().err
 
@@ -137,27 +132,6 @@ def test_a_release_is_byte_for_byte_what_learners_open(released_course):
     assert len(released) == 3
     for path in released:
         assert path.read_bytes() == (FROZEN / "notebooks" / path.name).read_bytes()
-
-
-def secret_lines(source):
-    """The lines that stand in solutions and nowhere else in a source."""
-    inside = set(solution_lines(source))
-    for line in solution_lines(source):
-        for cell in source.cells:
-            before, _, rest = cell.source.partition("### BEGIN SOLUTION")
-            outside = before + rest.partition("### END SOLUTION")[2]
-            is_written = cell.cell_type == "markdown" and cell.metadata.get("nbgrader")
-            if line in {part.strip() for part in outside.splitlines()} and not is_written:
-                inside.discard(line)
-    return inside
-
-
-def test_a_release_holds_no_line_of_a_solution(released_course):
-    for path in (released_course / "release").glob("*/*.ipynb"):
-        lines = {line.strip() for cell in read(path).cells for line in cell.source.splitlines()}
-        secret = secret_lines(read(released_course / "source" / path.stem / path.name))
-        assert len(secret) > 10 and not secret & lines
-        assert not [line for line in lines if "SOLUTION" in line]
 
 
 def test_a_released_assignment_is_in_the_gradebook(course):
@@ -232,7 +206,7 @@ def test_a_source_that_would_grade_wrongly_is_not_released(id, change, rule, cou
 def test_a_release_that_would_show_a_solution_leaves_the_old_one_alone(course):
     before = course.notebook("release", "03_detach").read_bytes()
     # A header that nbgrader puts before every notebook: no source shows it.
-    secret = max(secret_lines(read(course.notebook("source", "03_detach"))), key=len)
+    secret = "    return x.detach().clone()"
     write_whole(course.root / "source" / "header.ipynb", dumps(cells.notebook([cells.code(secret, "header")])))
     with open(course.root / "nbgrader_config.py", "a") as settings:
         settings.write('c.IncludeHeaderFooter.header = "source/header.ipynb"\n')
@@ -251,42 +225,6 @@ def test_a_refused_release_changes_nothing(course):
         release(course, "03_detach")
     assert target.read_bytes() == before and (course.root / "gradebook.db").read_bytes() == gradebook
     assert {path.name for path in course.root.glob("release*")} == {"release"}
-
-
-def test_an_exercise_left_out_in_mid_term_takes_its_marks_along_and_brings_them_back(course, capsys):
-    release(course, "03_detach")
-    with course.gradebook() as gradebook:
-        gradebook.add_student("ada")
-        with gradebook.db.no_autoflush:
-            gradebook.add_submission("03_detach", "ada")
-        grade = gradebook.find_grade("detach-written", "03_detach", "03_detach", "ada")
-        grade.manual_score, grade.extra_credit = 1.5, 0.5
-        gradebook.find_comment("detach-written", "03_detach", "03_detach", "ada").manual_comment = "Well put."
-        gradebook.db.commit()
-    source = course.notebook("source", "03_detach")
-    whole, notebook = source.read_text(encoding="utf-8"), read(source)
-    left_out = ("detach-written", "detach-snapshot", "detach-snapshot-check")
-    notebook.cells = [
-        cell
-        for cell in notebook.cells
-        if cell.metadata.get("nbgrader", {}).get("grade_id") not in left_out
-        and cell.id not in ("snapshot-text", "written-text")
-    ]
-    write_whole(source, dumps(notebook))
-    said = release(course, "03_detach").changes
-    assert [line.partition(": ")[2].partition(";")[0] for line in said] == ["detach-snapshot-check", "detach-written"]
-    with course.gradebook() as gradebook:
-        names = {grade.name for grade in gradebook.find_submission_notebook("03_detach", "03_detach", "ada").grades}
-        assert names and not names & set(left_out)
-
-    source.write_text(whole, encoding="utf-8")
-    assert all("run grade" in line for line in release(course, "03_detach").changes)
-    with course.gradebook() as gradebook:
-        grade = gradebook.find_grade("detach-written", "03_detach", "03_detach", "ada")
-        comment = gradebook.find_comment("detach-written", "03_detach", "03_detach", "ada")
-        assert (grade.manual_score, grade.extra_credit, comment.manual_comment) == (1.5, 0.5, "Well put.")
-        names = {grade.name for grade in gradebook.find_submission_notebook("03_detach", "03_detach", "ada").grades}
-        assert {"detach-written", "detach-snapshot-check"} <= names
 
 
 def test_a_release_that_is_missing_is_said_and_ends_with_1(course, capsys):
@@ -310,46 +248,6 @@ def test_an_assignment_that_is_not_there_is_refused_by_name(course, capsys):
 
 
 # --------------------------------------------------------------------------------------------------------------- seeds
-
-
-def test_a_seed_depends_on_course_and_student_alone():
-    assert seed_of("autograd-2027", "ada") == seed_of("autograd-2027", "ada") == 65469882
-    assert len({seed_of(course, name) for course in ("a", "b") for name in ("ada", "bob", "eve")}) == 6
-
-
-def test_a_class_of_three_hundred_shares_no_seed():
-    seeds = {seed_of("autograd-2027", f"student{number}") for number in range(300)}
-    assert len(seeds) == 300 and all(0 <= seed < SEEDS for seed in seeds)
-
-
-def test_seeds_are_listed_for_everybody_who_is_known(course, capsys, tmp_path):
-    with course.gradebook() as gradebook:
-        gradebook.add_student("enrolled")
-    hand_in(course, "handed,in", "03_detach")
-    assert main(["seeds", "--course", str(course.root), "--to", str(tmp_path / "seeds.csv")]) == 0
-    text = (tmp_path / "seeds.csv").read_text()
-    assert text == seeds_csv("autograd-2027", ["enrolled", "handed,in"])
-    assert text.splitlines()[0] == "student,seed" and text.splitlines()[2].startswith('"handed,in",')
-    assert main(["seeds", "--course", str(course.root)]) == 0
-    assert capsys.readouterr().out.endswith(text)
-
-
-@pytest.mark.nightly
-def test_a_list_of_seeds_is_no_formula_and_needs_no_terminal_in_utf_8(course):
-    hand_in(course, "=HYPERLINK(1)", "03_detach")
-    hand_in(course, "Müller", "03_detach")
-    command = [sys.executable, "-m", "course_utils.classroom", "seeds", "--course", str(course.root)]
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    assert [line.partition(",")[0] for line in printed.splitlines()] == ["student", "'=HYPERLINK(1)", "M\\xfcller"]
-
-
-def test_a_seed_makes_a_drill():
-    from course_utils import drill
-
-    seed = seed_of("autograd-2027", "ada")
-    assert drill("flags", seed=seed).code == drill("flags", seed=seed).code
-    assert drill("flags", seed=seed).code != drill("flags", seed=seed_of("autograd-2027", "bob")).code
 
 
 # --------------------------------------------------------------------------------------------------------- submissions
@@ -471,30 +369,14 @@ def test_a_file_beyond_all_measure_is_not_read_whole(tmp_path):
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def test_a_result_is_good_for_this_content_release_and_edition_alone(monkeypatch):
-    one = Submission("ada", "03_detach", b"1")
-    key = key_of(one, "release")
-    assert key == key_of(Submission("bob", "03_detach", b"1", timestamp="later"), "release")
-    others = [Submission("ada", "03_detach", content) for content in (b"2", b"", None)]
-    renamed = Submission("ada", "03_detach", b"1", ("There is no ...",))
-    keys = {key, key_of(one, "another"), *(key_of(other, "release") for other in (*others, renamed))}
-    assert len(keys) == 6
-    lesson = 'Lesson("detach")'
-    assert editions(lesson) == "detach 3"
-    key, newer = key_of(one, lesson), [replace(info, edition=4) for info in LESSONS]
-    monkeypatch.setattr("course_utils.classroom.books.stored.LESSONS", newer)
-    assert key_of(one, lesson) != key and editions(lesson) == "detach 4"
-
-
 def test_a_kept_result_comes_back_and_a_broken_file_does_not(course, tmp_path):
     text = course.notebook("release", "03_detach").read_text()
     report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
     path = tmp_path / "reports" / "report.json"
-    save(path, StoredResult("key", "2027-03-01", report))
-    assert load(path) == StoredResult("key", "2027-03-01", report)
+    save(path, StoredResult("key", report))
+    assert load(path) == StoredResult("key", report)
     whole = path.read_text()
     for old, new in (
-        ('"format": 1', '"format": 99'),
         ("reviews", "x"),
         ("not attempted", "passed"),
         ('"03_', '"\\ud800'),
@@ -502,7 +384,7 @@ def test_a_kept_result_comes_back_and_a_broken_file_does_not(course, tmp_path):
         assert old in whole
         path.write_text(whole.replace(old, new))
         assert load(path) is None, new
-    for broken in ("", whole[:-100], "[]", "3", "[" * 100_000, '{"format": 1, "digest": "", "report": {}}'):
+    for broken in ("", whole[:-100], "[]", "3", "[" * 100_000, '{"digest": "", "report": {}}'):
         path.write_text(broken)
         assert load(path) is None, broken
     path.write_bytes(whole.encode("utf-16"))
@@ -534,7 +416,7 @@ def test_a_reports_json_holds_what_a_report_holds(name, value, course):
 def test_half_a_surrogate_pair_is_a_question_mark_on_disk(course, tmp_path):
     text = course.notebook("release", "03_detach").read_text()
     report = StandIn().grade(text, text.encode(), student="ada", assignment="03_detach")
-    save(tmp_path / "report.json", StoredResult("key", "", dataclasses.replace(report, notes=("half: \ud800",))))
+    save(tmp_path / "report.json", StoredResult("key", dataclasses.replace(report, notes=("half: \ud800",))))
     assert load(tmp_path / "report.json").report.notes == ("half: ?",)
     assert write_whole(tmp_path / "text", "\udfff\n").read_text() == "?\n"
 
@@ -543,22 +425,22 @@ def test_half_a_surrogate_pair_is_a_question_mark_on_disk(course, tmp_path):
 
 
 def test_two_commands_do_not_work_in_one_course(course, capsys):
-    with only_one(course.root):
+    with course.only_one():
         assert main(["grade", "--course", str(course.root)]) == 1
-        said = capsys.readouterr().err
-        assert f"process {os.getpid()}" in said and "one at a time" in said
-    with only_one(course.root):
+        assert "one at a time" in capsys.readouterr().err
+    with course.only_one():
         pass
 
 
-def test_a_killed_command_leaves_no_lock(tmp_path):
+def test_a_killed_command_leaves_no_lock(course):
     program = (
-        "import os, signal, sys; from pathlib import Path; from course_utils.classroom.course.lock import only_one\n"
-        "with only_one(Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; from pathlib import Path\n"
+        "from course_utils.classroom.course.folder import ClassFolder\n"
+        "with ClassFolder(Path(sys.argv[1])).only_one(): os.kill(os.getpid(), signal.SIGKILL)"
     )
-    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)
+    killed = subprocess.run([sys.executable, "-c", program, str(course.root)], cwd=ROOT)
     assert killed.returncode == -9
-    with only_one(tmp_path):
+    with course.only_one():
         pass
 
 

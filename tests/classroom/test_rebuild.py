@@ -1,15 +1,11 @@
 """Rebuilding a submission: nothing is run here."""
 
-import gc
 import json
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from course_utils.classroom.course.source import parse, read_code
+from course_utils.classroom.course.source import read_code
 from course_utils.classroom.rebuild.answers import ELSEWHERE
-from course_utils.classroom.rebuild.needs import Needs
 from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
 from course_utils.classroom.rebuild.rebuild import rebuild
 from course_utils.classroom.rebuild.released import read_released
@@ -17,16 +13,6 @@ from tests.classroom.handed_in import Notebook, released, solutions
 
 HELPER = "def halve(x):\n    return x / 2"
 SNAPSHOT = "def snapshot(x):\n    return x.detach().clone()"
-
-
-def test_graders_side_by_side_read_code():
-    gc.callbacks.append(pause := lambda *_: time.sleep(1e-4))  # lets the other thread go on in the middle of a tree
-    source = "\n".join(f"def f{n}(x):\n    return [g(x + {n}) for g in (h, k) if x.y[{n}] > 0]" for n in range(60))
-    try:
-        with ThreadPoolExecutor(2) as threads:
-            assert all(threads.map(parse, [source] * 40))
-    finally:
-        gc.callbacks.remove(pause)
 
 
 def uses(source):
@@ -284,10 +270,10 @@ def test_of_strange_cells_is_read_what_is_text():
     notebook = Notebook().solve()
     notebook.cell("snapshot")["cell_type"] = "unknown"
     notebook.cell("mean_loss")["source"] = [solutions()["mean_loss"], 3, None]
-    notebook.cells.extend([3, {"cell_type": "heading", "source": "x"}, {"cell_type": "code", "source": 7}, {}])
+    notebook.cells.extend([3, {"cell_type": "code", "source": 7}, {}])
     result = rebuilt(notebook)
     assert {name: step(result, name).source for name in solutions()} == solutions()
-    assert [part.source for part in added(result)] == ["x"]
+    assert added(result) == []
     assert "Cell 57 was left out: it is no cell." in result.repairs
     assert len([repair for repair in result.repairs if "what is text in it was read" in repair]) == 3
 
@@ -387,27 +373,6 @@ def test_the_order_of_cells_does_not_matter():
     result = rebuilt(notebook)
     assert {name: step(result, name).source for name in solutions()} == solutions()
     assert [part.source for part in added(result)] == [HELPER]
-
-
-@pytest.mark.parametrize("lost", [False, True])
-def test_of_two_notebooks_in_one_file_the_answers_are_found(lost):
-    notebook = Notebook()
-    other = Notebook().solve().write(written="Because.")
-    for cell in (*notebook.cells, *other.cells) if lost else ():
-        cell |= {"metadata": {}, "id": ""}
-    notebook.cells.extend(other.cells)
-    result = rebuilt(notebook)
-    found = {name: (step(result, name).source, *step(result, name).copies) for name in solutions()}
-    assert all(source in found[name] for name, source in solutions().items())
-    assert step(result, "written").source == "Because."
-
-
-def test_answers_of_a_notebook_that_was_pasted_into_one_cell_are_found():
-    solved = Notebook().solve()
-    everything = "\n\n".join(cell["source"] for cell in solved.cells if cell["cell_type"] == "code")
-    result = rebuilt(Notebook().add(everything, after="title"))
-    assert all(step(result, name).copies == (everything,) for name in solutions())
-    assert added(result)[0].source == everything
 
 
 def test_an_emptied_answer_cell_is_blank():
@@ -598,7 +563,7 @@ UNREADABLE = {
     "a strange character where it breaks": (b'"' + b"\\ud800" * 3 + b'"', "no notebook"),
     "half a million keys": (b'{"a": {' + b'"a" : 1,' * 600_000 + b'"b": 1}}', "more values"),
     "millions of lists": (b'{"a": [' + b"[]," * 3_100_000 + b"1]}", "more values"),
-    "a photo": (bytes(range(256)), "not JSON"),
+    "a photo": (bytes(range(256)), "not in UTF-8"),
     "too many cells": (b'{"nbformat": 4, "cells": [' + b",".join([b"{}"] * 3000) + b"]}", "3000 cells"),
 }
 
@@ -619,25 +584,6 @@ def test_nan_in_an_output_does_no_harm():
     notebook = Notebook().solve()
     notebook.cell("case-run")["outputs"] = [{"data": float("nan")}]
     assert step(rebuilt(notebook), "snapshot").source == solutions()["snapshot"]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp1252"])
-def test_a_file_in_another_encoding_is_read(encoding):
-    notebook = Notebook().solve().write(written="Weil es so ist, f\u00fcr immer.")
-    content = json.dumps(notebook.data, ensure_ascii=False)
-    content = content.encode(encoding, "replace").replace(b"\n", b"\r\n" if encoding == "cp1252" else b"\n")
-    result = rebuilt(content)
-    assert step(result, "snapshot").source == solutions()["snapshot"]
-    assert step(result, "written").source == "Weil es so ist, f\u00fcr immer."
-    assert [f"read as {encoding}." in repair for repair in result.repairs] == ([] if "8" in encoding else [True])
-
-
-def test_a_notebook_of_format_3_is_read():
-    cells = [{**cell, "input": cell.pop("source")} for cell in Notebook().solve().cells]
-    content = json.dumps({"nbformat": 3, "worksheets": [{"cells": cells[:30]}, {"cells": cells[30:]}]})
-    result = rebuilt(content.encode())
-    assert {name: step(result, name).source for name in solutions()} == solutions()
-    assert result.repairs == ["The notebook is not of format 4; it was read as well as that goes."]
 
 
 def test_of_keys_that_stand_twice_the_last_counts():
@@ -674,15 +620,6 @@ def test_a_very_long_text_is_cut():
     result = rebuilt(notebook)
     assert len(added(result)[0].source) == 2**20
     assert "Cell 4 has 2,000,000 characters; it was cut after 1,048,576." in result.repairs
-
-
-def test_a_picture_in_a_written_answer_stays_with_it():
-    picture = {"photo.png": {"image/png": "iVBORw0KGgo=", "text/html": "<script>"}, "odd.png": {"image/png": '">'}}
-    notebook = Notebook().write(written="![photo](attachment:photo.png)")
-    notebook.cell("written")["attachments"] = picture
-    result = rebuilt(notebook)
-    written = result.notebook["cells"][step(result, "written").index]
-    assert written["attachments"] == {"photo.png": {"image/png": "iVBORw0KGgo="}}
 
 
 # Outputs.
@@ -787,44 +724,6 @@ def test_code_that_breaks_parsers_is_only_code(source):
     result = rebuilt(notebook)
     assert step(result, "mean_loss").source == solutions()["mean_loss"]
     assert not {"snapshot", "mean_loss"} & defined(source)
-    own = [part for part in result.steps if part.role in ("answer", "added")]
-    assert Needs(result.steps).experiment(own) is None
-
-
-def test_only_so_much_of_a_notebook_is_looked_at_and_short_sources_come_first(monkeypatch):
-    looked_at = []
-    monkeypatch.setattr(
-        "course_utils.classroom.course.source.read_code", lambda source: looked_at.append(source) or read_code(source)
-    )
-    notebook = Notebook()
-    for number in range(20):
-        notebook.add(f"x = {number}\n" * 4000, after="title")
-    notebook.solve()
-    result = rebuilt(notebook)
-    assert 0 < sum(map(len, looked_at)) <= 100_000
-    assert all(name in step(result, name).code.defines for name in solutions())
-    assert {len(part.code.defines) for part in added(result)} == {0, 1}
-
-
-def test_every_source_is_read_once(monkeypatch):
-    looked_at = []
-    monkeypatch.setattr(
-        "course_utils.classroom.course.source.read_code", lambda source: looked_at.append(source) or read_code(source)
-    )
-    notebook = Notebook().solve()
-    notebook.cells.extend({"cell_type": "code", "source": HELPER, "metadata": {}} for _ in range(1000))
-    result = rebuilt(notebook)
-    assert len(added(result)) == 1000
-    assert len(looked_at) == len(set(looked_at)) == len(solutions()) + 1
-
-
-def test_two_thousand_versions_of_an_answer_are_compared_by_place(monkeypatch):
-    notebook = Notebook()
-    monkeypatch.setattr("course_utils.classroom.rebuild.reading.SubmittedCell.__eq__", None)
-    for number in range(1900):
-        notebook.cells.append({**notebook.cell("snapshot"), "id": f"v{number}", "source": f"def snapshot(x): {number}"})
-    result = rebuilt(notebook)
-    assert len(step(result, "snapshot").copies) == 1900 and sum(part.is_copy for part in added(result)) == 1899
 
 
 # What code defines and uses.
@@ -844,40 +743,3 @@ def test_names_that_a_cell_looks_up_outside_are_seen():
 def test_magics_do_not_hide_names():
     assert defined("%matplotlib inline\nx = 1\n!ls") >= {"x"}
     assert uses("%time y = model(x)") == uses("%time y = model(x)")
-
-
-# What answers use.
-
-
-def cells_used(notebook, name="snapshot"):
-    """The sources of the cells that an answer uses, and the name for which it needs the experiments."""
-    result = rebuilt(notebook)
-    needs, answer = Needs(result.steps), step(result, name)
-    cells = needs.of(step(result, f"{name}-check"), answer)
-    return [cell.source for cell in cells], needs.experiment([*cells, answer])
-
-
-def test_an_answer_may_use_an_experiment_through_helpers():
-    first, second = "def first_of(x):\n    return second_of(x)", "def second_of(x):\n    return curves"
-    notebook = Notebook().write(snapshot="def snapshot(x):\n    return first_of(x)").add(first, after="case")
-    notebook.add(second, after="case").add("def unused(x):\n    return weight", after="case")
-    cells, name = cells_used(notebook)
-    assert sorted(cells) == [first, second] and name == "curves"
-    assert cells_used(notebook.add("curves = {}", after="case"))[1] is None
-
-
-def test_also_copies_of_an_answer_may_use_an_experiment():
-    notebook = Notebook().add("def snapshot(x):\n    return curves", after="case")
-    assert cells_used(notebook) == ([], "curves")
-
-
-def test_of_two_helpers_with_one_name_that_above_the_answer_is_used():
-    above, below = "def cut(x):\n    return x.detach()", "def cut(x):\n    return 3"
-    notebook = Notebook().write(snapshot="def snapshot(x):\n    return cut(x).clone()")
-    assert cells_used(notebook.add(below, after="written")) == ([below], None)
-    assert cells_used(notebook.add(above, after="setup")) == ([above], None)
-
-
-def test_an_answer_may_use_another_answer():
-    notebook = Notebook().solve().write(mean_loss="def mean_loss(*given):\n    return snapshot(given)")
-    assert cells_used(notebook, "mean_loss") == ([solutions()["snapshot"]], None)

@@ -1,17 +1,15 @@
-"""A class's points as rows of CSV: for people, for Moodle's and Canvas's imports, and as statistics (``Totals``).
+"""A class's points as rows of CSV: for people, and for Moodle's and Canvas's imports (``Totals``).
 
 Nobody's points are made up: what was not handed in, and what is still to be marked, is empty and never 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import mean, median
 
 from course_utils.classroom.books.marks import marks_in
 from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.judging.results import Report
 
 Line = tuple[object, ...]
 
@@ -59,21 +57,17 @@ class Totals:
             return "to mark"
         return max(0.0, sum(scores) - self._penalties[assignment].get(student, 0.0))
 
-    def _earned(self, assignment: str, student: str) -> float:
-        """The points of what is marked, before lateness costs any."""
-        return sum(mark.score or 0.0 for mark in self.marks[assignment].get(student, {}).values())
-
-    def students(self, called: Callable[[str], str]) -> Iterator[Line]:
+    def students(self) -> Iterator[Line]:
         """A row for each student: points or what is in their way for each assignment, and the sum of the points."""
         names = list(self.possible)
         yield ("student", "last_name", "first_name", "email", *names, "total", "possible", "missing", "to_mark")
         for person in self.people:
             scores = [self.score(name, person.id) for name in names]
             total = _short(sum(score for score in scores if isinstance(score, float)))
-            about = (person.last_name, person.first_name, person.email) if called(person.id) == person.id else ("",) * 3
             shown = [_short(score) if isinstance(score, float) else score for score in scores]
             counts = scores.count("missing"), scores.count("to mark")
-            yield (called(person.id), *about, *shown, total, _short(sum(self.possible.values())), *counts)
+            about = (person.id, person.last_name, person.first_name, person.email)
+            yield (*about, *shown, total, _short(sum(self.possible.values())), *counts)
 
     def moodle(self) -> Iterator[Line]:
         """For Moodle: Grades, Import, CSV file. An empty cell leaves a grade as it is."""
@@ -92,38 +86,6 @@ class Totals:
     def _numbers(self, person: Person) -> list[str]:
         scores = [self.score(name, person.id) for name in self.possible]
         return [_short(score) if isinstance(score, float) else "" for score in scores]
-
-    def statistics(self, reports: Iterable[Report]) -> Iterator[Line]:
-        """A row for each assignment and, below it, for each exercise; the share says how hard it was: 1 is easy.
-
-        Who did not attempt an exercise is not in its mean; what is still to be marked is in none. Who has all points
-        has passed, also where lateness then cost some.
-        """
-        counted = ("handed_in", "attempted", "marked", "passed")
-        yield ("assignment", "exercise", *counted, "mean", "median", "possible", "share")
-        by_assignment: dict[str, list[Report]] = {}
-        for report in reports:
-            by_assignment.setdefault(report.assignment, []).append(report)
-        for name, found in by_assignment.items():
-            tried = [report.student for report in found if any(e.attempted for e in report.exercises)]
-            marked = [student for student in tried if isinstance(self.score(name, student), float)]
-            scores = [score for student in marked if isinstance(score := self.score(name, student), float)]
-            full = sum(self._earned(name, student) >= self.possible[name] for student in marked)
-            yield (name, "", len(found), len(tried), len(scores), full, *_middle(scores, self.possible[name]))
-            for first in found[0].exercises:
-                tried = [r.student for r in found for e in r.exercises if e.grade_id == first.grade_id and e.attempted]
-                given = [self.marks[name].get(student, {}).get(first.grade_id) for student in tried]
-                scores = [mark.score for mark in given if mark and mark.score is not None and not mark.waits]
-                full, middle = sum(score >= first.possible for score in scores), _middle(scores, first.possible)
-                yield (name, first.exercise, len(found), len(tried), len(scores), full, *middle)
-
-
-def _middle(scores: Sequence[float], possible: float) -> tuple[str, ...]:
-    """Mean, median, what was possible, and the mean's share of it; empty where there are no scores."""
-    if not scores:
-        return "", "", _short(possible), ""
-    share = _short(mean(scores) / possible) if possible else ""
-    return _short(mean(scores)), _short(median(scores)), _short(possible), share
 
 
 def _short(value: float) -> str:

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from nbgrader.apps.api import NbGraderAPI
 
 CONFIG = "nbgrader_config.py"
-HIDDEN_TESTS, EARLIER = "hidden_tests", "earlier"  # metadata of a cell on its way to whoever grades
-LEFT_OUT = "left_out"  # and of the notebook: cells of earlier releases that this one lacks
+HIDDEN_TESTS = "hidden_tests"  # metadata of a cell on its way to whoever grades
+LOCK = ".classroom.lock"
 REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
 # What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
 FILTERS = {
@@ -78,9 +77,9 @@ class ClassFolder:
             settings = app.config.CourseDirectory
             # Paths in the settings count from this folder, as for plain nbgrader, which is run inside it.
             settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
-            scheme, slashes, file = settings.get("db_url", "").partition("sqlite:///")
-            if slashes and not scheme and file:
-                settings.db_url = f"sqlite:///{self.root / file}"
+            scheme, slashes, file = settings.get("db_url", "sqlite:///gradebook.db").partition("sqlite:///")
+            if slashes and not scheme and file:  # whoever finds it held, by a Formgrader or a colleague, waits a minute
+                settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
             pages = app.config.HTMLExporter
             pages.filters = {**pages.get("filters", {}), **FILTERS}
             pages.preprocessors = list(dict.fromkeys([*pages.get("preprocessors", []), *PREPROCESSORS]))
@@ -193,37 +192,52 @@ class ClassFolder:
         names = re.findall(r'"grade_id": ("[^"]+")', self.notebook("release", assignment).read_text(encoding="utf-8"))
         return read_submission(folder, student=student, assignment=assignment, marks=tuple(names))
 
-    def earlier(self, assignment: str) -> Path:
-        """Where releases lie that a later one took the place of: some students have none but those."""
-        return self.path("earlier", ".", assignment)
-
     def to_grade(self, assignment: str) -> str:
-        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone, and with
-        what its cells, and cells that are left out now, said in earlier releases."""
+        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
         text = self.notebook("release", assignment).read_text(encoding="utf-8")
         with self.gradebook() as gradebook:
             found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
             known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
-        earlier: defaultdict[str, set[str]] = defaultdict(set)
-        notebook, more, left_out = json.loads(text), False, []
-        ids = {cell.get("id", "") for cell in notebook["cells"]}
-        for path in sorted(self.earlier(assignment).glob("*.ipynb")):
-            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-                source = "".join(cell["source"])
-                if cell.get("id", "") not in ids and source not in earlier[cell.get("id", "")]:
-                    left_out.append({**cell, "source": source, "outputs": [], "attachments": {}})
-                earlier[cell.get("id", "")].add(source)
-        if left_out:
-            notebook["metadata"][LEFT_OUT], more = left_out, True
+        notebook, hidden = json.loads(text), False
         for cell in notebook["cells"]:
             grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
             if cell["cell_type"] == "code" and grading.get("grade") and not grading.get("solution"):
                 full = known.get(grading.get("grade_id")) or source
                 if full != source:
-                    cell["metadata"][HIDDEN_TESTS], more = full, True
-            if cell.get("id") and (others := earlier[cell["id"]] - {source}):
-                cell["metadata"][EARLIER], more = sorted(others), True
-        return json.dumps(notebook) if more else text
+                    cell["metadata"][HIDDEN_TESTS], hidden = full, True
+        return json.dumps(notebook) if hidden else text
+
+    @contextmanager
+    def only_one(self) -> Iterator[None]:
+        """Holds the course folder's lock: one command at a time works in it.
+
+        Raises:
+            ValueError: another command holds it, or it is not yours to hold.
+        """
+        from filelock import FileLock, Timeout
+
+        path = self.root / LOCK
+        try:
+            with FileLock(path, timeout=0, mode=0o644 | (self.root.stat().st_mode & 0o022)):
+                yield
+        except Timeout:
+            raise ValueError(
+                explain(
+                    f"Another command works in {self.root}.",
+                    "one at a time.",
+                    "two that grade would enter the same marks twice.",
+                    "wait until it has ended; a table at its end says what it did.",
+                )
+            ) from None
+        except PermissionError as error:
+            raise ValueError(
+                explain(
+                    f"{path} belongs to somebody else, and you may not write to it.",
+                    "a course folder in which everybody who grades may write.",
+                    try_this=f"chgrp -R teachers {self.root}; chmod -R g+rwXs {self.root}; and "
+                    "c.CourseDirectory.groupshared = True in nbgrader_config.py.",
+                )
+            ) from error
 
     def report(self, assignment: str, student: str) -> Path:
         """Where the result of grading it is kept."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,8 @@ from course_utils.authoring.files import read, topic_of
 from course_utils.authoring.lint import lint_learner, report
 from course_utils.authoring.problems import Notebook, Problem
 from course_utils.base.errors import explain
-from course_utils.base.files import write_whole
 from course_utils.classroom.course.create import CHECKOUT
 from course_utils.classroom.course.folder import CONFIG, ClassFolder
-from course_utils.classroom.course.graded_cells import align
 from course_utils.classroom.course.rules import RULES
 
 TryOut = Callable[[Notebook, Notebook], list[Problem]]
@@ -29,19 +26,17 @@ class ReleaseSummary:
     Attributes:
         points: what all its graded cells can earn.
         as_the_course: whether it is, byte for byte, the course's own learner notebook.
-        changes: what became of the gradebook's cells, where students had handed in already; a line each.
     """
 
     points: float
     as_the_course: bool
-    changes: tuple[str, ...] = ()
 
 
 def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None) -> ReleaseSummary:
     """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
 
-    Releasing again after a change is safe: marks stay, and what was released before is kept, so that those who have it
-    are graded as the others are. Exercises may be left out and added once there are submissions, too.
+    Releasing again after a change is safe: marks stay. Once there are submissions, nbgrader refuses to add or leave out
+    a graded cell, and says so: set the points of an exercise to 0 instead.
 
     Args:
         try_out: finds what is wrong with tests of the teacher's own, from the source and the release made of it.
@@ -60,13 +55,12 @@ def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None)
         _refuse(assignment, lint_learner(made, source, name=f"release/{assignment}/{target.name}"))
         if try_out:
             _refuse(assignment, try_out(page, Notebook(page.name, page.topic, read(made))))
-        changes = align(course, assignment, read(made).cells)
         made = _generate(course, assignment, Path(folder).name, enter=True)
         _exchange(course, assignment, made.parent)
     points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
     original = CHECKOUT / "notebooks" / "solutions" / target.name
     own = original.is_file() and target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
-    return ReleaseSummary(points, own, tuple(changes))
+    return ReleaseSummary(points, own)
 
 
 def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool) -> Path:
@@ -97,11 +91,8 @@ def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool)
 
 
 def _exchange(course: ClassFolder, assignment: str, made: Path) -> None:
-    """Puts the new release in the place of the old one, file by file; the old notebook goes to the earlier ones."""
+    """Puts the new release in the place of the old one, file by file."""
     target = course.notebook("release", assignment)
-    if target.is_file() and (before := target.read_bytes()) != (made / target.name).read_bytes():
-        course.earlier(assignment).mkdir(parents=True, exist_ok=True)
-        write_whole(course.earlier(assignment) / f"{hashlib.sha256(before).hexdigest()[:16]}.ipynb", before)
     files = {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
     for file in sorted(files):
         place = target.parent / file

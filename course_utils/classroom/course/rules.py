@@ -19,8 +19,6 @@ from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.source import lessons_made
 
 HIDDEN = "BEGIN HIDDEN TESTS"
-WEIGHT = re.compile(r"#\s*weight:\s*(\d+(?:\.\d+)?)")  # of a test, behind it
-_MEANT = re.compile(r"#\s*w(ei|ie)g\w*t\w*", re.IGNORECASE)
 _HEADED_POINTS = re.compile(r"(#+) .*?(\d+(?:\.\d+)?) points?\b")
 
 
@@ -90,20 +88,6 @@ def _is_lesson_check(node: ast.AST, lessons: Mapping[str, str]) -> bool:
     return False
 
 
-def weights(page: Notebook) -> Iterator[Problem]:
-    """Weights of tests are written as they are read, and one of them counts."""
-    for cell in page.code:
-        if not cell.is_check:
-            continue
-        lines = [line for line in cell.source.splitlines() if _MEANT.search(line)]
-        if wrong := [line for line in lines if not WEIGHT.search(line)]:
-            what = f"A weight that is not read as one: {wrong[0].strip()[:80]}"
-            yield page.problem("weight", what, "write # weight: and a number, behind the test.", cell)
-        elif lines and not any(float(found[1]) for line in lines if (found := WEIGHT.search(line))):
-            what = "Every weight of the check is 0, so its tests would earn nothing."
-            yield page.problem("weight", what, "give one of them a weight above 0.", cell)
-
-
 def points(page: Notebook) -> Iterator[Problem]:
     """A heading that names points names those of the check below it, and there is one; a heading of a higher level may
     name the sum of those below it."""
@@ -152,4 +136,4 @@ def _can_fail(tree: ast.Module) -> bool:
     return False
 
 
-RULES = (unique_ids, solution_regions, metadata, checks, weights, points)
+RULES = (unique_ids, solution_regions, metadata, checks, points)

@@ -1,23 +1,22 @@
 """Decides which cells of a rebuilt notebook are run, and what counts (``Director``).
 
-Each answer is judged alone: in a process of its own, with the set-up, the student's cells that it uses, and itself. So
-no cell costs an answer that does not need it, for example by ``torch.set_grad_enabled(False)``. What an answer uses is
-read from its text. Cells that no answer uses are then run once, all together, for what they show; answers that did not
-pass are judged once more behind them, since a text does not tell all: ``exec`` can define a name, too.
+A submission is run as a student runs it, from the top, each check behind the cell that it checks. What does not pass is
+judged once more behind all cells, and once more without any cell that the student added: a helper further down, or a
+cell that leaves something behind, costs nothing. The best of these counts. The lesson's own experiments are run only
+where an answer asks for a name that they alone make.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import re
 from typing import Any
 
 from course_utils.classroom.course.source import deleted_first, parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
-from course_utils.classroom.judging.own_checks import own_check, separate
-from course_utils.classroom.rebuild.needs import Needs
+from course_utils.classroom.judging.own_checks import own_check
 from course_utils.classroom.rebuild.reading import clean_outputs
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
@@ -26,13 +25,13 @@ from course_utils.classroom.sandbox.warm_python import Session, WarmPython
 
 _MOST_VERSIONS = 3  # of an answer, beside the first, that are judged: with one for each guess, the best would be right
 _MOST_RUNS = 8  # how often cells are run again after one of them ended its process
-_EXPERIMENTS_RUN = "The lesson's experiments were run, because {} uses `{}`."
-_ENDED_BEFORE = (
-    "In {}: the answer raised, and {} processes that cells had started, which it may need, had ended before."
+_AROUND_BYTES = 1000  # of what a submission may print: for what outputs have around them
+INTERRUPTED, STRANGE_WORDS = "was interrupted after", "Words that no answer to this lesson needs"
+# Ways to the judge. They cost nothing; a teacher reads what stands beside them.
+_STRANGE = re.compile(
+    r"__subclasses__|__globals__|__closure__|\b(?:f_back|gr_frame|tb_frame|cffi|ctypes|gc|greenlet|_xxsubinterpreters)\b"
+    r"|course_utils\.(?:checks|classroom|lessons)"
 )
-INTERRUPTED = "was interrupted after"
-_OUT_OF_TIME = "the submission as a whole had used up its time"
-_AROUND_BYTES = 1000  # of what a submission may print: for what outputs have around them, and the line on what is cut
 
 
 class Director:
@@ -44,150 +43,97 @@ class Director:
     """
 
     def __init__(self, released: ReleasedNotebook, rebuilt: Rebuilt, python: WarmPython, limits: Limits):
-        self._released, self._rebuilt, self._python, self._limits = released, rebuilt, python, limits
-        self.reviews: list[str] = []
-        self.notes: list[str] = []
-        self._steps = rebuilt.steps
+        self._rebuilt, self._python, self._limits, self._steps = rebuilt, python, limits, rebuilt.steps
+        self.reviews, self.notes = list[str](), list[str]()
         self._by_id = {step.released.id: step for step in self._steps if step.released}
-        self._checks = [(step, step.released) for step in self._steps if step.released and step.role == "check"]
         self._verdicts: dict[str, Verdict] = {}  # by the graded cell's id
-        self._errors: dict[int, list[str]] = {}  # by step: what cells raised in the process that is running
-        self._last_errors: dict[int, list[str] | None] = {}  # the same, of the last time that each cell was run
-        self._lost: dict[int, Ended] = {}  # by step: cells that ended their process
-        self._interrupted: dict[int, Ended] = {}  # by step: cells that had to be interrupted
-        self._shown = set[int]()  # steps that have run
-        self._troubled = False  # whether the sandbox itself has ended once
-        self._spent = 0.0  # seconds that the submission has used
-        self._room = limits.output_bytes
-        self._experiments = False  # whether an answer needed the lesson's experiments
-        self._needs = Needs(rebuilt.steps)
-        self._lesson = next((cell.lesson for cell in released.graded if cell.lesson), "")
+        self._errors: dict[int, list[str]] = {}  # by step: what cells raised in the last run
+        self._ended: dict[int, Ended] = {}  # by step: cells that ended their process, or had to be interrupted
+        self._shown, self._spent, self._room = set[int](), 0.0, limits.output_bytes
+        self._troubled = self._left = False
         setup = parse("\n".join(step.source for step in self._steps if step.role == "set-up" and step.is_code))
         self._setup = "" if setup is None else ast.unparse(setup)
 
     def run(self) -> dict[str, Verdict]:
         """Runs what is needed. Returns a verdict for every graded cell, by its id."""
-        self._judge_without_running()
-        for step, cell in self._checks:
-            answer = self._by_id.get(cell.answer)
-            if cell.id not in self._verdicts and not (answer and answer.is_stub):
-                self._judge_alone(step, cell, answer)
-        self._judge_together()
-        for step in self._steps:
-            error = self._last_errors.get(step.index)
-            if error and step.role == "added" and self._needs.used_by_answers & step.code.defines:
-                self.notes.append(f"{step.title} raised {error[0]}.")
-        for verdict in self._verdicts.values():
-            self.reviews += verdict.for_a_person
-        return self._verdicts
-
-    def _judge_without_running(self) -> None:
-        # Where any code was written, an untouched stub proves nothing: another cell can have made the answer.
         for step in self._steps:
             cell = step.released
             if cell is not None and cell.role == "by hand":
                 self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else outcomes.by_hand()
             elif cell is not None and cell.role == "check" and cell.answer and not self._rebuilt.own_code:
                 self._verdicts[cell.id] = outcomes.not_attempted(cell)
+        if self._rebuilt.own_code or any(cell.id not in self._verdicts for _, cell in self._open()):
+            self._in_order({"set-up", "answer", "by hand", "added"})
+            used = {name for step in self._steps if step.role == "answer" for name in step.code.uses}
+            for step in self._steps:
+                if step.role == "added" and step.index in self._errors and used & step.code.defines:
+                    self.notes.append(f"{step.title} raised {self._errors[step.index][0]}.")
+            made = {name for step in self._steps if step.role == "experiment" for name in step.code.defines}
+            lacking = {v.undefined for v in self._verdicts.values() if v.undefined in made}
+            if lacking:
+                self.notes.append(f"The lesson's experiments were run, because an answer uses `{min(lacking)}`.")
+                self._in_order({"set-up", "answer", "by hand", "added", "experiment"})
+            if self._open() and any(step.role == "added" for step in self._steps):
+                self._in_order({"set-up", "answer", *({"experiment"} if lacking else ())})
+        for _, cell in self._open(every=True):
+            self._verdicts.setdefault(cell.id, outcomes.unjudged("the submission as a whole had used up its time"))
+        for verdict in self._verdicts.values():
+            self.reviews += verdict.for_a_person
+        given = " ".join(step.released.source for step in self._steps if step.released)
+        own = " ".join(step.source for step in self._steps if step.from_student and step.is_code)
+        if words := sorted({*_STRANGE.findall(own)} - {*_STRANGE.findall(given)}):
+            self.notes.append(f"{STRANGE_WORDS}: {', '.join(words)}.")
+        return self._verdicts
 
-    def _judge_alone(self, check: Step, cell: ReleasedCell, answer: Step | None) -> None:
-        """Judges an answer with what it needs and nothing else."""
-        needed = [*self._needs.of(check, answer), *([answer] if answer else [])]
-        name = self._needs.experiment(needed if cell.exercise else [*needed, check])
-        if name:
-            uses = answer.label if answer is not None and name in answer.code.uses else check.label
-            self.notes.append(_EXPERIMENTS_RUN.format(uses, name))
-            self._experiments = True
-        self._run(needed, [(check, cell)], bool(name))
-        lacking = self._verdicts[cell.id].undefined
-        if not name and lacking in self._needs.from_experiments:
-            self.notes.append(_EXPERIMENTS_RUN.format(f"the check of `{cell.exercise}`", lacking))
-            self._experiments = True
-            self._run(needed, [(check, cell)], True)
+    def _open(self, every: bool = False) -> list[tuple[Step, ReleasedCell]]:
+        """The checks that have not been passed yet."""
+        checks = [(step, step.released) for step in self._steps if step.released and step.role == "check"]
+        done = {name for name, verdict in self._verdicts.items() if verdict.outcome == "passed"}
+        return [(step, cell) for step, cell in checks if every or cell.id not in done]
 
-    def _judge_together(self) -> None:
-        """Runs all that the student wrote, in the notebook's order, and judges behind it what may be better so."""
-        own = [step for step in self._steps if step.role in ("answer", "added", "by hand")]
-        own = [step for step in own if self._is_run(step) and step.index not in self._interrupted]
-        again = [(step, cell) for step, cell in self._checks if self._may_be_better(cell, own)]
-        stubs = any(cell.id not in self._verdicts for _, cell in again)
-        unseen = any(step.from_student and not step.blank and step.index not in self._shown for step in own)
-        raised = any(cell.id in self._verdicts and self._verdicts[cell.id].raised for _, cell in again)
-        if stubs or unseen or raised:
-            self._run(own, again, self._experiments, together=True)
-
-    def _may_be_better(self, cell: ReleasedCell, own: Sequence[Step]) -> bool:
-        verdict, answer = self._verdicts.get(cell.id), self._by_id.get(cell.answer)
-        if verdict is None:
-            return True
-        if cell.role != "check" or verdict.outcome in ("passed", "timed out", "killed"):
-            return False
-        return any(step.role == "added" for step in own) and not (answer and answer.is_stub)
-
-    # Running cells, and checks behind them, in one process.
-
-    def _run(
-        self,
-        own: Sequence[Step],
-        checks: Sequence[tuple[Step, ReleasedCell]],
-        experiments: bool,
-        together: bool = False,
-    ) -> None:
-        """Runs the set-up and these cells, and judges. A cell that ends the process is left out, and all begins again;
-        in the end without any cell that the student added.
-
-        Args:
-            own: the student's cells.
-            checks: what to judge behind them.
-            experiments: whether to run the lesson's experiments, too.
-            together: whether to run each answer once more before it is judged, behind all other cells.
-        """
-        roles = ("set-up", "experiment") if experiments else ("set-up",)
-        before = [step for step in self._steps if step.role in roles or step in own]
-        left = list(checks)
+    def _in_order(self, roles: set[str]) -> None:
+        """Runs the cells of these roles in the notebook's order, and judges. A cell that ends the process is left out,
+        and all begins again."""
+        judged: dict[str, int] = {}  # check -> how often, in this call
         for times in range(_MOST_RUNS + 1):
-            if self._is_out_of_time():
-                break
             if times == _MOST_RUNS:
-                before = [step for step in before if step.role != "added"]
-            self._errors = {}
+                roles = roles - {"added"}
             current: Step | None = None
+            self._errors = {}
             try:
-                with self._python.session(self._limits, self._lesson) as session:
-                    for current in before:
-                        if self._is_run(current) and not self._is_out_of_time():
-                            self._cell(session, current)
-                    while left and not self._is_out_of_time():
-                        current, cell = left[0]
-                        self._note(cell, self._check(session, cell, current, together))
-                        left.pop(0)
-                break
+                with self._python.session(self._limits) as session:
+                    for again in (False, True):
+                        for current in self._steps:
+                            cell = current.released
+                            if self._spent > self._limits.wall_seconds:
+                                return
+                            if cell is not None and current.role == "check":
+                                if judged.get(cell.id, 0) <= again and (current, cell) in self._open():
+                                    judged[cell.id] = 1 + again
+                                    self._note(cell, self._check(session, cell, current))
+                            elif not again and current.role in roles and self._is_run(current):
+                                self._cell(session, current)
+                return
             except Ended as ended:
-                if left and current is left[0][0] and (ended.outcome or self._troubled):
-                    self._note(left[0][1], outcomes.stopped(left.pop(0)[1], ended))
-                self._lose(current, ended)
-        for _, cell in left:
-            self._note(cell, outcomes.unjudged(_OUT_OF_TIME))
+                assert current is not None
+                if current.role == "check" and current.released and (ended.outcome or self._troubled):
+                    self._note(current.released, outcomes.stopped(current.released, ended))
+                elif not ended.outcome and not self._troubled:
+                    self._troubled = True  # once that may be bad luck; where it happens again, it is the cell's doing
+                    judged.clear()
+                    self.notes.append(f"At {current.label}: {ended}; the submission was run again.")
+                else:
+                    self._ended[current.index] = ended
+                    self.notes.append(f"{current.title} was left out: {ended}.")
 
     def _note(self, cell: ReleasedCell, verdict: Verdict) -> None:
         before = self._verdicts.get(cell.id)
-        self._verdicts[cell.id] = verdict if before is None else before.or_better(verdict)
-
-    def _lose(self, step: Step | None, ended: Ended) -> None:
-        if not ended.outcome and not self._troubled:
-            self._troubled = True  # once that may be bad luck; where it happens again, it is the cell's doing
-            where = f"At {step.label}: " if step else ""
-            self.notes.append(f"{where}{ended}; the submission was run again.")
-        elif step is not None:
-            self._lost[step.index] = ended
-            said = f"{step.title} was left out: {ended}."
-            (self.reviews if "channel" in str(ended) else self.notes).append(said)
-
-    def _is_out_of_time(self) -> bool:
-        return self._spent > self._limits.wall_seconds
+        # A name that was not there then may be there now.
+        self._verdicts[cell.id] = verdict if before is None or before.undefined else before.or_better(verdict)
 
     def _is_run(self, step: Step) -> bool:
-        return bool(step.is_code and not step.is_copy and step.index not in self._lost and step.source.strip())
+        ended = self._ended.get(step.index)
+        return bool(step.is_code and not step.is_copy and step.source.strip() and ended is None)
 
     def _cell(self, session: Session, step: Step) -> None:
         answer = session.ask(
@@ -213,19 +159,17 @@ class Director:
         error = reply.get("error")
         if answer.get("interrupted"):
             limit = f"{self._limits.check_seconds:g} s"
-            self._interrupted[step.index] = Ended("timed out", f"its cell ran for more than {limit}")
+            self._ended[step.index] = Ended("timed out", f"its cell ran for more than {limit}")
             self.notes.append(f"{step.title} {INTERRUPTED} {limit}.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:500] for part in error]
-        self._last_errors[step.index] = self._errors.get(step.index)
 
     # Judging.
 
-    def _check(self, session: Session, cell: ReleasedCell, step: Step, together: bool) -> Verdict:
+    def _check(self, session: Session, cell: ReleasedCell, step: Step) -> Verdict:
         """Judges all versions of an answer, and takes the best."""
         answer, best = self._by_id.get(cell.answer), None
-        first = answer.source if answer is not None and together and not answer.is_stub and self._is_run(answer) else ""
-        for version in (first, *(answer.copies[:_MOST_VERSIONS] if answer else ())):
+        for version in ("", *(answer.copies[:_MOST_VERSIONS] if answer else ())):
             if best is None or best.outcome != "passed":
                 verdict = self._one_check(session, cell, step, version)
                 best = verdict if best is None else best.or_better(verdict)
@@ -242,7 +186,6 @@ class Director:
                 "exercise": cell.exercise,
                 "expression": cell.expression,
                 "source": cell.full,
-                "separate": separate(cell),
                 "repeat": repeat,
                 "setup": self._setup,
                 "seconds": self._limits.check_seconds,
@@ -253,10 +196,16 @@ class Director:
         else:
             result = message["result"]
             verdict = self._verdict(cell, result)
-            verdict.suspicious = tuple(outcomes.suspicious(step.label, result, session.signs))
-            verdict.refused = tuple(outcomes.refused(step.label, session.signs))
-            if message["left"] and verdict.raised:
-                verdict.refused += (_ENDED_BEFORE.format(step.label, message["left"]),)
+            lacking = [said for kind, said in self._errors.values() if kind == "ModuleNotFoundError"]
+            if verdict.raised and lacking:
+                verdict = outcomes.unjudged(f"{lacking[0]} on this machine; install it and grade again")
+            verdict.suspicious = tuple(outcomes.suspicious(step.label, result))
+            verdict.refused = tuple(outcomes.refused(step.label, result))
+            self._left |= bool(message["left"])  # in whichever look: it may have needed them
+            if self._left and verdict.raised:
+                verdict.refused += (
+                    f"In {step.label}: it raised, and threads or processes that cells had started had ended.",
+                )
         verdict.seconds = float(message["seconds"])
         self._spent += verdict.seconds
         return verdict
@@ -271,10 +220,12 @@ class Director:
         if verdict is None:
             return outcomes.unjudged("its check gave a result that no check gives")
         answer = self._by_id.get(cell.answer)
-        if not cell.exercise and not verdict.earned and answer is not None and answer.index in self._errors:
-            return outcomes.raised(cell, self._errors[answer.index])
-        made = answer is None or not answer.is_stub or answer.code.defines & self._needs.from_added
-        return verdict if cell.exercise or verdict.earned or made else outcomes.not_attempted(cell)
+        if not cell.exercise and not verdict.earned and answer is not None:
+            if answer.index in self._errors:
+                return outcomes.raised(cell, self._errors[answer.index])
+            if answer.is_stub:
+                return outcomes.not_attempted(cell)
+        return verdict
 
     def _without_answer(self, cell: ReleasedCell, error: list[str]) -> Verdict:
         """There is no answer to judge: says what became of its cell."""
@@ -284,9 +235,8 @@ class Director:
             verdict.undefined = ""
             if answer is not None and answer.is_stub:
                 return outcomes.not_attempted(cell)
-        ended = self._lost | self._interrupted
-        if answer is not None and answer.index in ended:
-            return outcomes.stopped(cell, ended[answer.index])
+        if answer is not None and answer.index in self._ended:
+            return outcomes.stopped(cell, self._ended[answer.index])
         if answer is not None and answer.index in self._errors:
             return outcomes.raised(cell, self._errors[answer.index])
         return verdict

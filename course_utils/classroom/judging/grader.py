@@ -22,11 +22,6 @@ from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxM
 from course_utils.classroom.sandbox.bubblewrap import missing
 from course_utils.classroom.sandbox.warm_python import WarmPython
 
-COLD = (
-    "This system lets the sandbox make no further namespaces, so that every answer gets a Python of its own: safe, and "
-    "some seconds slower each."
-)
-
 _released = lru_cache(maxsize=32)(read_released)
 
 
@@ -53,7 +48,6 @@ class Grader:
         if reason := missing():
             raise SandboxMissing(reason)
         self._python.open()
-        self.remarks = () if self._python.nested else (COLD,)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from course_utils.classroom.course.submissions import LARGEST_BYTES
-from course_utils.classroom.sandbox.jail import Bounds
 
 
 @dataclass(frozen=True)
-class Limits(Bounds):
+class Limits:
     """What a submission may take, beside what holds for each of its processes.
 
     Seconds are those that it uses: CPU time, and time in which it waits for something. Time in which the machine was

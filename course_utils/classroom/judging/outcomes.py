@@ -16,7 +16,6 @@ from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.judging.results import ExerciseResult, Outcome, made
 from course_utils.classroom.rebuild.released import ReleasedCell
 from course_utils.classroom.sandbox.protocol import Ended
-from course_utils.classroom.tampering.audit import LOOKED
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
 _MOST_CLAIMS = 60
@@ -121,32 +120,20 @@ def unjudged(why: str) -> Verdict:
     return Verdict(0.0, "review by hand", text=f"This answer could not be judged: {why}. Your teacher looks at it.")
 
 
-def suspicious(label: str, result: dict[str, Any], signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
-    """What a teacher has to look at first: what was replaced, refused or left running, one sentence each.
-
-    Args:
-        label: of the check.
-        result: what it sent.
-        signs: what the audit told of: in which cell or check, and what the code did.
-    """
+def suspicious(label: str, result: dict[str, Any]) -> Iterable[str]:
+    """What a teacher has to look at first: what was replaced or left running, one sentence each."""
     replaced = result.get("replaced")
     if isinstance(replaced, list) and replaced:
         more = f" and {len(replaced) - 5} more" if len(replaced) > 5 else ""
-        shown = ", ".join(str(name)[:100] for name in replaced[:5])
-        yield f"In {label}: {shown}{more} had been replaced while the answer was judged."
+        yield f"In {label}: {', '.join(str(name)[:100] for name in replaced[:5])}{more} had been replaced."
     if result.get("threads"):
         yield f"During {label}: the answer left threads running beside the check."
-    # What was refused in another check is that one's affair. What a cell did to the memory holds for all after it.
-    for where, what in dict.fromkeys(signs):
-        if not where.startswith("the check of") or (where == label and what not in LOOKED):
-            yield f"In {where}: the code {what}."
 
 
-def refused(label: str, signs: Iterable[tuple[str, ...]]) -> Iterable[str]:
+def refused(label: str, result: dict[str, Any]) -> Iterable[str]:
     """What an answer asked for and did not get, and could have gained nothing by asking, one sentence each."""
-    for where, what in dict.fromkeys(signs):
-        if where == label and what in LOOKED:
-            yield f"In {where}: the code {what}."
+    for what in result.get("refused", ())[:10]:
+        yield f"In {label}: the code {str(what)[:200]}."
 
 
 def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:

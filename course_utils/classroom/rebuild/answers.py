@@ -24,7 +24,6 @@ class Answer:
     shown: set[int] = field(default_factory=set)  # positions of submitted cells that this answer stands for
     others: list[SubmittedCell] = field(default_factory=list)  # shown as copies
     blank: bool = False
-    pictures: dict[str, dict[str, str]] = field(default_factory=dict)  # see ``SubmittedCell``
 
 
 class HandedIn:
@@ -48,9 +47,7 @@ class HandedIn:
         self.cells = [replace(cell, source=_without(cell.source, texts)) for cell in cells]
         self.released, self.found, self.repairs = released, found, repairs
         self.read = Reader({cell.source: cell.code for cell in released.cells})
-        self._given = {cell.source.strip(): cell.role for cell in (*released.left_out, *released.cells)}
-        self._gone_checks = _names(released.left_out, "check")
-        self._gone_answers = _names(released.left_out, "answer", "by hand")
+        self._given = {cell.source.strip(): cell.role for cell in released.cells}
         self.by_id: dict[str, list[SubmittedCell]] = {cell.id: [] for cell in released.cells}
         self.own: dict[int, SubmittedCell] = {}
         for cell in self.cells:
@@ -64,8 +61,6 @@ class HandedIn:
             self.read(source)
 
     def _own(self, cell: SubmittedCell, original: ReleasedCell | None) -> str:
-        if original is None and {cell.id, cell.grade_id} & self._gone_checks:
-            return ""  # what is left out is judged no more
         if original is None:
             # A second stub would even undo the answer.
             said = self._given.get(cell.source.strip()) in ("answer", "by hand", "check", "text")
@@ -84,7 +79,6 @@ class HandedIn:
         """Where the student wrote words, or code where that is the ``kind``, and nobody had asked for any."""
         asked = {cell.id for cell in self.released.cells if cell.role in ("answer", "by hand")}
         cells = [cell for cell in self.own.values() if self.found.get(cell.position) not in asked and self.is_new(cell)]
-        cells = [cell for cell in cells if not {cell.id, cell.grade_id} & self._gone_answers]
         words = kind != "code"
         return [c for c in cells if (c.kind != "code") == words or (words and self.read(c.source).is_text)]
 
@@ -163,12 +157,7 @@ def _written(released: ReleasedCell, handed_in: HandedIn, name: str) -> Answer:
         what = "was found in" if theirs else "was left as it was released; your teacher reads what may be meant, in"
         handed_in.repairs.append(f"The answer to {name} {what} cell {places}.")
     text = "\n\n".join(dict.fromkeys(cell.source for cell in theirs)) or released.source
-    pictures = {name: picture for cell in theirs for name, picture in cell.pictures.items()}
-    return Answer(text, shown=shown, blank=not (theirs or unasked), pictures=pictures)
-
-
-def _names(cells: tuple[ReleasedCell, ...], *roles: str) -> set[str]:
-    return {name for cell in cells if cell.role in roles for name in (cell.id, cell.grade_id) if name}
+    return Answer(text, shown=shown, blank=not (theirs or unasked))
 
 
 def _without(source: str, texts: list[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from course_utils.base.text import format_bytes
@@ -18,7 +18,7 @@ _LONGEST_SOURCE = 2**20  # characters of one cell
 # The parser makes an object of each: beyond this they take many seconds and gigabytes.
 _MOST_KEYS, _MOST_BRACKETS = 500_000, 3_000_000
 _KEY = re.compile(r'"\s*:')
-_PICTURES, _MOST_PICTURES = ("image/png", "image/jpeg"), 100  # kinds; in one cell
+_PICTURES = ("image/png", "image/jpeg")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 _OVERHEAD = 100  # characters that an output takes beside its own, about
 
@@ -37,7 +37,6 @@ class SubmittedCell:
         kind: ``"code"``, ``"markdown"`` or ``"raw"``.
         source: its text.
         grade_id: nbgrader's name for it; empty where it has none.
-        pictures: that were pasted into its text, in nbformat's form of attachments.
     """
 
     position: int
@@ -45,7 +44,6 @@ class SubmittedCell:
     kind: str
     source: str
     grade_id: str
-    pictures: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tuple[list[SubmittedCell], list[str]]:
@@ -64,15 +62,15 @@ def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tup
             "Clear the outputs and hand it in again."
         )
     repairs: list[str] = []
-    notebook = _parse(_decoded(content, repairs))
-    # Format 3 had worksheets, and cells in each.
-    sheets = [notebook] if isinstance(notebook, dict) and "cells" in notebook else _got(notebook, "worksheets")
-    lists: list[Any] = [_got(sheet, "cells") for sheet in sheets] if isinstance(sheets, list) else [None]
-    if not all(isinstance(items, list) for items in lists):
-        raise Unreadable("The file is JSON, but no notebook with a list of cells.")
-    items = [item for items in lists for item in items]
-    if notebook.get("nbformat") != 4:
-        repairs.append("The notebook is not of format 4; it was read as well as that goes.")
+    try:
+        notebook = _parse(content.decode("utf-8-sig", "surrogatepass"))
+    except UnicodeDecodeError:
+        raise Unreadable(
+            "The file is not in UTF-8, as notebooks are. Open it in Jupyter, save it, and hand it in again."
+        ) from None
+    items = _got(notebook, "cells")
+    if not isinstance(items, list):
+        raise Unreadable("The file is JSON, but no notebook of format 4 with a list of cells.")
     if len(items) > _MOST_CELLS:
         raise Unreadable(f"The notebook has {len(items)} cells, more than the {_MOST_CELLS} that are read.")
     cells = [_cell(position, item, repairs) for position, item in enumerate(items) if isinstance(item, dict)]
@@ -80,17 +78,6 @@ def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tup
         f"Cell {n} was left out: it is no cell." for n, item in enumerate(items, 1) if not isinstance(item, dict)
     ]
     return cells, repairs
-
-
-def _decoded(content: bytes, repairs: list[str]) -> str:
-    encoding: str = json.detect_encoding(content)
-    try:
-        text = content.decode(encoding, "surrogatepass")
-    except UnicodeDecodeError:
-        encoding, text = "cp1252", content.decode("cp1252", "replace")
-    if not encoding.startswith("utf-8"):
-        repairs.append(f"The file is not in UTF-8; it was read as {encoding}. Letters other than English may be wrong.")
-    return text
 
 
 def _parse(text: str) -> Any:
@@ -109,21 +96,18 @@ def _parse(text: str) -> Any:
 
 
 def _cell(position: int, item: dict[str, Any], repairs: list[str]) -> SubmittedCell:
-    kind, attachments = item.get("cell_type"), item.get("attachments")
-    source = _text(item.get("source", item.get("input", "")))
-    if source is None or kind not in ("code", "markdown", "raw", "heading"):
+    kind, source = item.get("cell_type"), _text(item.get("source", ""))
+    if source is None or kind not in ("code", "markdown", "raw"):
         repairs.append(f"Cell {position + 1} is no cell as Jupyter writes it; what is text in it was read.")
     source = (source or "").replace("\r\n", "\n").replace("\r", "\n")
     if len(source) > _LONGEST_SOURCE:
         repairs.append(f"Cell {position + 1} has {len(source):,} characters; it was cut after {_LONGEST_SOURCE:,}.")
-    files = list(attachments.items())[:_MOST_PICTURES] if isinstance(attachments, dict) else []
     return SubmittedCell(
         position,
         _text(item.get("id")) or "",
-        kind if kind in ("code", "markdown") else "markdown" if kind == "heading" else "raw",
+        kind if kind in ("code", "markdown") else "raw",
         source[:_LONGEST_SOURCE],
         _text(_got(_got(item.get("metadata"), "nbgrader"), "grade_id")) or "",
-        {_text(name) or "": found for name, data in files if (found := _pictures(data))},
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from course_utils.classroom.course.source import Code
@@ -111,7 +111,6 @@ def rebuild(released: ReleasedNotebook, submitted: bytes | None, largest_bytes: 
             f"This is the notebook of another assignment, whose cells are called {names[0]!r:.80} and so on."
         )
     found = _match(released, cells)
-    cells = [_as_it_is_now(cell, released.by_id.get(found.get(cell.position, ""))) for cell in cells]
     handed_in = HandedIn(released, cells, found, repairs)
     answers = {cell.id: find_answer(cell, handed_in) for cell in released.cells if cell.role in ("answer", "by hand")}
     _say_what_else(handed_in)
@@ -142,12 +141,6 @@ def _match(released: ReleasedNotebook, cells: list[SubmittedCell]) -> dict[int, 
             found[cell.position] = released.cells[next((place for place in twins if place > last), twins[0])].id
         last = places[found[cell.position]] if cell.position in found else last
     return found
-
-
-def _as_it_is_now(cell: SubmittedCell, now: ReleasedCell | None) -> SubmittedCell:
-    """A cell that nobody touched since an earlier release, with the text of the last one."""
-    untouched = now is not None and any(same(cell.source, text) for text in now.earlier)
-    return replace(cell, source=now.source) if now is not None and untouched else cell
 
 
 def _say_what_else(handed_in: HandedIn) -> None:
@@ -203,14 +196,12 @@ def _assemble(handed_in: HandedIn, answers: dict[str, Answer], own: dict[str, li
         name = f"added-{submitted.position + 1}"
         name += "-again" * (name in released.by_id)
         item = {"cell_type": submitted.kind, "id": name, "metadata": {}, "source": submitted.source}
-        item |= {"attachments": submitted.pictures} if submitted.pictures else {}
         add(item, label, None, [], from_student=True, is_copy=is_copy)
 
     for cell, raw in zip((None, *released.cells), ({}, *released.notebook["cells"]), strict=True):
         if cell is not None:
             answer = answers.get(cell.id) or Answer(cell.source, blank=cell.role in ("answer", "by hand"))
             item = copy.deepcopy(raw) | {"source": answer.source}
-            item |= {"attachments": item.get("attachments", {}) | answer.pictures} if answer.pictures else {}
             label = _label(cell, released)
             add(item, label, cell, answer.copies, from_student=cell.id in answers, blank=answer.blank)
             for other in answer.others:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from course_utils.base.errors import explain
-from course_utils.classroom.course.folder import EARLIER, HIDDEN_TESTS, LEFT_OUT
+from course_utils.classroom.course.folder import HIDDEN_TESTS
 from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
@@ -31,7 +31,6 @@ class ReleasedCell:
         answer: of a check cell, the id of the answer cell that it looks at; empty where there is none.
         names: of an answer cell, what it is to define.
         is_task: whether the student's work stands in cells of their own after it.
-        earlier: its texts in earlier releases, which students may still hand in.
         code: what is known of its source.
     """
 
@@ -48,7 +47,6 @@ class ReleasedCell:
     names: frozenset[str] = frozenset()
     is_task: bool = False
     full: str = ""
-    earlier: tuple[str, ...] = ()
     code: Code = field(default_factory=Code)
 
     @property
@@ -64,13 +62,11 @@ class ReleasedNotebook:
     Attributes:
         notebook: as it was read.
         cells: in its order.
-        left_out: cells of earlier releases that this one lacks, which students may still hand in.
     """
 
     notebook: dict[str, Any]
     cells: tuple[ReleasedCell, ...]
     by_id: dict[str, ReleasedCell] = field(compare=False)
-    left_out: tuple[ReleasedCell, ...] = ()
 
     @property
     def graded(self) -> tuple[ReleasedCell, ...]:
@@ -87,7 +83,6 @@ def read_released(text: str) -> ReleasedNotebook:
     try:
         notebook = json.loads(text)
         cells = [_cell(item, position) for position, item in enumerate(notebook["cells"])]
-        left_out = [_cell(item, 0) for item in notebook.get("metadata", {}).pop(LEFT_OUT, ())]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             explain(
@@ -103,7 +98,7 @@ def read_released(text: str) -> ReleasedNotebook:
             explain(f"Two cells of a released notebook have the same id: {', '.join(twice)}.", "each has its own.")
         )
     _pair(cells)
-    return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells}, tuple(left_out))
+    return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells})
 
 
 def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
@@ -125,10 +120,8 @@ def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
     grade_id = str(grading.get("grade_id", ""))
     name = item.get("id") or grade_id or f"cell-{position + 1}"
     points, code = float(grading.get("points", 0) or 0), read_code(source) if kind == "code" else Code()
-    metadata = item.get("metadata", {})
-    # No notebook that is graded holds them.
-    full, earlier = str(metadata.pop(HIDDEN_TESTS, source)), tuple(metadata.pop(EARLIER, ()))
-    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, full=full, earlier=earlier, code=code)
+    full = str(item.get("metadata", {}).pop(HIDDEN_TESTS, source))  # no notebook that is graded holds them
+    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, full=full, code=code)
 
 
 def _pair(cells: list[ReleasedCell]) -> None:

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from course_utils.authoring.lint import exercises_of
 from course_utils.base.errors import explain
-from course_utils.base.words import points_of
-from course_utils.classroom.books.gradebook import Records
-from course_utils.classroom.books.gradebook_writer import Unusable
+from course_utils.classroom.books.gradebook import Records, Unusable
 from course_utils.classroom.books.marks import marks_of
-from course_utils.classroom.books.stored import (
-    EarlierFile,
-    StoredResult,
-    differences,
-    editions,
-    keep,
-    key_of,
-    load,
-    released_anew,
-    save,
-    stands,
-    with_marks_of,
-    without_texts,
-)
+from course_utils.classroom.books.stored import StoredResult, key_of, load, save, without_texts
 from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.course.lock import only_one
 from course_utils.classroom.course.passed_over import refuse_unknown
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.course.times import read_time
@@ -38,20 +21,19 @@ from course_utils.classroom.judging.results import Report
 from course_utils.classroom.rebuild.released import read_released
 from course_utils.classroom.run.graders import Graders, NotGraded, one_line
 from course_utils.classroom.run.table import NO_SUBMISSION, Row
-from course_utils.classroom.run.tally import Tally
-
-STRANGER = (
-    "Not on your list of students, or there without a name. Where it is somebody's other name, rename the folder, and: "
-    "nbgrader db student remove {id} --force; where it is right: nbgrader db student add {id}, with --first-name."
-)
 
 
 @dataclass
 class GradedAssignment:
-    """What grading an assignment came to: a row for every student of the class, in order."""
+    """What grading an assignment came to: a row for every student of the class, in order.
+
+    Attributes:
+        strangers: who handed it in and is not on the teacher's list of students.
+    """
 
     assignment: str
     rows: list[Row]
+    strangers: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -62,12 +44,11 @@ class GradedAssignment:
 class _AssignmentRun:
     """One assignment while it is graded."""
 
-    def __init__(self, course: ClassFolder, books: Records, assignment: str, again: bool) -> None:
-        self.course, self.books, self.assignment, self.again = course, books, assignment, again
+    def __init__(self, course: ClassFolder, books: Records, assignment: str) -> None:
+        self.course, self.books, self.assignment = course, books, assignment
         self.released = course.to_grade(assignment)
         _refuse_unknown_exercises(assignment, self.released)
         self.rows: dict[str, Row] = {}
-        self.earlier: dict[str, EarlierFile | None] = {}  # by student, what was judged before another file came
 
     def change(self, student: str, **changes: Any) -> None:
         """Sets fields of a student's row, which is made where there is none."""
@@ -87,96 +68,50 @@ class _AssignmentRun:
         """Whether a submission is graded already; then it gets its row, and is entered where it is not."""
         submission = self.course.submission(self.assignment, student)
         before = load(self.course.report(self.assignment, student))
-        if before is None or not stands(before, submission, self.released):
+        if before is None or before.key != key_of(submission, self.released):
             return False
-        self.earlier[student] = before.earlier
         self.change(student, report=without_texts(before.report), remarks=_aside(submission))
         if not self.books.holds(before.report, submission.timestamp):
             self._enter(before.report, submission)
         return True
 
     def take(self, submission: Submission, result: Report) -> None:
-        """Keeps a result and enters it; one that no file could hold is entered all the same, and made again later.
-
-        Where it would change points and neither the student handed in something new nor the teacher released other
-        points, nothing is changed, and it is said.
-        """
-        student = submission.student
+        """Keeps a result and enters it; one that no file could hold is entered all the same, and made again later."""
         report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
         report = replace(report, repairs=(*submission.remarks, *report.repairs))
-        path = self.course.report(self.assignment, student)
-        before = load(path)
-        changes = differences(before, submission, report) if before and not self.again else {}
-        anew = released_anew(before.report, report) if before else ""
-        said = [f"Other points by the new release: {anew}."] * bool(anew)
-        judged_by, key = editions(self.released), key_of(submission, self.released)
-        self.earlier[student] = before.earlier if before else None
-        if before and changes:
-            kept = f"Judged anew, {', '.join(changes.values())}; the marks are as they were."
-            said.append(f"{kept} grade --again enters the new ones.")
-            if not anew:
-                remarks = (*_aside(submission), *said)
-                self.change(student, report=without_texts(before.report), reason="", remarks=remarks)
-                return
-            report = with_marks_of(before.report, report, changes)
-            judged_by, key = before.judged_by, before.key  # so that it is judged, and said, the next time too
-        self.change(student, report=without_texts(report), news=True, reason="")
+        self.change(submission.student, report=without_texts(report), news=True, reason="")
         try:
-            if before and before.report != report:
-                self._keep(before, submission, path)
-            made = StoredResult(key, submission.timestamp, report, judged_by, submission.digest)
-            save(path, replace(made, earlier=self.earlier[student]))
+            path = self.course.report(self.assignment, submission.student)
+            save(path, StoredResult(key_of(submission, self.released), report))
         except OSError as error:
-            self.change(student, reason=f"the result was not kept, and is made again: {one_line(error)}")
-        self._enter(report, submission, said)
+            reason = f"the result was not kept, and is made again: {one_line(error)}"
+            self.change(submission.student, reason=reason)
+        self._enter(report, submission)
 
-    def _keep(self, before: StoredResult, submission: Submission, path: Path) -> None:
-        """Keeps the result that another takes the place of; of another file, also what it had earned."""
-        if not before.digest or before.digest == submission.digest:
-            keep(path)
-            return
-        notebook = keep(path, before.report.notebook)
-        earned = self.books.earned(self.assignment, submission.student)
-        found, best = EarlierFile(earned, before.report.possible, before.timestamp, notebook), before.earlier
-        self.earlier[submission.student] = best if best and best.beats(found.earned, found.possible) else found
-
-    def _enter(self, report: Report, submission: Submission, said: Sequence[str] = ()) -> None:
-        said = (*said, *self.books.enter(report, submission.timestamp))
-        self.change(submission.student, remarks=(*_aside(submission), *said))
+    def _enter(self, report: Report, submission: Submission) -> None:
+        try:
+            said = self.books.enter(report, submission.timestamp)
+        except Unusable:
+            raise
+        except Exception as error:  # about this one alone
+            self.change(submission.student, reason=f"not in the gradebook: {one_line(error)}")
+        else:
+            self.change(submission.student, remarks=(*_aside(submission), *said))
 
     def finish(self) -> None:
-        """Applies late penalties, and notes what the gradebook did not take."""
+        """Applies late penalties, and notes the marks."""
         for student, said in self.books.apply_penalties(self.assignment).items():
             if student in self.rows:
                 self.change(student, remarks=(*self.rows[student].remarks, said))
-        for (assignment, student), error in self.books.refused.items():
-            if assignment == self.assignment:
-                self.change(student, reason=f"not in the gradebook: {one_line(error)}")
         for student, marks in marks_of(self.course, self.assignment).items():
             if student in self.rows:
                 self.change(student, marks=marks)
-        for student, found in self.earlier.items():
-            row = self.rows[student]
-            if found and row.report:
-                earned = self.books.earned(self.assignment, student)
-                if found.beats(earned, row.report.possible):
-                    self.change(student, remarks=(*row.remarks, self._had_earned_more(student, found)))
-
-    def _had_earned_more(self, student: str, found: EarlierFile) -> str:
-        kept = self.course.report(self.assignment, student).with_name(found.notebook).relative_to(self.course.root)
-        to = self.course.notebook("submitted", self.assignment, student).relative_to(self.course.root)
-        time = f", and let timestamp.txt say {found.timestamp[:40]}" if found.timestamp else ""
-        return (
-            f"An earlier file had {points_of(found.earned, found.possible)} points, and the last one counts. "
-            f"To let the earlier one count: cp {shlex.quote(str(kept))} {shlex.quote(str(to))}{time}; then grade."
-        )
 
 
 def grade(
     course: ClassFolder,
     assignments: Sequence[str],
     workers: Graders,
-    *,
     students: Sequence[str] = (),
     again: bool = False,
 ) -> list[GradedAssignment]:
@@ -197,8 +132,8 @@ def grade(
     """
     refuse_unknown(course, list(students))
     strangers = course.strangers()
-    with only_one(course.root), Records(course) as books:
-        runs = [_AssignmentRun(course, books, name, again) for name in assignments]
+    with course.only_one(), Records(course) as books:
+        runs = [_AssignmentRun(course, books, name) for name in assignments]
         waiting: list[tuple[_AssignmentRun, str]] = []
         for run in runs:
             for student, trouble in course.handed_in(run.assignment).items():
@@ -214,54 +149,56 @@ def grade(
             _grade_all(waiting, workers)
         for run in runs:
             run.finish()
-            for student in strangers & run.rows.keys():
-                run.change(student, remarks=(*run.rows[student].remarks, STRANGER.format(id=shlex.quote(student))))
         missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
         return [
-            GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())]) for run in runs
+            GradedAssignment(
+                run.assignment,
+                [row for _, row in sorted((missing | run.rows).items())],
+                tuple(sorted(strangers & run.rows.keys())),
+            )
+            for run in runs
         ]
 
 
 def _aside(submission: Submission) -> tuple[str, ...]:
     """What there is to say of the folder, whatever is graded."""
-    return (*submission.left, *filter(None, [read_time(submission.timestamp).remark]))
+    return (*submission.left, *filter(None, [read_time(submission.timestamp)[1]]))
 
 
 def _refuse_unknown_exercises(assignment: str, released: str) -> None:
-    """Before the first student is told so: a check that no edition of the course that is installed can make."""
+    """Before the first student is told so: a check that the course that is installed cannot make."""
     checks = {(cell.lesson, cell.exercise) for cell in read_released(released).graded if cell.lesson}
     unknown = sorted(name for lesson, name in checks if name not in (exercises_of(lesson) or {}))
     if unknown:
         raise ValueError(
             explain(
                 f"{assignment} is not graded: its release checks {', '.join(unknown)}, which this course lacks.",
-                "a release of this edition of the course.",
+                "the version of the course that it was released with.",
                 "every student's answer would end in an error.",
-                f"install the edition that it was released with, or leave the exercise out of source/{assignment} and "
-                f"run: autograd-control classroom release {assignment}",
+                "install that version, and keep to it for the term.",
             )
         )
 
 
 def _grade_all(waiting: list[tuple[_AssignmentRun, str]], workers: Graders) -> None:
+    from rich.console import Console
+    from rich.progress import track
+
     def work() -> Iterator[tuple[Submission, str]]:
         # Read again, one by one: all of a class at once would not fit into memory.
         for run, student in waiting:
             with run.alone(student):
                 yield run.course.submission(run.assignment, student), run.released
-                continue
-            tally.add(None)
 
     runs = {run.assignment: run for run, _ in waiting}
     workers.expect(len(waiting))
-    with workers, Tally(len(waiting)) as tally:
-        for remark in workers.remarks:
-            tally.say(remark)
-        for submission, result in workers.grade(work()):
+    with workers:
+        print("".join(f"{remark}\n" for remark in workers.remarks), end="", file=sys.stderr)
+        results, bar = workers.grade(work()), Console(stderr=True)
+        for submission, result in track(results, "grading", total=len(waiting), console=bar):
             run, student = runs[submission.assignment], submission.student
             with run.alone(student):
                 if isinstance(result, NotGraded):
                     run.change(student, reason=str(result))
                 else:
                     run.take(submission, result)
-            tally.add(run.rows[student].report)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from course_utils.base.markup import clean
 from course_utils.base.words import rounded, shown
 from course_utils.classroom.books.marks import Mark
-from course_utils.classroom.judging.director import INTERRUPTED
+from course_utils.classroom.judging.director import INTERRUPTED, STRANGE_WORDS
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 from course_utils.classroom.rebuild.rebuild import EDITED_CHECK
 
@@ -70,10 +70,14 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
         exercises = [result.exercise for result in first.exercises]
         head[1] = f"of {shown(first.possible)}"
         head += [f"{result.exercise.removeprefix(f'{topic}-')}/{shown(result.possible)}" for result in first.exercises]
-    lines = [_line(row, exercises) for row in rows]
+    missing = [row.student for row in rows if row.reason == NO_SUBMISSION]
+    lines = [_line(row, exercises) for row in rows if row.reason != NO_SUBMISSION]
     widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
     text = [f"{assignment}: {_counted(rows)}", "", _joined(head, widths), "  ".join("-" * width for width in widths)]
     text += [_joined(line, widths) for line in lines]
+    text += ["", f"Without a submission: {', '.join(_one_line(name, STUDENT_WIDTH) for name in missing)}"] * bool(
+        missing
+    )
     counts = Counter(_outcome(result, row.marks) for row, report in graded for result in report.exercises)
     if counts:
         named = (f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
@@ -93,6 +97,10 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     text += _paragraph(title, ((row, ", ".join(names)) for row, names in edited if names))
     stopped = [(row, said) for row, report in graded for said in report.notes if INTERRUPTED in said]
     text += _paragraph("Cells that did not come to an end, which takes its time whenever they are graded", stopped)
+    strange = [
+        (row, said.partition(": ")[2]) for row, report in graded for said in report.notes if STRANGE_WORDS in said
+    ]
+    text += _paragraph(f"{STRANGE_WORDS}, at no cost in points", strange)
     text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
     text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))
@@ -126,7 +134,7 @@ def _counted(rows: Sequence[Row]) -> str:
 def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     student = _one_line(row.student, STUDENT_WIDTH)
     if row.report is None:
-        return [student, NO_SUBMISSION if row.reason == NO_SUBMISSION else "not graded"]
+        return [student, "not graded"]
     results = {result.exercise: result for result in row.report.exercises}
     marks = {name: row.marks.get(result.grade_id) for name, result in results.items()}
     scores = [mark.score if (mark := marks[name]) else result.earned for name, result in results.items()]

@@ -23,6 +23,9 @@ _SYSTEM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/fonts")
 _CPU = "/sys/devices/system/cpu"  # torch counts cores there, and complains on stderr where it is missing
 HOME = "/home/student"
+FOLDER_BYTES = 64 * 2**20
+LESSONS = PACKAGE / "lessons"  # what judges; empty but while it is loaded
+FRESH_FOLDERS = ("/tmp", "/dev/shm", HOME, str(LESSONS))  # the only places in which a student's code can write
 ENTRY = "__import__('course_utils.classroom.sandbox.zygote', fromlist=['main']).main"  # what the warm interpreter runs
 
 INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap."
@@ -92,7 +95,8 @@ def start(control: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 def _command(folders: tuple[str, ...]) -> list[str]:
-    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--new-session", "--cap-add", "ALL"]
+    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--new-session", "--die-with-parent", "--as-pid-1"]
+    command += ["--cap-drop", "ALL"]
     for folder in _SYSTEM_FOLDERS:
         path = Path(folder)
         if path.is_symlink():
@@ -101,11 +105,16 @@ def _command(folders: tuple[str, ...]) -> list[str]:
             command += ["--ro-bind", folder, folder]
     for name in (*_SYSTEM_FILES, _CPU):
         command += ["--ro-bind-try", name, name]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", HOME]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    command += ["--size", str(FOLDER_BYTES), "--tmpfs", "/tmp"]  # first: this package may lie in it
     for folder in folders:
         if not folder.startswith("/usr/"):
             command += ["--ro-bind", folder, folder]
-    return [*command, "--remount-ro", "/", "--remount-ro", "/dev", "--"]
+    for folder in FRESH_FOLDERS[1:] if folders else ():
+        command += ["--size", str(FOLDER_BYTES), "--tmpfs", folder]
+    if folders and (solutions := PACKAGE / "notebooks").is_dir():  # as a wheel has them
+        command += ["--tmpfs", str(solutions), "--remount-ro", str(solutions)]
+    return [*command, "--remount-ro", "/", "--remount-ro", "/dev", "--remount-ro", "/proc", "--"]
 
 
 def _python_folders() -> tuple[str, ...]:
@@ -147,4 +156,14 @@ def _environment() -> dict[str, str]:
         "COURSE_UTILS_PROGRESS": "off",
         "NBGRADER_EXECUTION": "autograde",  # what nbgrader tells notebooks that it runs
         "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def judges() -> dict[str, dict[str, str]]:
+    """What judges, to be sent to the warm interpreter: the text of each file, by its path."""
+    own = PACKAGE / "classroom" / "sandbox" / "judging.py"
+    code = (own, PACKAGE / "lesson.py", *sorted(PACKAGE.glob("checks/**/*.py")), *sorted(LESSONS.glob("**/*.py")))
+    return {
+        "code": {str(path): path.read_text(encoding="utf-8") for path in code},
+        "texts": {str(path): path.read_text(encoding="utf-8") for path in sorted(LESSONS.glob("**/*.toml"))},
     }

@@ -1,0 +1,172 @@
+"""Judges one answer in the fork of a check (``judged``). It is imported there, anew, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import importlib
+import io
+import resource
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+_TEXT = 20_000  # characters of any one text in a result
+
+
+def judged(
+    request: dict[str, Any],
+    shell: Any,
+    restore: Callable[[], list[str]],
+    put_back: list[str],
+    begin: Callable[[], None],
+    refused: list[str],
+    seal: Callable[[], Callable[[], list[str]]],
+) -> dict[str, Any]:
+    """Judges what a request asks for. Nothing that the answer does makes it raise."""
+    try:
+        # Headroom: an answer may have filled all memory that it is allowed, and judging takes some, too.
+        resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
+        _quieten()
+        exercise = None
+        if request["exercise"]:
+            lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
+            (exercise,) = [one for one in lesson.EXERCISES if one.name == request["exercise"]]
+            from course_utils.checks.judge import judge
+        replaced = set(restore() if put_back else ())  # what cannot be put back is found again
+        sealed = seal()
+        begin()
+        if request["repeat"]:
+            shell.run(request["repeat"], _TEXT)
+        if exercise is not None:
+            result = _lesson_check(request, shell, exercise, judge)
+        else:
+            result = _in_a_thread(partial(_own_check, request, shell))
+        result |= {"threads": _is_thread_left(), "replaced": sorted(replaced.union(restore(), sealed()))}
+        result["refused"] = list(dict.fromkeys(refused))
+        return result
+    except BaseException as error:  # never the answer's doing: what that raises is in the result
+        return {"unjudged": f"{type(error).__name__}: {_short(error)}"}
+
+
+def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any, judge: Any) -> dict[str, Any]:
+    try:
+        answer = eval(compile(request["expression"], "<check>", "eval"), shell.user_ns)
+    except BaseException as error:  # the name is not defined, or reading it runs a student's code
+        return {"error": [type(error).__name__, _short(error)]}
+    score = judge(exercise, answer, request["lesson"])
+    claims = [vars(one) | {"misconception": one.misconception and vars(one.misconception)} for one in score.claims]
+    return _plain(vars(score) | {"earned": float.__float__(score), "claims": claims})
+
+
+def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
+    """A teacher's own check cell: passed if nothing in it fails; a last value that is a number is partial credit.
+
+    It sees the student's names, but modules, classes and functions of the set-up cell as that cell makes them.
+    """
+    space = shell.user_ns | _made_by(request["setup"]) | {"__builtins__": builtins}
+    failed: list[Any] | None = None
+    value: Any = None
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        for statement in ast.parse(request["source"]).body:
+            try:
+                value = _run(statement, space)
+                if value is False:
+                    raise AssertionError("it is False")
+                if hasattr(value, "__array__"):  # as `f(x) == y` of tensors, which nbgrader takes for full marks
+                    raise TypeError(f"the line gives a {type(value).__name__}; write assert and .all(), or a number")
+            except BaseException as error:
+                failed = [statement.lineno, *_as_failure(error)]
+                break
+    return {"failed": failed, "value": float(value) if failed is None and type(value) in (int, float) else None}
+
+
+def _as_failure(error: BaseException) -> tuple[str, str]:
+    """An error's kind and text. What a test raises while no code of a cell runs is a test that fails."""
+    kind, text, trace = type(error).__name__, _short(error), BaseException.__traceback__.__get__(error)
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith("<ipython-input"):
+            return kind, text
+        trace = trace.tb_next
+    return (kind, text) if isinstance(error, AssertionError) else ("AssertionError", f"{kind}: {text}")
+
+
+def _in_a_thread(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a function returns in a thread of its own. There no answer can ask for signals, which would hand it the main
+    thread's frame. A lesson's claims run in threads, too."""
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append(function())
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def _run(statement: ast.stmt, space: dict[str, Any]) -> Any:
+    if isinstance(statement, ast.Expr):
+        return eval(compile(ast.Expression(statement.value), "<check>", "eval"), space)
+    exec(compile(ast.Module([statement], []), "<check>", "exec"), space)
+    return None
+
+
+def _made_by(setup: str) -> dict[str, Any]:
+    """The modules, classes and functions that the set-up cell makes."""
+    space: dict[str, Any] = {"__builtins__": builtins}
+    with contextlib.suppress(Exception):  # then there are none to put back
+        exec(compile(setup, "<set-up>", "exec"), space)
+    del space["__builtins__"]
+    return {name: value for name, value in space.items() if isinstance(value, types.ModuleType) or callable(value)}
+
+
+def _quieten() -> None:
+    """Nothing that a cell has set up may run a student's code in the middle of a check."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    threading._trace_hook = threading._profile_hook = None  # type: ignore[attr-defined]  # not in Python's stubs
+    for tool in range(6) if hasattr(sys, "monitoring") else ():
+        sys.monitoring.free_tool_id(tool)  # type: ignore[attr-defined]  # since Python 3.12
+
+
+def _is_thread_left() -> bool:
+    """Whether a thread still runs, after a while in which one that was told to end comes to its end."""
+    for _ in range(100):
+        if threading.active_count() == 1:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """The same as JSON can hold it, with texts cut."""
+    if type(value) is dict:
+        return {name: _plain(item) for name, item in value.items()}
+    if type(value) in (list, tuple):
+        return [_plain(item) for item in value]
+    return value if type(value) in (bool, float, int, type(None)) else _text(value)
+
+
+def _text(value: object) -> str:
+    text = value if type(value) is str else str(value)
+    return text.encode("utf-8", "replace").decode()[:_TEXT]
+
+
+def _short(error: BaseException) -> str:
+    try:
+        return _text(str(error).strip().split("\n")[0][:300])
+    except BaseException:  # an exception class of the student's own whose __str__ fails
+        return ""

@@ -1,1 +1,0 @@
-"""Notices, undoes and refuses what would change the judge."""
