@@ -1,4 +1,4 @@
-"""The direction of imports: ``tests/test_style.py`` keeps the contract in pyproject.toml; here, that it can be broken."""
+"""The direction of imports: ``tests/test_style.py`` keeps the contract of pyproject.toml; here, it is broken."""
 
 import os
 import shutil
