@@ -20,7 +20,7 @@ fresh: environment  ## a lesson as it was, your file kept beside it: make fresh 
 	@$(RUN) -m course_utils fresh "$(LESSON)"
 check: tools  ## while you work, 90 s: style, types, quick tests; 25 s for one lesson: make check LESSON=detach
 	@$(if $(LESSON),$(RUN) -m pytest --tier check -k $(LESSON) $(TESTS) $(ARGS); answers=$$?; $(RUN) -m ruff check -q \
-		$(CODE) && $(RUN) -m ruff format --check $(CODE) && $(RUN) -m ruff check -q $(BOOKS) && exit $$answers, \
+		$(CODE) && $(RUN) -m ruff format --check --force-exclude $(CODE) && $(RUN) -m ruff check -q $(BOOKS) && exit $$answers, \
 		$(RUN) -m pytest --tier check tests $(ARGS))
 test: tools  ## before a push, 9 min: everything CI runs: lint, package, notebooks, browser
 	@$(RUN) -m pytest $(ARGS)

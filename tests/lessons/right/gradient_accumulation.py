@@ -152,7 +152,7 @@ def accumulate(model, loss_fn, x, y, micro_batch):
             parameter.grad = gradient
         raise
 
-# %% accumulate: sums, then divides: right where the old gradients are set aside, since the sum is divided at the end
+# %% accumulate: sums, then divides, which is right where the old gradients are set aside
 @put_back
 def accumulate(model, loss_fn, x, y, micro_batch):
     total = 0.0
@@ -191,7 +191,7 @@ def accumulate(model, loss_fn, x, y, micro_batch):
         total += share * loss.item()
     return total
 
-# %% accumulate: checkpointed: from the last micro-batch to the first, with the forward pass run again in backward
+# %% accumulate: checkpointed, from the last micro-batch to the first
 @put_back
 def accumulate(model, loss_fn, x, y, micro_batch):
     total = 0.0
@@ -364,7 +364,7 @@ def histogram_gradient(model, batches, target, bins):
     parts = [checkpoint(lambda x: soft_histogram(model(x), bins), x, use_reentrant=False) for x in batches]
     return list(torch.autograd.grad(chi2(sum(parts), target), list(model.parameters())))
 
-# %% histogram_gradient: by value: the value of all batches, the gradient of one
+# %% histogram_gradient: the value of all batches, the gradient of one
 def histogram_gradient(model, batches, target, bins):
     h = counted(model, batches, bins)
     total = [0.0] * len(list(model.parameters()))
@@ -374,7 +374,7 @@ def histogram_gradient(model, batches, target, bins):
         total = [a + g for a, g in zip(total, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
     return total
 
-# %% histogram_gradient: by formula: A first pass that records and lets go, and a loss that is the product with the push
+# %% histogram_gradient: a first pass that records and lets go, and a loss that is the product with the push
 def histogram_gradient(model, batches, target, bins):
     h = torch.zeros_like(target)
     for x in batches:
@@ -386,7 +386,7 @@ def histogram_gradient(model, batches, target, bins):
         total = [a + g for a, g in zip(total, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
     return total
 
-# %% histogram_gradient: by backward: backward fills .grad, which is set aside and put back
+# %% histogram_gradient: backward fills .grad, which is set aside and put back
 def histogram_gradient(model, batches, target, bins):
     push = pushed(counted(model, batches, bins), target)
     old = [(p, p.grad) for p in model.parameters()]
@@ -408,7 +408,7 @@ def histogram_gradient(model, batches, target, bins):
         soft_histogram(twin(x), bins).backward(gradient=push)
     return [p.grad for p in twin.parameters()]
 
-# %% histogram_gradient: one pass: the histogram and its Jacobian, batch by batch: one pass, and more work in backward
+# %% histogram_gradient: the histogram and its Jacobian, batch by batch: one pass, and more work in backward
 def histogram_gradient(model, batches, target, bins):
     parameters = list(model.parameters())
     h, jacobian = torch.zeros_like(target), [[torch.zeros_like(p) for p in parameters] for _ in bins]
