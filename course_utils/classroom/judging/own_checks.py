@@ -32,6 +32,7 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
     As with nbgrader, its tests earn their points together: passed if nothing fails, and a last value that is a number
     is partial credit.
     """
+    failed: tuple[int, str] | None
     match result:
         case {"failed": None, "value": None | float() as value} if value is None or math.isfinite(value):
             failed = None
@@ -53,7 +54,7 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
     elif value is not None:
         earned = min(max(value, 0.0), cell.points)
         notes = [f"The check gave {earned:g} of {cell.points:g} points."]
-    raised = bool(failed) and not failed[1].startswith("AssertionError")
+    raised = failed is not None and not failed[1].startswith("AssertionError")
     outcome: Outcome = "passed" if not failed and earned == cell.points else "partial" if earned else "wrong"
     status: Status = "passed" if outcome == "passed" else "partial"
     if outcome == "wrong" and raised:

@@ -71,7 +71,8 @@ def picture(modules: dict[str, types.ModuleType], lists: dict[str, Any]) -> Call
             if isinstance(value, type) and not name.startswith("__"):
                 add_class(f"{label}.{name}", value)
     held = [(label, one, one.copy()) for label, one in lists.items()]
-    searched = [(place, list(place)) for place in (sys.path, sys.meta_path, sys.path_hooks)]
+    places: tuple[list[Any], ...] = (sys.path, sys.meta_path, sys.path_hooks)
+    searched = [(place, list(place)) for place in places]
     kernels = _kernels()
 
     def restore() -> list[str]:
@@ -171,7 +172,7 @@ def watch(roots: tuple[str, ...]) -> tuple[Callable[[], None], list[str]]:
         return str.startswith(name, trusted) or str.startswith(name, "<frozen ")
 
     def asked_by_student() -> bool:
-        frame = get_frame(3)
+        frame: types.FrameType | None = get_frame(3)
         while frame is not None and str.endswith(frame.f_code.co_filename, hand_on):
             frame = frame.f_back
         return frame is not None and not is_trusted(frame.f_code.co_filename)

@@ -89,7 +89,7 @@ def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
 
 def _as_failure(error: BaseException) -> tuple[str, str]:
     """An error's kind and text. What a test raises while no code of a cell runs is a test that fails."""
-    kind, text, trace = type(error).__name__, _short(error), BaseException.__traceback__.__get__(error)
+    kind, text, trace = type(error).__name__, _short(error), error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename.startswith("<ipython-input"):
             return kind, text

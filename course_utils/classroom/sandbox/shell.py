@@ -54,6 +54,8 @@ class _Publisher(DisplayPublisher):
 
 
 class _Hook(DisplayHook):
+    shell: Any  # IPython knows it as one that may be None
+
     def write_output_prompt(self) -> None:
         pass
 
@@ -102,7 +104,7 @@ class Shell(InteractiveShell):
             self.in_cell = False
             sys.stdout, sys.stderr = kept
         streams = (("stdout", out.text()), ("stderr", err.text()))
-        found = [{"output_type": "stream", "name": name, "text": text} for name, text in streams if text]
+        found: list[dict[str, Any]] = [{"output_type": "stream", "name": name, "text": text} for name, text in streams if text]
         for data in self.shown:
             texts = {kind: _as_text(data[kind]) for kind in KEPT if isinstance(data, dict) and kind in data}
             found.append({"output_type": "display_data", "data": texts, "metadata": {}})

@@ -137,7 +137,8 @@ class Supervisor:
         the submission waits; time in which the machine has no core for them counts for nothing."""
         cpu, resting, looked, used = self._cpu(), 0.0, time.monotonic(), 0.0
         while True:
-            readable, _, _ = select.select([self._student, self._grader, self._exited], [], [], TICK_SECONDS)
+            ends: list[Any] = [self._student, self._grader, self._exited]
+            readable, _, _ = select.select(ends, [], [], TICK_SECONDS)
             gone = self._exited in readable
             with contextlib.suppress(BlockingIOError):
                 while self._student in readable or gone:
