@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from course_utils.draw.drawing import Drawing
+from course_utils.draw.page import Drawing
 
 from course_utils.checks.judge import judge
 from course_utils.engine import Engine, assemble, whole
