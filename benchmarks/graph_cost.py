@@ -17,7 +17,6 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_utils.draw.fold import unfolded
 from course_utils.draw.graph import graph_plan
 from course_utils.draw.layout import layered
 from course_utils.graph import graph_memory
@@ -64,7 +63,7 @@ def measure(rounds: int) -> list[dict[str, float | str]]:
             "forward": lambda model=model, forward=forward: forward(model),
             "graph_memory": lambda loss=loss: graph_memory(loss),
             "scan": scan_of_all_objects,
-            "layout": lambda sizes=sizes, memory=memory: layered(sizes, unfolded(memory).edges),
+            "layout": lambda sizes=sizes, memory=memory: layered(sizes, memory.edges),
             "picture": lambda memory=memory: graph_plan(memory, {}, None),
         }
         taken: dict[str, list[float]] = {what: [] for what in calls}
