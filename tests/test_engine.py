@@ -6,9 +6,9 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from course_utils.draw.drawing import Drawing
 
 from course_utils.checks.judge import judge
+from course_utils.draw.page import Drawing
 from course_utils.engine import Engine, assemble, whole
 from course_utils.engine.drawing import plot_own_graph
 from course_utils.engine.parts import PARTS, beside

@@ -1,6 +1,4 @@
-"""The bytes alive over time: what they were for (``plot_memory``), or who made them (``plot_owners``), the phases, the
-peak, and the same in words.
-"""
+"""The bytes alive over time (``plot_memory``): what they were for, the phases, the peak, and the same in words."""
 
 from __future__ import annotations
 
@@ -50,14 +48,8 @@ def plot_memory(memory: MemoryTracker | Timeline, *, title: str = "") -> Drawing
     """
     timeline = memory.timeline() if isinstance(memory, MemoryTracker) else memory
     if not isinstance(timeline, Timeline):
-        raise TypeError(
-            explain(
-                f"plot_memory was given {describe(memory)}.",
-                "a MemoryTracker, or what its timeline() returns.",
-                "a report has sums only; the figure needs every event.",
-                "with MemoryTracker(model) as mem: ...  then plot_memory(mem)",
-            )
-        )
+        wanted = "a MemoryTracker, or what its timeline() returns: a report has sums, the figure needs every event."
+        raise TypeError(explain(f"plot_memory was given {describe(memory)}.", wanted))
     title, said = title or f"Memory on {timeline.device}", _summary(timeline)
     with new_page(_WIDTH, _HEIGHT) as page:
         _draw(page, timeline, title, said)
