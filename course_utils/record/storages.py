@@ -1,6 +1,5 @@
 """Births and deaths of storages, as operations make them and nothing holds them any more (``Recorder``)."""
 
-import functools
 import itertools
 import sys
 import weakref
@@ -11,19 +10,12 @@ from typing import Any, NamedTuple
 import torch
 
 from course_utils.base.errors import explain
-from course_utils.base.torch_private import DispatchKey, current_graph_task, storage_use_count
+from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.storages import storages_of
-from course_utils.record.operations import OperationWatch, Run, Watcher
+from course_utils.record.operations import OperationWatch
 from course_utils.record.process import UNCOMPILED
-
-OLD = "before the start"
-UNDISPATCHED = "past the dispatcher"
-"""The ``op`` of a storage that is older than the recorder; and of one that came to be inside and no operation made."""
-
-_ALIASES, _FRESH, _RESIZES, _LIFTS, _SETS = range(5)
-_PLAIN, _TENSOR, _SEQUENCE, _SUBCLASS = range(4)
-_RESIZING = {"aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_", "aten::resize_as_sparse_"}
+from course_utils.record.results import OLD, UNDISPATCHED, quick_storages, watcher
 
 
 class Storage(weakref.ref):
@@ -112,7 +104,7 @@ class Recorder:
         self.live: dict[int, Storage] = {}
         self._new: list[Any] = []  # four for each change
         self._add, self._meet, self._size = _writers(self._new.extend, self.live, lines, listener)
-        self.watcher = _watcher(self._add, self._meet, self._size, self.live)
+        self.watcher = watcher(self._add, self._meet, self._size, self.live)
 
     def __enter__(self) -> "Recorder":
         UNCOMPILED.add(self.watcher)
@@ -176,7 +168,7 @@ class Recorder:
 
     def records(self, tensor: torch.Tensor) -> list[Any]:
         """The records of a tensor's storages; none where the recorder has not met them."""
-        return [known for storage in _storages(tensor) if (known := self.known(storage)) is not None]
+        return [known for storage in quick_storages(tensor) if (known := self.known(storage)) is not None]
 
     def number(self, storage: torch.UntypedStorage) -> int | None:
         """The number of a living storage; None for one that the recorder has not met."""
@@ -208,16 +200,6 @@ class _Names(dict):
     def __missing__(self, device: torch.device) -> str:
         name = self[device] = str(device)
         return name
-
-
-def _storages(tensor: torch.Tensor) -> Iterable[torch.UntypedStorage]:
-    """``storages_of``, quicker for a tensor that has a storage of its own."""
-    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
-        try:
-            return (tensor.untyped_storage(),)
-        except (NotImplementedError, RuntimeError):  # sparse, opaque, inside torch.func
-            return storages_of(tensor)
-    return storages_of(tensor)
 
 
 def _writers(
@@ -256,7 +238,7 @@ def _writers(
             extend((born, born.nbytes, clock(), born.born_task))
 
     def meet(tensor: torch.Tensor, op: Any) -> None:
-        for storage in _storages(tensor):
+        for storage in quick_storages(tensor):
             reference = known(id(storage))
             if reference is None or reference() is not storage:
                 add(storage, tensor, op)
@@ -268,102 +250,3 @@ def _writers(
             reference.nbytes = nbytes
 
     return add, meet, size
-
-
-def _watcher(add: Callable, meet: Callable, size: Callable, live: dict[int, Storage]) -> Watcher:
-    """Tells of each storage that operations make or meet; closures, since every operation pays for them.
-
-    Args:
-        add: called with a storage that ``live`` does not have, a tensor on it, and the operation that made it, or
-            ``OLD`` where an operation was given it.
-        meet: called in place of ``add`` with a tensor that has no storage of its own, and the same.
-        size: called with a storage that may have another size than before, and its reference.
-        live: the known storages' references, by the storage's ``id``.
-    """
-    plans: dict[Any, int] = {}
-    kinds: dict[type, int] = {torch.Tensor: _TENSOR, torch.nn.Parameter: _TENSOR, list: _SEQUENCE, tuple: _SEQUENCE}
-    known, plan_of, kind_of = live.get, plans.get, kinds.get
-
-    def meet_all(values: Iterable[Any], op: Any) -> None:
-        for value in values:
-            kind = kind_of(type(value))
-            if kind is None:
-                kind = kinds[type(value)] = _SUBCLASS if isinstance(value, torch.Tensor) else _PLAIN
-            if kind == _TENSOR:
-                try:
-                    storage = value.untyped_storage()
-                except (NotImplementedError, RuntimeError):  # no storage of its own: sparse, opaque
-                    meet(value, op)
-                    continue
-                reference = known(id(storage))
-                if reference is None or reference() is not storage:
-                    add(storage, value, op)
-            elif kind == _SEQUENCE:
-                meet_all(value, op)
-            elif kind == _SUBCLASS:
-                meet(value, op)
-
-    def watch(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
-        call = getattr(func, "_op", func)  # its hash is quicker
-        plan = plan_of(call)
-        if plan is None:
-            plan = plans[call] = _plan(func)
-        if plan > _RESIZES:
-            _meet_made_outside(plan, func, args, meet, add)
-        # Whatever storage an operation is given and the log does not know is older than the recorder.
-        meet_all(args, OLD)
-        if kwargs:
-            meet_all(kwargs.values(), OLD)
-        out = run(func, args, kwargs)
-        if plan != _ALIASES:
-            meet_all((out,), func)
-            if plan >= _RESIZES:
-                for storage in _storages_in(out):
-                    reference = known(id(storage))
-                    if reference is not None and reference() is storage:
-                        size(storage, reference)
-        return out
-
-    return watch
-
-
-def _storages_in(out: Any) -> Iterator[torch.UntypedStorage]:
-    """The storages of an operation's results."""
-    if isinstance(out, torch.Tensor):
-        yield from storages_of(out)
-    elif isinstance(out, (tuple, list)):
-        for item in out:
-            yield from _storages_in(item)
-
-
-@functools.cache
-def _plan(func: Any) -> int:
-    """What an operation's schema says about its results."""
-    schema = getattr(func, "_schema", None)
-    if schema is None:  # a higher-order operator
-        return _FRESH
-    if schema.name == "aten::lift_fresh":
-        return _LIFTS
-    if schema.name == "aten::set_":
-        return _SETS
-    if schema.name in _RESIZING or any(argument.is_out for argument in schema.arguments):
-        return _RESIZES
-    returns = schema.returns
-    if not returns or any(value.alias_info is None for value in returns):
-        return _FRESH
-    # In inference mode composite ones come whole: what ``to`` or ``reshape`` returns may be an alias, and may be new.
-    return _FRESH if func.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) else _ALIASES
-
-
-def _meet_made_outside(plan: int, func: Any, args: tuple, meet: Callable, add: Callable) -> None:
-    """Two operations are handed storages that were made just now, past the dispatcher.
-
-    ``torch.tensor([1.0])`` fills a storage and shows it first to ``lift_fresh``. Unpickling and ``deepcopy`` make an
-    ``UntypedStorage`` in Python and give it to ``set_``: such a one has no other owner, unlike that of a tensor.
-    """
-    if plan == _LIFTS:
-        meet(args[0], func)
-        return
-    source = args[1] if len(args) > 1 else None
-    if isinstance(source, torch.UntypedStorage) and storage_use_count(source._cdata) == 1:
-        add(source, args[0], func)

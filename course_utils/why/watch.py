@@ -85,7 +85,7 @@ class watch_why:
         with OperationWatch(*self._for_thread()):
             yield
 
-    def _pass(self, backward: Callable, args: tuple, kwargs: dict) -> Any:
+    def _pass(self, backward: Callable, *args: Any, **kwargs: Any) -> Any:
         """Runs a backward pass, and notes what it goes through."""
         if self._depth:
             return backward(*args, **kwargs)
@@ -120,14 +120,10 @@ def _telling(backward: Callable, listeners: list[Callable]) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
         run = backward
         for listener in tuple(listeners):
-            run = functools.partial(_told, listener, run)
+            run = functools.partial(listener, run)
         return run(*args, **kwargs)
 
     return call
-
-
-def _told(listener: Callable, run: Callable, *args: Any, **kwargs: Any) -> Any:
-    return listener(run, args, kwargs)
 
 
 _BACKWARD = [replaced(torch.autograd, name, _telling) for name in ("backward", "grad")]
@@ -248,8 +244,7 @@ def _note_cut(log: Log, one: _Seen, result: torch.Tensor, memories: list[Memory]
     else:
         source = next((tensor for tensor in one.tensors if tensor.requires_grad), None)
         if source is not None:
-            how = "operation" if result.is_floating_point() else "dtype"
-            how = "detach" if one.name == "detach" else how
+            how = "detach" if one.name == "detach" else "operation" if result.is_floating_point() else "dtype"
             cut = _new_cut(log, one, how if torch.is_grad_enabled() else "mode", source)
         else:
             cut = next((cut for tensor in one.tensors if (cut := log.cut(tensor)) is not None), None)
