@@ -19,7 +19,8 @@ import torch
 from course_utils import Lesson, progress
 from course_utils.catalogue import COURSE, LESSONS
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
-from course_utils.drills.engine import Draw, written
+from course_utils.drills.engine import written
+from course_utils.drills.moves import Draw
 from course_utils.drills.run import apart
 from course_utils.progress.history import Showing, record
 

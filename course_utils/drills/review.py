@@ -18,7 +18,8 @@ from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Claim
-from course_utils.drills.engine import LINE_LENGTH, Draw, Question
+from course_utils.drills.engine import LINE_LENGTH
+from course_utils.drills.moves import Draw, Question
 from course_utils.progress.history import attempts, told
 
 _LINES = {1: 3, 2: 5, 3: 99}  # how many to choose from, by level

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course_utils.drills.engine import USUAL, Ask, Draw, Move, Topic
+from course_utils.drills.moves import USUAL, Ask, Draw, Move, Topic
 from course_utils.drills.run import space
 
 _SUM = ', reduction="sum"'
