@@ -10,7 +10,7 @@ from course_utils.checks.exercise import is_blank
 from course_utils.checks.predictions import normal_value
 
 if TYPE_CHECKING:
-    from course_utils.drills.engine import Question
+    from course_utils.drills.moves import Question
 
 NOTHING = ("none", "nothing")  # the choices that None stands for, where a question has one of them
 

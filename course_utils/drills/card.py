@@ -13,7 +13,7 @@ from course_utils.drills.answers import Judged
 
 if TYPE_CHECKING:
     from course_utils.drills.drill import Drill
-    from course_utils.drills.engine import Question
+    from course_utils.drills.moves import Question
 
 _WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
 _RIGHT, _OPEN = Sign("✓", "right", GREEN), Sign("-", "no answer yet", GREY)

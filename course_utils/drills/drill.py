@@ -19,7 +19,7 @@ from course_utils.base.text import describe
 
 if TYPE_CHECKING:
     from course_utils.drills.card import DrillScore
-    from course_utils.drills.engine import Answer, Question
+    from course_utils.drills.moves import Answer, Question
 
 LEVELS = (1, 2, 3)
 TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
@@ -67,7 +67,8 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
         raise ValueError(explain(f"drill({topic!r}, level={describe(level)}) was asked for.", "level 1, 2 or 3."))
     seed, level = secrets.randbelow(_FRESH_SEEDS) if seed is None else _seed(seed), int(level)
 
-    from course_utils.drills.engine import Draw, written
+    from course_utils.drills.engine import written
+    from course_utils.drills.moves import Draw
     from course_utils.drills.run import apart
 
     draw = Draw(f"{topic}/{level}/{seed}")

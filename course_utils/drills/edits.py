@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from course_utils.drills.engine import USUAL, Answer, Ask, Draw, Move, Topic
+from course_utils.drills.moves import USUAL, Answer, Ask, Draw, Move, Topic
 from course_utils.drills.run import space, tensors
 
 OUTCOMES = ERROR, WRONG, RIGHT = "error", "wrong gradient", "right gradient"

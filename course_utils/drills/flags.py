@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_utils.drills.engine import USUAL, Ask, Draw, Move, Topic
+from course_utils.drills.moves import USUAL, Ask, Draw, Move, Topic
 from course_utils.drills.run import execute, tensors
 
 ASK = Ask("does it require grad?", {True: "requires grad", False: "does not require grad"})

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from course_utils.drills.engine import USUAL, Ask, Draw, Move, Topic
+from course_utils.drills.moves import USUAL, Ask, Draw, Move, Topic
 from course_utils.drills.run import execute, tensors
 from course_utils.memory.loops import collector_off
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from course_utils.drills.engine import USUAL, Answer, Ask, Draw, Move, Topic
+from course_utils.drills.moves import USUAL, Answer, Ask, Draw, Move, Topic
 from course_utils.drills.run import space
 
 NONE, ZEROS, VALUES = "none", "zeros", "values"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_utils.drills.engine import KEYS, USUAL, Ask, Draw, Move, Topic
+from course_utils.drills.moves import KEYS, USUAL, Ask, Draw, Move, Topic
 from course_utils.drills.run import execute
 
 NOTHING = "nothing"

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from course_utils.drills.engine import Ask, Draw, Move, Topic
+from course_utils.drills.moves import Ask, Draw, Move, Topic
 from course_utils.drills.run import execute
 
 Dims = tuple[int | None, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_utils.drills.engine import USUAL, Ask, Move, Topic
 from course_utils.drills.flags import (
     BLOCKS,
     COMPUTED,
@@ -20,6 +19,7 @@ from course_utils.drills.flags import (
     UNRECORDED,
     size,
 )
+from course_utils.drills.moves import USUAL, Ask, Move, Topic
 from course_utils.drills.run import execute, tensors
 
 LEAF, GRAD = "{new}", r"{new}\.grad"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from course_utils.drills.engine import KEYS, Ask, Move, Topic
 from course_utils.drills.flags import ASK, KINDS, NEW, PLAIN, TEXTS, VIEW, size
+from course_utils.drills.moves import KEYS, Ask, Move, Topic
 from course_utils.drills.run import execute
 
 _LOOK, _RESULT = "{key} = torch.is_grad_enabled()", "{new} = {up} * {2..9}"

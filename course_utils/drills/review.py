@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from course_utils.base.errors import explain
-from course_utils.catalogue import find
+from course_utils.catalogue import LESSONS, find
 from course_utils.checks import draws
 from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Claim
-from course_utils.drills.engine import LINE_LENGTH, Draw, Question
+from course_utils.drills.engine import LINE_LENGTH
+from course_utils.drills.moves import Draw, Question
 from course_utils.progress.history import attempts, told
 
 _LINES = {1: 3, 2: 5, 3: 99}  # how many to choose from, by level
@@ -59,11 +60,11 @@ def pull_request(draw: Draw, level: int) -> tuple[tuple[str, ...], tuple[Questio
             _question(one, "line", str(one.wrong), "which line is wrong?", list(map(str, lines)), expected),
             _question(one, "seen", values[0], f"what does the check see of “{about}”?", sorted(values), expected),
         )
+        name, number = one.exercise.name, find(one.lesson).number
         task = (
-            f"A colleague's pull request for `{one.exercise.name}` of lesson {find(one.lesson).number:02d}, which you "
+            f"A colleague's pull request for `{name}` of lesson {number:02d}, which you have passed. One line is wrong."
         )
-        because = f"You once had “{one.known.name}” in `{one.exercise.name}`." if is_mine else ""
-        return one.lines, asked, f"{task}have passed. One line is wrong, and the check sees it.", because
+        return one.lines, asked, task, f"You once had “{one.known.name}” in `{name}`." * is_mine
     raise ValueError(
         explain(
             'drill("review") was asked for.',
@@ -75,7 +76,10 @@ def pull_request(draw: Draw, level: int) -> tuple[tuple[str, ...], tuple[Questio
 
 def _mistakes() -> Iterator[_Mistake]:
     for row in attempts():
-        exercises = importlib.import_module(f"course_utils.lessons.{row.lesson}").EXERCISES if row.passed else ()
+        is_there = row.passed and row.lesson in {
+            info.name for info in LESSONS
+        }  # lessons of earlier editions may be gone
+        exercises = importlib.import_module(f"course_utils.lessons.{row.lesson}").EXERCISES if is_there else ()
         for exercise in exercises:
             if exercise.name == row.exercise and isinstance(exercise, Compared):
                 right = _lines(exercise.source)

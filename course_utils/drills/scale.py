@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course_utils.drills.engine import USUAL, Ask, Draw, Move, Topic
+from course_utils.drills.moves import USUAL, Ask, Draw, Move, Topic
 from course_utils.drills.run import space
 
 _SUM = ', reduction="sum"'
@@ -55,8 +55,8 @@ _LOOPS = {
 
 
 def _sizes(draw: Draw, level: int) -> dict[str, object]:
-    parts = 2 + draw.below(3)
-    equal = parts + draw.below(3)  # at least as many rows as parts, so that as many parts of one row more have room
+    parts = 2 + draw.below(4)
+    equal = parts + draw.below(4)  # at least as many rows as parts, so that as many parts of one row more have room
     is_uneven = level > 1 and draw.below(2) == 1
     is_wide = level > 1 and (not is_uneven or draw.below(2) == 1)
     outputs = 2 + draw.below(3) if is_wide else 1
