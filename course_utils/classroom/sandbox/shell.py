@@ -104,7 +104,9 @@ class Shell(InteractiveShell):
             self.in_cell = False
             sys.stdout, sys.stderr = kept
         streams = (("stdout", out.text()), ("stderr", err.text()))
-        found: list[dict[str, Any]] = [{"output_type": "stream", "name": name, "text": text} for name, text in streams if text]
+        found: list[dict[str, Any]] = [
+            {"output_type": "stream", "name": name, "text": text} for name, text in streams if text
+        ]
         for data in self.shown:
             texts = {kind: _as_text(data[kind]) for kind in KEPT if isinstance(data, dict) and kind in data}
             found.append({"output_type": "display_data", "data": texts, "metadata": {}})
