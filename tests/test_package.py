@@ -70,7 +70,7 @@ STEPS = [
     ("import course_utils.__main__, course_utils.workspace.__main__, course_utils.classroom.__main__", []),
     ("import torch, random; random.seed(0); torch.manual_seed(0); before = settings()", ["torch"]),
     ("for name in set(course_utils.__all__) - {'load_ipython_extension'}: getattr(course_utils, name)", []),
-    ("assert course_utils.graph.references._node_readers.cache_info().currsize == 0 and settings() == before", []),
+    ("assert course_utils.graph.references._owner_references.cache_info().currsize == 0 and settings() == before", []),
     ("course_utils.handwritten_digits()", []),
     ("with course_utils.MemoryTracker(): torch.ones(3, requires_grad=True).exp().sum().backward()", []),
     ("import sqlite3", ["sqlite3"]),

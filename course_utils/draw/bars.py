@@ -32,6 +32,9 @@ def plot_bars(costs: Comparison | Mapping[str, int], *, title: str = "") -> Draw
         costs: what ``compare`` returned: one panel each for FLOPs, peak bytes, held bytes and time; or bytes by name.
         title: the line above the drawing.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         TypeError: ``costs`` is neither, or a number of bytes is no whole number.
         ValueError: it is empty.
@@ -61,6 +64,9 @@ def plot_panels(panels: Mapping[str, Mapping[str, float]], *, title: str, note: 
             powers of 1000, fractions with two decimals. No value may be negative.
         title: what the figure shows.
         note: the line below.
+
+    Returns:
+        The drawing, with the figure in words.
 
     Raises:
         ValueError: no panels, more than five, none or other alternatives in one of them, or a negative value.

@@ -75,6 +75,9 @@ def plot_graph(
             and the backward of custom Functions run once more.
         **named: more names by keyword: ``plot_graph(loss, w=w, x=x)``.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         TypeError: something given is neither tensor, module nor mapping, or a name stands for something that is neither
             a tensor nor a module.
@@ -103,6 +106,9 @@ def plot_numbers(memory: GraphMemory, numbers: Sequence[Numbers], title: str) ->
         memory: its nodes.
         numbers: of each node, in the same order.
         title: the first line above the drawing.
+
+    Returns:
+        The drawing, with the figure in words.
     """
     plan = graph_plan(memory, {}, False, numbers)
     return _drawn(plan, title, "", _WORDS_OF_NUMBERS, numbers_in_words(memory, numbers, title))

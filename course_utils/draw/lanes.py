@@ -45,6 +45,9 @@ def plot_hooks(calls: Mapping[str, Calls], *, title: str = "The order of hook ca
             registered on). At most 24 calls in all.
         title: what the figure shows.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         TypeError: ``calls`` is no mapping, or a call is no pair.
         ValueError: no calls, or more than 24.
@@ -95,6 +98,9 @@ def plot_lanes(strips: Mapping[str, Notes], *, title: str) -> Drawing:
             At most 16 notes in each.
         title: what the figure shows.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         ValueError: no strips, or one without notes or with more than 16.
 
@@ -140,6 +146,9 @@ def plot_history(*, title: str = "Switching the recording off: what could be wri
 
     Args:
         title: what the figure shows.
+
+    Returns:
+        The drawing, with the figure in words.
     """
     eras = {spelling: [era[1:] for era in ERAS if era[0] == spelling] for spelling, *_ in ERAS}
     versions = {when: f"{version} ({date})" for when, version, date in RELEASES}

@@ -34,6 +34,9 @@ def plot_lines(lines: Lines, *, x: str, y: str, title: str, at: Sequence[float] 
         title: what the figure shows.
         at: the x value of each point; 1, 2, 3 and so on where it is left out.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         ValueError: no lines, more than six, an empty one, or one of another length than ``at``.
 
@@ -57,6 +60,9 @@ def plot_trade(
         at: the x value of each point; each gets a mark on the axis.
         title: what the figure shows.
         doubling: whether equal steps along the x axis are factors of two.
+
+    Returns:
+        The drawing, with the figure in words.
 
     Raises:
         ValueError: no panels, lines that ``plot_lines`` refuses, or ``doubling`` with an x value that is not positive.

@@ -25,6 +25,9 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
         *rows: for each row of maps, pairs (name, 2-D tensor).
         title: what the figure shows.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         ValueError: no images, no maps, or a tensor that is not 2-D.
 

@@ -43,6 +43,9 @@ def plot_memory(memory: MemoryTracker | Timeline, *, title: str = "") -> Drawing
         memory: a tracker, or its ``timeline()``.
         title: the first line above the drawing.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         TypeError: ``memory`` is neither.
     """

@@ -13,6 +13,9 @@ def plot_owners(memory: MemoryTracker, *, title: str = "") -> Drawing:
     Args:
         memory: a tracker with phases.
         title: the first line above the drawing.
+
+    Returns:
+        The drawing, with the figure in words.
     """
     timeline, owners = memory.timeline(), dict[int, str]()
     names = [*dict.fromkeys(phase.name for phase in timeline.phases), ""]

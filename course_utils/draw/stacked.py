@@ -18,6 +18,9 @@ def plot_stacked(bills: Mapping[str, Mapping[str, int]], *, title: str) -> Drawi
         bills: the bytes of each part by its name, by alternative; at most four parts, the same ones in every bill.
         title: what the figure shows.
 
+    Returns:
+        The drawing, with the figure in words.
+
     Raises:
         ValueError: no bills, more than four parts, or a bill with none or with other parts.
 
