@@ -2,10 +2,10 @@
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
 from course_utils.lessons.gated_branches._shared import Branch, branches, gradients, weights
+from course_utils.measure.flops import FlopCounterMode
 
 gated_forward = compared(__file__)
 
