@@ -53,9 +53,10 @@ class Supervisor:
         """Ends everything that came of it, and empties the folders in which it could write."""
         while self._members():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # all but this process and the first, which is bubblewrap's
+                os.kill(-1, signal.SIGKILL)  # all but this process, the first, at once: none of them forks any more
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(-1, 0)
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
             time.sleep(0.002)
         os.close(self._exited)
         self._student.close()
@@ -93,6 +94,7 @@ class Supervisor:
         an answer that needed it, as a loader's persistent workers, may end then, and that is not its doing."""
         left = sum(pid != self._pid and _stat(pid)[0] != "Z" for pid in self._members())
         self._kill_others()
+        os.kill(self._pid, signal.SIGCONT)
         request |= {"ticket": secrets.token_hex(8)}
         self._tell(request)
         threads, seconds = 0, 0.0
@@ -140,6 +142,7 @@ class Supervisor:
             ends: list[Any] = [self._student, self._grader, self._exited]
             readable, _, _ = select.select(ends, [], [], TICK_SECONDS)
             gone = self._exited in readable
+            self._count(in_check)  # before anything else: of what forks without end there are more with each moment
             with contextlib.suppress(BlockingIOError):
                 while self._student in readable or gone:
                     try:
@@ -162,7 +165,6 @@ class Supervisor:
             if "R" not in states:
                 resting += min(now - looked, 4 * TICK_SECONDS)
             looked, used = now, max(used, self._cpu() - cpu + resting)
-            self._count(in_check)
             if in_check and states == ["T"]:  # the check's process is gone, and its parent waits to go on
                 raise CheckEnded("killed", "its process ended in the middle of the check")
             if used > seconds:
@@ -187,13 +189,17 @@ class Supervisor:
         return sum(int(number) for pid in self._members() for number in _stat(pid)[11:15]) / _CLOCK
 
     def _kill_others(self) -> None:
+        """Ends all that came of the student's process, which stands still afterwards."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGSTOP)  # all at once: what stands still forks no more
         for _ in range(100):
-            others = [pid for pid in self._members() if pid != self._pid and _stat(pid)[0] != "Z"]
+            others = [pid for pid in self._members() if pid != self._pid]
+            for pid in others:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, os.WNOHANG)  # its own children come to this process in the next turn
             if not others:
                 return
-            for pid in others:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
             time.sleep(0.001)
 
     def _end(self) -> Ended:
