@@ -198,8 +198,10 @@ def _watcher(log: Log) -> Watcher:
         if recorded:
             cut = next((cut for tensor in one.tensors if (cut := log.cut(tensor)) is not None), None)
             nodes.add(start, end, Recorded(one.name, one.site, cut))
-        if plan.writes and _edit(log, one, plan):
-            return  # by an optimizer
+        steps = outside(one.frame).f_code.co_filename.startswith(_OPTIMIZERS)
+        _edit(log, one, plan, steps)
+        if steps:
+            return
         if one.name == "_local_scalar_dense":
             _number(log, one, out)
             return
@@ -213,9 +215,8 @@ def _watcher(log: Log) -> Watcher:
     return watch
 
 
-def _edit(log: Log, one: _Seen, plan: _Plan) -> bool:
-    """Notes what was written to; whether an optimizer did so."""
-    steps = outside(one.frame).f_code.co_filename.startswith(_OPTIMIZERS)
+def _edit(log: Log, one: _Seen, plan: _Plan, steps: bool) -> None:
+    """Notes what was written to, by an optimizer or not."""
     for at, name in plan.writes:
         for tensor in tensors_in((one.args[at] if at < len(one.args) else one.kwargs.get(name),)):
             edit = Edited(one.name, one.site, version_of(tensor) + 1)  # it is counted above this, and afterwards
@@ -224,7 +225,6 @@ def _edit(log: Log, one: _Seen, plan: _Plan) -> bool:
                 memory.edits = [*(memory.edits or ()), edit]
                 if len(memory.edits) > 24:
                     del memory.edits[4:14]
-    return steps
 
 
 def _number(log: Log, one: _Seen, number: object) -> None:
