@@ -10,7 +10,9 @@ stop_gradient_round = compared(__file__)
 @stop_gradient_round.looks("has the value of x.round()", weight=2)
 def _(trial: Trial) -> Seen:
     x = trial.randn(40, requires_grad=True) * 4
-    yield "the value", trial.tensor(trial.call(x)).detach()
+    got = trial.tensor(trial.call(x)).detach()
+    yield "the value", got
+    yield "the value, as whole numbers", got.int()  # 2.9999998 is no 3
     x = torch.tensor([-1.5, -0.5, 0.0, 0.5, 1.5, 2.5], requires_grad=True)
     yield "the value at halves", trial.tensor(trial.call(x, show="stop_gradient_round(halves and 0)")).detach()
 

@@ -25,6 +25,8 @@ def _(trial: Trial) -> Seen:
     for dtype in (torch.float64, torch.float32):
         got = trial.tensor(trial.call(trial.randn(300, dtype=dtype), show=f"hard_gate(300 logits in {dtype})"))
         yield "all 300 are exactly 1.0 or 0.0", bool(((got == 0) | (got == 1)).all())
+    tiny = torch.tensor([1e-9, -1e-9])  # whose sigmoid is 0.5, to float32
+    yield "at tiny logits", trial.tensor(trial.call(tiny, show="hard_gate(torch.tensor([1e-9, -1e-9]))"))
     yield "at a logit of 0", trial.tensor(trial.call(torch.zeros(()), show="hard_gate(torch.zeros(()))"))
 
 

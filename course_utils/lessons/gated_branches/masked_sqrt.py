@@ -26,7 +26,9 @@ def _mixed(trial: Trial) -> Tensor:
 @masked_sqrt.looks("is the root where x is positive, and 0 elsewhere", gate=True)
 def _(trial: Trial) -> Seen:
     x = torch.cat([_mixed(trial), torch.zeros(1, 5)])
-    return {"the root": trial.tensor(trial.call(x, show="masked_sqrt(x), x of both signs and 0"))}
+    got = trial.tensor(trial.call(x, show="masked_sqrt(x), x of both signs and 0"))
+    yield "the root", got
+    yield "exactly 0 elsewhere", bool((got[x <= 0] == 0).all())
 
 
 @masked_sqrt.looks("has the gradient of the root where x is positive", weight=2)

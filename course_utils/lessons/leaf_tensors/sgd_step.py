@@ -18,7 +18,8 @@ def _parameters(trial: Trial) -> list[Tensor]:
 
 def _step(trial: Trial, parameters: list[Tensor], what: str = "3 parameters") -> None:
     lr = trial.integer(20, 900) / 1000
-    trial.call(parameters, lr, may_change=tuple(parameters), show=f"sgd_step({what}, lr={lr})")
+    # An iterator, as `model.parameters()` is one.
+    trial.call(iter(parameters), lr, may_change=tuple(parameters), show=f"sgd_step(an iterator over {what}, lr={lr})")
 
 
 @sgd_step.looks("moves each parameter by -lr times its gradient", "other step", weight=2, gate=True)
