@@ -3,6 +3,8 @@
 # %%
 import copy
 
+from torch.func import functional_call
+
 # %% diagnosis: the line beside it, where that may be mended as well
 diagnosis = diagnosis | {"log": 27, "peak": 25}
 
