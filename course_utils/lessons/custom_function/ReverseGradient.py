@@ -25,6 +25,9 @@ def _(trial: Trial) -> Seen:
         result = shared.applied(trial, x, strength, what=f"x, {strength}")
         incoming = trial.randn(2, 4)
         yield "gradient of x", shared.gradients(trial, result, [x], incoming, f" with strength {strength}")[0]
+    beside, x = trial.randn(2, 4, requires_grad=True), trial.randn(2, 4, requires_grad=True)
+    result = shared.applied(trial, x, _strength(trial), what="x, strength") + 3 * beside  # one gradient goes to both
+    yield "gradient of what is added to it", shared.gradients(trial, result, [beside], trial.randn(2, 4), " + 3 * z")[0]
 
 
 @ReverseGradient.looks("keeps the strength of each call for that call", weight=2)

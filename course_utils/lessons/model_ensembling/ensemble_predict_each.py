@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.checks.compare import AtMost, Seen, Trial, compared
 from course_utils.lessons.model_ensembling import _shared as shared
 from course_utils.lessons.model_ensembling.ensemble_predict import NAMES
+from course_utils.measure.flops import FlopCounterMode
 
 ensemble_predict_each = compared(__file__, **NAMES)
 
@@ -24,8 +25,10 @@ def _(trial: Trial) -> Seen:
 @ensemble_predict_each.looks("runs the architecture's forward once", weight=3)
 def _(trial: Trial) -> Seen:
     models, passes = shared.models_of(trial, 3)
-    _call(trial, models, 5)
-    return {"forward passes": passes.count}
+    with FlopCounterMode(display=False) as counter:
+        _call(trial, models, 5)
+    yield "forward passes", passes.count
+    yield "FLOPs", AtMost(counter.get_total_flops())
 
 
 @ensemble_predict_each.looks("is connected to the models' own parameters", weight=2)

@@ -50,6 +50,8 @@ def _(trial: Trial) -> Seen:
     for call in ("a + b", "a + b.sum()", "a * (b * 2.0).tanh()", "a + b * b.sum()"):
         program = f"y = {call}; (y * y).sum().backward()"
         yield call, play(Shapes, trial, "backward", program, seen, a=a, b=b)
+    program = "((a * b).sum() + (b * b).sum()).backward()"  # what arrives at b has two shapes
+    yield "b in two products", play(Shapes, trial, "backward", program, seen, a=a, b=b)
 
 
 @Shapes.looks("hands on what `visit` returns, and takes what was saved from `unsave`", "passed over")
