@@ -50,7 +50,8 @@ def _sign(claim: Claim) -> Sign:
 def _in_one_line(failed: Sequence[Claim]) -> str:
     """A quiet word on what fails beside the first claim. One mistake is not told twice."""
     first, *others = failed
-    same = [claim.text for claim in others if claim.misconception and claim.misconception == first.misconception]
+    named = first.misconception if first.misconception and first.misconception.name else None
+    same = [claim.text for claim in others if named and claim.misconception == named]
     rest = [claim.text for claim in others if claim.text not in same]
     said = [f"Fails too, likely by the same mistake: {'; '.join(same)}."] * bool(same)
     said += [f"Does not hold either: {'; '.join(rest)}."] * bool(rest)

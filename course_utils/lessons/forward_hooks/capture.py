@@ -31,6 +31,7 @@ def _within(
     """What stands in the answer's dict at the end of a block in which ``body`` runs, and the dict after it."""
 
     def drive() -> Any:
+        inside: Any = "the block did not come to its end"
         with trial.answer(model, list(names)) as features:
             body()
             inside = dict(features) if isinstance(features, Mapping) else features
