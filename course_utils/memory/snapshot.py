@@ -1,7 +1,5 @@
 """Who holds which bytes now (``memory_snapshot``): parameters, gradients, optimizer state, graphs, others."""
 
-import gc
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import compress
@@ -10,9 +8,7 @@ from typing import Any
 import torch
 
 from course_utils.base.text import aligned, format_bytes
-from course_utils.base.user_code import frames_of_all_threads
-from course_utils.graph.references import tensor_classes
-from course_utils.graph.steps import local_variables
+from course_utils.graph.references import every_object, tensor_classes
 from course_utils.graph.storages import storages_of
 from course_utils.memory.known import Known, device_name, held_by_graphs
 from course_utils.memory.report import CATEGORIES
@@ -139,22 +135,6 @@ def _trained(known: Known) -> Iterator[torch.Tensor]:
 
 def living_tensors() -> list[torch.Tensor]:
     """Every tensor in the process that Python's garbage collector knows, or has known before ``gc.freeze()``."""
-    objects = gc.get_objects()
-    if gc.get_freeze_count():
-        objects += _put_aside(objects)
     # type(), not isinstance: weak proxies pretend to be what they point at.
+    objects = every_object()
     return list(compress(objects, map(tensor_classes().__contains__, map(type, objects))))
-
-
-def _put_aside(known: list[Any]) -> list[Any]:
-    """What ``gc.freeze()`` has taken off the collector's list: modules, running functions and the known lead to it."""
-    variables = [local_variables(frame) for frame in frames_of_all_threads()]
-    found: list[Any] = []
-    seen = set(map(id, known))
-    waiting = [*known, sys.modules, *variables]
-    while waiting:
-        inner = {id(one): one for one in gc.get_referents(*waiting) if gc.is_tracked(one)}
-        waiting = [one for key, one in inner.items() if key not in seen]
-        seen |= inner.keys()
-        found += waiting
-    return found
