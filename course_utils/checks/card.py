@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from course_utils.checks.score import Claim, Score
 
 _HOLDS, _FAILS, _OPEN = Sign("✓", "held", GREEN), Sign("✗", "does not hold", ORANGE), Sign("-", "not judged yet", GREY)
-PROGRAM = "Shown by a program"
-"""What stands above a misconception's program, which is folded."""
+PROGRAM = "Shown by a program"  # stands above a misconception's program, which is folded
 
 
 def score_card(score: Score) -> Block:
