@@ -101,8 +101,11 @@ class Drill(Shown):
     """A program to read and what is asked about it.
 
     Attributes:
-        topic, level, seed: what it was made from; the same seed gives it again.
-        lines, questions: the program, and what is asked of it, with the answers and their reasons.
+        topic: what it is about.
+        level: how hard it is, 1 to 3.
+        seed: gives the same drill again.
+        lines: the program.
+        questions: what is asked of it, with the answers and their reasons.
         task: what is asked of the whole program, in words, and what no lesson says of the program's names.
         because: why this one was drawn, as a sentence; empty where it was asked for.
     """

@@ -20,7 +20,7 @@ RETURNED = (
     "checks.asides.Solution",
     "controls.Control",
     "controls.ControlPanel",
-    "draw.drawing.Drawing",
+    "draw.page.Drawing",
     "drills.drill.Drill",
     "graph.report.GraphNode",
     "graph.report.SavedTensor",
