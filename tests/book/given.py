@@ -20,7 +20,8 @@ def squeezed(text: str) -> str:
 def secrets() -> Iterator[tuple[str, str]]:
     """Each line of a solution and each paragraph of a model answer, squeezed, after the place that it comes from."""
     scripts = (ROOT / "course_utils" / "clinic" / "scripts").glob("*.py")  # lesson 11 shows them
-    learners = (cell.source for path in COURSE.learner_paths() for cell in read(path).cells)
+    shown = [*COURSE.learner_paths(), *(ROOT / "notebooks" / "further").glob("*.ipynb")]
+    learners = (cell.source for path in shown for cell in read(path).cells)
     known = squeezed("".join([*learners, *(path.read_text(encoding="utf-8") for path in scripts)]))
     for path in COURSE.solution_paths():
         for cell in read(path).cells:
