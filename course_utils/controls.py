@@ -2,33 +2,27 @@
 by running it (``control_panel``).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.base.document import Block, Shown
-from course_utils.base.markup import GREY, Html, element, prose, wrap
+from course_utils.base.document import Block, Shown, group, paragraph, rows, table, typed
+from course_utils.base.markup import Html, element, prose
 from course_utils.base.text import format_bytes
-from course_utils.base.words import aligned
 from course_utils.catalogue import find
 from course_utils.memory import MemoryTracker
 
+_RUN = "features = encoder(images)"
 # Name, the lines that are run, what it is for, the lesson that is about it. The lines find `torch`, `encoder`, `images`
 # and `keep`, a forward hook that keeps a layer's output, and leave `features`.
 _CONTROLS = (
-    ("no control", "features = encoder(images)", "training", "requires_grad"),
-    (
-        "no_grad",
-        "with torch.no_grad():\n    features = encoder(images)",
-        "evaluating; writing to weights",
-        "no_grad",
-    ),
+    ("no control", _RUN, "training", "requires_grad"),
+    ("no_grad", f"with torch.no_grad():\n    {_RUN}", "evaluating; writing to weights", "no_grad"),
     (
         "inference_mode",
-        "with torch.inference_mode():\n    features = encoder(images)",
+        f"with torch.inference_mode():\n    {_RUN}",
         "serving, where nobody trains on the result",
         "no_grad",
     ),
@@ -46,50 +40,38 @@ _CONTROLS = (
     ),
     (
         "lowered flags",
-        "encoder.requires_grad_(False)\nfeatures = encoder(images)",
+        f"encoder.requires_grad_(False)\n{_RUN}",
         "freezing a part that the gradient still has to pass",
         "requires_grad",
     ),
     (
         "lowered flags, plain images",
-        "images.requires_grad_(False)\nencoder.requires_grad_(False)\nfeatures = encoder(images)",
+        f"images.requires_grad_(False)\nencoder.requires_grad_(False)\n{_RUN}",
         "freezing the first layers, which then record nothing",
         "requires_grad",
     ),
-    (
-        "eval()",
-        "encoder.eval()\nfeatures = encoder(images)",
-        "dropout and batch norm; autograd does not read it",
-        "no_grad",
-    ),
+    ("eval()", f"encoder.eval()\n{_RUN}", "dropout and batch norm; autograd does not read it", "no_grad"),
     (
         "a forward hook",
-        "encoder.register_forward_hook(keep)\nfeatures = encoder(images)",
+        f"encoder.register_forward_hook(keep)\n{_RUN}",
         "reading or replacing an output; detach what you keep",
         "forward_hooks",
     ),
     (
         "a tensor hook",
-        "features = encoder(images)\nfeatures.register_hook(torch.zeros_like)",
+        f"{_RUN}\nfeatures.register_hook(torch.zeros_like)",
         "reading or changing a gradient on its way",
         "forward_hooks",
     ),
     ("a skipped branch", "features = torch.zeros(16, 32)", "spending nothing on what is not needed", "gated_branches"),
 )
 _HEADINGS = (
-    "control",
-    "the encoder runs",
-    "it is recorded",
-    "a gradient reaches the images",
-    "`.grad` is filled in",
-    "kept for backward",
-    "the head may save it",
-    "an edit in place is noticed",
-    "use it for",
+    *("control", "the encoder runs", "it is recorded", "a gradient reaches the images", "`.grad` is filled in"),
+    *("kept for backward", "the head may save it", "an edit in place is noticed", "use it for"),
 )
 _NEITHER = "—"
 _NOTE = "Kept: when the head has run, parameters and images left out. —: does not arise."
-_CELL = f"padding:0.3em 0.8em 0.3em 0;text-align:left;vertical-align:top;border-bottom:1px solid {GREY}"
+_WRAPPED = "white-space:normal"
 
 
 @dataclass(frozen=True)
@@ -149,15 +131,12 @@ class ControlPanel(Shown):
     controls: tuple[Control, ...]
 
     def card(self) -> Block:
-        """The table."""
-        heads = [element("th", prose(heading), scope="col", style=_CELL) for heading in _HEADINGS]
-        rows = [element("tr", *_row(control)) for control in self.controls]
-        parts = [element("thead", element("tr", *heads)), element("tbody", Html("\n".join(rows)))]
-        table = element("table", Html("\n".join(parts)), style="margin:0.3em 0;border-collapse:collapse")
-        return Block(
-            Html("\n".join([table, element("p", _NOTE, style="margin:0.3em 0")])),
-            lambda indent: "\n\n".join([*(_in_words(control, indent) for control in self.controls), indent + _NOTE]),
-        )
+        """The table, and the same in words."""
+        headings = [element("div", prose(heading), style=_WRAPPED) for heading in _HEADINGS]
+        cells = [[(cell, "") for cell in _row(control)] for control in self.controls]
+        words = [_in_words(control) for control in self.controls] + [paragraph(_NOTE)]
+        shown = table("Ways to say no to autograd, each as it ran", headings, cells, [_NOTE])
+        return shown._replace(text=lambda indent: "\n\n".join(block.text(indent) for block in words))
 
 
 def control_panel() -> ControlPanel:
@@ -179,19 +158,19 @@ def control_panel() -> ControlPanel:
 
 def _tried(name: str, code: str, use: str, lesson: str) -> Control:
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-        kept_bytes = _Trial(code).kept_bytes()
-        edit_is_noticed = _Trial(code).edit_is_noticed()
-        backward = _Trial(code)
-        may_be_saved = backward.goes_forward_and_back()
+        kept_bytes, edit_is_noticed, trial = _Trial(code).kept_bytes(), _Trial(code).edit_is_noticed(), _Trial(code)
+        loss = trial.loss()
+        if loss is not None:
+            loss.backward()
         return Control(
             name=name,
             code=code,
-            runs=backward.outputs != [],
-            recorded=any(output.grad_fn is not None for output in backward.outputs),
-            reaches_images=backward.reaches_images(),
-            filled=backward.filled(),
+            runs=trial.outputs != [],
+            recorded=any(output.grad_fn is not None for output in trial.outputs),
+            reaches_images=trial.reaches_images(),
+            filled=trial.filled(),
             kept_bytes=kept_bytes,
-            may_be_saved=may_be_saved,
+            may_be_saved=loss is not None,
             edit_is_noticed=edit_is_noticed,
             use=use,
             lesson=lesson,
@@ -204,22 +183,15 @@ class _Trial:
     def __init__(self, code: str) -> None:
         torch.manual_seed(0)
         self.encoder = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh())
-        self.head = nn.Linear(32, 1)
-        self.images = torch.randn(16, 32, requires_grad=True)
-        self.code = code
-        self.kept: list[Tensor] = []
-        self.outputs: list[Tensor] = []
+        self.head, self.images = nn.Linear(32, 1), torch.randn(16, 32, requires_grad=True)
+        self.code, self.outputs, self.kept = code, list[Tensor](), list[Tensor]()
+        self.encoder.register_forward_hook(lambda module, args, output: self.outputs.append(output))
 
     def features(self) -> Tensor:
-        def keep(module: nn.Module, args: object, output: Tensor) -> None:
-            self.kept.append(output)
-
-        names: dict[str, Any] = {"torch": torch, "encoder": self.encoder, "images": self.images, "keep": keep}
+        names: dict[str, Any] = {"torch": torch, "encoder": self.encoder, "images": self.images}
+        names["keep"] = lambda module, args, output: self.kept.append(output)
         exec(self.code, names)
         return names["features"]
-
-    def watch(self) -> None:
-        self.encoder.register_forward_hook(lambda module, args, output: self.outputs.append(output))
 
     def loss(self) -> Tensor | None:
         """The head's answer as one number; None where it may not save what it is given."""
@@ -234,15 +206,9 @@ class _Trial:
     def kept_bytes(self) -> int | None:
         with MemoryTracker(self.encoder, self.head, self.images) as memory:
             loss = self.loss()
+            self.outputs.clear()
             kept = memory.current
         return None if loss is None else kept - loss.untyped_storage().nbytes()
-
-    def goes_forward_and_back(self) -> bool:
-        self.watch()
-        loss = self.loss()
-        if loss is not None:
-            loss.backward()
-        return loss is not None
 
     def reaches_images(self) -> str:
         gradient = self.images.grad
@@ -253,7 +219,6 @@ class _Trial:
         return tuple(name for name, tensors in owners.items() if any(tensor.grad is not None for tensor in tensors))
 
     def edit_is_noticed(self) -> bool | None:
-        self.watch()
         features = self.features()
         (output,) = self.outputs or [features]
         if output.grad_fn is None:
@@ -273,23 +238,15 @@ def _yes(holds: bool) -> str:
     return "yes" if holds else "no"
 
 
-def _row(control: Control) -> Sequence[Html]:
-    lines = Html("<br>").join(
-        element("code", line, style="white-space:pre;font-size:0.9em") for line in control.code.splitlines()
-    )
+def _row(control: Control) -> list[Html]:
     lesson = find(control.lesson)
     link = element("a", f"lesson {lesson.number:02d}", href=f"{lesson.notebook}.ipynb")
-    first = [element("strong", control.name), " (", link, ")", Html("<br>"), Html(lines)]
-    return [
-        element("th", *first, scope="row", style=_CELL + ";font-weight:normal"),
-        *(element("td", fact, style=_CELL) for fact in control.facts),
-        element("td", prose(control.use), style=_CELL + ";min-width:13em"),
-    ]
+    lines = [element("div", element("code", line, style="white-space:pre")) for line in control.code.splitlines()]
+    first = element("div", element("strong", control.name), " (", link, ")", *lines)
+    return [first, *map(prose, control.facts), element("div", prose(control.use), style=f"{_WRAPPED};min-width:13em")]
 
 
-def _in_words(control: Control, indent: str) -> str:
+def _in_words(control: Control) -> Block:
     facts = [(heading.replace("`", ""), fact) for heading, fact in zip(_HEADINGS[1:-1], control.facts, strict=True)]
-    lines = [f"{control.name} (lesson {find(control.lesson).number:02d}): {control.use}".replace("`", "")]
-    lines += [f"  | {line}" for line in control.code.splitlines()]
-    lines += [f"  {line}" for line in aligned(facts).splitlines()]
-    return "\n".join(wrap(line, indent, indent + "  ") if line == lines[0] else indent + line for line in lines)
+    name = f"{control.name} (lesson {find(control.lesson).number:02d}): {control.use}"
+    return group(paragraph(name.replace("`", "")), [typed(control.code), rows(facts)])

@@ -3,12 +3,10 @@
 import torch
 from torch import nn
 
-from course_utils.draw import plot_bars, plot_graph, plot_history, plot_lines, plot_memory, plot_trade
+from course_utils.draw import plot_bars, plot_graph, plot_lines, plot_memory, plot_trade
 from course_utils.draw.bars import plot_panels
 from course_utils.draw.lanes import plot_hooks, plot_lanes
 from course_utils.draw.maps import plot_maps
-from course_utils.draw.owners import plot_owners
-from course_utils.draw.stacked import plot_stacked
 from course_utils.measure.compare import Comparison, Cost
 from course_utils.memory import MemoryTracker
 from tests.recorded_graphs import GRAPHS, GatedNet, gated_loss, leaf
@@ -28,11 +26,6 @@ PANELS = {
     "bytes held": {"all": 4096, "half": 1024},
     "step time": {"all": 1.0, "half": 0.52},
     "test accuracy": {"all": 0.9, "half": 0.9},
-}
-BILLS = {
-    "nothing frozen": {"activations": 1408, "gradients": 1542, "optimizer state": 3084},
-    "five of six layers frozen, the last one trains": {"activations": 256, "gradients": 257, "optimizer state": 514},
-    "no training": {"activations": 0, "gradients": 0, "optimizer state": 0},
 }
 CROWDED = {f"line number {number}": [number, 5 + 0.001 * number] for number in range(6)}
 CALLS = {
@@ -157,11 +150,9 @@ FIGURES = GRAPHS_DRAWN | {
     "nothing_happened": lambda: plot_memory(tracked()),
     "below_the_start": below_the_start,
     "nested": nested,
-    "owners": lambda: plot_owners(tracked(*((f"batch {n}", n + 1) for n in range(8))), title="Eight owners"),
     "bars": lambda: plot_bars(COSTS),
     "bars_of_bytes": lambda: plot_bars({"list of losses": 1583136, "detached": 395784}, title="What a log keeps alive"),
     "panels": lambda: plot_panels(PANELS, title="Two ways", note="time: as a multiple of all"),
-    "stacked": lambda: plot_stacked(BILLS, title="The bill"),
     "crowded_lines": lambda: plot_lines(CROWDED, x="step", y="loss", title="Close ends"),
     "lines_at_zero": lambda: plot_lines(
         {"kept": [100, 200], "cut": [4, 4], "number": [0, 0]}, x="step", y="bytes alive", title="At zero"
@@ -173,7 +164,6 @@ FIGURES = GRAPHS_DRAWN | {
     "hooks_with_long_names": lambda: plot_hooks(LONG_CALLS, title=LONG_TITLE),
     "many_hooks": lambda: plot_hooks(MANY_CALLS),
     "lanes": lambda: plot_lanes({"a name longer than its notes are wide": NOTES, "b": NOTES[:1]}, title=LONG_TITLE),
-    "history": plot_history,
     "maps": lambda: plot_maps(IMAGES, MAPS, title=LONG_TITLE),
     "maps_with_long_names": lambda: plot_maps(LONG_NAMED_IMAGES, MAPS[:1], title="Two"),
 }

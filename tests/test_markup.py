@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from course_utils.base.document import rows, typed
 from course_utils.base.markup import (
     Html,
     bar,
@@ -10,8 +11,6 @@ from course_utils.base.markup import (
     explained_link,
     prose,
     text_bar,
-    text_lines,
-    text_typed,
     visible,
     wrap,
 )
@@ -98,14 +97,14 @@ def test_a_bar_is_full_or_empty_only_where_the_share_is(share, filled):
 
 
 def test_values_stand_in_one_column_and_long_ones_hang_below_it():
-    lines = text_lines([("got", "one two " * 20), ("expected", "  indented\nsecond")], "    ").split("\n")
+    lines = rows([("got", "one two " * 20), ("expected", "  indented\nsecond")]).text("  ").split("\n")
     assert lines[0].startswith("    got       one two") and lines[1].startswith("              one two")
     assert lines[-2:] == ["    expected    indented", "              second"]
     assert max(map(len, lines)) <= 88
 
 
 def test_printed_lines_keep_their_spaces_and_wrap_behind_their_line():
-    assert text_typed("a\n    b\n\n" + "x" * 90, "  ").split("\n") == [
+    assert typed("a\n    b\n\n" + "x" * 90).text("").split("\n") == [
         "  | a",
         "  |     b",
         "  |",

@@ -10,7 +10,7 @@ from textwrap import indent as indented
 from typing import NamedTuple
 
 from course_utils.base import markup
-from course_utils.base.markup import BLUE, PLAIN, SMALL, Html, clean, element, mark, prose, wrap
+from course_utils.base.markup import BLUE, PLAIN, SMALL, TEXT_WIDTH, Html, clean, element, mark, prose, wrap
 from course_utils.base.words import columns
 
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
@@ -18,17 +18,15 @@ _ITEM = "padding:0;list-style:none"
 _CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"
 _CAPTION = "caption-side:top;text-align:left;padding:0 0 0.4em 0;font-weight:bold"
 
+Text = Callable[[str], str]
+"""Makes the lines of a block, given the spaces that they begin with."""
+
 
 class Block(NamedTuple):
-    """A part of a card, or a whole one, in both its forms.
-
-    Attributes:
-        html: its elements.
-        text: its lines; takes the spaces that they begin with.
-    """
+    """A part of a card, or a whole one, in both its forms."""
 
     html: Html
-    text: Callable[[str], str]
+    text: Text
 
 
 class Sign(NamedTuple):
@@ -53,6 +51,15 @@ class Shown:
         return self.card().text("")
 
 
+def _html(blocks: Iterable[Block]) -> list[Html]:
+    return [block.html for block in blocks]
+
+
+def _text(first: Text, blocks: Iterable[Block], between: str = "\n") -> Text:
+    """What stands first, and below it, further in, the blocks."""
+    return lambda indent: between.join([first(indent), *(block.text(f"{indent}  ") for block in blocks)])
+
+
 def card(title: str, blocks: Iterable[Block], colour: str = BLUE, *, name: str = "", is_section: bool = False) -> Block:
     """A title and blocks along a coloured line.
 
@@ -69,22 +76,21 @@ def card(title: str, blocks: Iterable[Block], colour: str = BLUE, *, name: str =
         head = element("h4", *code, title, style=_HEADING)
     else:
         head = element("p", element("strong", *code, title) if name else prose(title), style="margin:0")
-
-    def text(indent: str) -> str:
-        first = wrap(f"{name}: {title}" if name else title, indent, indent)
-        return ("\n\n" if is_section else "\n").join([first, *(block.text(f"{indent}  ") for block in blocks)])
-
-    kind = "section" if is_section else "div"
-    return Block(markup.beside_line(kind, colour, [head, *(block.html for block in blocks)]), text)
+    said = f"{name}: {title}" if name else title
+    text = _text(lambda indent: wrap(said, indent, indent), blocks, "\n\n" if is_section else "\n")
+    return Block(markup.beside_line("section" if is_section else "div", colour, [head, *_html(blocks)]), text)
 
 
 def group(first: Block, blocks: Iterable[Block]) -> Block:
     """A block, and what belongs to it below, without a line."""
     blocks = list(blocks)
-    return Block(
-        element("div", first.html, *(block.html for block in blocks)),
-        lambda indent: "\n".join([first.text(indent), *(block.text(f"{indent}  ") for block in blocks)]),
-    )
+    return Block(element("div", *_html([first, *blocks])), _text(first.text, blocks))
+
+
+def folded(summary: str, blocks: Sequence[Block]) -> Block:
+    """Blocks that a notebook shows below their summary once that is clicked on; a terminal folds nothing."""
+    html = element("details", element("summary", summary), *_html(blocks))
+    return Block(html, _text(lambda indent: f"{indent}{summary}:", blocks))
 
 
 def paragraph(content: str, label: str = "", *, link: tuple[str, ...] = ()) -> Block:
@@ -92,12 +98,12 @@ def paragraph(content: str, label: str = "", *, link: tuple[str, ...] = ()) -> B
     html = markup.paragraph(content, label)
     if link:
         html = element("p", prose(content), markup.explained_link(*link), style=PLAIN)
-        content += place_in_words(*link)
+        content += _place(*link)
     label, more = (f"{label}: ", "  ") if label else ("", "")
     return Block(html, lambda indent: wrap(content, f"{indent}{label}", f"{indent}{more}"))
 
 
-def place_in_words(notebook: str, heading: str) -> str:
+def _place(notebook: str, heading: str) -> str:
     """Where the course explains something, without a link."""
     return f"{notebook}, “{heading}”"
 
@@ -110,9 +116,20 @@ def notes(remarks: Sequence[str]) -> Block:
     )
 
 
-def rows(pairs: Sequence[tuple[str, str]]) -> Block:
+def rows(pairs: Iterable[tuple[str, str]]) -> Block:
     """Labels and values, the values beginning in one column."""
-    return Block(markup.html_lines(pairs), lambda indent: markup.text_lines(pairs, f"{indent}  "))
+    pairs = markup.clean_rows(pairs)
+    column = max((len(label) for label, _ in pairs), default=0) + 2
+
+    def text(indent: str) -> str:
+        lines = []
+        for label, value in pairs:
+            for piece in markup.pieces(value, TEXT_WIDTH - len(indent) - 2 - column):
+                lines.append(f"{indent}  {label:<{column}}{piece}".rstrip())
+                label = ""
+        return "\n".join(lines)
+
+    return Block(markup.html_lines(pairs), text)
 
 
 def typed(content: str, label: str = "") -> Block:
@@ -120,7 +137,8 @@ def typed(content: str, label: str = "") -> Block:
     head = [markup.paragraph(f"{label}:", style=SMALL)] if label else []
 
     def text(indent: str) -> str:
-        return (f"{indent}{label}:\n" if label else "") + markup.text_typed(content, f"{indent}  ")
+        lines = markup.pieces(content, TEXT_WIDTH - len(indent) - 4)
+        return "\n".join([f"{indent}{label}:"] * bool(label) + [f"{indent}  | {line}".rstrip() for line in lines])
 
     return Block(Html("\n".join([*head, markup.typed(content)])), text)
 
@@ -129,14 +147,6 @@ def code(source: str) -> Block:
     """Code of the course's own, to be copied: whole, and in a terminal nothing stands before its lines."""
     lines = markup.visible(source).rstrip().split("\n")
     return Block(markup.typed(source.rstrip()), lambda indent: "\n".join(f"{indent}{line}".rstrip() for line in lines))
-
-
-def folded(summary: str, blocks: Sequence[Block]) -> Block:
-    """Blocks that a notebook shows below their summary once that is clicked on; a terminal folds nothing."""
-    return Block(
-        element("details", element("summary", summary), *(block.html for block in blocks)),
-        lambda indent: "\n".join([f"{indent}{summary}:", *(block.text(f"{indent}  ") for block in blocks)]),
-    )
 
 
 def verdict(sign: Sign) -> Block:
@@ -155,30 +165,22 @@ def line(sign: Sign, content: str) -> Block:
 def item(sign: Sign, content: str, blocks: Sequence[Block]) -> Block:
     """An item of a list with all that is said of it below."""
     head = mark(sign.sign, sign.ground), element("strong", sign.word), ": ", prose(content)
-    below = [element("div", *(block.html for block in blocks), style="margin:0 0 0 1.6em")] * bool(blocks)
-    first = line(sign, content)
-
-    def text(indent: str) -> str:
-        return "\n".join([first.text(indent), *(block.text(f"{indent}  ") for block in blocks)])
-
-    return Block(
-        element("li", element("p", *head, style="margin:0"), *below, style=f"margin:0.3em 0 0.7em 0;{_ITEM}"), text
-    )
+    below = [element("div", *_html(blocks), style="margin:0 0 0 1.6em")] * bool(blocks)
+    html = element("li", element("p", *head, style="margin:0"), *below, style=f"margin:0.3em 0 0.7em 0;{_ITEM}")
+    return Block(html, _text(line(sign, content).text, blocks))
 
 
 def items(failed: Sequence[Block], remark: str, lines: Sequence[Block]) -> Block:
     """A list: items that are an ``item``, a small remark between the two where there is one, items of one ``line``."""
     aside = [element("li", prose(remark), style=f"{SMALL};margin:0 0 0.7em 1.6em;{_ITEM}")] * bool(remark)
-    rows = "\n".join([*(item.html for item in failed), *aside, *(item.html for item in lines)])
 
     def text(indent: str) -> str:
         shown = [item.text(indent) for item in failed]
         shown += [wrap(remark, f"{indent}  ", f"{indent}  ")] * bool(remark)
-        shown += ["\n".join(item.text(indent) for item in lines)] * bool(lines)
-        return "\n\n".join(shown)
+        return "\n\n".join(shown + ["\n".join(item.text(indent) for item in lines)] * bool(lines))
 
-    style = "list-style:none;margin:0.4em 0 0.6em 0;padding:0"
-    return Block(element("ul", Html(f"\n{rows}\n"), style=style, role="list"), text)
+    inside = Html("\n".join(["", *_html(failed), *aside, *_html(lines), ""]))
+    return Block(element("ul", inside, style="list-style:none;margin:0.4em 0 0.6em 0;padding:0", role="list"), text)
 
 
 def written(content: str) -> Block:
@@ -191,28 +193,25 @@ def written(content: str) -> Block:
         html += [element("ul", *(element("li", prose(item)) for item in rest), style="margin:0.2em 0")] * bool(rest)
 
     def text(indent: str) -> str:
-        return "\n\n".join(
-            "\n".join(
-                [wrap(first, indent, indent)] * bool(first)
-                + [wrap(item, f"{indent}- ", f"{indent}  ") for item in rest]
-            )
-            for first, rest in paragraphs
-        )
+        said = []
+        for first, rest in paragraphs:
+            lines = [wrap(first, indent, indent)] * bool(first)
+            said.append("\n".join(lines + [wrap(item, f"{indent}- ", f"{indent}  ") for item in rest]))
+        return "\n\n".join(said)
 
     return Block(Html("\n".join(html)), text)
 
 
 def links(title: str, places: Sequence[tuple[str, str, str]], more: str = "") -> Block:
     """A titled list of texts, each with the notebook and the heading it leads to; ``more`` says what is left out."""
+    head = element("p", element("strong", title), style="margin:0.6em 0 0 0")
     entries = [element("li", prose(text), ": ", markup.explained_link(*place)) for text, *place in places]
     below = [markup.paragraph(more, style=SMALL)] * bool(more)
 
     def text(indent: str) -> str:
-        first, rest = f"{indent}  - ", f"{indent}    "
-        said = [wrap(f"{text}: {place_in_words(*place)}", first, rest) for text, *place in places]
+        said = [wrap(f"{text}: {_place(*place)}", f"{indent}  - ", f"{indent}    ") for text, *place in places]
         return "\n".join([f"{indent}{title}", *said, *[f"{indent}  {more}"] * bool(more)])
 
-    head = element("p", element("strong", title), style="margin:0.6em 0 0 0")
     return Block(element("div", head, element("ul", *entries, style="margin:0.1em 0 0.4em 0"), *below), text)
 
 
@@ -227,16 +226,12 @@ def table(
         rows: from top to bottom, the first cell of each names it; each cell as a notebook and as a terminal shows it.
         remarks: small, below it.
     """
-    head = element("tr", *(element("th", name, scope="col", style=_CELL) for name in headings))
-    body = [
-        element(
-            "tr",
-            element("th", first, scope="row", style=_CELL + ";font-weight:normal"),
-            *(element("td", cell, style=_CELL) for cell, _ in cells),
-        )
-        for (first, _), *cells in rows
-    ]
-    parts = [element("caption", caption, style=_CAPTION), element("thead", head)]
+    parts = [element("caption", caption, style=_CAPTION)]
+    parts.append(element("thead", element("tr", *(element("th", name, scope="col", style=_CELL) for name in headings))))
+    body = []
+    for (first, _), *cells in rows:
+        named = element("th", first, scope="row", style=_CELL + ";font-weight:normal")
+        body.append(element("tr", named, *(element("td", cell, style=_CELL) for cell, _ in cells)))
     parts.append(element("tbody", Html("\n".join(body))))
     whole = element("table", Html("\n".join(parts)), style="margin:0.3em 0;border-collapse:collapse")
     below = [markup.paragraph(remark, style=SMALL) for remark in remarks]
@@ -246,4 +241,4 @@ def table(
         said = [wrap(remark, f"{indent}  ", f"{indent}  ") for remark in remarks]
         return "\n".join([wrap(caption, indent, indent), indented(lines, f"{indent}  "), *said])
 
-    return Block(element("div", Html("\n" + "\n".join([whole, *below]) + "\n")), text)
+    return Block(element("div", Html("\n".join(["", whole, *below, ""]))), text)

@@ -1,9 +1,10 @@
 """Small pieces of HTML and of terminal text, from which cards and tables are put together: any text made fit to be
 shown (``clean``), escaped elements (``element``), prose (``prose``, ``paragraph``, ``wrap``), what was typed or printed
-(``typed``, ``text_typed``), labels and values in columns (``html_lines``, ``text_lines``), signs on coloured discs
-(``mark``), bars (``bar``, ``text_bar``).
+(``typed``), labels and values in columns (``html_lines``), signs on coloured discs (``mark``), bars (``bar``,
+``text_bar``).
 """
 
+import html
 import re
 import textwrap
 from collections.abc import Iterable
@@ -73,10 +74,7 @@ def clean(text: object, limit: int = 1000, lines: int | None = None) -> str:
 
 def escape(text: str) -> Html:
     """The text, made ``visible``, with ``& < > " '`` escaped."""
-    text = visible(text)
-    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#x27;")):
-        text = text.replace(sign, entity)
-    return Html(text)
+    return Html(html.escape(visible(text)))
 
 
 def element(name: str, *children: str, style: str = "", **attributes: str) -> Html:
@@ -169,7 +167,7 @@ def _filled(share: float, width: int) -> int:
 
 def html_lines(rows: Iterable[tuple[str, str]]) -> Html:
     """Labels and values in a typewriter face, the values beginning in one column: a definition list."""
-    rows = _clean_rows(rows)
+    rows = clean_rows(rows)
     # A typewriter character is about 0.6 em wide. Floats, because every place shows them; the values' own `float` and
     # `width` are there because JupyterLab gives others to a <dd>.
     column = 0.62 * max((len(label) for label, _ in rows), default=0) + 1.2
@@ -179,21 +177,10 @@ def html_lines(rows: Iterable[tuple[str, str]]) -> Html:
     return element("dl", Html("".join(pairs)), style=f"margin:0.4em 0;{TYPEWRITER}")
 
 
-def text_lines(rows: Iterable[tuple[str, str]], indent: str) -> str:
-    """The same as lines of plain text, no wider than a terminal."""
-    rows = _clean_rows(rows)
-    column = max((len(label) for label, _ in rows), default=0) + 2
-    lines = []
-    for label, text in rows:
-        for piece in _pieces(text, TEXT_WIDTH - len(indent) - column):
-            lines.append(f"{indent}{label:<{column}}{piece}".rstrip())
-            label = ""
-    return "\n".join(lines)
-
-
-def text_typed(text: str, indent: str) -> str:
-    """The same as ``typed`` as lines of plain text, no wider than a terminal."""
-    return "\n".join(f"{indent}| {piece}".rstrip() for piece in _pieces(text, TEXT_WIDTH - len(indent) - 2))
+def clean_rows(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Labels and values made fit to be shown; no value is empty."""
+    # An empty <dd> has no height, and the next label would slide up beside this one.
+    return [(clean(label, 40), clean(text, 1000, lines=15) or "(nothing)") for label, text in rows]
 
 
 def wrap(text: object, first: str = "", rest: str = "", limit: int = 1000) -> str:
@@ -203,12 +190,7 @@ def wrap(text: object, first: str = "", rest: str = "", limit: int = 1000) -> st
     return "\n".join(lines) or first.rstrip()
 
 
-def _clean_rows(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    # An empty <dd> has no height, and the next label would slide up beside this one.
-    return [(clean(label, 40), clean(text, 1000, lines=15) or "(nothing)") for label, text in rows]
-
-
-def _pieces(text: str, width: int) -> list[str]:
+def pieces(text: str, width: int) -> list[str]:
     """The lines of a text, cut into pieces of at most ``width`` characters, their own spacing kept."""
     wrapper = textwrap.TextWrapper(width, drop_whitespace=False, replace_whitespace=False, break_on_hyphens=False)
     pieces = []

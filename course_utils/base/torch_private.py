@@ -8,13 +8,8 @@ says so in one sentence, and ``gone`` lists all that are. Each was there in ever
 where its line says otherwise.
 """
 
-import functools
 import importlib.util
-import re
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,23 +18,6 @@ from course_utils.base import versions
 
 if TYPE_CHECKING:  # what classes of the course are made from
     from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
-
-_PACKAGE = Path(__file__).resolve().parents[1]
-
-
-@dataclass(frozen=True)
-class Private:
-    """One private thing.
-
-    Attributes:
-        where: the path to it, from the module ``torch`` or from one of ``SAMPLES``.
-        why: what the course cannot do without it, to stand after "needed for".
-        optional: where it is missing, nothing needs it; it is then None.
-    """
-
-    where: str
-    why: str
-    optional: bool = False
 
 
 class _Same(torch.autograd.Function):
@@ -57,18 +35,13 @@ def _tensor() -> torch.Tensor:
     return torch.ones(2, requires_grad=True, device="cpu")
 
 
-def _leaf_node() -> Any:
-    node: Any = (_tensor() * 2).grad_fn
-    return node.next_functions[0][0]
-
-
 def _in_place() -> Any:
     made = _tensor() * 1
     made[:1].mul_(2)
     return made.grad_fn
 
 
-# What paths may begin with besides torch: things that have what their class does not show.
+# What paths may begin with: the module, and things that have what their class does not show.
 SAMPLES: dict[str, Callable[[], Any]] = {
     "torch": lambda: torch,
     "tensor": _tensor,
@@ -79,87 +52,72 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "module": lambda: torch.nn.Linear(1, 1),
 }
 
-_MODES = "torch.utils._python_dispatch"
-_HOOKS = "finding what a hook keeps, and telling a module's hooks from an answer's"
+_MODES, _FUNC = "torch.utils._python_dispatch", "torch._C._functorch"
 
-# What is imported from here, by the name that it has here.
+# What is imported from here, by the name that it has here: the path to it, and what it is needed for.
 NAMES = {
     # Seeing operations
-    "TorchDispatchMode": Private(f"{_MODES}.TorchDispatchMode", "seeing each operation"),
-    "get_dispatch_modes": Private(f"{_MODES}._get_current_dispatch_mode_stack", "knowing which modes are on"),
-    "disable_dispatch_modes": Private(f"{_MODES}._disable_current_modes", "asking a tensor unseen by a tracker"),
-    "flop_dispatch": Private("torch.utils.flop_counter._FlopCounterMode.__torch_dispatch__", "counting FLOPs"),
-    "push_dispatch_mode": Private("torch._C._push_on_torch_dispatch_stack", "a tracker of one thread alone"),
-    "pop_dispatch_mode": Private("torch._C._pop_torch_dispatch_stack", "leaving trackers in any order"),
-    "disabled_torch_dispatch": Private(
-        "torch._C._disabled_torch_dispatch_impl", "telling tensors with operations of their own"
+    "TorchDispatchMode": (f"{_MODES}.TorchDispatchMode", "seeing each operation"),
+    "get_dispatch_modes": (f"{_MODES}._get_current_dispatch_mode_stack", "knowing which modes are on"),
+    "disable_dispatch_modes": (f"{_MODES}._disable_current_modes", "asking a tensor unseen by a tracker"),
+    "flop_dispatch": ("torch.utils.flop_counter._FlopCounterMode.__torch_dispatch__", "counting FLOPs"),
+    "push_dispatch_mode": ("torch._C._push_on_torch_dispatch_stack", "a tracker of one thread alone"),
+    "pop_dispatch_mode": ("torch._C._pop_torch_dispatch_stack", "leaving trackers in any order"),
+    "disabled_torch_dispatch": (
+        "torch._C._disabled_torch_dispatch_impl",
+        "telling tensors with operations of their own",
     ),
-    "DisableTorchFunction": Private("torch._C.DisableTorchFunction", "asking a tensor past its subclass"),
-    "DispatchKey": Private("torch._C.DispatchKey", "telling what is composite"),
+    "DisableTorchFunction": ("torch._C.DisableTorchFunction", "asking a tensor past its subclass"),
+    "DispatchKey": ("torch._C.DispatchKey", "telling what is composite"),
     # Nodes, what they save, who holds what
-    "SavedTensor": Private("torch._C._autograd.SavedTensor", "reading what a node saved without unpacking it"),
-    "FunctionBase": Private("torch._C._FunctionBase", "telling a custom Function's node from a built-in one"),
-    "BackwardCFunction": Private("torch.autograd.function.BackwardCFunction", "finding a custom Function's node"),
-    "storage_use_count": Private("torch._C._storage_Use_Count", "counting who holds a storage or a node"),
-    "current_graph_task": Private("torch._C._current_graph_task_id", "telling backward from forward"),
-    "current_autograd_node": Private("torch._C._current_autograd_node", "the node that backward is at"),
-    "sequence_number": Private("torch._C._autograd._get_sequence_nr", "telling new nodes from old ones"),
+    "SavedTensor": ("torch._C._autograd.SavedTensor", "reading what a node saved without unpacking it"),
+    "FunctionBase": ("torch._C._FunctionBase", "telling a custom Function's node from a built-in one"),
+    "BackwardCFunction": ("torch.autograd.function.BackwardCFunction", "finding a custom Function's node"),
+    "storage_use_count": ("torch._C._storage_Use_Count", "counting who holds a storage"),
+    "current_graph_task": ("torch._C._current_graph_task_id", "telling backward from forward"),
+    "current_autograd_node": ("torch._C._current_autograd_node", "the node that backward is at"),
+    "sequence_number": ("torch._C._autograd._get_sequence_nr", "telling new nodes from old ones"),
     # Inside torch.func
-    "is_functorch_wrapped": Private(
-        "torch._C._functorch.is_functorch_wrapped_tensor", "tensors inside torch.func, which have no storage"
+    "is_functorch_wrapped": (
+        f"{_FUNC}.is_functorch_wrapped_tensor",
+        "tensors inside torch.func, which have no storage",
     ),
-    "get_unwrapped": Private("torch._C._functorch.get_unwrapped", "the tensor inside one of torch.func"),
-    "clear_functorch": Private(
-        "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", "probing outside of the caller's vmap"
+    "get_unwrapped": (f"{_FUNC}.get_unwrapped", "the tensor inside one of torch.func"),
+    "clear_functorch": (
+        "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack",
+        "probing outside of the caller's vmap",
     ),
-    "tree_leaves": Private("torch.utils._pytree.tree_leaves", "the tensors in a result of any shape"),
+    "tree_leaves": ("torch.utils._pytree.tree_leaves", "the tensors in a result of any shape"),
 }
 
-# What is written out where it is used: "_base" as `tensor._base`.
+# What is written out where it is used, `tensor._base`: by what it is needed for, the paths to it.
 ATTRIBUTES = {
-    "_version": Private("tensor._version", "telling that a tensor was written to"),
-    "_base": Private("tensor._base", "following a view to its tensor"),
-    "_is_view": Private("tensor._is_view", "following a view to its tensor"),
-    "_use_count": Private("tensor._use_count", "counting who holds a tensor"),
-    "_cdata": Private("storage._cdata", "telling storages apart by their address"),
-    "_indices": Private("tensor._indices", "the tensors inside a sparse one"),
-    "_values": Private("tensor._values", "the tensors inside a sparse one"),
-    "_is_zerotensor": Private("tensor._is_zerotensor", "tensors that have no memory"),
-    "_backward_hooks": Private("tensor._backward_hooks", _HOOKS),
-    "_post_accumulate_grad_hooks": Private("tensor._post_accumulate_grad_hooks", _HOOKS),
-    "_backward_pre_hooks": Private("module._backward_pre_hooks", _HOOKS),
-    "_forward_hooks": Private("module._forward_hooks", _HOOKS),
-    "_forward_pre_hooks": Private("module._forward_pre_hooks", _HOOKS),
-    "_modules": Private("module._modules", "a module's parts, past what an answer may have overridden"),
-    "_parameters": Private("module._parameters", "a module's parts, past what an answer may have overridden"),
-    "_buffers": Private("module._buffers", "a module's parts, past what an answer may have overridden"),
-    "_raw_saved_self": Private("result.grad_fn._raw_saved_self", "reading what a node saved, in all its `_raw_saved_`"),
-    "_saved_self": Private("result.grad_fn._saved_self", "the values that a node saved, all its `_saved_`"),
-    "_raw_saved_tensors": Private("of_function.grad_fn._raw_saved_tensors", "reading what a custom Function saved"),
-    "unpack_hook": Private("result.grad_fn._raw_saved_self.unpack_hook", "finding hooks without running them"),
-    "register_hooks": Private(
-        "result.grad_fn._raw_saved_self.register_hooks", "telling a freed slot from one that was never filled"
+    "telling that a tensor was written to": "tensor._version",
+    "following a view to its tensor": "tensor._base tensor._is_view",
+    "counting who holds a tensor": "tensor._use_count",
+    "telling storages apart by their address": "storage._cdata",
+    "the tensors inside a sparse one": "tensor._indices tensor._values",
+    "tensors that have no memory": "tensor._is_zerotensor",
+    "finding what a hook keeps, and telling a module's hooks from an answer's": (
+        "tensor._backward_hooks tensor._post_accumulate_grad_hooks "
+        "module._backward_pre_hooks module._forward_hooks module._forward_pre_hooks"
     ),
-    "_sequence_nr": Private("result.grad_fn._sequence_nr", "telling new nodes from old ones"),
-    "_forward_cls": Private("of_function.grad_fn._forward_cls", "the file in which a custom Function was written"),
-    "_schema": Private("operation._schema", "knowing whether an operation makes memory, aliases it, or writes to it"),
-    "_op": Private("operation._op", "calling an operation without the cost of its wrapper"),
-    "_should_skip_dynamo": Private(  # since 2.11; before, no mode loads the compiler
-        f"{_MODES}.TorchDispatchMode._should_skip_dynamo", "not loading the compiler", optional=True
-    ),
-    "ignore_compile_internals": Private(
-        f"{_MODES}.TorchDispatchMode.ignore_compile_internals", "letting compiled code be below a tracker"
-    ),
-    "lazy_load_decompositions": Private(
-        "torch._functorch.vmap.lazy_load_decompositions",
-        "telling what torch.func registers from what a student does",
-        optional=True,
-    ),
-    "_impls": Private("torch.library._impls", "finding kernels that a student registers", optional=True),
-    "_global_forward_hooks": Private(
-        "torch.nn.modules.module._global_forward_hooks", "finding global hooks left behind, all `_global_*_hooks`"
-    ),
+    "finding global hooks left behind, all `_global_*_hooks`": "torch.nn.modules.module._global_forward_hooks",
+    "a module's parts, past what an answer may have overridden": "module._modules module._parameters module._buffers",
+    "reading what a node saved, in all its `_raw_saved_`": "result.grad_fn._raw_saved_self",
+    "the values that a node saved, all its `_saved_`": "result.grad_fn._saved_self",
+    "reading what a custom Function saved": "of_function.grad_fn._raw_saved_tensors",
+    "finding hooks without running them": "result.grad_fn._raw_saved_self.unpack_hook",
+    "telling a freed slot from one that was never filled": "result.grad_fn._raw_saved_self.register_hooks",
+    "telling new nodes from old ones": "result.grad_fn._sequence_nr",
+    "the file in which a custom Function was written": "of_function.grad_fn._forward_cls",
+    "knowing whether an operation makes memory, aliases it, or writes to it": "operation._schema",
+    "calling an operation without the cost of its wrapper": "operation._op",
+    "letting compiled code be below a tracker": f"{_MODES}.TorchDispatchMode.ignore_compile_internals",
 }
+# Used where it is there, and not missed where it is not: `_should_skip_dynamo` of modes (since 2.11), so that the first
+# operation loads no compiler; `lazy_load_decompositions` and `torch.library._impls`, to tell what torch.func registers
+# from what a student does.
 
 # Modules by name: what the classroom loads before its students, and whose names it watches.
 MODULES = (
@@ -169,24 +127,20 @@ MODULES = (
 
 # Nodes by the names that they have, and how each is made.
 NODES: dict[str, Callable[[], Any]] = {
-    "AccumulateGrad": _leaf_node,
+    "AccumulateGrad": lambda: (_tensor() * 2).grad_fn.next_functions[0][0],  # type: ignore[union-attr]
     "CopySlices": _in_place,
 }
 
 
 def gone() -> list[str]:
-    """What this PyTorch does not have of all that: one sentence each on what is gone, who needs it, and what for."""
-    told = [
-        _told(private.where, private.why, name)
-        for name, private in (NAMES | ATTRIBUTES).items()
-        if not private.optional and _find(private.where) is None
-    ]
-    told += [_told(name, "finding this module's names", name) for name in MODULES if not _exists(name)]
-    for name, make in NODES.items():
-        now = node_name(make())
-        if now != name:
-            told.append(_told(f"node {name} but {now}", "telling nodes by their names", name))
-    return told
+    """What this PyTorch does not have of all that: one sentence each on what is gone, and what for it is needed."""
+    listed = [*NAMES.values(), *((path, why) for why, paths in ATTRIBUTES.items() for path in paths.split())]
+    told = [_told(path, why) for path, why in listed if _find(path) is None]
+    # Not imported: the compiler takes seconds.
+    told += [_told(name, "finding this module's names") for name in MODULES if importlib.util.find_spec(name) is None]
+    named = {name: node_name(make()) for name, make in NODES.items()}
+    renamed = [f"node {name} but {now}" for name, now in named.items() if now != name]
+    return told + [_told(what, "telling nodes by their names") for what in renamed]
 
 
 def node_name(node: Any) -> str:
@@ -194,29 +148,9 @@ def node_name(node: Any) -> str:
     return node.name().rpartition("::")[2]
 
 
-def users(name: str) -> list[str]:
-    """The modules of the course in which a name of this module stands."""
-    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    return [path for path, text in _sources().items() if word.search(text)]
-
-
-@functools.cache
-def _sources() -> dict[str, str]:
-    paths = [path for path in sorted(_PACKAGE.rglob("*.py")) if path != Path(__file__).resolve()]
-    return {path.relative_to(_PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-
-
-def _told(what: str, why: str, name: str) -> str:
-    named = users(name)
-    return (
-        f"PyTorch {versions.running()} has no {what} (it was there in {versions.tried()}), needed for {why}: "
-        f"{', '.join(named) or 'nobody asks for it'}."
-    )
-
-
-def _exists(module: str) -> bool:
-    # Not imported: the compiler takes seconds.
-    return module in sys.modules or importlib.util.find_spec(module) is not None
+def _told(what: str, why: str) -> str:
+    release, tried = versions.running(), versions.tried()
+    return f"PyTorch {release} has no {what} (it was there in {tried}), needed for {why}."
 
 
 def _find(where: str) -> Any:
@@ -240,8 +174,7 @@ def _find(where: str) -> Any:
 def __getattr__(name: str) -> Any:
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    private = NAMES[name]
-    found = _find(private.where)
-    if found is None and not private.optional:
-        raise ImportError(_told(private.where, private.why, name))
+    found = _find(NAMES[name][0])
+    if found is None:
+        raise ImportError(_told(*NAMES[name]))
     return found

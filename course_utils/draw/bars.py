@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, format_bytes
 from course_utils.draw.labels import sentence, shortened, wrapped
-from course_utils.draw.page import Drawing, Page, new_page, require
+from course_utils.draw.page import Drawing, new_page, require
 from course_utils.draw.style import BLUE, GREEN, ORANGE, PURPLE, RULE, bold_width, text_width
 from course_utils.measure.compare import Comparison, format_count
 
@@ -19,7 +19,7 @@ LOOKS: tuple[dict[str, Any], ...] = tuple(
     {"color": color, "hatch": hatch, "edgecolor": "#FFFFFFB0", "linewidth": 0, "height": 0.58}
     for color, hatch in zip((BLUE, ORANGE, GREEN, PURPLE), ("", "////", "....", "xxxx"), strict=True)
 )
-ROW = 26.0  # points; of one alternative
+_ROW = 26.0  # points; of one alternative
 _PANEL = 172.0  # points
 _NAME = 150.0  # points; a longer name is broken
 _MOST = 5
@@ -87,8 +87,10 @@ def _drawn(panels: Mapping[str, Mapping[str, float]], title: str, note: str, tim
         require(values and set(values) == set(names), found, "the same ones in every panel, at least one.")
         require(min(values.values()) >= 0, f"The panel {heading!r} has a negative value.", "values of 0 or more.")
     words = {heading: [_written(heading, values[name], times) for name in names] for heading, values in panels.items()}
-    with new_page(_PANEL * len(panels), ROW * len(names)) as page:
-        name_bars(page, names)
+    with new_page(_PANEL * len(panels), _ROW * len(names)) as page:
+        rows = ["\n".join(wrapped(name, _NAME, bold_width)) for name in names]
+        page.name_rows(rows, fontweight="bold", linespacing=1.0)
+        page.ax.tick_params(pad=7)
         for at, (heading, values) in enumerate(panels.items()):
             # A panel is as wide as one unit of the axis; the longest bar leaves room for every number.
             longest = max(0.1, 1 - (max(map(text_width, words[heading])) + 22) / _PANEL)
@@ -103,12 +105,6 @@ def _drawn(panels: Mapping[str, Mapping[str, float]], title: str, note: str, tim
         page.heading(title, loc="center")
     said = [f"{heading}: {', '.join(map(' '.join, zip(names, words[heading], strict=True)))}." for heading in panels]
     return Drawing(page.figure, " ".join([sentence(title), *said]))
-
-
-def name_bars(page: Page, names: Sequence[str]) -> None:
-    """Names the bars at their left, in bold, long names in two lines."""
-    page.name_rows(["\n".join(wrapped(name, _NAME, bold_width)) for name in names], fontweight="bold", linespacing=1.0)
-    page.ax.tick_params(pad=7)
 
 
 def _written(heading: str, value: float, times: str) -> str:

@@ -145,20 +145,16 @@ def _draw_box(ax: Any, card: Card, box: Box) -> None:
     ax.add_patch(FancyBboxPatch(where, box.width, box.height, **look))
     y = box.y - sum(size for _, size, _ in card.text) * LEADING / 2
     for text, size, bold in card.text:
-        weight = "bold" if bold else "normal"
-        ax.text(
-            box.x, y + size * LEADING / 2, text, fontsize=size, fontweight=weight, ha="center", va="center", zorder=4
-        )
+        font = {"size": size, "weight": "bold" if bold else "normal"}
+        ax.text(box.x, y + size * LEADING / 2, text, fontdict=font, ha="center", va="center", zorder=4)
         y += size * LEADING
 
 
 def _numbers(memory: GraphMemory, tensors: list[torch.Tensor], names: Mapping[str, torch.Tensor]) -> list[Numbers]:
     given = f"{len(tensors)} tensors" if len(tensors) != 1 else f"a graph of {len(memory.nodes)} nodes"
-    require(
-        len(tensors) == 1 and len(memory.nodes) <= _MOST_WITH_NUMBERS,
-        f"plot_graph(..., values=True) was called with {given}.",
-        f"one tensor with a graph of at most {_MOST_WITH_NUMBERS} nodes, with a few numbers in each.",
-    )
+    found = f"plot_graph(..., values=True) was called with {given}."
+    wanted = f"one tensor with a graph of at most {_MOST_WITH_NUMBERS} nodes, with a few numbers in each."
+    require(len(tensors) == 1 and len(memory.nodes) <= _MOST_WITH_NUMBERS, found, wanted)
     return numbers_of(tensors[0], names)
 
 

@@ -1,5 +1,5 @@
-"""Boxes in lanes along an axis: hook calls in their order (``plot_hooks``), a switch that is on or off step by step
-(``plot_lanes``), and what could be written in which version of PyTorch (``plot_history``).
+"""Boxes in lanes along an axis: hook calls in their order (``plot_hooks``), and a switch that is on or off step by step
+(``plot_lanes``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from course_utils.base.errors import explain
 from course_utils.base.text import describe
 from course_utils.draw.labels import sentence, wrapped
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import INK, ORANGE, PAPER, QUIET_INK, RULE, SKY, YELLOW, text_width
+from course_utils.draw.style import ORANGE, PAPER, RULE, SKY, YELLOW, text_width
 
 Calls = Sequence[tuple[str, str]]
 Notes = Sequence[tuple[str, bool]]
@@ -21,20 +21,6 @@ MOST_CALLS, MOST_STEPS = 24, 16
 # A phase has a shade and its boxes a colour; its name stands above it, so that colour is not the only sign.
 _LOOKS = (("#E3F1FB", SKY), ("#FBE6D6", ORANGE), ("#F3F1EA", YELLOW))
 _SMALL = 7.5  # points; matplotlib calls it small
-
-# The days of release: https://github.com/pytorch/pytorch/wiki/PyTorch-Versions; the first one is that of
-# https://pytorch.org/blog/a-year-in/.
-_FIRST, _V0_4, _V1_9, _NOW = 2017 + 18 / 365, 2018 + 113 / 365, 2021 + 165 / 365, 2026.0
-RELEASES = ((_FIRST, "0.1", "January 2017"), (_V0_4, "0.4", "April 2018"), (_V1_9, "1.9", "June 2021"))
-# The spelling, from when to when (None: still), what it does, whether it does nothing any more.
-ERAS: tuple[tuple[str, float, float | None, str, bool], ...] = (
-    ("Variable(x)", _FIRST, _V0_4, "a wrapper", False),
-    ("Variable(x)", _V0_4, None, "gives back a tensor: Variable and Tensor are one class", True),
-    ("volatile=True", _FIRST, _V0_4, "an input's flag", False),
-    ("volatile=True", _V0_4, None, "a warning; the recording goes on", True),
-    ("no_grad, enable_grad,\nset_grad_enabled", _V0_4, None, "a mode of the thread, for a block of code", False),
-    ("inference_mode", _V1_9, None, "a stricter mode", False),
-)
 
 
 def plot_hooks(calls: Mapping[str, Calls], *, title: str = "The order of hook calls") -> Drawing:
@@ -141,50 +127,10 @@ def plot_lanes(strips: Mapping[str, Notes], *, title: str) -> Drawing:
     return Drawing(page.figure, " ".join(said))
 
 
-def plot_history(*, title: str = "Switching the recording off: what could be written when") -> Drawing:
-    """Draws one row for each spelling, with what it did in which years.
+def _box(ax: Any, x: float, y: float, wide: float, fill: str, hatch: str = "") -> None:
+    """A box from x on in row y, hatched where it is not to be told by its colour alone."""
+    from matplotlib.patches import Rectangle
 
-    Args:
-        title: what the figure shows.
-
-    Returns:
-        The drawing, with the figure in words.
-    """
-    eras = {spelling: [era[1:] for era in ERAS if era[0] == spelling] for spelling, *_ in ERAS}
-    versions = {when: f"{version} ({date})" for when, version, date in RELEASES}
-    said = [sentence(title)]
-    with new_page(560.0, 34.0 * len(eras)) as page:
-        ax = page.ax
-        ax.set(xlim=(_FIRST - 0.1, _NOW), ylim=(len(eras) - 0.45, -0.55), xlabel="year", xticks=range(2018, int(_NOW)))
-        for when, *_ in RELEASES:
-            ax.axvline(when, color=RULE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        for y, (spelling, of_it) in enumerate(eras.items()):
-            effects = []
-            for start, end, effect, lapsed in of_it:
-                fill, hatch = ("#F3F1EA", "////") if lapsed else ("#BFE1F6", "")
-                until, point = (_NOW - 0.02, 0.16) if end is None else (end, 0.0)  # a point says that it goes on
-                _box(ax, start, y, until - start, fill, hatch, "#B9B4A6", point)
-                box = {"facecolor": fill, "edgecolor": "none", "pad": 1.5}
-                place: Any = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "bbox": box, "zorder": 4}
-                ax.annotate(effect, (start, y), color=QUIET_INK if lapsed else INK, **place)
-                effects.append(f"from {versions[start]} {'on' if end is None else f'to {versions[end]}'}: {effect}")
-            said.append(f"{' '.join(spelling.split())}, {'; '.join(effects)}.")
-        ax.set_yticks(range(len(eras)), eras)
-        ax.tick_params(axis="y", length=0)
-        ax.spines[["top", "right", "left"]].set_visible(False)
-        dates = [f"{version}\n{date}" for _, version, date in RELEASES]
-        page.names_above([when for when, *_ in RELEASES], dates, ha="left", ma="left")
-        page.heading(title)
-    return Drawing(page.figure, " ".join(said))
-
-
-def _box(
-    ax: Any, x: float, y: float, wide: float, fill: str, hatch: str = "", stripes: str = PAPER, point: float = 0.0
-) -> None:
-    """A box from x on in row y, hatched where it is not to be told by its colour alone, with a point at its end."""
-    from matplotlib.patches import Polygon
-
-    half, end = 0.37, x + wide
-    corners = [(x, y - half), (end - point, y - half), (end, y), (end - point, y + half), (x, y + half)]
-    ax.add_patch(Polygon(corners, facecolor=fill, edgecolor=stripes, hatch=hatch, zorder=2.5))
-    ax.add_patch(Polygon(corners, facecolor="none", edgecolor=RULE, linewidth=1, zorder=3))
+    corner, height = (x, y - 0.37), 0.74
+    ax.add_patch(Rectangle(corner, wide, height, facecolor=fill, edgecolor=PAPER, hatch=hatch, zorder=2.5))
+    ax.add_patch(Rectangle(corner, wide, height, facecolor="none", edgecolor=RULE, linewidth=1, zorder=3))

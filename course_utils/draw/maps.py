@@ -40,7 +40,7 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
 
     require(images and rows and all(rows), "plot_maps got no images or an empty row of maps.", "at least one of each.")
     for name, grid in (pair for row in (images, *rows) for pair in row):
-        require(grid.dim() == 2, f"{name!r} has shape {tuple(grid.shape)}.", "height and width alpage.")
+        require(grid.dim() == 2, f"{name!r} has shape {tuple(grid.shape)}.", "height and width alone.")
     values = [grid.detach().cpu().double() for row in rows for _, grid in row]
     low = min(0.0, *(grid.min().item() for grid in values))
     high = max(0.0, *(grid.max().item() for grid in values))

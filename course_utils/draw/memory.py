@@ -25,8 +25,6 @@ CATEGORY_STYLES: dict[str, tuple[str, str]] = {
     "temporary": (GREY, ""),
     "other": (PURPLE, "xxxx"),
 }
-# Of other categories, in their order.
-_MORE_STYLES = ((ORANGE, "////"), (SKY, ""), (GREEN, "\\\\\\\\"), (PURPLE, "xxxx"), (BLUE, "...."), (GREY, "----"))
 # Shades of phases, by the part of the name before its number.
 _KNOWN_SHADES = {"forward": "#E3F1FB", "backward": "#FBE6D6"}
 _MORE_SHADES = ("#EAEAE4", "#E2F3EA", "#F3E6F0", "#FBF6D0")
@@ -103,14 +101,14 @@ def _draw(page: Page, timeline: Timeline, title: str, said: str) -> None:
 
 
 def _areas(ax: Any, timeline: Timeline, divisor: int) -> list[Any]:
-    handles, more, places = [], cycle(_MORE_STYLES), range(len(timeline.current))
+    handles, places = [], range(len(timeline.current))
     base = [value / divisor for value in timeline.older]
     if any(timeline.older):
         look: dict[str, Any] = {"facecolor": "none", "edgecolor": RULE, "hatch": "||", "linewidth": 0.5}
         handles.append(ax.fill_between(places, base, 0, step="post", label="older than the start, gone", **look))
     for name, values in timeline.categories.items():
         top = [below + value / divisor for below, value in zip(base, values, strict=True)]
-        fill, hatch = CATEGORY_STYLES.get(name) or next(more)
+        fill, hatch = CATEGORY_STYLES[name]
         look = {"facecolor": fill, "edgecolor": "#FFFFFFB0", "hatch": hatch, "linewidth": 0, "zorder": 2}
         handles.append(ax.fill_between(places, base, top, step="post", label=name, **look))
         base = top

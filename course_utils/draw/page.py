@@ -163,9 +163,8 @@ def new_page(width: float, height: float, *, rows: int = 1, columns: int = 1, **
             rcParams.update(RC | kept)
             wide, high = columns * (width + _GAP) - _GAP, rows * (height + _GAP) - _GAP
             figure = plt.figure(figsize=(wide / 72, high / 72), facecolor=PAPER)
-            kept["interactive"] = rcParams[
-                "interactive"
-            ]  # the first figure starts the notebook's backend: that sets it
+            # The first figure starts the notebook's backend: that sets it.
+            kept["interactive"] = rcParams["interactive"]
             figure.subplots_adjust(left=0, bottom=0, right=1, top=1, wspace=_GAP / width, hspace=_GAP / height)
             yield Page(figure, figure.subplots(rows, columns, squeeze=False, **options), width, height)
             _cut_to_size(figure)
