@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_utils.graph import graph_memory, names, references, report
+from course_utils.graph import graph_memory, names, references, report, walk
 from course_utils.graph.names import tensor_names
 from course_utils.graph.numbers import numbers_of
-from course_utils.holders.roots import living
+from course_utils.graph.references import living, living_tensors
 from course_utils.memory import MemoryTracker
 from tests.recorded_graphs import GRAPHS, GatedNet, freed_by_dropping, gated_loss, leaf, perceptron_model
 
@@ -327,7 +327,7 @@ def test_weak_references_that_are_dead_do_no_harm():
 
 
 def test_examples_in_docstrings_hold():
-    assert [doctest.testmod(module).failed for module in (report, names)] == [0, 0]
+    assert [doctest.testmod(module).failed for module in (report, walk, names)] == [0, 0, 0]
 
 
 # Errors.
@@ -370,8 +370,7 @@ def test_what_gc_freeze_has_put_aside_is_still_found():
     loss = h.exp().sum()
     gc.freeze()
     try:
-        tensors, _ = references.live_objects()
-        assert any(tensor is h for tensor in tensors)
+        assert any(tensor is h for tensor in living_tensors())
         assert any(thing is waiting for thing in living(lambda kind: kind is type(waiting)))
         numbers_of(loss, {})
         assert h.grad is None  # what the pass for the numbers left in a tensor that retains its gradient is put back

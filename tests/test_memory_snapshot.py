@@ -8,9 +8,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from course_utils.graph.references import living_tensors
 from course_utils.memory import MemoryTracker
 from course_utils.memory.report import CATEGORIES
-from course_utils.memory.snapshot import living_tensors, memory_snapshot
+from course_utils.memory.snapshot import memory_snapshot
 from tests.memory_workloads import mlp_data, mlp_model
 
 pytestmark = pytest.mark.slow

@@ -1,5 +1,6 @@
 """How many references keep a thing alive, seen from outside: Python objects, tensors, storages and the nodes of the
-recorded graph (``Holdings``).
+recorded graph (``Holdings``); what lives at all (``living``); and the references that PyTorch does not show
+(``pack_hooks``).
 
 PyTorch keeps a tensor, a storage or a node alive by two counters: the reference count of its Python object and the use
 count of its C++ object. While both exist, each side also holds the other once. ``Holdings.count`` takes these mutual
@@ -10,8 +11,9 @@ import functools
 import gc
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import compress
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -42,13 +44,6 @@ class Holdings:
         if key not in self._held:
             self._held[key] = [thing]
         return key
-
-    def __contains__(self, key: int) -> bool:
-        return key in self._held
-
-    def __iter__(self) -> Iterator[int]:
-        """The keys of everything held now."""
-        return iter(tuple(self._held))
 
     def get(self, key: int) -> Any:
         """The thing itself. Drop what this returns before asking for its ``count``."""
@@ -118,21 +113,25 @@ def _owner_references() -> dict[str, int]:
     return owners
 
 
-def tensor_classes() -> set[type[torch.Tensor]]:
-    """``torch.Tensor`` and every class below it. By type and not by isinstance: see ``_family``."""
-    found, waiting = {torch.Tensor}, [torch.Tensor]
-    while waiting:
-        new = set(waiting.pop().__subclasses__()) - found
-        found |= new
-        waiting.extend(new)
-    return found
+def living(wanted: Callable[[type], bool]) -> list[Any]:
+    """All objects of some classes, those that ``gc.freeze()`` has put aside among them. A million others take a tenth
+    of a second. The list is one more reference to each thing in it: drop it before counting.
+    """
+    # By type and not by isinstance: see ``_family``.
+    every = _every_object()
+    kinds = {kind for kind in set(map(type, every)) if wanted(kind)}
+    return list(compress(every, map(kinds.__contains__, map(type, every))))
 
 
-def every_object() -> list[Any]:
-    """All objects that the garbage collector knows of, those that ``gc.freeze()`` has put aside among them.
+def living_tensors() -> list[torch.Tensor]:
+    """Every tensor that has a Python object; those that only C++ holds are among them, since theirs live as long."""
+    return living(lambda kind: issubclass(kind, torch.Tensor))
 
-    What is put aside stands in no list of the collector's. It is found from the modules, the running functions and the
-    objects that are not put aside, as far as something in Python leads to it.
+
+def _every_object() -> list[Any]:
+    """All objects that the garbage collector knows of. What is put aside stands in no list of the collector's. It is
+    found from the modules, the running functions and the objects that are not put aside, as far as something in Python
+    leads to it.
     """
     found = gc.get_objects()
     if gc.get_freeze_count():
@@ -145,16 +144,32 @@ def every_object() -> list[Any]:
     return found
 
 
-def live_objects() -> tuple[list[torch.Tensor], list[FunctionType | MethodType]]:
-    """Every tensor that has a Python object, and every function with variables of its own or bound to an object.
+def pack_hooks(holdings: Holdings, uses: Mapping[int, int]) -> dict[int, int]:
+    """The pack hooks by their unpack hooks, both by their keys.
 
-    Tensors that only C++ holds are among them, since their Python objects live as long as they do. Slow: looks at all
-    objects. The lists are one more reference to each thing in them: drop them before counting.
+    A slot packed by hooks holds three Python objects, and PyTorch shows two: what the pack hook returned, and the
+    unpack hook. The pack hook mostly shares its variables with the other: while it lives, so do they. It is taken to be
+    the function that shares a closure variable (or, for methods, the object) with an unpack hook, and has just as many
+    references as there are slots. One that something else holds too, or that shares nothing, keeps nothing alive here.
+
+    Args:
+        holdings: holds the unpack hooks; functions that may be pack hooks are added to it.
+        uses: the number of slots that hold each unpack hook.
     """
-    tensors = tensor_classes()
-    kinds: set[type] = {*tensors, FunctionType, MethodType}
-    found = [thing for thing in every_object() if type(thing) in kinds]
-    return (
-        [thing for thing in found if type(thing) in tensors],
-        [thing for thing in found if type(thing) is MethodType or (type(thing) is FunctionType and thing.__closure__)],
-    )
+    owner = {anchor: key for key in uses for anchor in _anchors(holdings.get(key))}
+    functions = living((FunctionType, MethodType).__contains__) if owner else []
+    candidates = {
+        (owner[anchor], holdings.add(function))
+        for function in functions
+        for anchor in _anchors(function)
+        if owner.get(anchor, id(function)) != id(function)
+    }
+    del functions
+    return {key: partner for key, partner in candidates if holdings.count(partner) == uses[key]}
+
+
+def _anchors(hook: object) -> list[int]:
+    """The ``id`` of what a function's variables live in, or of a method's object."""
+    if type(hook) is FunctionType:
+        return [id(cell) for cell in hook.__closure__ or ()]
+    return [id(hook.__self__)] if type(hook) is MethodType else []

@@ -3,8 +3,7 @@ suspended generators, and of custom Functions that nothing refers to any more (`
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from itertools import compress
+from collections.abc import Iterator
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import frames_of_all_threads, is_user_file
-from course_utils.graph.references import every_object
+from course_utils.graph.references import living
 from course_utils.graph.steps import frame_of, local_variables
 from course_utils.holders.search import Root
 
@@ -50,13 +49,6 @@ def roots_in_heap() -> Iterator[Root]:
     for thing in found:
         if type(thing) not in _GENERATORS and hasattr(thing, "next_functions"):
             yield from _of_context(thing)
-
-
-def living(wanted: Callable[[type], bool]) -> list[Any]:
-    """All objects of some classes. A million others take a tenth of a second."""
-    every = every_object()
-    kinds = {kind for kind in set(map(type, every)) if wanted(kind)}
-    return list(compress(every, map(kinds.__contains__, map(type, every))))
 
 
 def roots_in_libraries() -> Iterator[Root]:

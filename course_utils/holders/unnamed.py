@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from course_utils.base.user_code import frames_of_all_threads, is_user_file
+from course_utils.graph.references import living_tensors
 from course_utils.graph.steps import is_users_class, reaches_itself
 from course_utils.graph.storages import storages_of
-from course_utils.holders.roots import living
 from course_utils.holders.search import Root
 
 _COMPREHENSIONS = {"<listcomp>": list, "<setcomp>": set, "<dictcomp>": dict, "<genexpr>": list}
@@ -51,8 +51,7 @@ def roots_behind(targets: Iterable[int]) -> Iterator[Root]:
 
 
 def _tensors_on(wanted: set[int]) -> list[torch.Tensor]:
-    tensors = living(lambda kind: issubclass(kind, torch.Tensor))
-    return [tensor for tensor in tensors if any(id(storage) in wanted for storage in storages_of(tensor))]
+    return [tensor for tensor in living_tensors() if any(id(storage) in wanted for storage in storages_of(tensor))]
 
 
 def _alone(thing: Any) -> Iterator[Root]:

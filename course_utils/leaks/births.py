@@ -10,7 +10,7 @@ import torch
 
 from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, user_site
-from course_utils.graph.references import live_objects
+from course_utils.graph.references import living_tensors
 from course_utils.graph.storages import storages_of
 from course_utils.leaks.calls import Place
 from course_utils.leaks.joined import Joined, joins
@@ -94,7 +94,7 @@ class Births:
 
     def start(self) -> None:
         """Begins to watch. Every tensor that has a Python object counts as older."""
-        self._recorder.know(live_objects()[0])
+        self._recorder.know(living_tensors())
         UNCOMPILED.add(self)
         NEW_THREADS.add(self.in_thread)
         self._modes = [OperationWatch.enter(*self._watchers)]

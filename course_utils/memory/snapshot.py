@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import compress
 from typing import Any
 
 import torch
 
 from course_utils.base.text import aligned, format_bytes
-from course_utils.graph.references import every_object, tensor_classes
+from course_utils.graph.references import living_tensors
 from course_utils.graph.storages import storages_of
 from course_utils.memory.known import Known, device_name, held_by_graphs
 from course_utils.memory.report import CATEGORIES
@@ -131,10 +130,3 @@ def memory_snapshot(*known: Any, device: torch.device | str | None = None) -> Me
 def _trained(known: Known) -> Iterator[torch.Tensor]:
     yield from (tensor for tensor in known.parameters() if isinstance(tensor, torch.nn.Parameter))
     yield from (tensor for tensor in known.tensors() if tensor.is_leaf and tensor.requires_grad)
-
-
-def living_tensors() -> list[torch.Tensor]:
-    """Every tensor in the process that Python's garbage collector knows, or has known before ``gc.freeze()``."""
-    # type(), not isinstance: weak proxies pretend to be what they point at.
-    objects = every_object()
-    return list(compress(objects, map(tensor_classes().__contains__, map(type, objects))))
