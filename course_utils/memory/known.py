@@ -1,6 +1,7 @@
 """What a tracker is told about, held weakly (``Known``), and what graphs hold (``held_by_graphs``)."""
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -130,60 +131,50 @@ def look_at_graphs(
         tensors: results of recorded operations, and others.
         number: tells which storages a recorder has met.
         device: whose bytes are meant.
-        since: the first node of interest, see ``held_by_graphs``.
+        since: autograd's number of the first node of interest; of other threads' nodes it says nothing.
 
     Returns:
-        The tensors held whose storage the recorder has met; bytes of the other storages on the device, by name.
+        The tensors held whose storage the recorder has met; bytes that nodes of interest hold on the device otherwise,
+        by name.
     """
     met: list[torch.Tensor] = []
     unmet: dict[int, tuple[str, int]] = {}
-    for tensor in held_by_graphs(tensors, since):
+    for node, tensor in _held(tensors):
         for storage in storages_of(tensor):
             if number(storage) is not None:
                 met.append(tensor)
-            elif storage.resizable() and str(storage.device) == device:
+            elif node._sequence_nr() >= since and storage.resizable() and str(storage.device) == device:
                 unmet[storage._cdata] = _origin(tensor), storage.nbytes()
-    unseen: dict[str, int] = {}
+    unseen = Counter[str]()
     for name, nbytes in unmet.values():
-        unseen[name] = unseen.get(name, 0) + nbytes
-    return met, unseen
+        unseen[name] += nbytes
+    return met, dict(unseen)
 
 
-def held_by_graphs(tensors: Iterable[torch.Tensor], since: int = 0) -> Iterator[torch.Tensor]:
-    """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once.
+def held_by_graphs(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Tensors that nodes behind some tensors hold for backward, leaves aside; one may come more than once."""
+    return (tensor for _, tensor in _held(tensors))
 
-    Args:
-        tensors: where to start.
-        since: PyTorch numbers the nodes of a thread; those with a lower number are older, and are not looked at.
-    """
-    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+
+def _held(tensors: Iterable[torch.Tensor]) -> Iterator[tuple[Any, torch.Tensor]]:
+    waiting: list[Any] = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     seen: set[int] = set()  # of nodes and of containers
     kept: list[object] = []  # what is in ``seen`` must not die, or its id would go to the next one
     while waiting:
         node = waiting.pop()
-        if id(node) in seen:
+        if id(node) in seen or type(node).__name__ == "AccumulateGrad":
             continue
         seen.add(id(node))
-        kept.append(node)
-        if type(node).__name__ == "AccumulateGrad" or node._sequence_nr() < since:
-            continue
         waiting.extend(following for following, _ in node.next_functions if following is not None)
-        for place in _places(node):
-            kept.append(place)
+        places = [thing for slot in saved_slots(node) for thing in (slot.value, slot.unpack_hook)]
+        places += [value for _, value in python_slots(node)]
+        kept += [node, *places]
+        for place in places:
             for _, found in tensors_inside(place, "", seen):
                 if isinstance(found, torch.Tensor):
-                    yield found
+                    yield node, found
                 else:
                     waiting.append(found)
-
-
-def _places(node: torch.autograd.graph.Node) -> Iterator[object]:
-    """What a node holds, packed or not, and the hooks that would unpack it."""
-    for slot in saved_slots(node):
-        yield slot.value
-        yield slot.unpack_hook
-    for _, value in python_slots(node):
-        yield value
 
 
 def _origin(tensor: torch.Tensor) -> str:

@@ -11,8 +11,8 @@ import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
-from course_utils.base.torch_private import TorchDispatchMode
 from course_utils.memory.tracker import MemoryTracker
+from course_utils.record.operations import OperationWatch, Run
 
 
 @contextmanager
@@ -115,33 +115,23 @@ def memory_limit(limit_bytes: int, *known: Any, device: torch.device | str | Non
         raise ValueError(
             explain(f"memory_limit({limit_bytes!r}).", "a positive number of bytes.", try_this="5 * 2**20")
         )
-    with MemoryTracker(*known, device=device) as tracker, _Limit(tracker, limit_bytes):
-        yield tracker
+    with MemoryTracker(*known, device=device) as tracker:
 
+        def look(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+            result = run(func, args, kwargs)
+            if tracker.current > limit_bytes:
+                counts = tracker.current, limit_bytes
+                shown, limit = map(format_bytes, counts)
+                if shown == limit:
+                    shown, limit = (f"{count:,} B" for count in counts)
+                operation = func.name().partition(".")[0]
+                raise torch.OutOfMemoryError(
+                    f"Out of memory: after {operation} {shown} are alive, and {limit} is the limit."
+                )
+            return result
 
-class _Limit(TorchDispatchMode):
-    """Looks at the tracker below it after each operation."""
-
-    supports_higher_order_operators = True
-
-    def __init__(self, tracker: MemoryTracker, limit_bytes: int) -> None:
-        super().__init__()
-        self._tracker, self._limit_bytes = tracker, limit_bytes
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        return True
-
-    def __torch_dispatch__(self, func: Any, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        alive = self._tracker.current
-        if alive > self._limit_bytes:
-            counts = alive, self._limit_bytes
-            shown, limit = map(format_bytes, counts)
-            if shown == limit:
-                shown, limit = (f"{count:,} B" for count in counts)
-            operation = func.name().partition(".")[0]
-            raise torch.OutOfMemoryError(
-                f"Out of memory: after {operation} {shown} are alive, and {limit} is the limit."
-            )
-        return result
+        mode = OperationWatch.enter(look)
+        try:
+            yield tracker
+        finally:
+            mode.leave(look)
