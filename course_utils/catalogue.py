@@ -49,81 +49,36 @@ class LessonInfo:
         return {path.stem: float(read_toml(path)["points"]) for path in text_files(_PACKAGE / "lessons" / self.name)}
 
 
-LESSONS: tuple[LessonInfo, ...] = (
-    LessonInfo(0, "start_here", "Start here", "How does this course work?", (30,), 0),
-    LessonInfo(
-        1, "requires_grad", "requires_grad propagation", "I froze the encoder. Why did it train on?", (30, 40, 30), 10
-    ),
-    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors", "Why does my weight never move?", (30, 30, 40), 10),
-    LessonInfo(3, "detach", "detach", "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
-    LessonInfo(
-        4,
-        "volatile_history",
-        "The history of volatile",
-        "Training fits. Why does testing run out of memory?",
-        (25, 35, 35),
-        10,
-    ),
-    LessonInfo(
-        5,
-        "no_grad",
-        "no_grad and its relatives",
-        "My model is in eval(). Why does validation need as much memory as training?",
-        (35, 35, 35),
-        10,
-    ),
-    LessonInfo(
-        6, "gated_branches", "Gated branches", "I closed a branch. Why is the step no faster?", (40, 30, 40), 10
-    ),
-    LessonInfo(
-        7,
-        "forward_hooks",
-        "Forward hooks",
-        "I only read features. Why does my service run out of memory?",
-        (45, 40, 30),
-        10,
-    ),
-    LessonInfo(
-        8,
-        "custom_function",
-        "Custom autograd.Function",
-        "I wrote a backward of my own. Why does nobody call it?",
-        (35, 35, 40),
-        10,
-    ),
-    LessonInfo(
-        9,
-        "gradient_accumulation",
-        "Gradient accumulation",
-        "My batch does not fit. How do I hand the optimizer gradients from many small ones?",
-        (35, 35, 35),
-        10,
-    ),
-    LessonInfo(
-        10,
-        "model_ensembling",
-        "Model ensembling with vmap",
-        "Ten small models in a loop. Why does the GPU sleep?",
-        (25, 35, 45),
-        10,
-    ),
-    LessonInfo(
-        11,
-        "clinic",
-        "The out-of-memory clinic",
-        "A script runs, learns, and dies on larger data. What is wrong with it?",
-        (45, 20, 50, 25),
-        10,
-    ),
-    LessonInfo(
-        12,
-        "own_engine",
-        "An engine of your own",
-        "backward() is one line of mine. What would I have to write, if it were not there?",
-        (45, 35, 45),
-        10,
-    ),
+# fmt: off
+LESSONS: tuple[LessonInfo, ...] = (  # two lines for each
+    LessonInfo(0, "start_here", "Start here",
+               "How does this course work?", (30,), 0),
+    LessonInfo(1, "requires_grad", "requires_grad propagation",
+               "I froze the encoder. Why did it train on?", (30, 40, 30), 10),
+    LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors",
+               "Why does my weight never move?", (30, 30, 40), 10),
+    LessonInfo(3, "detach", "detach",
+               "Why does my validation loop eat memory until it dies?", (40, 30, 40), 10),
+    LessonInfo(4, "volatile_history", "The history of volatile",
+               "Training fits. Why does testing run out of memory?", (25, 35, 35), 10),
+    LessonInfo(5, "no_grad", "no_grad and its relatives",
+               "My model is in eval(). Why does validation need as much memory as training?", (35, 35, 35), 10),
+    LessonInfo(6, "gated_branches", "Gated branches",
+               "I closed a branch. Why is the step no faster?", (40, 30, 40), 10),
+    LessonInfo(7, "forward_hooks", "Forward hooks",
+               "I only read features. Why does my service run out of memory?", (45, 40, 30), 10),
+    LessonInfo(8, "custom_function", "Custom autograd.Function",
+               "I wrote a backward of my own. Why does nobody call it?", (35, 35, 40), 10),
+    LessonInfo(9, "gradient_accumulation", "Gradient accumulation",
+               "My batch does not fit. How do I hand the optimizer gradients from many small ones?", (35, 35, 35), 10),
+    LessonInfo(10, "model_ensembling", "Model ensembling with vmap",
+               "Ten small models in a loop. Why does the GPU sleep?", (25, 35, 45), 10),
+    LessonInfo(11, "clinic", "The out-of-memory clinic",
+               "A script runs, learns, and dies on larger data. What is wrong with it?", (45, 20, 50, 25), 10),
+    LessonInfo(12, "own_engine", "An engine of your own",
+               "backward() is one line of mine. What would I have to write, if it were not there?", (45, 35, 45), 10),
 )
+# fmt: on
 
 
 def find(name: object) -> LessonInfo:

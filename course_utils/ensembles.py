@@ -154,13 +154,12 @@ def count_kernels(function: Callable[[], Any]) -> int:
     return counter.count
 
 
-def milliseconds(ways: Ways, *, rounds: int = 5, threads: int = 1) -> dict[str, float]:
+def milliseconds(ways: Ways, *, rounds: int = 5) -> dict[str, float]:
     """How long one call of each function takes, the median of the rounds; see ``times_faster``."""
-    timed = _timed(ways, rounds, threads)
-    return {name: 1000 * statistics.median(seconds) for name, seconds in timed.items()}
+    return {name: 1000 * statistics.median(seconds) for name, seconds in _timed(ways, rounds).items()}
 
 
-def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
+def times_faster(ways: Ways, *, rounds: int = 5) -> float:
     """How many times faster the last way is than the first: above 1 it pays, below 1 it costs.
 
     Both are timed in turns, and a GPU is waited for; the median of the rounds' ratios is returned. On a CPU one thread
@@ -170,42 +169,31 @@ def times_faster(ways: Ways, *, rounds: int = 5, threads: int = 1) -> float:
     Args:
         ways: two functions without arguments, by name.
         rounds: how often each is timed.
-        threads: of the CPU; with more than one, time is that of the clock on the wall.
 
     Raises:
-        ValueError: ``ways`` has not exactly two functions, or ``rounds`` or ``threads`` is below 1.
+        ValueError: ``ways`` has not exactly two functions, or ``rounds`` is below 1.
     """
-    if len(ways) != 2 or min(rounds, threads) < 1:
-        found = f"{len(ways)} ways, rounds={rounds} and threads={threads}"
-        raise ValueError(f"times_faster got {found}. Expected: two ways, and at least one round and one thread.")
-    first, last = _timed(ways, rounds, threads).values()
+    if len(ways) != 2 or rounds < 1:
+        found = f"{len(ways)} ways and rounds={rounds}"
+        raise ValueError(f"times_faster got {found}. Expected: two ways, and at least one round.")
+    first, last = _timed(ways, rounds).values()
     return statistics.median(one / other for one, other in zip(first, last, strict=True))
 
 
-def _timed(ways: Ways, rounds: int, threads: int) -> dict[str, list[float]]:
-    clock = time.thread_time if threads == 1 and _thread_time_can_be_used() else None
-    with cpu_threads(threads):
-        return in_turns(ways, rounds, clock=clock)
-
-
-def _thread_time_can_be_used() -> bool:
+def _timed(ways: Ways, rounds: int) -> dict[str, list[float]]:
     # A GPU works on after the thread has gone on; and on Windows the clock of threads ticks every 16 ms.
-    return not torch.accelerator.is_available() and time.get_clock_info("thread_time").resolution < 1e-5
+    of_thread = not torch.accelerator.is_available() and time.get_clock_info("thread_time").resolution < 1e-5
+    with cpu_threads(1):
+        return in_turns(ways, rounds, clock=time.thread_time if of_thread else None)
 
 
 def gain_grid(
-    counts: Sequence[int],
-    widths: Sequence[int],
-    *,
-    batch: int = 16,
-    rounds: int = 5,
-    threads: int = 1,
-    device: torch.device | str = "cpu",
+    counts: Sequence[int], widths: Sequence[int], *, rounds: int = 5, device: torch.device | str = "cpu"
 ) -> list[list[float]]:
     """How many times faster one call is than the loop, over the number of models and the width of their layers.
 
-    The models have two hidden layers of that width, as many input columns, and ten outputs; all see one batch, and
-    nothing is recorded.
+    The models have two hidden layers of that width, as many input columns, and ten outputs; all see one batch of 16
+    rows, and nothing is recorded.
 
     Returns:
         One row for each count, one number for each width.
@@ -215,7 +203,7 @@ def gain_grid(
         row = []
         for width in widths:
             models = mlps(count, width, width, width, 10, device=device)
-            x = torch.randn(batch, width, device=device)
-            row.append(times_faster(ways_to_predict(models, x), rounds=rounds, threads=threads))
+            x = torch.randn(16, width, device=device)
+            row.append(times_faster(ways_to_predict(models, x), rounds=rounds))
         grid.append(row)
     return grid

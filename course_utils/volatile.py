@@ -6,7 +6,7 @@ PyTorch 0.3 installs on no current Python, so here its rules act on tensors of t
 values, graphs and bytes are real.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
+from course_utils.base.torch_private import tree_leaves, tree_map
 
 
 class Variable:
@@ -151,7 +152,7 @@ class Variable:
                     f"{name.rstrip('_')}, without the underscore." if in_place else f"{name} with inplace=False.",
                 )
             )
-        inputs = list(_variables_in((args, kwargs)))
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Variable)]
         volatile = any(variable.volatile for variable in inputs)
         with torch.set_grad_enabled(not volatile):
             result = func(*_unwrapped(args), **_unwrapped(kwargs))
@@ -193,31 +194,13 @@ def _variable(tensor: Tensor, volatile: bool) -> Variable:
     return variable
 
 
-def _variables_in(value: Any) -> Iterator[Variable]:
-    if isinstance(value, Variable):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _variables_in(item)
-    elif isinstance(value, dict):
-        yield from _variables_in(tuple(value.values()))
+def _unwrapped(tree: Any) -> Any:
+    return tree_map(lambda leaf: leaf._tensor if isinstance(leaf, Variable) else leaf, tree)
 
 
-def _unwrapped(value: Any) -> Any:
-    if isinstance(value, Variable):
-        return value._tensor
-    if isinstance(value, (tuple, list)) and any(_variables_in(value)):
-        return type(value)(_unwrapped(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _unwrapped(item) for key, item in value.items()}
-    return value
-
-
-def _wrapped(value: Any, volatile: bool, inputs: list[Variable]) -> Any:
-    if isinstance(value, Tensor):
-        # x.contiguous() and its like may hand back x itself.
-        same = next((variable for variable in inputs if variable._tensor is value), None)
-        return same if same is not None else _variable(value, volatile)
-    if isinstance(value, (tuple, list)) and any(isinstance(item, Tensor) for item in value):
-        return tuple(_wrapped(item, volatile, inputs) for item in value)
-    return value
+def _wrapped(tree: Any, volatile: bool, inputs: list[Variable]) -> Any:
+    """The tensors in a result as Variables; ``x.contiguous()`` and its like may hand back x itself."""
+    same = {id(variable._tensor): variable for variable in inputs}
+    return tree_map(
+        lambda leaf: (same.get(id(leaf)) or _variable(leaf, volatile)) if isinstance(leaf, Tensor) else leaf, tree
+    )

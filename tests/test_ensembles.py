@@ -197,7 +197,6 @@ def test_times_are_medians_in_milliseconds(monkeypatch):
         ({}, {}, "got 0 ways"),
         ({"one": lambda: 1}, {}, "got 1 ways"),
         (dict.fromkeys("ab", lambda: 1), {"rounds": 0}, "rounds=0"),
-        (dict.fromkeys("ab", lambda: 1), {"threads": 0}, "threads=0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(ways, timing, said):
@@ -215,6 +214,6 @@ def test_timing_leaves_the_number_of_threads_as_it_was():
 
 
 def test_the_grid_has_a_row_for_each_count_and_a_number_for_each_width():
-    grid = gain_grid((1, 2), (2, 3, 4), batch=2, rounds=1)
+    grid = gain_grid((1, 2), (2, 3, 4), rounds=1)
     assert [len(row) for row in grid] == [3, 3]
     assert all(ratio > 0 for row in grid for ratio in row)

@@ -1,6 +1,4 @@
-"""Somebody's script, to be run as Python would (``asked_for``, ``load``), and what it ends with (``exit_code``,
-``print_error``).
-"""
+"""Somebody's script, to be run as Python would (``asked_for``), and its end (``exit_code``, ``print_error``)."""
 
 import argparse
 import importlib.util
@@ -28,25 +26,12 @@ def asked_for(
         parser.error("the script to run is missing")
     name = options.words[0]
     try:
-        code, module = load(name, options.module)
+        code, module = (_module if options.module else _script)(name)
     except (OSError, ImportError, SyntaxError) as error:
         print(f"{name} could not be run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     sys.argv = [getattr(module, "__file__", None) or name, *options.words[1:]]
     return options, code, module
-
-
-def load(name: str, is_module: bool = False) -> tuple[CodeType, ModuleType]:
-    """The code of a script, a folder or a module, and the module ``__main__`` to run it in. Its files are the user's.
-
-    Args:
-        name: a path; a module's name, as ``python -m`` takes it.
-        is_module: it is a module's name.
-
-    Raises:
-        OSError, ImportError, SyntaxError: there is no such code.
-    """
-    return _module(name) if is_module else _script(name)
 
 
 def _script(path: str) -> tuple[CodeType, ModuleType]:

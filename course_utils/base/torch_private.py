@@ -88,6 +88,7 @@ NAMES = {
         "probing outside of the caller's vmap",
     ),
     "tree_leaves": ("torch.utils._pytree.tree_leaves", "the tensors in a result of any shape"),
+    "tree_map": ("torch.utils._pytree.tree_map", "wrapping the tensors in a result of any shape"),
 }
 
 # What is written out where it is used, `tensor._base`: by what it is needed for, the paths to it.

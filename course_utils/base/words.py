@@ -13,9 +13,7 @@ def aligned(rows: Iterable[tuple[str, str]]) -> str:
         expected  f32[3]
         got       None
     """
-    rows = list(rows)
-    width = max((len(label) for label, _ in rows), default=0)
-    return "\n".join(f"{label:<{width}}  {text}".rstrip() for label, text in rows)
+    return columns(rows, left=(0, 1))
 
 
 def columns(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:

@@ -9,7 +9,7 @@ from course_utils.draw.graph import plot_numbers
 from course_utils.draw.page import Drawing
 from course_utils.engine.whole import Tensor
 from course_utils.graph import GraphMemory, GraphNode
-from course_utils.graph.numbers import NOT_KEPT, Numbers
+from course_utils.graph.numbers import NOT_KEPT, Numbers, written
 
 
 def plot_own_graph(result: Any, title: str = "Your engine's graph", **named: Any) -> Drawing:
@@ -50,11 +50,6 @@ def _gradients(result: Any) -> dict[Any, Any]:
 
 
 def _text(value: Any) -> str:
-    def written(part: Any) -> str:
-        if isinstance(part, list):
-            return f"[{', '.join(map(written, part))}]"
-        return str(int(part)) if float(part).is_integer() and abs(part) < 1e6 else f"{part:.4g}"
-
     return written(np.asarray(value.data if isinstance(value, Tensor) else value).tolist())
 
 
