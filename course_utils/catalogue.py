@@ -82,28 +82,16 @@ LESSONS: tuple[LessonInfo, ...] = (  # two lines for each
 
 
 def find(name: object) -> LessonInfo:
-    """The lesson of that name.
-
-    Raises:
-        ValueError: there is no such lesson; the message names those there are.
-    """
+    """The lesson of that name; a ValueError names those there are."""
     for lesson in LESSONS:
         if lesson.name == name:
             return lesson
-    raise ValueError(
-        explain(
-            f"There is no lesson called {name!r}.",
-            "one of " + ", ".join(lesson.name for lesson in LESSONS) + ".",
-        )
-    )
+    names = ", ".join(lesson.name for lesson in LESSONS)
+    raise ValueError(explain(f"There is no lesson called {name!r}.", f"one of {names}."))
 
 
 def text_files(folder: Path) -> list[Path]:
-    """The text files of a lesson's exercises, in the lesson's order: that of their ``number``.
-
-    Raises:
-        ValueError: the numbers are not 1, 2, 3 and so on.
-    """
+    """The text files of a lesson's exercises, in the order of their ``number``: 1, 2, 3 and so on, or a ValueError."""
     files = [path for path in folder.glob("*.toml") if path.stem != "predictions"]
     numbers: dict[Path, Any] = {path: read_toml(path).get("number") for path in files}
     if {number for number in numbers.values() if type(number) is int} != set(range(1, len(numbers) + 1)):
@@ -115,9 +103,6 @@ def text_files(folder: Path) -> list[Path]:
 def notebook(name: str) -> str:
     """The notebook of a lesson, without its ending, and of what goes on from it: ``"further/detach"`` names
     ``"further/03_detach"``.
-
-    Raises:
-        ValueError: there is no such lesson; the message names those there are.
     """
     folder, slash, lesson = name.rpartition("/")
     return f"{folder}{slash}{find(lesson).notebook}"

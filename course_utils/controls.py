@@ -17,54 +17,28 @@ from course_utils.memory import MemoryTracker
 _RUN = "features = encoder(images)"
 # Name, the lines that are run, what it is for, the lesson that is about it. The lines find `torch`, `encoder`, `images`
 # and `keep`, a forward hook that keeps a layer's output, and leave `features`.
+# fmt: off
 _CONTROLS = (
     ("no control", _RUN, "training", "requires_grad"),
     ("no_grad", f"with torch.no_grad():\n    {_RUN}", "evaluating; writing to weights", "no_grad"),
-    (
-        "inference_mode",
-        f"with torch.inference_mode():\n    {_RUN}",
-        "serving, where nobody trains on the result",
-        "no_grad",
-    ),
-    (
-        "detach()",
-        "output = encoder(images)\nfeatures = output.detach()",
-        "stopping the gradient at one place; keeping a result, not its graph",
-        "detach",
-    ),
-    (
-        ".data",
-        "output = encoder(images)\nfeatures = output.data",
-        "reading old code; write `detach()` in its place",
-        "detach",
-    ),
-    (
-        "lowered flags",
-        f"encoder.requires_grad_(False)\n{_RUN}",
-        "freezing a part that the gradient still has to pass",
-        "requires_grad",
-    ),
-    (
-        "lowered flags, plain images",
-        f"images.requires_grad_(False)\nencoder.requires_grad_(False)\n{_RUN}",
-        "freezing the first layers, which then record nothing",
-        "requires_grad",
-    ),
+    ("inference_mode", f"with torch.inference_mode():\n    {_RUN}",
+     "serving, where nobody trains on the result", "no_grad"),
+    ("detach()", "output = encoder(images)\nfeatures = output.detach()",
+     "stopping the gradient at one place; keeping a result, not its graph", "detach"),
+    (".data", "output = encoder(images)\nfeatures = output.data",
+     "reading old code; write `detach()` in its place", "detach"),
+    ("lowered flags", f"encoder.requires_grad_(False)\n{_RUN}",
+     "freezing a part that the gradient still has to pass", "requires_grad"),
+    ("lowered flags, plain images", f"images.requires_grad_(False)\nencoder.requires_grad_(False)\n{_RUN}",
+     "freezing the first layers, which then record nothing", "requires_grad"),
     ("eval()", f"encoder.eval()\n{_RUN}", "dropout and batch norm; autograd does not read it", "no_grad"),
-    (
-        "a forward hook",
-        f"encoder.register_forward_hook(keep)\n{_RUN}",
-        "reading or replacing an output; detach what you keep",
-        "forward_hooks",
-    ),
-    (
-        "a tensor hook",
-        f"{_RUN}\nfeatures.register_hook(torch.zeros_like)",
-        "reading or changing a gradient on its way",
-        "forward_hooks",
-    ),
+    ("a forward hook", f"encoder.register_forward_hook(keep)\n{_RUN}",
+     "reading or replacing an output; detach what you keep", "forward_hooks"),
+    ("a tensor hook", f"{_RUN}\nfeatures.register_hook(torch.zeros_like)",
+     "reading or changing a gradient on its way", "forward_hooks"),
     ("a skipped branch", "features = torch.zeros(16, 32)", "spending nothing on what is not needed", "gated_branches"),
 )
+# fmt: on
 _HEADINGS = (
     *("control", "the encoder runs", "it is recorded", "a gradient reaches the images", "`.grad` is filled in"),
     *("kept for backward", "the head may save it", "an edit in place is noticed", "use it for"),

@@ -10,16 +10,13 @@ from torch import Tensor
 _DIGITS = os.path.join("datasets", "data", "digits.csv.gz")  # below scikit-learn's own folder
 
 
-def handwritten_digits(test_share: float = 0.25) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def handwritten_digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The 1797 handwritten digits that ship inside scikit-learn, in a fixed order.
 
-    Args:
-        test_share: which share of the digits is kept for testing, from 0 to 1; that share of every class, rounded to
-            whole images.
-
     Returns:
-        (train images, train labels, test images, test labels), new tensors on the CPU with each call. Images: float32,
-        shape (count, 1, 8, 8), values 0 to 1 in steps of 1/16. Labels: int64, shape (count,), 0 to 9.
+        (train images, train labels, test images, test labels), new tensors on the CPU with each call; a quarter of
+        each class is kept for testing. Images: float32, shape (count, 1, 8, 8), values 0 to 1 in steps of 1/16.
+        Labels: int64, shape (count,), 0 to 9.
 
     Source:
         https://scikit-learn.org/stable/modules/generated/sklearn.datasets.load_digits.html
@@ -29,7 +26,7 @@ def handwritten_digits(test_share: float = 0.25) -> tuple[Tensor, Tensor, Tensor
     test = torch.zeros(len(labels), dtype=torch.bool)
     for digit in range(10):
         of_it = (labels == digit).nonzero().squeeze(1)
-        test[of_it[: round(len(of_it) * test_share)]] = True
+        test[of_it[: round(len(of_it) / 4)]] = True
     return images[~test], labels[~test], images[test], labels[test]
 
 

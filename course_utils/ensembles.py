@@ -30,14 +30,6 @@ def mlps(count: int, *sizes: int, device: torch.device | str = "cpu") -> list[nn
         count: how many.
         sizes: columns of the input, of each hidden layer, and of the output; ReLU between the layers.
         device: where they live.
-
-    Example:
-        >>> mlps(2, 3, 4, 5)[0]
-        Sequential(
-          (0): Linear(in_features=3, out_features=4, bias=True)
-          (1): ReLU()
-          (2): Linear(in_features=4, out_features=5, bias=True)
-        )
     """
     made = []
     for _ in range(count):
@@ -193,10 +185,7 @@ def gain_grid(
     """How many times faster one call is than the loop, over the number of models and the width of their layers.
 
     The models have two hidden layers of that width, as many input columns, and ten outputs; all see one batch of 16
-    rows, and nothing is recorded.
-
-    Returns:
-        One row for each count, one number for each width.
+    rows, and nothing is recorded. Returns a row for each count, with a number for each width.
     """
     grid = []
     for count in counts:

@@ -18,8 +18,7 @@ _ITEM = "padding:0;list-style:none"
 _CELL = "padding:0.25em 1.4em 0.25em 0;text-align:left;vertical-align:middle;white-space:nowrap"
 _CAPTION = "caption-side:top;text-align:left;padding:0 0 0.4em 0;font-weight:bold"
 
-Text = Callable[[str], str]
-"""Makes the lines of a block, given the spaces that they begin with."""
+Text = Callable[[str], str]  # makes the lines of a block, given the spaces that they begin with
 
 
 class Block(NamedTuple):
@@ -61,15 +60,10 @@ def _text(first: Text, blocks: Iterable[Block], between: str = "\n") -> Text:
 
 
 def card(title: str, blocks: Iterable[Block], colour: str = BLUE, *, name: str = "", is_section: bool = False) -> Block:
-    """A title and blocks along a coloured line.
+    """A title and, below it, blocks along a coloured line; an exercise's name stands as code before the title.
 
-    Args:
-        title: what it says first.
-        blocks: what stands below it, from top to bottom.
-        colour: of the line.
-        name: an exercise's, as code before the title; empty for a title alone.
-        is_section: whether a notebook shows the title as a heading, one level below that of an exercise. In a terminal,
-            blank lines stand between the blocks of such a card.
+    A section's title is a heading in a notebook, one level below that of an exercise; in a terminal, blank lines stand
+    between its blocks.
     """
     blocks, code = list(blocks), [element("code", clean(name, 80)), ": "] if name else []
     if is_section:
@@ -218,13 +212,8 @@ def links(title: str, places: Sequence[tuple[str, str, str]], more: str = "") ->
 def table(
     caption: str, headings: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]], remarks: Sequence[str] = ()
 ) -> Block:
-    """A table with a caption.
-
-    Args:
-        caption: what it says in one line.
-        headings: of its columns; a terminal shows none.
-        rows: from top to bottom, the first cell of each names it; each cell as a notebook and as a terminal shows it.
-        remarks: small, below it.
+    """A table with a caption of one line, and small remarks below it. The first cell of each row names it; each cell is
+    given as a notebook and as a terminal shows it, which shows no headings.
     """
     parts = [element("caption", caption, style=_CAPTION)]
     parts.append(element("thead", element("tr", *(element("th", name, scope="col", style=_CELL) for name in headings))))

@@ -2,16 +2,8 @@
 
 
 def explain(did: str, expected: str, why: str = "", try_this: str = "") -> str:
-    """Joins the parts of an error message, one a line.
-
-    Args:
-        did: what was done, with the value in short form.
-        expected: what was expected instead; bad options list the good ones.
-        why: why it matters, where that is not obvious.
-        try_this: what to do now.
-
-    Returns:
-        The message, without a trailing newline.
+    """Joins the parts of an error message, one a line: what was done, with the value in short form; what was expected
+    instead (bad options list the good ones); why it matters, where that is not obvious; what to do now.
 
     Example:
         >>> print(explain("Lesson('detatch') was asked for.", "Lessons are: detach, no_grad."))

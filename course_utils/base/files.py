@@ -15,11 +15,7 @@ from typing import Any
 
 @contextmanager
 def staged(path: Path, content: bytes) -> Iterator[Path]:
-    """The content as a complete file beside ``path``, to be moved there; gone afterwards if it was not.
-
-    Raises:
-        OSError: it cannot be written; ``path`` is as it was.
-    """
+    """The content as a complete file beside ``path``, to be moved there; gone afterwards if it was not."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         # "x": never through a link that lies in wait; and the mode is what the umask says, as for any other new file.
@@ -33,10 +29,8 @@ def staged(path: Path, content: bytes) -> Iterator[Path]:
 
 
 def read_toml(path: Path) -> Mapping[str, Any]:
-    """What a TOML file holds. Every reader of the same text is given the same object, so nobody may change it.
-
-    Raises:
-        ValueError: it is no TOML; the message names the file, the line and the column.
+    """What a TOML file holds; where it is none, a ValueError names the file, the line and the column. Every reader of
+    the same text is given the same object, so nobody may change it.
     """
     try:
         return _parsed(path.read_text(encoding="utf-8"))
@@ -52,17 +46,10 @@ def _parsed(text: str) -> Mapping[str, Any]:
 
 
 def require_fields(path: Path, what: str, fields: Mapping[str, Any], needed: set[str], more: set[str]) -> None:
-    """Refuses a table of a TOML file that lacks fields or has strange ones.
-
-    Args:
-        path: the file.
-        what: which table, for the message: ``"misconception 'alias'"``.
-        fields: the table.
-        needed: the fields that it must have.
-        more: those that it may have besides.
+    """Refuses a table of a TOML file that lacks ``needed`` fields, or has others than these and ``more``.
 
     Raises:
-        ValueError: it lacks some or has others; the message names the file and all fields there are.
+        ValueError: it does; the message names the file, ``what`` table it is, and all fields there are.
     """
     missing, strange = sorted(needed - fields.keys()), sorted(fields.keys() - needed - more)
     if missing or strange:
@@ -77,12 +64,8 @@ def prose(text: str) -> str:
 
 
 def write_whole(path: Path, content: bytes | str) -> Path:
-    """Writes a file in place of an older one. Returns ``path``.
-
-    Args:
-        path: its folder must be there.
-        content: a text is written as UTF-8 with its own line ends; halves of surrogate pairs, which UTF-8 cannot hold,
-            become question marks.
+    """Writes a file in place of an older one. Returns ``path``. A text is written as UTF-8 with its own line ends;
+    halves of surrogate pairs, which UTF-8 cannot hold, become question marks.
 
     Raises:
         OSError: it cannot be written; what was there before is as it was.

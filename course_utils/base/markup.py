@@ -56,12 +56,8 @@ def visible(text: str) -> str:
 
 
 def clean(text: object, limit: int = 1000, lines: int | None = None) -> str:
-    """Any text made fit to be shown: ``visible``, and cut to a length.
-
-    Args:
-        text: anything; what is no string is turned into one.
-        limit: the greatest number of characters; a longer text is cut and ends in "...".
-        lines: the greatest number of lines, None for any number; the rest is counted.
+    """Any text made fit to be shown: ``visible``, and cut to so many characters, where it ends in "...", and to so many
+    lines, of which the rest is counted.
     """
     rows = str(text).split("\n")
     # What will not be shown need not be looked at: an answer may print megabytes.

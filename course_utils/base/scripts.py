@@ -15,9 +15,7 @@ def asked_for(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None
 ) -> tuple[argparse.Namespace, CodeType, ModuleType]:
     """The options that a parser knows, and the script (or ``-m`` and a module) after them, loaded, ``sys.argv`` set.
-
-    Raises:
-        SystemExit: with 2, and why on stderr: no script was named, or it cannot be run.
+    Where none was named, or it cannot be run, it exits with 2, and says why on stderr.
     """
     parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module's name")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="script.py [arguments]")

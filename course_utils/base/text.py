@@ -72,17 +72,9 @@ def class_name(value: object) -> str:
 
 
 def describe(value: object, limit: int = 80) -> str:
-    """One line that says what a value is, without its data when that would be long.
-
-    Never raises, whatever the value's own ``repr`` does, so it is safe on a learner's objects.
-
-    Args:
-        value: anything.
-        limit: the greatest length of the text; longer text is cut and ends in "...".
-
-    Returns:
-        ``f32[2, 3]`` for a tensor (with its device where that is not the CPU, and its value when it is 0-dim), the
-        class for a module, items for containers, ``repr`` for the rest.
+    """One line that says what a value is: ``f32[2, 3]`` for a tensor (with its device where that is not the CPU, and
+    its value when it is 0-dim), the class for a module, items for containers, ``repr`` for the rest. Longer text than
+    ``limit`` is cut and ends in "...". Never raises, whatever the value's own ``repr`` does.
 
     Example:
         >>> describe(torch.ones(2, 3)), describe(torch.tensor(2.5)), describe([torch.ones(1), None])

@@ -51,11 +51,7 @@ def note() -> str:
 
 
 def refuse_older() -> None:
-    """Refuses a PyTorch that is older than all of ``RELEASES``; says nothing otherwise, as a graded cell has to.
-
-    Raises:
-        ImportError: it is too old.
-    """
+    """Refuses a PyTorch that is older than all of ``RELEASES``; says nothing otherwise, as a graded cell has to."""
     if _numbers(running()) < _numbers(RELEASES[0]):
         oldest = ".".join(RELEASES[0].split(".")[:2])
         raise ImportError(

@@ -17,11 +17,8 @@ def aligned(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def columns(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
-    """Rows of as many texts each as lines whose columns are two spaces apart, numbers to the right.
-
-    Args:
-        rows: from top to bottom. A column in which nothing stands takes no room.
-        left: the columns of words, which begin at their left.
+    """Rows of as many texts each as lines whose columns are two spaces apart, numbers to the right, and words, in the
+    columns ``left``, to their left. A column in which nothing stands takes no room.
     """
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -61,12 +58,7 @@ def points_of(earned: float, possible: float) -> str:
 
 
 def rounded(earned: float, possible: float) -> float:
-    """Points to 0.01, which are full or none only where they are: what is shown, summed and exported.
-
-    Example:
-        >>> rounded(2 / 3, 1), rounded(9.999, 10), rounded(0.001, 2)
-        (0.67, 9.99, 0.01)
-    """
+    """Points to 0.01, which are full or none only where they are: what is shown, summed and exported."""
     value = round(earned, 2)
     if earned < possible <= value:
         value = round(possible - 0.01, 2)

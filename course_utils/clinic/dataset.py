@@ -3,7 +3,7 @@
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ class Batches:
     def __init__(self, images: Tensor, labels: Tensor, rows: int) -> None:
         self._images, self._labels, self._batch_rows = images, labels, rows
         self.rows, self.loops = len(images), 0
+        self._asked: Callable[[], None] = lambda: None  # called each time that a batch is asked for
 
     def __len__(self) -> int:
         return -(-self.rows // self._batch_rows)
@@ -39,7 +40,9 @@ class Batches:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yields (images, labels). They are views: a batch takes no bytes of its own."""
         self.loops += 1
-        yield from zip(self._images.split(self._batch_rows), self._labels.split(self._batch_rows), strict=True)
+        for batch in zip(self._images.split(self._batch_rows), self._labels.split(self._batch_rows), strict=True):
+            self._asked()
+            yield batch
 
 
 class ClinicDataset:

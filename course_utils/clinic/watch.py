@@ -2,13 +2,11 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
-
 from course_utils.base.errors import explain
-from course_utils.clinic.dataset import Batches, ClinicDataset
+from course_utils.clinic.dataset import ClinicDataset
 from course_utils.memory import MemoryTracker
 from course_utils.memory.loops import collector_off
 
@@ -44,28 +42,10 @@ def bytes_over_batches(
     held: list[int] = []
     watched = copy.copy(dataset)
     with contextlib.nullcontext() if collect else collector_off(), MemoryTracker(dataset._images) as mem:
-
-        def note() -> None:
-            held.append(mem.current)
-
         for name in ("train", "test"):
             if part in (name, "both"):
-                setattr(watched, name, _Asked(getattr(dataset, name), note))
+                batches = copy.copy(getattr(dataset, name))
+                batches._asked = lambda: held.append(mem.current)
+                setattr(watched, name, batches)
         script(watched, epochs, seed)
     return held or [0]
-
-
-class _Asked:
-    """Batches that call a function each time one is asked for."""
-
-    def __init__(self, batches: Batches, asked: Callable[[], None]) -> None:
-        self._batches, self._asked = batches, asked
-        self.rows = batches.rows
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for batch in self._batches:
-            self._asked()
-            yield batch
