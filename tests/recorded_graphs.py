@@ -86,94 +86,12 @@ def gated_loss(model: nn.Module) -> Tensor:
 
 
 @graph
-def one_operation():
-    x = leaf(1000)
-    return x.exp(), x
-
-
-@graph
-def nothing_saved():
-    x = leaf(1000)
-    return x.sum(), x
-
-
-@graph
-def leaf_gone():
-    return (leaf(1000).sin() * 2).sum(), None
-
-
-@graph
-def boxed_scalars():
-    x = leaf(1000)
-    return (x * 2.5).sum() * 1.0, x
-
-
-@graph
-def where_with_a_scalar():
-    x = leaf(1000)
-    return torch.where(x > 0, x, 0.0).sum(), x
-
-
-@graph
-def perceptron():
-    model = perceptron_model()
-    return functional.cross_entropy(model(torch.randn(16, 32)), torch.randint(0, 10, (16,))), model
-
-
-@graph
-def named_intermediates():
-    model = perceptron_model()
-    x = torch.randn(16, 32)
-    first = model[0](x)
-    second = model[1](first)
-    return model[2:](second).sum(), (model, x, first, second)
-
-
-@graph
-def named_output():
-    model = perceptron_model()
-    output = model(torch.randn(16, 32))
-    return output.pow(2).mean(), (model, output)
-
-
-@graph
-def trunk_shared_with_another_loss():
-    model = perceptron_model()
-    trunk = model(torch.randn(16, 32)).exp()
-    return trunk.sin().sum(), (model, (trunk * trunk).sum())
-
-
-@graph
-def gated_convolutions():
-    model = GatedNet()
-    return gated_loss(model), model
-
-
-@graph
 def convolution_norm_pool_dropout():
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout()
     )
     head = nn.Sequential(nn.LayerNorm(8 * 7 * 7), nn.Linear(8 * 7 * 7, 10))
     return head(model(torch.randn(4, 3, 16, 16))).sum(), (model, head)
-
-
-@graph
-def transformer_layer():
-    model = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
-    return model(torch.randn(2, 8, 32)).sum(), model
-
-
-@graph
-def lstm():
-    model = nn.LSTM(16, 32)
-    return model(torch.randn(5, 2, 16))[0].sum(), model
-
-
-@graph
-def gru_of_two_layers():
-    model = nn.GRU(16, 32, 2)
-    return model(torch.randn(5, 2, 16))[0].sum(), model
 
 
 @graph
@@ -200,12 +118,6 @@ class Cube(torch.autograd.Function):
         return grad * 3 * ctx.square
 
 
-@graph
-def custom_function():
-    x = leaf(500)
-    return Cube.apply(x * 2).sum(), x
-
-
 class Hoards(torch.autograd.Function):
     """Puts a tensor into a list that it was given, and keeps the list."""
 
@@ -218,18 +130,6 @@ class Hoards(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return grad * 3, None
-
-
-@graph
-def list_on_ctx_that_a_variable_holds():
-    x, cache = leaf(500), []
-    return Hoards.apply(x, cache).sum(), (x, cache)
-
-
-@graph
-def list_on_ctx_alone():
-    x = leaf(500)
-    return Hoards.apply(x, []).sum(), x
 
 
 class Circle(torch.autograd.Function):
@@ -246,42 +146,10 @@ class Circle(torch.autograd.Function):
 
 
 @graph
-def circle_through_ctx():
-    x = leaf(500)
-    return Circle.apply(x).sum(), x
-
-
-@graph
-def checkpoint_of_everything():
-    model = perceptron_model()
-    return checkpoint(model, leaf(16, 32), use_reentrant=False).sum(), model
-
-
-@graph
 def checkpoint_in_the_middle():
     model = perceptron_model()
     hidden = checkpoint(model[2:4], model[:2](torch.randn(16, 32)), use_reentrant=False)
     return model[4](hidden).sum(), model
-
-
-@graph
-def checkpoints_in_a_chain():
-    model = perceptron_model()
-    hidden = checkpoint(model[:2], torch.randn(16, 32), use_reentrant=False)
-    return checkpoint(model[2:], hidden, use_reentrant=False).sum(), model
-
-
-@graph
-def checkpoint_with_named_output():
-    model = perceptron_model()
-    hidden = checkpoint(model[:4], torch.randn(16, 32), use_reentrant=False)
-    return model[4](hidden).sum(), (model, hidden)
-
-
-@graph
-def reentrant_checkpoint():
-    model, x = perceptron_model(), leaf(16, 32)
-    return checkpoint(model, x, use_reentrant=True).sum(), (model, x)
 
 
 @graph
@@ -330,32 +198,12 @@ def save_on_cpu_keeps_its_output():
 
 
 @graph
-def vmapped():
-    x, w = leaf(4, 100), leaf(100)
-    return torch.vmap(lambda row: (row * w).sin().sum())(x).sum(), (x, w)
-
-
-@graph
 def ensemble():
     models = [perceptron_model() for _ in range(3)]
     state = torch.func.stack_module_state(models)
     x = torch.randn(16, 32)
     call = torch.vmap(lambda parameters, buffers: torch.func.functional_call(models[0], (parameters, buffers), (x,)))
     return call(*state).sum(), (state, models)
-
-
-@graph
-def vector_jacobian_product():
-    x = leaf(100)
-    _, product = torch.func.vjp(lambda tensor: tensor.sin().exp(), x)
-    return product(torch.ones(100))[0].sum(), x
-
-
-@graph
-def double_backward():
-    x = leaf(1000)
-    (gradient,) = torch.autograd.grad(x.sin().pow(3).sum(), x, create_graph=True)
-    return gradient.pow(2).sum(), x
 
 
 @graph
@@ -367,86 +215,91 @@ def double_backward_and_the_first_loss():
 
 
 @graph
-def sum_of_four_losses():
-    model = perceptron_model()
-    return sum(model(torch.randn(16, 32)).logsumexp(1).mean() for _ in range(4)), model
-
-
-@graph
-def attention():
-    query, key, value = (leaf(2, 4, 8, 16) for _ in range(3))
-    return functional.scaled_dot_product_attention(query, key, value).sum(), (query, key, value)
-
-
-@graph
-def embedding():
-    model = nn.Embedding(100, 16)
-    return model(torch.randint(0, 100, (8, 5))).pow(2).sum(), model
-
-
-@graph
-def views():
-    x = leaf(64, 64)
-    y = x.exp()
-    return (y[0] * y[:, 1]).sum(), x
-
-
-@graph
-def view_of_a_base_that_is_gone():
-    x = leaf(64, 64)
-    return (x.exp().t()[3] * 2).sin().sum(), x
-
-
-@graph
-def written_into_a_slice():
-    x = leaf(10, 100)
-    y = x.clone()
-    y[0] = x[1].exp()
-    return y.sin().sum(), x
-
-
-@graph
-def multiplied_in_a_slice():
-    x = leaf(10, 100)
-    y = x.clone()
-    y[0].mul_(x[1])
-    return y.sin().sum(), x
-
-
-@graph
-def concatenated_and_stacked():
-    x = leaf(100)
-    return (torch.cat([x.exp(), x.sin()]) * torch.stack([x, x * 2]).flatten()).prod(), x
-
-
-@graph
-def indexed():
-    x = leaf(100, 10)
-    return x[torch.arange(0, 100, 3)].pow(2).sum(), x
-
-
-@graph
-def sparse_matrix():
-    matrix, w = torch.eye(50).to_sparse(), leaf(50, 20)
-    return torch.sparse.mm(matrix, w).pow(2).sum(), w
-
-
-@graph
-def unbound():
-    x = leaf(4, 100)
-    first, second, third, _ = x.exp().unbind()
-    return (first * second + third).sum(), x
-
-
-@graph
-def complex_numbers():
-    x = leaf(100, dtype=torch.complex64)
-    return torch.fft.fft(x).abs().sum(), x
-
-
-@graph
 def autocast():
     model = perceptron_model()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output = model(torch.randn(16, 32))
     return output.float().sum(), model
+
+
+# More of them, each the body of such a builder.
+SHORT = {
+    "one_operation": "x = leaf(1000); return x.exp(), x",
+    "nothing_saved": "x = leaf(1000); return x.sum(), x",
+    "leaf_gone": "return (leaf(1000).sin() * 2).sum(), None",
+    "boxed_scalars": "x = leaf(1000); return (x * 2.5).sum() * 1.0, x",
+    "where_with_a_scalar": "x = leaf(1000); return torch.where(x > 0, x, 0.0).sum(), x",
+    "perceptron": (
+        "model = perceptron_model(); "
+        "return functional.cross_entropy(model(torch.randn(16, 32)), torch.randint(0, 10, (16,))), model"
+    ),
+    "named_intermediates": (
+        "model = perceptron_model(); x = torch.randn(16, 32); first = model[0](x); "
+        "second = model[1](first); return model[2:](second).sum(), (model, x, first, second)"
+    ),
+    "named_output": (
+        "model = perceptron_model(); output = model(torch.randn(16, 32)); return output.pow(2).mean(), (model, output)"
+    ),
+    "trunk_shared_with_another_loss": (
+        "model = perceptron_model(); trunk = model(torch.randn(16, 32)).exp(); "
+        "return trunk.sin().sum(), (model, (trunk * trunk).sum())"
+    ),
+    "gated_convolutions": "model = GatedNet(); return gated_loss(model), model",
+    "transformer_layer": (
+        "model = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True); "
+        "return model(torch.randn(2, 8, 32)).sum(), model"
+    ),
+    "lstm": "model = nn.LSTM(16, 32); return model(torch.randn(5, 2, 16))[0].sum(), model",
+    "gru_of_two_layers": "model = nn.GRU(16, 32, 2); return model(torch.randn(5, 2, 16))[0].sum(), model",
+    "custom_function": "x = leaf(500); return Cube.apply(x * 2).sum(), x",
+    "list_on_ctx_that_a_variable_holds": "x, cache = leaf(500), []; return Hoards.apply(x, cache).sum(), (x, cache)",
+    "list_on_ctx_alone": "x = leaf(500); return Hoards.apply(x, []).sum(), x",
+    "circle_through_ctx": "x = leaf(500); return Circle.apply(x).sum(), x",
+    "checkpoint_of_everything": (
+        "model = perceptron_model(); return checkpoint(model, leaf(16, 32), use_reentrant=False).sum(), model"
+    ),
+    "checkpoints_in_a_chain": (
+        "model = perceptron_model(); hidden = checkpoint(model[:2], torch.randn(16, 32), use_reentrant=False); "
+        "return checkpoint(model[2:], hidden, use_reentrant=False).sum(), model"
+    ),
+    "checkpoint_with_named_output": (
+        "model = perceptron_model(); hidden = checkpoint(model[:4], torch.randn(16, 32), use_reentrant=False); "
+        "return model[4](hidden).sum(), (model, hidden)"
+    ),
+    "reentrant_checkpoint": (
+        "model, x = perceptron_model(), leaf(16, 32); return checkpoint(model, x, use_reentrant=True).sum(), (model, x)"
+    ),
+    "vmapped": "x, w = leaf(4, 100), leaf(100); return torch.vmap(lambda row: (row * w).sin().sum())(x).sum(), (x, w)",
+    "vector_jacobian_product": (
+        "x = leaf(100); _, product = torch.func.vjp(lambda tensor: tensor.sin().exp(), x); "
+        "return product(torch.ones(100))[0].sum(), x"
+    ),
+    "double_backward": (
+        "x = leaf(1000); (gradient,) = torch.autograd.grad(x.sin().pow(3).sum(), x, create_graph=True); "
+        "return gradient.pow(2).sum(), x"
+    ),
+    "sum_of_four_losses": (
+        "model = perceptron_model(); "
+        "return sum(model(torch.randn(16, 32)).logsumexp(1).mean() for _ in range(4)), model"
+    ),
+    "attention": (
+        "query, key, value = (leaf(2, 4, 8, 16) for _ in range(3)); "
+        "return functional.scaled_dot_product_attention(query, key, value).sum(), (query, key, value)"
+    ),
+    "embedding": "model = nn.Embedding(100, 16); return model(torch.randint(0, 100, (8, 5))).pow(2).sum(), model",
+    "views": "x = leaf(64, 64); y = x.exp(); return (y[0] * y[:, 1]).sum(), x",
+    "view_of_a_base_that_is_gone": "x = leaf(64, 64); return (x.exp().t()[3] * 2).sin().sum(), x",
+    "written_into_a_slice": "x = leaf(10, 100); y = x.clone(); y[0] = x[1].exp(); return y.sin().sum(), x",
+    "multiplied_in_a_slice": "x = leaf(10, 100); y = x.clone(); y[0].mul_(x[1]); return y.sin().sum(), x",
+    "concatenated_and_stacked": (
+        "x = leaf(100); return (torch.cat([x.exp(), x.sin()]) * torch.stack([x, x * 2]).flatten()).prod(), x"
+    ),
+    "indexed": "x = leaf(100, 10); return x[torch.arange(0, 100, 3)].pow(2).sum(), x",
+    "sparse_matrix": (
+        "matrix, w = torch.eye(50).to_sparse(), leaf(50, 20); return torch.sparse.mm(matrix, w).pow(2).sum(), w"
+    ),
+    "unbound": "x = leaf(4, 100); first, second, third, _ = x.exp().unbind(); return (first * second + third).sum(), x",
+    "complex_numbers": "x = leaf(100, dtype=torch.complex64); return torch.fft.fft(x).abs().sum(), x",
+}
+for name, body in SHORT.items():
+    exec(f"def {name}(): {body}", globals(), GRAPHS)
