@@ -91,18 +91,6 @@ def _without_graph(make_model: Callable, x: torch.Tensor, mode: Callable) -> Wor
     return Workload((model, x), run)
 
 
-def mlp_no_grad(device: str) -> Workload:
-    return _without_graph(lambda: mlp_model(device), mlp_data(device)[0], torch.no_grad)
-
-
-def mlp_inference_mode(device: str) -> Workload:
-    return _without_graph(lambda: mlp_model(device), mlp_data(device)[0], torch.inference_mode)
-
-
-def conv_no_grad(device: str) -> Workload:
-    return _without_graph(lambda: GatedConv().to(device), torch.randn(8, 3, 64, 64).to(device), torch.no_grad)
-
-
 def _quiet(function: Callable, *args: Any, **kwargs: Any) -> Any:
     """Calls a function whose warnings are known and beside the point."""
     with warnings.catch_warnings():
@@ -126,14 +114,6 @@ def _checkpointed(device: str, use_reentrant: bool) -> Workload:
         return loss
 
     return Workload((model, x, y), run)
-
-
-def checkpointed(device: str) -> Workload:
-    return _checkpointed(device, use_reentrant=False)
-
-
-def checkpointed_reentrant(device: str) -> Workload:
-    return _checkpointed(device, use_reentrant=True)
 
 
 def micro_batches(device: str) -> Workload:
@@ -162,14 +142,6 @@ def _losses(device: str, keep: Callable) -> Workload:
         return kept, loss
 
     return Workload((model, x, y), run)
-
-
-def loss_list(device: str) -> Workload:
-    return _losses(device, lambda loss: loss)
-
-
-def loss_list_items(device: str) -> Workload:
-    return _losses(device, lambda loss: loss.item())
 
 
 def hooked_features(device: str) -> Workload:
@@ -226,22 +198,23 @@ def dropout(device: str) -> Workload:
 
 
 SECTION_4 = {
-    make.__name__: make
-    for make in (
-        mlp_steps,
-        gated_conv,
-        mlp_no_grad,
-        mlp_inference_mode,
-        conv_no_grad,
-        checkpointed,
-        checkpointed_reentrant,
-        micro_batches,
-        loss_list,
-        loss_list_items,
-        hooked_features,
-        vmap_ensemble,
-        dropout,
-    )
+    "mlp_steps": mlp_steps,
+    "gated_conv": gated_conv,
+    "mlp_no_grad": lambda device: _without_graph(lambda: mlp_model(device), mlp_data(device)[0], torch.no_grad),
+    "mlp_inference_mode": lambda device: _without_graph(
+        lambda: mlp_model(device), mlp_data(device)[0], torch.inference_mode
+    ),
+    "conv_no_grad": lambda device: _without_graph(
+        lambda: GatedConv().to(device), torch.randn(8, 3, 64, 64).to(device), torch.no_grad
+    ),
+    "checkpointed": lambda device: _checkpointed(device, use_reentrant=False),
+    "checkpointed_reentrant": lambda device: _checkpointed(device, use_reentrant=True),
+    "micro_batches": micro_batches,
+    "loss_list": lambda device: _losses(device, lambda loss: loss),
+    "loss_list_items": lambda device: _losses(device, lambda loss: loss.item()),
+    "hooked_features": hooked_features,
+    "vmap_ensemble": vmap_ensemble,
+    "dropout": dropout,
 }
 
 
@@ -400,13 +373,6 @@ def _autocast(x: torch.Tensor) -> Any:
         loss = (layer(x) + layer(x)).float().sum()
     loss.backward()
     return loss, layer
-
-
-def _old_ones_die(x: torch.Tensor) -> Any:
-    x.grad = torch.ones_like(x)
-    x.grad = None
-    x.data = torch.zeros(7)
-    return None
 
 
 def _jagged(x: torch.Tensor) -> Any:

@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.memory import CATEGORIES, MemoryEvent, MemoryTracker
+from course_utils.memory.known import Known
 from tests.memory_workloads import SECTION_4, mlp_data, mlp_model
 
 BASE = "base = torch.ones(10, 10)"
@@ -232,9 +233,6 @@ def test_devices_are_counted_apart():
     with MemoryTracker(there) as mem:
         more = torch.empty(5, device="meta")
     assert (mem.device, mem.current) == ("meta", 20)
-
-
-def test_default_device_of_torch_is_the_default():
     with torch.device("meta"):
         assert MemoryTracker().device == "meta"
 
@@ -273,6 +271,9 @@ def test_categories_are_an_exact_partition(trained):
     }
     assert sum(report.categories.values()) == report.requested == mem.current
     assert sum(report.peak_categories.values()) == report.peak == mem.peak
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert plain["requested"] == report.requested and plain["categories"] == report.categories
+    assert plain["phases"][1]["net"] == report.phases[1].net
 
 
 def test_saved_for_backward_is_known_in_forward_and_gone_after_backward(trained):
@@ -289,6 +290,20 @@ def test_graph_that_is_still_there_at_the_end_is_saved_for_backward():
     with MemoryTracker(model, x, y) as mem:
         loss = nn.functional.cross_entropy(model(x), y)
     assert mem.report().categories["saved for backward"] == mem.current - loss.nbytes
+
+
+def test_graph_of_another_thread_is_gone_through_though_its_nodes_have_numbers_of_its_own():
+    weight, products = torch.ones(100, requires_grad=True), []
+    for _ in range(100):
+        weight * 2  # this thread's numbers are past those of a new one
+    with MemoryTracker(weight) as mem:
+        x = torch.ones(100)
+        thread = threading.Thread(target=lambda: products.append(x * weight))
+        thread.start()
+        thread.join()
+        loss = products[0] + 1
+    assert mem.report().categories["saved for backward"] == x.nbytes == 400
+    del loss
 
 
 def test_older_memory_completes_the_sum():
@@ -391,37 +406,21 @@ def test_random_states_of_checkpoint_are_unseen_by_name():
     del y
 
 
-def test_report_goes_to_json_and_back(trained):
-    report = trained[0].report()
-    plain = json.loads(json.dumps(report.to_dict()))
-    assert plain["requested"] == report.requested
-    assert plain["phases"][1]["net"] == report.phases[1].net
-    assert plain["categories"] == report.categories
-
-
 # Bad input.
 
 
-def test_closed_tracker_refuses_a_phase():
-    with MemoryTracker() as mem:
-        pass
-    with pytest.raises(ValueError, match="tracker that is closed"), mem.phase("late"):
-        pass
-
-
-def test_tracker_that_was_not_entered_refuses_a_phase_and_reads_zero():
+def test_tracker_is_for_one_block_and_phases_are_inside_of_it():
     mem = MemoryTracker()
     with pytest.raises(ValueError, match="not entered yet"), mem.phase("early"):
         pass
     assert (mem.current, mem.peak, mem.phases, mem.events, mem.report().requested) == (0, 0, (), (), 0)
-
-
-def test_tracker_is_for_one_block():
-    with MemoryTracker() as mem:
+    with mem:
         with pytest.raises(ValueError, match="second time"), mem:
             pass
         kept = torch.empty(10)
     with pytest.raises(ValueError, match="second time"), mem:
+        pass
+    with pytest.raises(ValueError, match="tracker that is closed"), mem.phase("late"):
         pass
     assert mem.current == 40
     del kept
@@ -461,31 +460,10 @@ def test_gradients_are_bitwise_equal_with_and_without_the_tracker(name):
             with mem:
                 work.run(mem.phase)
         else:
-            work.run(_no_phase)
-        results.append([value for item in work.known for value in _numbers_of(item)])
+            work.run(contextlib.nullcontext)
+        results.append([number.detach() for number in Known(*work.known).everything()])
     assert len(results[0]) == len(results[1]) > 0
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-class _no_phase:
-    def __init__(self, name):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-
-def _numbers_of(item):
-    if isinstance(item, dict):
-        return [found for value in item.values() for found in _numbers_of(value)]
-    if isinstance(item, nn.Module):
-        return [found for p in item.parameters() for found in _numbers_of(p)]
-    if isinstance(item, torch.optim.Optimizer):
-        return [value for state in item.state.values() for value in state.values()]
-    return [item.detach()] + ([item.grad] if item.grad is not None else [])
 
 
 def test_in_place_error_stays():
