@@ -17,15 +17,8 @@ _FEW = 2_000
 
 def find(storages: Iterable[int], traceback: TracebackType | None = None, seconds: float = 1.0) -> Search:
     """Looks for how each storage is kept: by the user's variables, by those of libraries' running functions, by
-    suspended generators, or by nothing but a cycle.
-
-    Args:
-        storages: the ``id`` of each.
-        traceback: of an error that ended the program; the variables of its functions are looked at too.
-        seconds: how long it may take, of the processor's time.
-
-    Returns:
-        The search: ``found`` has a way for each storage that was found.
+    suspended generators, or by nothing but a cycle; given the ``id`` of each, and the traceback of an error that ended
+    the program, whose functions' variables are looked at too. It takes so many seconds of the processor's time at most.
     """
     looking = Search(storages)
     for roots, share, most_far in (

@@ -19,11 +19,7 @@ _GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 
 def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
-    """The user's variables: of running functions, innermost first, and of modules.
-
-    Args:
-        traceback: of an error that ended the program; the variables of its functions are looked at too.
-    """
+    """The user's variables: of running functions, innermost first, of those that an error has ended, and of modules."""
     frames = frames_of_all_threads()
     while traceback is not None:
         frames.insert(0, traceback.tb_frame)

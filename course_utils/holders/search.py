@@ -82,12 +82,8 @@ class Search:
         self._queues: dict[type, deque[int] | None] = {}
 
     def run(self, roots: Iterable[Root], seconds: float, most_far: int = 0) -> None:
-        """Searches on from some more variables, in this order where ways are of one length.
-
-        Args:
-            roots: the variables.
-            seconds: how long it may take, of the processor's time.
-            most_far: how many objects of libraries are looked into.
+        """Searches on from some more variables, in this order where ways are of one length, for so many seconds of the
+        processor's time, and looks into so many objects of libraries at most.
         """
         for root in roots:
             self._add(root.value, -1, root)

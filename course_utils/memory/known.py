@@ -96,14 +96,8 @@ class Known:
 
 
 def device_name(device: torch.device | str | None, known: Known) -> str:
-    """The name of a device with its number, as tensors on it carry it: ``cpu``, ``cuda:0``, ``mps:0``, ``meta``.
-
-    Args:
-        device: a device; None for that of the first known tensor, else PyTorch's default device.
-        known: the objects that the caller was given.
-
-    Raises:
-        ValueError: there is no such device.
+    """The name of a device with its number, as tensors on it carry it: ``cpu``, ``cuda:0``, ``mps:0``, ``meta``. None
+    stands for that of the first known tensor, else for PyTorch's default device; what is no device, for a ValueError.
     """
     if device is None:
         first = next(known.everything(), None)
@@ -125,17 +119,8 @@ def device_name(device: torch.device | str | None, known: Known) -> str:
 def look_at_graphs(
     tensors: Iterable[torch.Tensor], number: Number, device: str, since: int
 ) -> tuple[list[torch.Tensor], dict[str, int]]:
-    """What the graphs behind some tensors hold now, without unpacking anything.
-
-    Args:
-        tensors: results of recorded operations, and others.
-        number: tells which storages a recorder has met.
-        device: whose bytes are meant.
-        since: autograd's number of the first node of interest; of other threads' nodes it says nothing.
-
-    Returns:
-        The tensors held whose storage the recorder has met; bytes that nodes of interest hold on the device otherwise,
-        by name.
+    """What the graphs behind some tensors hold now, without unpacking anything: the tensors whose storage a recorder
+    has met; and, by name, bytes of other storages on the device that this thread's nodes hold, from number ``since`` on.
     """
     met: list[torch.Tensor] = []
     unmet: dict[int, tuple[str, int]] = {}

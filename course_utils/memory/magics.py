@@ -33,15 +33,8 @@ def load_ipython_extension(ipython: Any) -> None:
 
 
 def run_cell(ipython: Any, line: str, cell: str) -> Any:
-    """Runs a cell under a tracker and prints what it did; returns the value of its last expression.
-
-    Args:
-        ipython: the running shell.
-        line: the options and names behind ``%%memory``.
-        cell: the source of the cell.
-
-    Raises:
-        ValueError: an unknown option, or a name that the notebook does not have.
+    """Runs a cell under a tracker and prints what it did; returns the value of its last expression. An unknown option,
+    or a name that the notebook does not have, is a ValueError.
     """
     known, device = _parse(line, ipython.user_ns)
     body, last = _compile(ipython, cell)
@@ -60,13 +53,7 @@ def run_cell(ipython: Any, line: str, cell: str) -> Any:
 
 
 def summary(mem: MemoryTracker, value: object, out: str) -> str:
-    """The lines under a cell.
-
-    Args:
-        mem: the tracker of the cell, closed.
-        value: the value of the cell's last expression.
-        out: where IPython keeps it, such as ``Out[3]``; "" where it keeps nothing.
-    """
+    """The lines under a cell, whose last value IPython keeps in ``out``: ``Out[3]``, or "" where it keeps nothing."""
     report = mem.report()
     peak = format_bytes(report.peak) + (f" after {report.peak_op}" if report.peak_op else "")
     rows = [

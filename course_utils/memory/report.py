@@ -145,11 +145,8 @@ def by_line(changes: Iterable[tuple[Storage, int]]) -> LineMemory:
 
 
 def category_of(block: Storage, places: Mapping[str, AbstractSet[int]]) -> str:
-    """What a storage was for, from its life and from where it was found; "older" for one older than the tracker.
-
-    Args:
-        block: the storage.
-        places: category -> numbers of storages that were found in its place at the end of a phase or of the block.
+    """What a storage was for, from its life and from the places where it was found at the end of a phase or of the
+    block; "older" for one older than the tracker.
     """
     if block.op is OLD:
         return "older"

@@ -51,13 +51,9 @@ class Shared:
 
 
 def replaced(owner: Any, name: str, make: Callable[[Callable, list], Callable]) -> Shared:
-    """A function of a class or a module that is replaced as long as anybody listens.
-
-    Args:
-        owner: the class or the module.
-        name: the function's name there.
-        make: makes the new function of the plain one and the list of those who listen. Who has wrapped the new one
-            meanwhile goes on calling it: then the list is empty.
+    """A function of a class or a module that is replaced as long as anybody listens. ``make`` makes the new function of
+    the plain one and the list of those who listen. Who has wrapped the new one meanwhile goes on calling it: then the
+    list is empty.
     """
 
     def begin(listeners: list) -> Callable[[], Any]:

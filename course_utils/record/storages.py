@@ -129,13 +129,9 @@ class Recorder:
             self._meet(tensor, OLD)
 
     def note(self, place: str, tensors: Iterable[torch.Tensor], all_known: bool = False) -> None:
-        """Is told that the storages of some tensors are in a named place now.
-
-        Args:
-            place: the name: ``gradients``.
-            tensors: the tensors found there.
-            all_known: ``know`` was given every older tensor of that place. One that is not known then came to be inside
-                and past the dispatcher, and is counted.
+        """Is told that the storages of some tensors are in a named place now, such as ``gradients``. Where ``know`` was
+        given every older tensor of that place, one that is not known came to be inside and past the dispatcher, and is
+        counted.
         """
         found = self.places.setdefault(place, set())
         for storage, tensor in [(storage, one) for one in tensors for storage in storages_of(one)]:
