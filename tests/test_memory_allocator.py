@@ -175,6 +175,7 @@ def listed():
     return by_name
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("names", [tuple(itertools.islice(SUBSET, i, None, 6)) for i in range(6)], ids=" ".join)
 def test_held_bytes_of_single_operations_are_the_allocators(listed, names):
     for name in names:

@@ -177,29 +177,17 @@ def compare(
 
 def _check(alternatives: object, baseline: str) -> None:
     if not isinstance(alternatives, Mapping):
-        raise TypeError(
-            explain(
-                f"compare was given {describe(alternatives)}.",
-                "a dictionary of names and functions.",
-                try_this='compare({"multiply": first, "skip": second})',
-            )
-        )
+        did, example = f"compare was given {describe(alternatives)}.", 'compare({"multiply": first, "skip": second})'
+        raise TypeError(explain(did, "a dictionary of names and functions.", try_this=example))
     if not alternatives:
         raise ValueError(explain("compare was given no alternatives.", "at least one function, with a name."))
     for name, function in alternatives.items():
         if not callable(function):
-            raise TypeError(
-                explain(
-                    f"The alternative {name!r} is {describe(function)}.",
-                    "a function without arguments.",
-                    "it is called several times: for FLOPs, for bytes, and for times.",
-                    f"{{{name!r}: lambda: ...}}",
-                )
-            )
+            did, why = f"The alternative {name!r} is {describe(function)}.", "it is called for FLOPs, bytes and times."
+            raise TypeError(explain(did, "a function without arguments.", why, f"{{{name!r}: lambda: ...}}"))
     if baseline and baseline not in alternatives:
-        raise ValueError(
-            explain(f"compare(baseline={baseline!r}) was called.", "one of " + ", ".join(alternatives) + ".")
-        )
+        names = ", ".join(alternatives)
+        raise ValueError(explain(f"compare(baseline={baseline!r}) was called.", f"one of {names}."))
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def look_at_graphs(
     tensors: Iterable[torch.Tensor], number: Number, device: str, since: int
 ) -> tuple[list[torch.Tensor], dict[str, int]]:
     """What the graphs behind some tensors hold now, without unpacking anything: the tensors whose storage a recorder
-    has met; and, by name, bytes of other storages on the device that this thread's nodes hold, from number ``since`` on.
+    has met; and, by name, bytes of other storages on the device that this thread's nodes hold, from ``since`` on.
     """
     met: list[torch.Tensor] = []
     unmet: dict[int, tuple[str, int]] = {}
