@@ -22,12 +22,8 @@ def in_turns(
 
     ``torch.utils.benchmark.Timer`` calls a function again and again with nothing in between, so it cannot do this.
 
-    Args:
-        ways: functions without arguments, by name.
-        rounds: how often each is timed.
-        before: called before each call, and not timed. Without it the calls of a round follow one upon the other, after
-            one that is not timed.
-        clock: in seconds; by default that on the wall.
+    ``before`` is called before each call, and not timed; without it the calls of a round follow one upon the other,
+    after one that is not timed. ``clock`` is in seconds, and by default that on the wall.
     """
     clock = clock or perf_counter
 

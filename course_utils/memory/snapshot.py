@@ -51,11 +51,7 @@ class MemorySnapshot:
         return asdict(self)
 
     def __sub__(self, earlier: "MemorySnapshot") -> "MemorySnapshot":
-        """What changed from ``earlier`` to this one, category by category.
-
-        Raises:
-            ValueError: the snapshots are of two devices.
-        """
+        """What changed from ``earlier`` to this one, category by category; of two devices, a ValueError."""
         if not isinstance(earlier, MemorySnapshot):
             return NotImplemented
         if earlier.device != self.device:

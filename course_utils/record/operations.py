@@ -78,10 +78,8 @@ class OperationWatch(DispatchMode):
 
     @classmethod
     def enter(cls, *watchers: Watcher) -> "OperationWatch":
-        """Shows watchers the operations of this thread, and those of autograd's threads on its behalf.
-
-        Returns:
-            The mode that does, to be left with ``leave``.
+        """Shows watchers the operations of this thread, and those of autograd's threads on its behalf; returns the mode
+        that does, to be left with ``leave``.
         """
         modes = get_dispatch_modes()
         if modes and type(modes[-1]) is cls:
@@ -91,11 +89,7 @@ class OperationWatch(DispatchMode):
         return cls(*watchers).__enter__()
 
     def leave(self, *watchers: Watcher) -> bool:
-        """Shows watchers no more.
-
-        Returns:
-            Whether it is this thread's operations that they were shown.
-        """
+        """Shows watchers no more; returns whether it is this thread's operations that they were shown."""
         here = any(mode is self for mode in get_dispatch_modes())
         left = tuple(one for one in self._watchers if one not in watchers)
         if here and not left:
