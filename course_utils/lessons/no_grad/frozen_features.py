@@ -47,6 +47,15 @@ def _(trial: Trial) -> Seen:
     yield from left_by(trial, mixed_model(trial), trial.randn(5, 2), "backbone, x with a column too few")
 
 
+@frozen_features.looks("can be saved for the backward of a head", weight=9)
+def _(trial: Trial) -> Seen:
+    backbone, head = mixed_model(trial).eval(), trial.randn(4, 2, requires_grad=True)
+    features = _features(trial, backbone, trial.randn(5, 3), "backbone, x")
+    yield "an inference tensor", features.is_inference()
+    (features @ head).sum().backward()
+    yield "the head's gradient", head.grad
+
+
 @frozen_features.looks("records nothing, and does not require grad, whatever the backbone and `x` are", weight=9)
 def _(trial: Trial) -> Seen:
     for flagged in (False, True):
@@ -60,12 +69,3 @@ def _(trial: Trial) -> Seen:
         x = trial.randn(4, 3, 2, requires_grad=True)
         features = _features(trial, layer, x, f"{type(layer).__name__.strip('_')}(), x that requires grad")
         yield "requires grad", features.requires_grad
-
-
-@frozen_features.looks("can be saved for the backward of a head", weight=9)
-def _(trial: Trial) -> Seen:
-    backbone, head = mixed_model(trial).eval(), trial.randn(4, 2, requires_grad=True)
-    features = _features(trial, backbone, trial.randn(5, 3), "backbone, x")
-    yield "an inference tensor", features.is_inference()
-    (features @ head).sum().backward()
-    yield "the head's gradient", head.grad
