@@ -7,11 +7,12 @@ one that was seen to do what the learner's answer did is the diagnosis. The same
 answer is written twice.
 """
 
-import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from io import StringIO
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -22,9 +23,8 @@ from course_utils.checks.agreement import AtMost as AtMost
 from course_utils.checks.agreement import Raised as Raised
 from course_utils.checks.draws import new_seed
 from course_utils.checks.exercise import Exercise
-from course_utils.checks.missed import AnswerRaised as AnswerRaised
+from course_utils.checks.missed import AnswerRaised, NotAttempted
 from course_utils.checks.missed import Missed as Missed
-from course_utils.checks.missed import NotAttempted
 from course_utils.checks.trial import Trial as Trial
 
 # What a look gives: what it saw, by the words that a card uses for it. Who calls the answer several times yields the
@@ -139,7 +139,7 @@ class Compared(Exercise):
     def _view(self, look: Look, answer: Any, seed: int) -> _View:
         """What a look sees of an answer that is nobody's: of the model, of a mistake, of the learner's once more."""
         trial, seen = Trial(answer, self.name), _View()
-        with warnings.catch_warnings(action="ignore"), contextlib.suppress(Missed, NotAttempted):
+        with warnings.catch_warnings(action="ignore"), redirect_stdout(StringIO()), suppress(Missed, NotAttempted):
             seen = view(look, trial, seed)
         seen.effects = trial.effects
         return seen

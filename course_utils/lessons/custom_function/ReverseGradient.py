@@ -26,8 +26,10 @@ def _(trial: Trial) -> Seen:
         incoming = trial.randn(2, 4)
         yield "gradient of x", shared.gradients(trial, result, [x], incoming, f" with strength {strength}")[0]
     beside, x = trial.randn(2, 4, requires_grad=True), trial.randn(2, 4, requires_grad=True)
-    result = shared.applied(trial, x, _strength(trial), what="x, strength") + 3 * beside  # one gradient goes to both
-    yield "gradient of what is added to it", shared.gradients(trial, result, [beside], trial.randn(2, 4), " + 3 * z")[0]
+    # One gradient goes to both summands, and first to the operation that was recorded last.
+    result = 3 * beside + shared.applied(trial, x, _strength(trial), what="x, strength")
+    found = shared.gradients(trial, result, [x, beside], trial.randn(2, 4), " + 3 * z")
+    yield "gradient of what it is added to", found[1]
 
 
 @ReverseGradient.looks("keeps the strength of each call for that call", weight=2)

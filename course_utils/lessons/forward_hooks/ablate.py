@@ -65,10 +65,8 @@ def _(trial: Trial) -> Seen:
     module, slope = nn.Sequential(convolution, nn.Tanh()), trial.randn(8, 6, 9, 8)
 
     def body(_handle: Any) -> tuple[bool, Any]:
-        y = module(x)
-        return y.requires_grad, torch.autograd.grad(
-            (y * slope).sum(), [*module.parameters()]
-        ) if y.requires_grad else ()
+        y, weights = module(x), [*module.parameters()]
+        return y.requires_grad, torch.autograd.grad((y * slope).sum(), weights) if y.requires_grad else ()
 
     recorded, found = _ablating(trial, module, listed, body, "module(x), and backward")
     yield "the output requires grad", recorded

@@ -40,6 +40,14 @@ def gradients(result: Tensor, upstream: Tensor, wanted: dict[str, Tensor]) -> di
     return {name: "None" if one is None else one for name, one in zip(wanted, found, strict=True)}
 
 
+def slopes(trial: Trial, x: Tensor, what: str) -> Tensor | str:
+    """The gradient that an answer which is given ``x`` alone passes on to it, for a random one that it is handed."""
+    called = f"{trial.name}({what})"
+    got = trial.tensor(trial.call(x.requires_grad_(), show=called))
+    upstream = trial.randn(*x.shape)
+    return trial.run(lambda: gradients(got, upstream, {"x": x})["x"], called=f"{called}, and backward")
+
+
 def weights(**named: nn.Module) -> dict[str, Tensor]:
     """All parameters of the branches, by name."""
     return {f"{name}.{key}": one for name, branch in named.items() for key, one in branch.named_parameters()}

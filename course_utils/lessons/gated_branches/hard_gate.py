@@ -1,18 +1,11 @@
 """``hard_gate`` has the values of a step, and the gradient of a sigmoid."""
 
 import torch
-from torch import Tensor
 
 from course_utils.checks.compare import Seen, Trial, compared
-from course_utils.lessons.gated_branches._shared import gradients
+from course_utils.lessons.gated_branches._shared import slopes
 
 hard_gate = compared(__file__)
-
-
-def _slopes(trial: Trial, logit: Tensor, what: str = "logit") -> Tensor | str:
-    got = trial.tensor(trial.call(logit.requires_grad_(), show=f"hard_gate({what})"))
-    upstream = trial.randn(*logit.shape)
-    return trial.run(lambda: gradients(got, upstream, {"x": logit})["x"], called=f"hard_gate({what}), and backward")
 
 
 @hard_gate.looks("is 1 where the logit is positive, and 0 where it is negative", gate=True)
@@ -32,10 +25,10 @@ def _(trial: Trial) -> Seen:
 
 @hard_gate.looks("has the gradient of sigmoid(logit)", weight=5)
 def _(trial: Trial) -> Seen:
-    yield "gradient of logit", _slopes(trial, 2 * trial.randn(4, 5))
-    yield "gradient of a large logit", _slopes(trial, torch.tensor([8.0, -8.0]).double(), "torch.tensor([8.0, -8.0])")
+    yield "gradient of logit", slopes(trial, 2 * trial.randn(4, 5), "logit")
+    yield "gradient of a large logit", slopes(trial, torch.tensor([8.0, -8.0]).double(), "torch.tensor([8.0, -8.0])")
 
 
 @hard_gate.looks("has it at a logit of -1000 as well", weight=0.5)
 def _(trial: Trial) -> Seen:
-    return {"gradient of logit": _slopes(trial, torch.tensor([-1000.0]).double(), "torch.tensor([-1000.0])")}
+    return {"gradient of logit": slopes(trial, torch.tensor([-1000.0]).double(), "torch.tensor([-1000.0])")}

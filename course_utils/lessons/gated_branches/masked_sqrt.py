@@ -4,17 +4,9 @@ import torch
 from torch import Tensor
 
 from course_utils.checks.compare import Seen, Trial, compared
-from course_utils.lessons.gated_branches._shared import gradients
+from course_utils.lessons.gated_branches._shared import slopes
 
 masked_sqrt = compared(__file__)
-
-
-def _slopes(trial: Trial, x: Tensor, what: str) -> Tensor | str:
-    """The gradient that the answer passes on to x, for a random one that it is handed."""
-    x = x.requires_grad_()
-    got = trial.tensor(trial.call(x, show=f"masked_sqrt({what})"))
-    upstream = trial.randn(*x.shape)
-    return trial.run(lambda: gradients(got, upstream, {"x": x})["x"], called=f"masked_sqrt({what}), and backward")
 
 
 def _mixed(trial: Trial) -> Tensor:
@@ -33,17 +25,17 @@ def _(trial: Trial) -> Seen:
 
 @masked_sqrt.looks("has the gradient of the root where x is positive", weight=2)
 def _(trial: Trial) -> Seen:
-    return {"gradient of x": _slopes(trial, _mixed(trial).abs(), "x, all of it positive")}
+    return {"gradient of x": slopes(trial, _mixed(trial).abs(), "x, all of it positive")}
 
 
 @masked_sqrt.looks("has the gradient 0 where x is negative", weight=3)
 def _(trial: Trial) -> Seen:
-    yield "gradient of x", _slopes(trial, _mixed(trial), "x of both signs")
-    yield "gradient of an x that is negative everywhere", _slopes(trial, -_mixed(trial).abs(), "x, all of it negative")
+    yield "gradient of x", slopes(trial, _mixed(trial), "x of both signs")
+    yield "gradient of an x that is negative everywhere", slopes(trial, -_mixed(trial).abs(), "x, all of it negative")
 
 
 @masked_sqrt.looks("has the gradient 0 where x is 0", weight=3)
 def _(trial: Trial) -> Seen:
     x = _mixed(trial).abs()
     x[::2] = 0
-    return {"gradient of x": _slopes(trial, x, "x, zeros among positive numbers")}
+    return {"gradient of x": slopes(trial, x, "x, zeros among positive numbers")}

@@ -13,14 +13,19 @@ ROWS = 512  # of a batch where bytes are counted: then its activations are many 
 _FEW = ROWS * 8 * 12  # bytes that count as none: a batch's rows or losses, and the gradients of some batches
 
 
+def network(trial: Trial, *layers: nn.Module) -> nn.Module:
+    """A model from three columns to two, of these layers where any are given."""
+    layers = layers or (nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+    return trial.fill(nn.Sequential(*layers).double())
+
+
 class Batch:
     """A model, a batch, and the size of its micro-batches."""
 
     loss_fn = staticmethod(squared_error)
 
     def __init__(self, trial: Trial, rows: int, micro_batch: int, *layers: nn.Module) -> None:
-        layers = layers or (nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
-        self.model, self.micro_batch = trial.fill(nn.Sequential(*layers).double()), micro_batch
+        self.model, self.micro_batch = network(trial, *layers), micro_batch
         self.x, self.y = trial.randn(rows, 3), 3 * trial.randn(rows, 2)
         self.words = f"{rows} rows, micro_batch={micro_batch}"
 
@@ -37,6 +42,12 @@ class Batch:
     def gradients(self) -> dict[str, Tensor | None]:
         """Copies of what is in ``.grad``, by the parameters' names."""
         return {name: None if p.grad is None else p.grad.clone() for name, p in self.model.named_parameters()}
+
+
+def loss_seen(trial: Trial, got: Any) -> Iterator[tuple[str, Any]]:
+    """What came back for a loss: its type and its value."""
+    yield "the type", type(got).__name__
+    yield "the loss", float(trial.tensor(got).detach() if isinstance(got, Tensor) else got)
 
 
 def mixed_modes() -> tuple[nn.Module, ...]:
@@ -66,7 +77,7 @@ def one_batch_alive(
     """
 
     def run(count: int, *layers: nn.Module) -> tuple[int, list[tuple[int, int]]]:
-        model, data = trial.fill(nn.Sequential(*layers).double()), draw(count)
+        model, data = network(trial, *layers), draw(count)
         tracker = MemoryTracker(model, *data)
         passes = count_rows(model, lambda: tracker.current)
         call(tracker, model, data)

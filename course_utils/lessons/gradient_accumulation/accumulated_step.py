@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
-from course_utils.lessons.gradient_accumulation._shared import Batch, count_rows, mixed_modes
+from course_utils.lessons.gradient_accumulation._shared import Batch, count_rows, loss_seen, mixed_modes
 
 accumulated_step = compared(__file__)
 
@@ -73,6 +73,4 @@ def _(trial: Trial) -> Seen:
 
 @accumulated_step.looks("returns the full batch's loss before the step, a float")
 def _(trial: Trial) -> Seen:
-    got = _Step(trial, 11, 4, *mixed_modes()).call(_FAR, ", a layer in eval mode")
-    yield "the type", type(got).__name__
-    yield "the loss", float(trial.tensor(got).detach() if isinstance(got, Tensor) else got)
+    return loss_seen(trial, _Step(trial, 11, 4, *mixed_modes()).call(_FAR, ", a layer in eval mode"))

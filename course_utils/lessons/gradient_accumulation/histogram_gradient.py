@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from course_utils.checks.compare import Seen, Trial, compared
 from course_utils.data import soft_histogram
-from course_utils.lessons.gradient_accumulation._shared import ROWS, mixed_modes, one_batch_alive
+from course_utils.lessons.gradient_accumulation._shared import ROWS, mixed_modes, network, one_batch_alive
 from course_utils.memory import MemoryTracker
 
 histogram_gradient = compared(__file__, soft_histogram=soft_histogram)
@@ -24,11 +24,6 @@ def _call(trial: Trial, model: nn.Module, *sizes: int, what: str = "") -> Any:
     return trial.call(model, *_data(trial, *sizes), show=show)
 
 
-def _model(trial: Trial, *layers: nn.Module) -> nn.Module:
-    layers = layers or (nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
-    return trial.fill(nn.Sequential(*layers).double())
-
-
 def _by_name(got: Any, model: nn.Module) -> Any:
     names = [name for name, _ in model.named_parameters()]
     fits = isinstance(got, (list, tuple)) and len(got) == len(names)
@@ -37,19 +32,19 @@ def _by_name(got: Any, model: nn.Module) -> Any:
 
 @histogram_gradient.looks("holds the gradient of chi2 for each parameter, for a single batch", gate=True)
 def _(trial: Trial) -> Seen:
-    model = _model(trial)
+    model = network(trial)
     return {"gradient": _by_name(_call(trial, model, trial.integer(5, 9)), model)}
 
 
 @histogram_gradient.looks("is the gradient of chi2 over all batches", weight=4)
 def _(trial: Trial) -> Seen:
-    model = _model(trial)
+    model = network(trial)
     return {"gradient": _by_name(_call(trial, model, 3, 8, 5), model)}
 
 
 @histogram_gradient.looks("is a list, also where `.grad` holds gradients, and a layer is in eval mode")
 def _(trial: Trial) -> Seen:
-    model = _model(trial, *mixed_modes())
+    model = network(trial, *mixed_modes())
     for parameter in model.parameters():
         parameter.grad = trial.randn(*parameter.shape)
     got = _call(trial, model, 4, 3, what=", with old gradients in `.grad`")

@@ -1,10 +1,16 @@
 """What the exercises of lesson 10 look at: models of one architecture, and how often their forward runs."""
 
 import copy
+from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
 
-from course_utils.checks.compare import Trial
+from course_utils.checks.compare import AtMost, Compared, Seen, Trial, compared
+from course_utils.measure.flops import FlopCounterMode
+
+_NAMES = {"copy": copy, "functional_call": functional_call, "stack_module_state": stack_module_state, "vmap": vmap}
 
 
 class Passes:
@@ -52,3 +58,48 @@ def models_of(trial: Trial, count: int, *, normed: bool = False) -> tuple[list[n
         for parameter in model.parameters() if number % 2 else ():
             parameter.grad = trial.randn(*parameter.shape)
     return models, passes
+
+
+def ensemble(
+    file: str, gives: str, inputs: str, draw: Callable[[Trial, int], Tensor], weights: tuple[int, int, int]
+) -> Compared:
+    """The exercise of a function of models and their inputs, with its claims.
+
+    Args:
+        file: the exercise's module.
+        gives: the first claim.
+        inputs: what the card calls them.
+        draw: the inputs of so many models.
+        weights: those of the other claims: one pass, connected parameters, batch norm.
+    """
+    exercise = compared(file, **_NAMES)
+
+    def called(trial: Trial, count: int = 3, *, normed: bool = False) -> tuple[Tensor, list[nn.Module], Passes]:
+        models, passes = models_of(trial, count, normed=normed)
+        got = trial.call(models, draw(trial, count), show=f"{trial.name}({count} models, {inputs})")
+        return trial.tensor(got), models, passes
+
+    @exercise.looks(gives, gate=True)
+    def _(trial: Trial) -> Seen:
+        return {"the outputs": called(trial)[0].detach()}
+
+    @exercise.looks("runs the architecture's forward once", weight=weights[0])
+    def _(trial: Trial) -> Seen:
+        with FlopCounterMode(display=False) as counter:
+            *_, passes = called(trial)
+        yield "forward passes", passes.count
+        yield "FLOPs", AtMost(counter.get_total_flops())
+
+    @exercise.looks("is connected to the models' own parameters", weight=weights[1])
+    def _(trial: Trial) -> Seen:
+        got, models, _ = called(trial)
+        yield "requires grad", got.requires_grad
+        parameters = [parameter for model in models for parameter in model.parameters()]
+        found = torch.autograd.grad((got * trial.randn(*got.shape)).sum(), parameters, allow_unused=True)
+        yield "gradients of the models' parameters", list(found)
+
+    @exercise.looks("takes each model's own batch norm, in eval mode", weight=weights[2])
+    def _(trial: Trial) -> Seen:
+        return {"the outputs": called(trial, 4, normed=True)[0].detach()}
+
+    return exercise

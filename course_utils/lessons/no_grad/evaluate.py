@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from course_utils import evaluating
 from course_utils.checks.claims import unlucky
 from course_utils.checks.compare import Seen, Trial, compared
-from course_utils.lessons.volatile_history._shared import left_by, mixed_model
+from course_utils.lessons.volatile_history._shared import left_by, left_in_both_modes, mixed_model, passes_of
 
 evaluate = compared(__file__, evaluating=evaluating)
 
@@ -39,9 +39,7 @@ def _(trial: Trial) -> Seen:
 @evaluate.looks("runs the model in eval mode, and records nothing", weight=8)
 def _(trial: Trial) -> Seen:
     model, batches = _given(trial, 8, 4)
-    passes: list[tuple[bool, bool]] = []
-    for part in model.modules():  # on each part: an answer may run a copy of the model
-        part.register_forward_hook(lambda part, _, output: passes.append((part.training, output.requires_grad)))
+    passes = passes_of(model)
     trial.call(model, batches, watch_training=False, show="evaluate(model in training mode, 2 batches)")
     training, recorded = (any(flags) for flags in zip(*passes, strict=True))
     return {"a layer is in training mode": training, "recorded": recorded}
@@ -49,21 +47,19 @@ def _(trial: Trial) -> Seen:
 
 @evaluate.looks("puts back every submodule's own training flag, and the grad mode", weight=3)
 def _(trial: Trial) -> Seen:
-    for training, recording in ((True, True), (False, False)):
-        model, batches = _given(trial, 8, 4, training=training)
-        show = f"evaluate(model with parts in both modes, 2 batches){', under no_grad' * (not recording)}"
-        yield from left_by(trial, model, batches, show, recording)
+    what = "model with parts in both modes, 2 batches"
+    yield from left_in_both_modes(trial, lambda training: _given(trial, 8, 4, training=training), what)
 
 
 @evaluate.looks("puts both back where a batch raises, too, and lets the error through", weight=3)
 def _(trial: Trial) -> Seen:
     model, batches = _given(trial, 8)
     batches.append((trial.randn(4, 2), torch.zeros(4, dtype=torch.long)))
-    yield from left_by(trial, model, batches, "evaluate(model, batches of which the last has a column too few)")
+    yield from left_by(trial, model, batches, "model, batches of which the last has a column too few")
     model, batches = _given(trial, 8)
-    yield from left_by(trial, model, unlucky(batches), "evaluate(model, a generator that raises at its second batch)")
+    yield from left_by(trial, model, unlucky(batches), "model, a generator that raises at its second batch")
 
 
 @evaluate.looks("raises ValueError for no batches, with everything put back")
 def _(trial: Trial) -> Seen:
-    yield from left_by(trial, mixed_model(trial), [], "evaluate(model, [])")
+    yield from left_by(trial, mixed_model(trial), [], "model, []")

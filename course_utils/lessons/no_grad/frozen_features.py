@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from course_utils import evaluating
 from course_utils.checks.compare import Seen, Trial, compared
-from course_utils.lessons.volatile_history._shared import left_by, mixed_model
+from course_utils.lessons.volatile_history._shared import left_by, left_in_both_modes, mixed_model, passes_of
 
 frozen_features = compared(__file__, evaluating=evaluating)
 
@@ -42,27 +42,9 @@ def _(trial: Trial) -> Seen:
 
 @frozen_features.looks("puts back every submodule's own training flag, also where the backbone raises", weight=3)
 def _(trial: Trial) -> Seen:
-    for training, recording in ((True, True), (False, False)):
-        show = f"frozen_features(backbone with parts in both modes, x){', under no_grad' * (not recording)}"
-        yield from left_by(trial, mixed_model(trial, training), trial.randn(5, 3), show, recording)
-    show = "frozen_features(backbone, x with a column too few)"
-    yield from left_by(trial, mixed_model(trial), trial.randn(5, 2), show)
-
-
-@frozen_features.looks("records nothing, and does not require grad, whatever the backbone and `x` are", weight=9)
-def _(trial: Trial) -> Seen:
-    for flagged in (False, True):
-        backbone, recorded = mixed_model(trial).requires_grad_(not flagged), list[bool]()
-        note = recorded.append
-        backbone[0].register_forward_hook(lambda _module, _inputs, output, note=note: note(output.requires_grad))
-        show = "frozen backbone, x that requires grad" if flagged else "backbone, x"
-        features = _features(trial, backbone, trial.randn(4, 3, requires_grad=flagged), show)
-        yield "recorded in the backbone", any(recorded)
-        yield "requires grad", features.requires_grad
-    for layer in (nn.Identity(), nn.Flatten(), _Token()):
-        x = trial.randn(4, 3, 2, requires_grad=True)
-        features = _features(trial, layer, x, f"{type(layer).__name__.strip('_')}(), x that requires grad")
-        yield "requires grad", features.requires_grad
+    what = "backbone with parts in both modes, x"
+    yield from left_in_both_modes(trial, lambda training: (mixed_model(trial, training), trial.randn(5, 3)), what)
+    yield from left_by(trial, mixed_model(trial), trial.randn(5, 2), "backbone, x with a column too few")
 
 
 @frozen_features.looks("can be saved for the backward of a head", weight=9)
@@ -72,3 +54,18 @@ def _(trial: Trial) -> Seen:
     yield "an inference tensor", features.is_inference()
     (features @ head).sum().backward()
     yield "the head's gradient", head.grad
+
+
+@frozen_features.looks("records nothing, and does not require grad, whatever the backbone and `x` are", weight=9)
+def _(trial: Trial) -> Seen:
+    for flagged in (False, True):
+        backbone = mixed_model(trial).requires_grad_(not flagged)
+        passes = passes_of(backbone)
+        show = "frozen backbone, x that requires grad" if flagged else "backbone, x"
+        features = _features(trial, backbone, trial.randn(4, 3, requires_grad=flagged), show)
+        yield "recorded in the backbone", any(recorded for _, recorded in passes)
+        yield "requires grad", features.requires_grad
+    for layer in (nn.Identity(), nn.Flatten(), _Token()):
+        x = trial.randn(4, 3, 2, requires_grad=True)
+        features = _features(trial, layer, x, f"{type(layer).__name__.strip('_')}(), x that requires grad")
+        yield "requires grad", features.requires_grad

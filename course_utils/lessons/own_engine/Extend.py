@@ -3,7 +3,7 @@
 import numpy as np
 
 from course_utils.checks.compare import Seen, Trial, compared
-from course_utils.lessons.own_engine._shared import leaf, play
+from course_utils.lessons.own_engine._shared import play
 
 Extend = compared(__file__, np=np)
 
@@ -17,7 +17,7 @@ def _(trial: Trial) -> Seen:
 
 @Extend.looks("hands back the right gradients, operation by operation", weight=3)
 def _(trial: Trial) -> Seen:
-    a, b, c = leaf(trial, 3, 3), leaf(trial, 3, 3), trial.randn(3, 3)
+    a, b, c = (trial.randn(3, 3, requires_grad=flag) for flag in (True, True, False))
     both = "gradient of a: a.grad; gradient of b: b.grad"
     yield "matmul", play(Extend, trial, "matmul", "((a @ b) * c).sum().backward()", both, a=a, b=b, c=c)
     seen = "gradient of a: a.grad"
@@ -27,21 +27,17 @@ def _(trial: Trial) -> Seen:
 
 @Extend.looks("saves what its rules need, and nothing else", "unsaved", weight=2)
 def _(trial: Trial) -> Seen:
-    a, b = trial.randn(3, 2), trial.randn(2, 4)
     seen = "bytes saved: engine.bytes_held(y)"
-    for flags in ((True, True), (True, False), (False, True)):
-        given = {
-            name: value.clone().requires_grad_(flag) for name, value, flag in zip("ab", (a, b), flags, strict=True)
-        }
-        which = " and ".join(name for name, flag in zip("ab", flags, strict=True) if flag)
+    for a, b in ((True, True), (True, False), (False, True)):
+        given = {"a": trial.randn(3, 2, requires_grad=a), "b": trial.randn(2, 4, requires_grad=b)}
+        which = " and ".join(name for name, value in given.items() if value.requires_grad)
         yield f"a @ b, for the gradient of {which}", play(Extend, trial, "matmul", "y = a @ b", seen, **given)
-    w, kept = leaf(trial, 3, 2), "array of h held: kept() is not None"
-    yield "tanh alone", play(Extend, trial, "tanh", "y = w.tanh()", seen, w=w)
-    yield "tanh and a product", play(Extend, trial, "tanh", "h = w.tanh(); y = h * h", seen, w=w)
-    yield "sum alone", play(Extend, trial, "sum", "y = w.sum()", seen, w=w)
+    yield "tanh alone", play(Extend, trial, "tanh", "y = w.tanh()", seen)
+    yield "tanh and a product", play(Extend, trial, "tanh", "h = w.tanh(); y = h * h", seen)
+    yield "sum alone", play(Extend, trial, "sum", "y = w.sum()", seen)
     for name in ("tanh", "sum"):
         program = f"h = w * 1.0; kept = weakref.ref(h.data); y = h.{name}(); del h"
-        yield name, play(Extend, trial, name, program, kept, w=w)
+        yield name, play(Extend, trial, name, program, "array of h held: kept() is not None")
 
 
 @Extend.looks("works slopes out by a small step", weight=2)

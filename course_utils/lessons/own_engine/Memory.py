@@ -3,7 +3,7 @@
 import numpy as np
 
 from course_utils.checks.compare import Seen, Trial, compared
-from course_utils.lessons.own_engine._shared import ends, leaf, play
+from course_utils.lessons.own_engine._shared import ends, play
 
 Memory = compared(__file__, np=np)
 _SAVING = "save write unsave"
@@ -11,34 +11,30 @@ _SAVING = "save write unsave"
 
 @Memory.looks("hands a rule what was saved for it", gate=True)
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
     program = "y = w * x; y.backward(np.ones(3))"
-    yield "a product", ends(Memory, trial, _SAVING, program, w=w, x=x)
-    yield "a product", play(Memory, trial, _SAVING, program, "gradient of w: w.grad", w=w, x=x)
+    yield "a product", ends(Memory, trial, _SAVING, program)
+    yield "a product", play(Memory, trial, _SAVING, program, "gradient of w: w.grad")
 
 
 @Memory.looks("frees what was saved, unless told to retain it, and refuses a second backward", weight=3)
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
     for words, program in (
         ("a second backward", "y = (w * x).sum(); y.backward(); y.backward()"),
         ("with retain_graph=True", "y = (w * x).sum(); y.backward(retain_graph=True); y.backward()"),
         ("through an addition", "y = (w + x).sum(); y.backward(); y.backward()"),
     ):
-        yield words, ends(Memory, trial, _SAVING, program, w=w, x=x)
+        yield words, ends(Memory, trial, _SAVING, program)
 
 
 @Memory.looks("saves the arrays themselves, no copies", "copy", weight=3)
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
-    yield "save(x)", play(Memory, trial, "save", "saved = x.save()", "holds the array of x: saved[0] is x.data", x=x)
+    yield "save(x)", play(Memory, trial, "save", "saved = x.save()", "holds the array of x: saved[0] is x.data")
     program = "y = w * x; x.data[...] = 5.0; y.backward(np.ones(3))"  # which goes around the counter
-    yield "x.data[...] = 5.0", play(Memory, trial, _SAVING, program, "gradient of w: w.grad", w=w, x=x)
+    yield "x.data[...] = 5.0", play(Memory, trial, _SAVING, program, "gradient of w: w.grad")
 
 
 @Memory.looks("refuses where what was saved has been edited since, and nowhere else", weight=3)
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
     for edit in (
         "y = w * x; x.mul_(2.0)",
         "y = w * x; x.detach().mul_(2.0)",
@@ -47,27 +43,25 @@ def _(trial: Trial) -> Seen:
         "x.mul_(2.0); y = w * x",
         "y = w * x; y.mul_(2.0)",
     ):
-        yield edit, ends(Memory, trial, _SAVING, f"{edit}; y.backward(np.ones(3))", w=w, x=x)
-    product = "y = engine.record('product', engine.tensor(w.data), (w, lambda g, a, b: g * a * b, x, c))"
-    for name in "xc":
+        yield edit, ends(Memory, trial, _SAVING, f"{edit}; y.backward(np.ones(3))")
+    product = "y = engine.record('product', engine.tensor(w.data), (w, lambda g, a, b: g * a * b, x, z))"
+    for name in "xz":
         program = f"{product}; {name}.mul_(2.0); y.backward(np.ones(3))"
-        words = f"{name} edited, x and c saved"
-        yield words, ends(Memory, trial, _SAVING, program, w=w, x=x, c=x + 1)
+        yield f"{name} edited, x and z saved", ends(Memory, trial, _SAVING, program)
 
 
 @Memory.looks("writes into the memory that is there, and counts every edit", weight=2)
 def _(trial: Trial) -> Seen:
-    x = trial.randn(3)
     seen = "twin: d.data; edits counted: x.memory.version"
-    yield "x.mul_(2.0)", play(Memory, trial, _SAVING, "d = x.detach(); x.mul_(2.0)", seen, x=x)
-    yield "x.mul_(1.0)", play(Memory, trial, _SAVING, "x.mul_(1.0)", "edits counted: x.memory.version", x=x)
-    yield "of no dimension", play(Memory, trial, _SAVING, "x.mul_(2.0)", "x: x.data", x=x[0])
+    yield "x.mul_(2.0)", play(Memory, trial, _SAVING, "d = x.detach(); x.mul_(2.0)", seen)
+    yield "x.mul_(1.0)", play(Memory, trial, _SAVING, "x.mul_(1.0)", "edits counted: x.memory.version")
+    yield "of no dimension", play(Memory, trial, _SAVING, "x.mul_(2.0)", "x: x.data", x=trial.randn())
 
 
 @Memory.looks("counts the bytes of what the graph has saved, each memory once", "bytes", weight=2)
 def _(trial: Trial) -> Seen:
     rows, wide = trial.integer(3, 9), trial.integer(3, 9)
-    given = {"x": trial.randn(rows, 4), "w": leaf(trial, 4, wide), "v": leaf(trial, wide, wide)}
+    given = {"x": trial.randn(rows, 4), "w": trial.randn(4, wide, requires_grad=True), "v": trial.randn(wide, wide)}
     before, after = "bytes saved: engine.bytes_held(y)", "bytes after backward: engine.bytes_held(y)"
     for call in ("(h @ v * h).sum()", "(h + h).sum()", "(h * h.detach()).exp().sum()"):
         program = f"h = (x @ w).tanh(); y = {call}"

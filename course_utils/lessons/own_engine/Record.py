@@ -6,52 +6,48 @@ from typing import Any
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
 from course_utils.engine import Node, Way
 from course_utils.engine.parts import closed
-from course_utils.lessons.own_engine._shared import ends, engine_of, leaf, play
+from course_utils.lessons.own_engine._shared import ends, engine_of, play
 
 Record = compared(__file__, Node=Node, Way=Way)
 
 
 @Record.looks("gives the result of an operation its node and its flag", gate=True, weight=2)
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
     program = "made = engine.tensor(x.data); y = engine.record('same', made, (w, lambda g: g))"
-    yield "record", play(Record, trial, "record", program, "returns its result: y is made", w=w, x=x)
+    yield "record", play(Record, trial, "record", program, "returns its result: y is made")
     seen = "name of the node: y.node.name; requires grad: y.requires_grad; gradient of w: w.grad"
-    yield "a sum", play(Record, trial, "record", "y = w + x; y.backward(np.ones(3))", seen, w=w, x=x)
+    yield "a sum", play(Record, trial, "record", "y = w + x; y.backward(np.ones(3))", seen)
     program = "h = w + x; y = h + x; y.backward(np.ones(3))"
-    yield "two sums", play(Record, trial, "record", program, "gradient of w: w.grad", w=w, x=x)
+    yield "two sums", play(Record, trial, "record", program, "gradient of w: w.grad")
 
 
 @Record.looks("keeps the ways to inputs that require grad, and what was saved for them alone", weight=2)
 def _(trial: Trial) -> Seen:
-    w, v, x = leaf(trial, 3), leaf(trial, 3), trial.randn(3)
     seen = "ways back: len(y.node.ways); bytes saved: engine.bytes_held(y)"
     for call in ("w * x", "x * w", "w * v", "w + x"):
-        yield call, play(Record, trial, "record", f"y = {call}", seen, w=w, v=v, x=x)
+        yield call, play(Record, trial, "record", f"y = {call}", seen)
 
 
 @Record.looks("leaves a result alone where `self.records` says no", "flags alone")
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
     seen = "requires grad: y.requires_grad; has no node: y.node is None"
-    yield "in no_grad", play(Record, trial, "record", "with engine.no_grad():\n    y = w * x", seen, w=w, x=x)
-    yield "of plain tensors", play(Record, trial, "record", "y = x * x", seen, x=x)
+    yield "in no_grad", play(Record, trial, "record", "with engine.no_grad():\n    y = w * x", seen)
+    yield "of plain tensors", play(Record, trial, "record", "y = x * x", seen)
 
 
 @Record.looks("saves with `self.save`, which notes the version", "as it is")
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
-    yield "nothing edited", ends(Record, trial, "record", "(w * x).sum().backward()", w=w, x=x)
+    yield "nothing edited", ends(Record, trial, "record", "(w * x).sum().backward()")
     program = "y = w * x; x.mul_(2.0); y.sum().backward()"
-    yield "backward after an edit", ends(Record, trial, "record", program, w=w, x=x)
+    yield "backward after an edit", ends(Record, trial, "record", program)
 
 
 @Record.looks("walks to each node once, and after all that was made of it", "order", weight=4)
 def _(trial: Trial) -> Seen:
-    w, x, lines = leaf(trial, 3), trial.randn(3), "a = w.tanh(); b = a * x; c = b.exp(); y = ({}).sum()"
+    lines = "a = w.tanh(); b = a * x; c = b.exp(); y = ({}).sum()"
+    seen = "order: ' '.join(node.name for node in engine.walk(y.node))"
     for last in ("c * a + b", "b + a * c"):  # who goes deep first errs in one of them
-        seen = "order: ' '.join(node.name for node in engine.walk(y.node))"
-        yield f"with {last}", play(Record, trial, "walk", lines.format(last), seen, w=w, x=x)
+        yield f"with {last}", play(Record, trial, "walk", lines.format(last), seen)
 
 
 class _Counted(Node):

@@ -3,36 +3,35 @@
 import numpy as np
 
 from course_utils.checks.compare import Seen, Trial, compared
-from course_utils.lessons.own_engine._shared import ends, leaf, play
+from course_utils.lessons.own_engine._shared import ends, play
 
 Shapes = compared(__file__, np=np)
 
 
 @Shapes.looks("goes back along a chain", gate=True)
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
-    yield "w.exp().sum()", play(Shapes, trial, "backward", "w.exp().sum().backward()", "gradient of w: w.grad", w=w)
+    yield "w.exp().sum()", play(Shapes, trial, "backward", "w.exp().sum().backward()", "gradient of w: w.grad")
     program = "(w * x).tanh().sum().backward()"
-    yield "of a product", play(Shapes, trial, "backward", program, "gradient of w: w.grad", w=w, x=x)
+    yield "of a product", play(Shapes, trial, "backward", program, "gradient of w: w.grad")
 
 
 @Shapes.looks("adds up what arrives from several uses, into a new array", weight=4)
 def _(trial: Trial) -> Seen:
-    w, x, c, seen = leaf(trial, 3), trial.randn(3), trial.randn(3), "gradient of w: w.grad"
-    for call in ("w * x + w * c", "w + w", "w * w"):
-        yield call, play(Shapes, trial, "backward", f"({call}).sum().backward()", seen, w=w, x=x, c=c)
+    seen = "gradient of w: w.grad"
+    for call in ("w * x + w * z", "w + w", "w * w"):
+        yield call, play(Shapes, trial, "backward", f"({call}).sum().backward()", seen)
     lines = "a = w * 1.0; b = x * w; c = a + b; ({}).sum().backward()"
     for last in ("b.tanh() + (a.exp() + c)", "(c + a.exp()) + b.tanh()"):  # a and b are handed one array
-        yield last, play(Shapes, trial, "backward", lines.format(last), seen, w=w, x=x)
+        yield last, play(Shapes, trial, "backward", lines.format(last), seen)
     program = "g = np.ones(3); y = w * 2.0; (y + y).backward(g)"
-    yield "what backward was given", play(Shapes, trial, "backward", program, "g afterwards: g", w=w)
+    yield "what backward was given", play(Shapes, trial, "backward", program, "g afterwards: g")
 
 
 @Shapes.looks("begins with the gradient that it is given", "ones")
 def _(trial: Trial) -> Seen:
-    w, x, g, seen = leaf(trial, 3), trial.randn(3), trial.randn(3), "gradient of w: w.grad"
-    yield "for a product", play(Shapes, trial, "backward", "(w * x).backward(g.data)", seen, w=w, x=x, g=g)
-    yield "for a leaf", play(Shapes, trial, "backward", "w.backward(g.data)", seen, w=w, g=g)
+    seen = "gradient of w: w.grad"
+    yield "for a product", play(Shapes, trial, "backward", "(w * x).backward(z.data)", seen)
+    yield "for a leaf", play(Shapes, trial, "backward", "w.backward(z.data)", seen)
 
 
 @Shapes.looks("fits a gradient to a shape by sums", weight=2)
@@ -46,7 +45,8 @@ def _(trial: Trial) -> Seen:
 
 @Shapes.looks("fits gradients at every edge, on the way", weight=2)
 def _(trial: Trial) -> Seen:
-    a, b, seen = leaf(trial, 3, 2), leaf(trial, 2), "gradient of a: a.grad; gradient of b: b.grad"
+    a, b = (trial.randn(*shape, requires_grad=True) for shape in ((3, 2), (2,)))
+    seen = "gradient of a: a.grad; gradient of b: b.grad"
     for call in ("a + b", "a + b.sum()", "a * (b * 2.0).tanh()", "a + b * b.sum()"):
         program = f"y = {call}; (y * y).sum().backward()"
         yield call, play(Shapes, trial, "backward", program, seen, a=a, b=b)
@@ -56,11 +56,10 @@ def _(trial: Trial) -> Seen:
 
 @Shapes.looks("hands on what `visit` returns, and takes what was saved from `unsave`", "passed over")
 def _(trial: Trial) -> Seen:
-    w, x = leaf(trial, 3), trial.randn(3)
     program = "y = w * x; y.register_hook(lambda g: 3.0 * g); y.sum().backward()"
-    yield "a hook that triples", play(Shapes, trial, "backward", program, "gradient of w: w.grad", w=w, x=x)
+    yield "a hook that triples", play(Shapes, trial, "backward", program, "gradient of w: w.grad")
     for words, program in (
         ("backward after an edit", "y = w * x; x.mul_(2.0); y.sum().backward()"),
         ("a second backward", "y = (w * x).sum(); y.backward(); y.backward()"),
     ):
-        yield words, ends(Shapes, trial, "backward", program, w=w, x=x)
+        yield words, ends(Shapes, trial, "backward", program)

@@ -34,14 +34,17 @@ def play(part: Compared, trial: Trial, own: str, program: str, seen: str = "", *
         part: the exercise.
         trial: holds the answer.
         own: the names of its methods that the program is about; the course's stand in for the others.
-        program: statements in one line; a block has lines of its own.
+        program: statements in one line; a block has lines of its own. Where it speaks of ``w`` or ``v``, these are
+            leaves of three numbers that require grad; ``x`` and ``z`` are plain tensors of three.
         seen: what to look at afterwards: expressions, each with the words of a card before it: "gradient: w.grad; ..."
-        given: the leaves by name; those that require grad do so on the engine as well.
+        given: other leaves by name; those that require grad do so on the engine as well.
 
     Returns:
         What was seen, by its words, arrays as tensors; ``THROUGH`` where nothing is to be looked at.
     """
-    engine = engine_of(part, trial, own)
+    engine, code = engine_of(part, trial, own), compile(program, "<program>", "exec")
+    drawn = {name: trial.randn(3, requires_grad=name in "wv") for name in "wvxz" if name in code.co_names}
+    given = drawn | given
     looks = [look.strip().split(": ", 1) for look in seen.split(";") if look]
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
 
@@ -50,7 +53,7 @@ def play(part: Compared, trial: Trial, own: str, program: str, seen: str = "", *
         for name, value in given.items():
             space[name] = engine.tensor(value.detach().numpy().copy(), value.requires_grad)
         with collector_off():
-            exec(program, space)
+            exec(code, space)
             return {words: _plain(eval(text, space)) for words, text in looks} or THROUGH
 
     return trial.run(run, called=f"{program} (with {shapes})" if shapes else program, within=closed(part.name))
@@ -60,11 +63,6 @@ def ends(part: Compared, trial: Trial, own: str, program: str, **given: torch.Te
     """How a program ends: ``THROUGH``, or the error; of one that an answer words as it likes, its kind alone."""
     found = outcome(lambda: play(part, trial, own, program, **given))
     return Raised(found.kind, "") if isinstance(found, Raised) and found.kind in (RuntimeError, ValueError) else found
-
-
-def leaf(trial: Trial, *shape: int) -> torch.Tensor:
-    """Values for a leaf that requires grad."""
-    return trial.randn(*shape, requires_grad=True)
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.lessons.requires_grad._shared import flags, gradients
 
 input_gradient = compared(__file__)
 
@@ -78,9 +79,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     model, shape = _case(trial)
     _call(trial, model, trial.randn(*shape))
-    for name, parameter in model.named_parameters():
-        yield f"{name}.requires_grad", parameter.requires_grad
-        yield f"{name}.grad", parameter.grad
+    return flags(model) | gradients(model)
 
 
 @input_gradient.looks("works for a frozen model, and inside `no_grad`", weight=2)

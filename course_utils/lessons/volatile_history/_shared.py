@@ -1,10 +1,10 @@
-"""What exercises of lessons 04, volatile_history, and 05, no_grad, look at: the modes that a call leaves behind."""
+"""What exercises of lessons 04, volatile_history, and 05, no_grad, look at: modes during a call, and after it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from course_utils.checks.claims import ModeRoll
 from course_utils.checks.compare import Raised, Trial, outcome
@@ -21,16 +21,28 @@ def mixed_model(trial: Trial, training: bool = True) -> nn.Sequential:
     return model
 
 
-def left_by(
-    trial: Trial, model: nn.Module, given: Any, called: str, recording: bool = True
-) -> Iterator[tuple[str, Any]]:
+def with_batches(trial: Trial, *sizes: int, training: bool = True) -> tuple[nn.Sequential, list[Tensor]]:
+    """Such a model, and batches of so many rows for it."""
+    return mixed_model(trial, training), [trial.randn(size, 3) for size in sizes]
+
+
+def passes_of(model: nn.Module) -> list[tuple[bool, bool]]:
+    """From now on each pass through a part of the model adds its training flag, and whether it was recorded."""
+    passes: list[tuple[bool, bool]] = []
+    for part in model.modules():  # on each part: an answer may run a copy of the model
+        part.register_forward_hook(lambda part, _, output: passes.append((part.training, output.requires_grad)))
+    return passes
+
+
+def left_by(trial: Trial, model: nn.Module, given: Any, what: str, recording: bool = True) -> Iterator[tuple[str, Any]]:
     """What a call ends with, as its caller finds it: the error or none, the training flags, and the grad mode.
 
     Args:
         model, given: what the answer is called with.
-        called: the call for the card.
+        what: the same in words, for the card.
         recording: the caller's grad mode.
     """
+    called = f"{trial.name}({what}){', under no_grad' * (not recording)}"
     modes: list[bool] = []
 
     def drive() -> Any:
@@ -45,3 +57,14 @@ def left_by(
     yield "an error for the caller", ended if isinstance(ended, Raised) else "none"
     yield "training flags afterwards", {name or "the model": part.training for name, part in model.named_modules()}
     yield "grad mode afterwards", modes
+
+
+def left_in_both_modes(trial: Trial, make: Callable[[bool], tuple[nn.Module, Any]], what: str) -> Iterator[Any]:
+    """``left_by`` for a model in training mode and a caller who records, and for the opposite of both.
+
+    Args:
+        make: for a training flag, the model and what else the answer is called with.
+        what: the same in words, for the card.
+    """
+    for on in (True, False):
+        yield from left_by(trial, *make(on), what, recording=on)

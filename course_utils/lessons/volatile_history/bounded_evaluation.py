@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from course_utils import MemoryTracker
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
-from course_utils.lessons.volatile_history._shared import left_by, mixed_model
+from course_utils.lessons.volatile_history._shared import left_by, left_in_both_modes, with_batches
 
 bounded_evaluation = compared(__file__)
 
@@ -19,19 +19,15 @@ def _mean(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str, 
     return trial.tensor(got)
 
 
-def _given(trial: Trial, *sizes: int) -> tuple[nn.Sequential, list[Tensor]]:
-    return mixed_model(trial), [trial.randn(size, 3) for size in sizes]
-
-
 @bounded_evaluation.looks("is the mean of the outputs", gate=True)
 def _(trial: Trial) -> Seen:
-    model, batches = _given(trial, 5, 5)
+    model, batches = with_batches(trial, 5, 5)
     return {"the mean": _mean(trial, model.eval(), batches, "model in eval mode, 2 batches of equal size").detach()}
 
 
 @bounded_evaluation.looks("counts each sample once, in batches of different size, too", weight=2)
 def _(trial: Trial) -> Seen:
-    model, batches = _given(trial, 1, 9, 4)
+    model, batches = with_batches(trial, 1, 9, 4)
     return {"the mean": _mean(trial, model.eval(), batches, "model, batches of 1, 9 and 4 samples").detach()}
 
 
@@ -59,25 +55,22 @@ def _(trial: Trial) -> Seen:
     batches = [trial.randn(4, 64) for _ in range(2)]
     yield "requires grad", _mean(trial, model, batches, "deep model, 2 batches").requires_grad
     with MemoryTracker(model) as alone, torch.no_grad():
-        for x in _stream(trial, 1, 64):
-            model(x)
+        model(trial.randn(16, 64))
     yield "bytes at the peak", AtMost(max(_peak(trial, model, 3, 64, "deep"), 2 * alone.peak))
 
 
 @bounded_evaluation.looks("runs in eval mode, and puts back every training flag, also after an error", weight=4)
 def _(trial: Trial) -> Seen:
-    model, batches = _given(trial, 4, 4)
+    model, batches = with_batches(trial, 4, 4)
     yield "the mean", _mean(trial, model, batches, "model in training mode, 2 batches").detach()
-    for recording in (True, False):
-        model, batches = _given(trial, 4, 4)
-        shown = f"bounded_evaluation(model with parts in both modes, 2 batches){', under no_grad' * (not recording)}"
-        yield from left_by(trial, model, batches, shown, recording)
-    model, batches = _given(trial, 4)
+    what = "model with parts in both modes, 2 batches"
+    yield from left_in_both_modes(trial, lambda training: with_batches(trial, 4, 4, training=training), what)
+    model, batches = with_batches(trial, 4)
     batches.append(trial.randn(4, 2))
-    yield from left_by(trial, model, batches, "bounded_evaluation(model, batches, the last with a column too few)")
+    yield from left_by(trial, model, batches, "model, batches, the last with a column too few")
 
 
 @bounded_evaluation.looks("raises ValueError for no batches")
 def _(trial: Trial) -> Seen:
     for batches, what in (([], "[]"), (iter(()), "an empty generator")):
-        yield from left_by(trial, mixed_model(trial), batches, f"bounded_evaluation(model, {what})")
+        yield from left_by(trial, with_batches(trial)[0], batches, f"model, {what}")
