@@ -17,11 +17,10 @@ from typing import Any
 from course_utils.base.document import Block, Shown
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
-from course_utils.drills.card import drill_card
+from course_utils.drills.card import DrillScore, drill_card, judged
 from course_utils.drills.engine import Question, apart, written
 from course_utils.drills.moves import Answer, Topic
 from course_utils.drills.review import pull_request
-from course_utils.drills.score import DrillScore, judged
 from course_utils.progress.history import record_drill, told
 
 LEVELS = (1, 2, 3)

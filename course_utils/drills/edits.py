@@ -3,8 +3,6 @@
 Every edit comes after the loss, so that the right gradient is that of the loss as it was computed.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 

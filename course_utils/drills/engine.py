@@ -3,8 +3,6 @@
 Which line decides is found by running the program once more for each move, without its effect: the card can prove it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import re

@@ -1,7 +1,5 @@
 """Drills on flags: which tensors require grad?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 from course_utils.drills.moves import Ask, Move, Topic, execute, tensors

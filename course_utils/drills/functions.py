@@ -3,8 +3,6 @@
 All names but the last one are deleted; whose bytes are still held then?
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch.multiprocessing.reductions import StorageWeakRef

@@ -1,7 +1,5 @@
 """Drills on branches that are gated: which of them runs, what is in its ``.grad``, and does it move?"""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 A number goes through two modules, and hooks note in ``seen`` what they see of it, or of its gradient.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 All sizes of a program are equal, so that shapes give nothing away and what is wrong mostly runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

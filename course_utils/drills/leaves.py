@@ -1,7 +1,5 @@
 """Drills on leaves: which tensors are leaves, and whose ``.grad`` does backward fill?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from course_utils.drills.flags import BLOCKS, COMPUTED, CUTS, KINDS, OWN, PLAIN, TEXTS

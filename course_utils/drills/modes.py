@@ -1,7 +1,5 @@
 """Drills on grad modes: is grad mode on here, does this result require grad?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

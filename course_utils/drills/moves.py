@@ -1,7 +1,5 @@
 """What a drill's topic is made of: a table of moves (``Move``, ``Topic``), and how a program is run (``execute``)."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence

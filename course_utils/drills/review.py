@@ -2,8 +2,6 @@
 with one of its known mistakes in it. What the exercise's own claims see of it is the proof.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import random
@@ -16,7 +14,6 @@ from course_utils.catalogue import LESSONS
 from course_utils.checks import draws
 from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
-from course_utils.checks.misconceptions import Misconception
 from course_utils.drills.engine import LINE_LENGTH, Question
 from course_utils.progress.history import attempts, told
 
@@ -25,12 +22,11 @@ _OTHERS = 3  # mistakes of the exercise that are tried for what else might be se
 
 
 class _Mistake(NamedTuple):
-    """A model answer with one wrong line: in which exercise, at which place of its ``ways``, and what it shows."""
+    """A model answer with one wrong line (from 1): which exercise's, and at which place of its ``ways``."""
 
     lesson: str
     exercise: Compared
     at: int
-    known: Misconception
     right: tuple[str, ...]
     lines: tuple[str, ...]
     wrong: int
@@ -42,31 +38,29 @@ def pull_request(draw: random.Random, level: int) -> tuple[tuple[str, ...], tupl
     Raises:
         ValueError: no exercise has been passed of which a mistake can be shown.
     """
-    had = {(row.lesson, row.exercise, row.home) for row in told()}
-    found = [((one.lesson, one.exercise.name, one.known.home) in had, one) for one in _mistakes()]
+    had, found = {(row.lesson, row.exercise, row.home) for row in told()}, list(_mistakes())
     draw.shuffle(found)
-    for is_mine, one in sorted(found, key=lambda pair: not pair[0]):  # what the learner once had wrong comes first
-        with _same_draws(draw.getrandbits(62)):
-            about, expected, values = _seen(one)
+    known = [(one.exercise.misconceptions[one.exercise.ways[one.at][0]], one) for one in found]
+    mine = [pair for pair in known if (pair[1].lesson, pair[1].exercise.name, pair[0].home) in had]
+    for misconception, one in mine + known:  # what the learner once had wrong comes first
+        about, expected, values = _seen(one, draw.getrandbits(62))
         if not values:
             continue
-        others = [
-            at for at, line in enumerate(one.lines, 1) if at != one.wrong and line.strip(' "') == line.strip() != ""
-        ]
-        some = draw.sample(others, min(_LINES[level] - 1, len(others)))
-        asked = (
-            ("line", str(one.wrong), "which line is wrong?", map(str, sorted([one.wrong, *some]))),
-            ("seen", values[0], f"what does the check see of “{about}”?", sorted(values)),
-        )
+        others = [n for n, line in enumerate(one.lines, 1) if n != one.wrong and line.strip('" ') == line.strip() != ""]
+        lines = sorted([one.wrong, *draw.sample(others, min(_LINES[level] - 1, len(others)))])
         right = f"The line is right as `{one.right[one.wrong - 1].strip()}`, and the check expects {expected}."
-        why = f"{' '.join(one.known.explanation.split())} {right}"
-        questions = [
+        why = f"{' '.join(misconception.explanation.split())} {right}"
+        asked = [
+            ("line", str(one.wrong), "which line is wrong?", list(map(str, lines))),
+            ("seen", values[0], f"what does the check see of “{about}”?", sorted(values)),
+        ]
+        questions = (
             Question(key, answer, one.wrong, why, asks, tuple(choices), one.right, expected)
             for key, answer, asks, choices in asked
-        ]
-        name = one.exercise.name
+        )
+        name, is_mine = one.exercise.name, (misconception, one) in mine
         task = f"A colleague's pull request for `{name}`, which you have passed. One line is wrong."
-        return one.lines, tuple(questions), task, f"You once had “{one.known.name}” in `{name}`." * is_mine
+        return one.lines, tuple(questions), task, f"You once had “{misconception.name}” in `{name}`." * is_mine
     raise ValueError(
         explain(
             'drill("review") was asked for.',
@@ -77,30 +71,29 @@ def pull_request(draw: random.Random, level: int) -> tuple[tuple[str, ...], tupl
 
 
 def _mistakes() -> Iterator[_Mistake]:
-    taught = {info.name for info in LESSONS}  # lessons of earlier editions may be gone
-    for row in (row for row in attempts() if row.passed and row.lesson in taught):
-        for exercise in importlib.import_module(f"course_utils.lessons.{row.lesson}").EXERCISES:
-            if exercise.name != row.exercise or not isinstance(exercise, Compared):
-                continue
+    taught = [info.name for info in LESSONS]  # lessons of earlier editions may be gone
+    for row in [row for row in attempts() if row.passed and row.lesson in taught]:
+        exercises = importlib.import_module(f"course_utils.lessons.{row.lesson}").EXERCISES
+        for exercise in [one for one in exercises if one.name == row.exercise and isinstance(one, Compared)]:
             right = _lines(exercise.source)
-            for at, (key, edits) in enumerate(exercise.ways):
+            for at, (_, edits) in enumerate(exercise.ways):
                 lines = _lines(edited(exercise.source, edits, exercise.name))
                 wrong = [n for n, pair in enumerate(zip(right, lines, strict=False), 1) if pair[0] != pair[1]]
                 if len(right) == len(lines) and len(wrong) == 1 and max(map(len, lines)) <= LINE_LENGTH:
-                    yield _Mistake(row.lesson, exercise, at, exercise.misconceptions[key], right, lines, wrong[0])
+                    yield _Mistake(row.lesson, exercise, at, right, lines, wrong[0])
 
 
 def _lines(source: str) -> tuple[str, ...]:
     return tuple(line for line in source.strip("\n").split("\n") if not line.strip().startswith("### "))
 
 
-def _seen(one: _Mistake) -> tuple[str, str, list[str]]:
+def _seen(one: _Mistake, seed: int) -> tuple[str, str, list[str]]:
     """What the first claim that fails looks at, what it expects there, and what it sees: of this mistake, of others, of
     the right answer. Nothing is seen where that could not be told without running it."""
-    mine = _failed(one, one.at)
+    ways = [at for at, (key, _) in enumerate(one.exercise.ways) if key != one.exercise.ways[one.at][0]][:_OTHERS]
+    with _same_draws(seed):
+        mine, *others = (_failed(one, at) for at in (one.at, *ways))
     about, _, expected = mine.get("expected", "").replace("at most ", "").partition(": ")
-    ways = [at for at, (key, _) in enumerate(one.exercise.ways) if key != one.exercise.ways[one.at][0]]
-    others = (_failed(one, at) for at in ways[:_OTHERS])
     values = [mine, *(other for other in others if other.get("expected") == mine.get("expected"))]
     seen = list(dict.fromkeys([*(value.get("got", "") for value in values), expected]))
     is_told = all(seen) and len(seen) > 1 and not re.search(r"\d\.\d", " ".join(seen))
@@ -109,8 +102,8 @@ def _seen(one: _Mistake) -> tuple[str, str, list[str]]:
 
 def _failed(one: _Mistake, at: int) -> dict[str, str]:
     """What the check says first of one of the exercise's mistakes."""
-    score = judge(one.exercise, one.exercise.mistakes[at][1], one.lesson)
-    return dict(next((claim.details for claim in score.claims if claim.judged and not claim.held), ()))
+    claims = judge(one.exercise, one.exercise.mistakes[at][1], one.lesson).claims
+    return dict(next((claim.details for claim in claims if claim.judged and not claim.held), ()))
 
 
 @contextlib.contextmanager

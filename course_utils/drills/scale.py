@@ -1,7 +1,5 @@
 """Drills on the scale of accumulated gradients: which divisor gives the gradient of the whole batch?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
