@@ -85,7 +85,7 @@ class _Made(NamedTuple):
 
     move: Move
     at: int
-    count: int
+    length: int
     filled: dict[str, str]
 
 
@@ -191,7 +191,7 @@ class _Page:
         for edit in [without] if isinstance(without, str) else without:
             old, _, new = (part.strip(" ") for part in edit.partition("->"))
             edited = self._fill(text.replace(old, new) if old else new, made.filled).split("\n")
-            lines = (*self.lines[: made.at], *edited, *self.lines[made.at + made.count :])
+            lines = (*self.lines[: made.at], *edited, *self.lines[made.at + made.length :])
             pairs = enumerate(zip_longest(self.lines, lines, fillvalue=""), 1)
             line = next((number for number, (one, other) in pairs if one.strip() != other.strip()), 0)
             with contextlib.suppress(Exception):  # such as a name that nobody makes now: that says nothing of the line

@@ -49,9 +49,7 @@ _CLASSES = [
 ]
 _LASTING = [
     Move(_CLASS % "ctx.kept = {kept}", ("ctx.kept = {kept} -> pass", "{kept} -> value, factor"), _STAYS, 3, 1.5),
-    Move(
-        _CLASS % (_IF + _SAVE), ("if -> if not", f"{_IF}{_SAVE} -> {_ALL}"), "Input {0|1} decides whether it saves", 3
-    ),
+    Move(_CLASS % (_IF + _SAVE), ("if -> if not", f"{_IF}{_SAVE} -> {_ALL}"), "The flag of input {0|1} decides", 3),
 ]
 
 
@@ -92,7 +90,7 @@ TOPIC = Topic(
         "total": lambda value, uses: _is_recorded(value, 0),
     },
     texts={
-        "full": ("full((5,), 0.{1..9}", "ones({2..9}", "rand({2..9}"), "saves": ("sin", "cos", "square"),
+        "full": ("full((5,), 0.{1..9}", "ones(5", "rand(5"), "saves": ("sin", "cos", "square"),
         "keeps": ("exp", "sigmoid", "tanh", "sqrt"), "kept": ("value", "factor", "value, factor"),
         "Function": ("Scale", "Swish", "Gate", "Damp"), "inputs": (
             "{A} {*|+} {2..9}, torch.{full})", "torch.{full}), {A} {*|+} {2..9}", "{A} * {2..5}, {A} - {6..9}"),

@@ -24,7 +24,7 @@ _GATES = [
     Move("{new} = [{q}({x}), {p}({x})][0]", ("[0] -> [1]", *_ALONE), _DROP),
     Move("{new} = [{p}, {q}][1]({x})", "[1] -> [0]", _SKIP),
     Move("{new} = [{q}, {p}][0]({x})", "[0] -> [1]", _SKIP),
-    Move("{new} = {p}({x}) if {1..3} > {4..6} else {q}({x})", "> -> <", _SKIP),
+    Move("{new} = {p}({x}) if {1..3} > {4..6} else {q}({x})", "> -> <", _SKIP, weight=2),
     Move("{new} = torch.where(torch.tensor(False), {p}({x}), {q}({x}))", ("False -> True", *_ALONE), _MASK, weight=2),
     Move(_GATE + "{new1}[0] * {p}({x}) + {new1}[1] * {q}({x})", (_TURNED, "{new1}[0] * {p}({x}) + -> "), _BOTH, 1, 2),
     Move(_GATE + _BRANCHES, _TURNED, _SKIP, weight=3),
@@ -43,19 +43,18 @@ _ROUTES = [
 ]  # fmt: skip
 _X = "{X} = torch.ones({ROWS}, {2..7})\n"
 _PAIR = "%s = nn.Linear({2..7}, 2), nn.Linear({2..7}, 2)\nboth = [*{P}.parameters(), *{Q}.parameters()]"
-_ALIKE = "a gradient of zeros is a gradient like any other: what it remembers of the first step goes on"
 _OPTIMIZERS = [
     Move("{S} = torch.optim.SGD(both, lr=0.{1..9})", ") -> , momentum=0.9)", "Plain SGD subtracts the gradient times "
          "the learning rate, and that is zero", 3, 2, about="moves"),
-    Move("{S} = torch.optim.SGD(both, lr=0.{1..9}, momentum=0.9)", ", momentum=0.9 -> ", f"For momentum {_ALIKE}", 3,
-         about="moves"),
-    Move("{S} = torch.optim.Adam(both, lr=0.{1..9})", "Adam -> SGD", f"For Adam {_ALIKE}", 3, about="moves"),
+    Move("{S} = torch.optim.{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", "-> {S} = torch.optim.SGD(both, "
+         "lr=0.1)", "A gradient of zeros is one like any other: what this optimizer remembers goes on", 3, 2, False,
+         "moves"),
 ]  # fmt: skip
 _CLEAR = [
     Move("{S}.zero_grad()", "() -> (set_to_none=False)", "`zero_grad()` drops the old gradient, the next backward "
          "makes none, and the optimizer passes over a parameter without one, with all that it remembers", 3, 3),
     Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", "`set_to_none=False` fills the old gradient with "
-         "zeros, and the next backward adds nothing to it", 3, 7, about="grad"),
+         "zeros, and the next backward adds nothing to it", 3, 9, about="grad"),
 ]  # fmt: skip
 _SECOND = [
     Move("{Q}({X}).{sum|mean}().backward()", "{Q}({X}) -> (0.0 * {Q}({X}))", "The loss is computed from `{Q}`", 3, 2),

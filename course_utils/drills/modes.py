@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from course_utils.drills.flags import BLOCKS, KINDS, OTHERS, OWN, PLAIN, TEXTS
-from course_utils.drills.moves import Ask, Move, Topic, execute, tensors
+from course_utils.drills.moves import Ask, Move, Topic, execute
 
 _LOOK, _OFF = "{new} = torch.is_grad_enabled()", "torch.set_grad_enabled(False)"
 _BLOCK = ("with torch.{off}: -> if True:", f"with torch.{{off}}: -> {_OFF}\nif True:")
@@ -58,9 +58,13 @@ _DEEP = [
 
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
-    names = {name: value for name, value in execute(lines).items() if isinstance(value, (bool, torch.Tensor))}
-    flags = {name: (f"{name}.requires_grad", value.requires_grad) for name, value in tensors(names).items()}
-    return dict(flags.get(name, (name, value)) for name, value in names.items())
+    found = {}
+    for name, value in execute(lines).items():
+        if isinstance(value, torch.Tensor):
+            found[f"{name}.requires_grad"] = value.requires_grad
+        elif isinstance(value, bool):
+            found[name] = value
+    return found
 
 
 TOPIC = Topic(
