@@ -29,20 +29,20 @@ _APART = "`.data` shares the memory of `{V}` and has a version counter of its ow
 _OWN = "`clone()` makes a tensor with memory of its own: the edit changes nothing of `{V}`"
 _DATA, _CLONE = ("data -> clone()", "data -> detach()"), "{.detach()|}.clone() -> .detach()"
 _EDITS = [
-    Move("{V}.{method}", "-> pass", _PLAIN, weight=2),
-    Move("with torch.no_grad():\n    {V}.{method}", "{V}.{method} -> pass", _PLAIN, weight=1.5),
-    Move("{V}.detach().{method}", "detach() -> detach().clone()", _SHARES, weight=1.5),
-    Move("{V}.data.{method}", _DATA, _APART, weight=3.5),
-    Move("{V}{.detach()|}.clone().{method}", _CLONE, _OWN, weight=3.5),
+    Move("{V}.{method}", "-> pass", _PLAIN, weight=2.5),
+    Move("with torch.no_grad():\n    {V}.{method}", "{V}.{method} -> pass", _PLAIN, weight=2),
+    Move("{V}.detach().{method}", "detach() -> detach().clone()", _SHARES, weight=2),
+    Move("{V}.data.{method}", _DATA, _APART, weight=4),
+    Move("{V}{.detach()|}.clone().{method}", _CLONE, _OWN, weight=4),
     Move("{V}.{mul|add}(2)", "{V}.{mul|add} -> {V}.detach().{mul|add}_", "The new tensor is dropped", weight=3.5),
 ]
 _THROUGH = [
-    Move("{W} = {V}.detach()\n{W}.{method}", "detach -> clone", _SHARES, 2, 2),
-    Move("{W} = {V}{[1:]|[:2]|[0]}\n{W}.{method}", "{[1:]|[:2]|[0]} -> {[1:]|[:2]|[0]}.clone()", _SHARES, 2, 2),
+    Move("{W} = {V}.detach()\n{W}.{method}", "detach -> clone", _SHARES, 2, 3),
+    Move("{W} = {V}{[1:]|[:2]|[0]}\n{W}.{method}", "{[1:]|[:2]|[0]} -> {[1:]|[:2]|[0]}.clone()", _SHARES, 2, 3),
     Move("{W} = {V}.clone()\n{V}.{method}", "{V}.{method} -> {W}.{method}", _PLAIN, 2, 2),
     Move("{W} = {V}.data\n{W}.{method}", _DATA, _APART, 2, 6),
-    Move("{W} = {V}{.detach()|}.clone()\n{W}.{method}", _CLONE, _OWN, 2, 3),
-    Move("{W} = {V}\n{W} = {W} {*|-} {2..5}", "= {W} {*|-} -> {*|-}=", "This line gives `{W}` to a new tensor", 2, 2),
+    Move("{W} = {V}{.detach()|}.clone()\n{W}.{method}", _CLONE, _OWN, 2, 4),
+    Move("{W} = {V}\n{W} = {W} {*|-} {2..5}", "= {W} {*|-} -> {*|-}=", "This line gives `{W}` to a new tensor", 2, 3),
 ]
 _UNCOUNTED = [
     Move("{W} = {V}.detach().numpy()\n{W} {*|+}= {2..5}", (".numpy() -> .clone().numpy()", ".numpy() -> "), "The array "

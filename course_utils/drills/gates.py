@@ -38,7 +38,8 @@ _ROUTES = [
          "`{p}` is called and recorded, and `detach()` cuts it off: backward never comes there", 2),
     Move(_NO_ROW + _ZEROS + _MASKED, ("False -> True", f"{_MASKED} -> pass"),
          "`{p}` is called on a batch of no rows. It is part of the graph, and a sum over no rows is zero", 2, 2),
-    Move(f"{_NO_ROW}{_ZEROS}if {{new1}}.any(): {_MASKED}", "False -> True", "No row is there: nobody calls `{p}`", 2),
+    Move(f"{_NO_ROW}{_ZEROS}if {{new1}}.any(): {_MASKED}", "False -> True",
+         "No row is chosen, so `{p}` is not called: nothing is computed and no gradient comes there", 2, 2),
     Move(_NO_ROW + "torch.cat([{p}({x})[{new1}], {q}({x})[~{new1}]])", ("False -> True", *_ALONE), _MASK, 2),
 ]  # fmt: skip
 _X = "{X} = torch.ones({ROWS}, {2..7})\n"

@@ -73,8 +73,8 @@ TOPIC = Topic(
     texts={
         "body": ("p @ q / {2..9}", "p @ q + {2..9}", "p * q + {2..9}", "p + q.sum() / {2..9}", "(p - q) / {2..9}",
                  "p.sum() - {2..9} * q", "{2..9} * p / (1 + q ** 2)"),
-        "leafy": ('q * p["w"] + p["b"]', 'q / {2..9} - p["w"] * p["b"]', '(q + p["w"]) * p["b"]',
+        "leafy": ('q * p["w"] + {2..9} * p["b"]', 'q / {2..9} - p["w"] * p["b"]', '(q + {2..9} * p["w"]) * p["b"]',
                   'q + {2..9} * p["w"] - p["b"]'),
-        "NAME": ("mix", "score", "blend", "join", "step", "apply"), "N": "3456789",
+        "NAME": ("mix", "score", "blend", "join", "step", "apply"), "N": [*map(str, range(3, 16))],
     },
 )  # fmt: skip

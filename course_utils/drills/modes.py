@@ -15,7 +15,7 @@ _CALLED = "What counts is the mode when `{g}` is called, not the mode when it wa
 _STRAIGHT = [
     Move("with torch.{off}:\n    {look1}\n{look2}", _BLOCK, _UNTIL, weight=2),
     Move("with torch.{off}:\n    {look}", _BLOCK, _UNTIL),
-    Move(f"torch.no_grad()\n{_LOOK}", f"torch.no_grad() -> {_OFF}", "Nobody enters what this line makes", weight=2),
+    Move(f"torch.no_grad()\n{_LOOK}", f"torch.no_grad() -> {_OFF}", "Nobody enters what this makes", weight=2),
     Move(f"{_OFF}\n{{look}}", f"{_OFF} -> pass", _STAYS, weight=1.5),
     Move("torch.set_grad_enabled(True)\n{look}", "torch.set_grad_enabled(True) -> pass", _STAYS, weight=1.5),
 ]
