@@ -152,33 +152,21 @@ def tree(html):
 def test_a_card_is_one_well_formed_element(name):
     (card,) = [child for child in tree(SHOWN[name][0]).children if isinstance(child, Element)]
     assert card.name in ("section", "div") and card.text.strip()
+    assert all(item.parent.name == "ul" for item in card.all("li")), "a list item is in a list"
+    faint = [element for element in card.all() if "opacity" in element.style]
+    assert all(element.name == "dt" and element.style["opacity"] == MUTED for element in faint), (
+        "labels alone are faint"
+    )
 
 
 @every_card
-def test_html_and_text_say_the_same_words(name):
+def test_html_and_text_say_the_same_words_and_text_is_no_wider_than_a_terminal(name):
     html, text = SHOWN[name]
+    assert max(map(len, text.split("\n"))) <= TEXT_WIDTH == 88
     # Column headings and the labels of sections belong to one form only; signs and bars are decoration.
-    only_html = {
-        "Exercise",
-        "Lesson",
-        "Share",
-        "Points",
-        "First",
-        "guesses",
-        "State",
-        "point",
-        "points",
-        "none",
-        "yet",
-        "no",
-    }
+    only_html = set(re.findall(r"\w+", "Exercise Lesson Share Points First guesses State point points none yet no"))
     words = [set(re.findall(r"\w+(?:[.,]\d+)?", shown)) - only_html for shown in (tree(html).words, text)]
     assert words[0] == words[1]
-
-
-@every_card
-def test_text_is_no_wider_than_a_terminal(name):
-    assert max(map(len, SHOWN[name][1].split("\n"))) <= TEXT_WIDTH == 88
 
 
 # What JupyterLab's sanitizer lets through in a notebook that is not trusted, as far as the cards use it:
@@ -263,20 +251,12 @@ def test_coloured_text_brings_its_own_ground_and_colour_alone_is_never_text(name
 
 
 @every_card
-def test_grounds_lines_and_bars_can_be_told_from_both_pages(name):
+def test_grounds_lines_and_bars_can_be_told_from_both_pages_and_from_the_striped_rows_of_a_table(name):
     colours = set(re.findall(COLOUR, SHOWN[name][0])) - {"#ffffff"}
+    stripes = ("#f5f5f5", "#212121")  # --jp-rendermime-table-row-background, light and dark
     assert colours
     for colour in colours:
-        for page in PAGES:
-            assert contrast(colour, page) >= 3, f"{colour} on {page}"
-
-
-@pytest.mark.parametrize("name", ["scorecard", "progress"])
-def test_bars_can_be_told_from_the_striped_rows_of_a_table(name):
-    colours = set(re.findall(COLOUR, SHOWN[name][0]))
-    assert colours
-    for colour in colours:
-        for page in ("#f5f5f5", "#212121"):  # --jp-rendermime-table-row-background, light and dark
+        for page in (*PAGES, *stripes) if name in ("scorecard", "progress") else PAGES:
             assert contrast(colour, page) >= 3, f"{colour} on {page}"
 
 
@@ -290,12 +270,6 @@ def test_bars_can_be_told_from_the_striped_rows_of_a_table(name):
 )
 def test_faint_labels_are_readable_in_every_place(colour, opacity, page):
     assert contrast(blend(colour, page, opacity * float(MUTED)), page) >= 4.5
-
-
-@every_card
-def test_only_labels_are_faint(name):
-    faint = [element for element in tree(SHOWN[name][0]).all() if "opacity" in element.style]
-    assert all(element.name == "dt" and element.style["opacity"] == MUTED for element in faint)
 
 
 def test_the_same_result_gives_the_same_text_to_the_byte():
@@ -317,16 +291,8 @@ HOSTILE = (
 def hostile_cards():
     shown = Misconception(HOSTILE + "name", HOSTILE, HOSTILE + "step")
     claim = Claim(HOSTILE, False, ((HOSTILE, HOSTILE),), misconception=shown)
-    everything = Score(
-        0,
-        lesson=HOSTILE,
-        exercise=HOSTILE,
-        possible=1,
-        status="partial",
-        claims=(claim, Claim(HOSTILE, True)),
-        notes=(HOSTILE,),
-        output=HOSTILE,
-    )
+    about = {"lesson": HOSTILE, "exercise": HOSTILE, "possible": 1, "status": "partial"}
+    everything = Score(0, **about, claims=(claim, Claim(HOSTILE, True)), notes=(HOSTILE,), output=HOSTILE)
     row = LessonProgress(1, HOSTILE, HOSTILE, 0, 1, True, 0, 0)
     cards = {
         "score": everything,
@@ -398,12 +364,7 @@ def test_what_first_fails_is_told_and_what_held_or_is_open_folded_into_one_line(
     ) in text
 
 
-def test_a_list_item_is_in_a_list():
-    for html, _ in SHOWN.values():
-        assert all(item.parent.name == "ul" for item in tree(html).all("li"))
-
-
-def test_a_failed_claim_names_the_misconception_and_shows_called_expected_got():
+def test_a_failed_claim_names_the_misconception_shows_called_expected_got_and_gives_one_next_step():
     first = tree(html_of(PARTIAL)).all("li")[0]
     assert [paragraph.text for paragraph in first.all("p")][1:] == [
         "Likely misconception: “detach() makes a copy”",
@@ -412,15 +373,10 @@ def test_a_failed_claim_names_the_misconception_and_shows_called_expected_got():
     ]
     assert [term.text for term in first.all("dt")] == ["called", "expected", "got"]
     assert [value.text for value in first.all("dd")] == [text for _, text in FAILS.details]
-
-
-def test_the_lines_of_a_failed_claim_stand_in_one_column_in_the_terminal():
-    assert (
+    lines = (
         "      called    snapshot(f32[2, 3])\n      expected  a storage of its own\n      got       the storage of x\n"
-    ) in str(PARTIAL)
-
-
-def test_a_card_gives_one_next_step():
+    )
+    assert lines in str(PARTIAL)
     for shown in SHOWN["partial"]:
         assert shown.count("Next:") == 1 and "change one element" in shown and "second step" not in shown
 
@@ -498,12 +454,9 @@ def test_output_and_notes_are_shown_as_they_were():
 # The others
 
 
-def test_an_unasked_answer_is_not_given_away():
+def test_a_prediction_shows_guess_and_answer_with_a_word_and_gives_nothing_away_unasked():
     for shown in SHOWN["asked"]:
         assert "secret" not in shown and "Your guess first" in shown
-
-
-def test_a_prediction_shows_guess_and_answer_with_a_word():
     assert SHOWN["right"][1].split("\n")[1:] == ["  ✓ right", "    you said  'a'", "    it is     'a'"]
     assert SHOWN["wrong"][1].split("\n")[1:] == ["  ✗ not what happens", "    you said  'a'", "    it is     'b'"]
     assert "✗not what happens" in tree(SHOWN["wrong"][0]).text
@@ -535,14 +488,6 @@ def test_a_table_has_a_caption_and_its_headings_have_a_scope(name, columns, rows
 
 
 def test_results_show_themselves():
-    for value, name in (
-        (PARTIAL, "partial"),
-        (Hint("snapshot", "", 3, 3), "no hint"),
-        (CARD, "scorecard"),
-        (COURSE, "progress"),
-    ):
-        assert value._repr_html_() == SHOWN[name][0]
     for value, name in ((Hint("snapshot", "", 3, 3), "no hint"), (CARD, "scorecard"), (COURSE, "progress")):
-        assert repr(value) == SHOWN[name][1]
-    assert str(PARTIAL) == SHOWN["partial"][1]
+        assert (value._repr_html_(), repr(value)) == SHOWN[name]
     assert repr(PARTIAL) == "1.0", "nbgrader reads this as the points"

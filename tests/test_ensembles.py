@@ -37,6 +37,7 @@ def test_both_ways_predict_the_same_for_one_batch(models, rows):
     results = [run() for run in ways_to_predict(models, x).values()]
     expected = torch.stack([model(x) for model in models]).detach()
     assert all(torch.allclose(result, expected) and not result.requires_grad for result in results)
+    assert all(parameter.grad is None for model in models for parameter in model.parameters())
 
 
 def test_both_ways_predict_the_same_for_a_batch_each(models):
@@ -68,20 +69,10 @@ def test_both_ways_differentiate_the_same_and_fill_no_grad(models):
     loop, one_call = (run() for run in ways_to_differentiate(model, F.cross_entropy, x, y).values())
     assert list(loop) == list(one_call) == [name for name, _ in model.named_parameters()]
     assert all(torch.allclose(loop[name], one_call[name]) for name in loop)
+    assert all(parameter.grad is None for parameter in model.parameters())
     F.cross_entropy(model(x), y).backward()
     for name, parameter in model.named_parameters():  # the oracle: the mean loss has the mean gradient
         assert torch.allclose(one_call[name].mean(0), parameter.grad)
-
-
-def test_no_way_fills_a_gradient(models):
-    x, y = torch.randn(4, 3, dtype=torch.float64), torch.arange(4) % 2
-    for run in (
-        *ways_to_predict(models, x).values(),
-        *ways_to_differentiate(models[0], F.cross_entropy, x, y).values(),
-    ):
-        run()
-    loss_curve(models, x, y, lr=0.1, steps=1)
-    assert all(parameter.grad is None for model in models for parameter in model.parameters())
 
 
 def test_what_computes_is_counted_once_and_a_view_is_not():
@@ -116,18 +107,14 @@ def alone(model, x, y, lr, steps):
     return losses
 
 
-def test_the_sum_of_losses_trains_the_first_model_as_if_alone(models):
+def test_the_sum_of_losses_trains_the_first_model_as_if_alone_and_leaves_all_as_they_were(models):
     x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
     before = [parameter.clone() for model in models for parameter in model.parameters()]
     assert loss_curve(models, x, y, lr=0.3, steps=4) == pytest.approx(alone(models[0], x, y, 0.3, 4))
+    mean = loss_curve(models, x, y, lr=0.3, steps=4, together=torch.mean)
+    assert mean == pytest.approx(alone(models[0], x, y, 0.3 / 5, 4)), "the step is divided by the number of models"
     after = [parameter for model in models for parameter in model.parameters()]
-    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
-
-
-def test_the_mean_of_losses_divides_the_step_by_the_number_of_models(models):
-    x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
-    curve = loss_curve(models, x, y, lr=0.3, steps=4, together=torch.mean)
-    assert curve == pytest.approx(alone(models[0], x, y, 0.3 / 5, 4))
+    assert all(torch.equal(a, b) and a.grad is None for a, b in zip(after, before, strict=True))
 
 
 def test_one_row_each_learns_from_the_first_row_alone(models):

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import importlib
 import operator
+import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from course_utils.base.document import Block, Shown
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
-
-if TYPE_CHECKING:
-    from course_utils.drills.card import DrillScore
-    from course_utils.drills.moves import Answer, Question
+from course_utils.drills.card import DrillScore, drill_card, judged
+from course_utils.drills.engine import Question, apart, written
+from course_utils.drills.moves import Answer, Topic
+from course_utils.drills.review import pull_request
+from course_utils.progress.history import record_drill, told
 
 LEVELS = (1, 2, 3)
 TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
@@ -55,35 +57,36 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
         >>> drill("flags", seed=7).seed
         7
     """
-    because = ""
-    if topic is None:
-        from course_utils.drills.due import due
-
-        topic, because = due({name: _topic(name).lessons for name in TOPICS})
+    topic, because = _due() if topic is None else (topic, "")
     if topic not in (*TOPICS, REVIEW):
         topics = ", ".join((*TOPICS, REVIEW))
         raise ValueError(explain(f"drill({describe(topic)}) was asked for.", f"one of {topics}."))
     if level not in LEVELS:
         raise ValueError(explain(f"drill({topic!r}, level={describe(level)}) was asked for.", "level 1, 2 or 3."))
     seed, level = secrets.randbelow(_FRESH_SEEDS) if seed is None else _seed(seed), int(level)
-
-    from course_utils.drills.engine import written
-    from course_utils.drills.moves import Draw
-    from course_utils.drills.run import apart
-
-    draw = Draw(f"{topic}/{level}/{seed}")
+    draw = random.Random(f"{topic}/{level}/{seed}")
     if topic == REVIEW:
-        from course_utils.drills.review import pull_request
-
         return Drill(topic, level, seed, *pull_request(draw, level))
-    found = _topic(topic)
-    lines, questions = apart(lambda: written(found, level, draw))
-    explained = (said for part, said in found.explained.items() if part in "\n".join(lines))
-    return Drill(topic, level, seed, lines, questions, " ".join([found.task, *explained]), because)
+    table = topic_of(topic)
+    return Drill(topic, level, seed, *apart(lambda: written(table, level, draw)), table.task, because)
 
 
-def _topic(name: str) -> Any:
+def topic_of(name: str) -> Topic:
+    """The table of a topic."""
     return importlib.import_module(f"course_utils.drills.{name}").TOPIC
+
+
+def _due() -> tuple[str, str]:
+    """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
+    by_lesson = {lesson: name for name in TOPICS for lesson in topic_of(name).lessons}
+    rows = [(by_lesson[lesson], row) for row in told() if (lesson := row.home.partition("/")[0]) in by_lesson]
+    if still_open := [(topic, row) for topic, row in rows if row.cleared_at is None]:
+        topic, row = secrets.choice(still_open)
+        return topic, f"“{row.name}” is still open in `{row.exercise}`."
+    if rows:
+        topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
+        return topic, f"You cleared up “{row.name}” longest ago."
+    return secrets.choice(TOPICS), ""
 
 
 def _seed(seed: Any) -> int | str:
@@ -106,7 +109,7 @@ class Drill(Shown):
         seed: gives the same drill again.
         lines: the program.
         questions: what is asked of it, with the answers and their reasons.
-        task: what is asked of the whole program, in words, and what no lesson says of the program's names.
+        task: what is asked of the whole program, in words.
         because: why this one was drawn, as a sentence; empty where it was asked for.
     """
 
@@ -133,23 +136,17 @@ class Drill(Shown):
 
         Args:
             answers: a value for each key, see ``choices``. Truth values of NumPy and torch count, and 1 and 0; texts
-                are compared without regard to case and outer spaces, and quotes may be left out or be too
-                many: a number, None, ``"True"``. A missing value is no error, and not right.
+                are compared without regard to case and outer spaces, and a number, True or None may stand in quotes or
+                without. A missing value is no error, and not right.
 
         Returns:
             The score, one point for each key, as a card. ``progress()`` counts the first answer to each key.
         """
-        from course_utils.drills.answers import judged
-        from course_utils.drills.card import DrillScore
-        from course_utils.progress.history import record_drill
-
         found, notes = judged(self.questions, self.lines, answers)
         held = {one.key: one.is_right for one in found if one.is_right is not None and one.key in self.choices}
-        if not_stored := record_drill(self.topic, self.level, self.seed, held):
-            notes += (not_stored,)
+        not_stored = record_drill(self.topic, self.level, self.seed, held)
+        notes += (not_stored,) if not_stored else ()
         return DrillScore(self.topic, self.level, self.seed, len(self.questions), found, notes)
 
     def card(self) -> Block:
-        from course_utils.drills.card import drill_card
-
         return drill_card(self)
