@@ -53,6 +53,7 @@ def fetch(address: str, server: subprocess.Popen) -> str:
             assert server.poll() is None, "JupyterLab ended"
 
 
+@pytest.mark.nightly  # at a push, the tests in a browser start it
 def test_jupyterlab_opens_the_start_page_on_a_free_port_and_asks_nothing(tmp_path: Path, taken_port: int) -> None:
     (tmp_path / "my_notebooks").mkdir()
     (tmp_path / "my_notebooks/00_start_here.ipynb").write_text("{}", encoding="utf-8")
