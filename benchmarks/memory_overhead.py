@@ -2,8 +2,8 @@
 
 Tools: an empty dispatch mode (the floor for anything that watches operations), this course's ``MemoryTracker``,
 torch's own ``MemTracker``, and ``torch.profiler`` with ``profile_memory``. In each round every tool is entered once,
-runs its steps, and is left (``taken``). A ratio is taken within a round, and its median over the rounds is printed. Times are of the
-processor, for the one thread that does all the work, so that other programs do not count. Run with
+runs its steps, and is left (``taken``). A ratio is taken within a round, and its median over the rounds is printed.
+Times are of the processor, for the one thread that does all the work, so that other programs do not count. Run with
 ``python -m benchmarks.memory_overhead``.
 """
 

@@ -97,16 +97,6 @@ def test_who_asks_for_a_log_gets_one(tmp_path: Path, option: str) -> None:
     assert any("ERROR" in part for part in lab_command(tmp_path, [], ["--no-browser"]))
 
 
-@pytest.mark.parametrize("spelling", [["--port={}"], ["--port", "{}"], ["--ServerApp.port={}"]], ids=" ".join)
-def test_a_port_in_use_is_told(taken_port: int, spelling: list[str]) -> None:
-    notes = lab_notes([part.format(taken_port) for part in spelling])
-    assert notes[0].startswith(f"Port {taken_port} is in use")
-    with socket.socket() as unused:  # bound and not listening: nobody answers there
-        unused.bind(("127.0.0.1", 0))
-        free = unused.getsockname()[1]
-        assert not any("in use" in line for line in lab_notes([part.format(free) for part in spelling]))
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no root")
 def test_root_is_told_what_to_do_and_nobody_else(monkeypatch) -> None:
     for user, options, told in ((0, [], True), (0, ["--allow-root"], False), (1000, [], False)):
