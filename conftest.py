@@ -11,7 +11,8 @@ two a kernel is a fork of a Python that has imported torch (``course_utils/autho
 runs the cells that its solution does not (``tests/slices.py``). Nightly each kernel is started as a learner's is, and
 runs every cell.
 
-What nbval compares of a solution notebook is listed in ``course_utils/authoring/rules_outputs.py``.
+nbval compares, for every cell with an execution count and without the tag ``nbval-ignore-output``, each kind of output
+as text, stdout and a card's HTML to the letter; not figures' pixels, tracebacks, counts and how kinds are interleaved.
 """
 
 import json
@@ -68,7 +69,6 @@ def _kernels_are_forked(config: pytest.Config) -> bool:
 
 
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    config.stash[_until_the_end].enter_context(warm.shared())
     # The workers inherit it, so it is there before they import torch. Workers that each start a thread for every core
     # wait for one another: the proofs of one lesson took 84 s so on two cores, and 42 s with this.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

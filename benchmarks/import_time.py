@@ -30,15 +30,8 @@ print(*(after - before for i in (0, 1) for before, after in zip(marks[i], marks[
 
 @dataclass
 class Times:
-    """Medians over the rounds.
-
-    Attributes:
-        base: wall seconds of importing the base, in a process that imports nothing else.
-        base_processor: processor seconds of the same.
-        added: wall seconds of importing the other module after it.
-        added_processor: processor seconds of the same.
-        ratio: wall time of both over that of the base alone.
-    """
+    """Medians over the rounds, in seconds: of importing the base alone, and of the other module after it; wall time of
+    both over that of the base alone."""
 
     base: float
     base_processor: float

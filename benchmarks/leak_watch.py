@@ -1,9 +1,7 @@
 """What watching for leaks costs: the time of a training step under ``watch_growth``, as a ratio of interleaved runs,
 and whether a script of 4,000 calls slows down as it goes.
 
-Calls are watched in windows, at first all of them, so a ratio is the mean of 200 steps. Beside it stands what PyTorch
-asks for any dispatch mode, though it does nothing.
-
+Beside it stands what PyTorch asks for any dispatch mode, though it does nothing.
 The step is that of ``memory_overhead``: 5 ms without a watch. A ratio is taken within a round, and its median over the
 rounds is printed. Times are of the processor, for the one thread that does all the work. Run with
 ``python -m benchmarks.leak_watch``.
@@ -11,44 +9,23 @@ rounds is printed. Times are of the processor, for the one thread that does all 
 
 import argparse
 import contextlib
-import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
-from benchmarks.memory_overhead import STEPS, Training, of_duration
+from benchmarks.memory_overhead import STEPS, Training, Way, of_duration, ratio, taken
 from benchmarks.memory_sweep import EmptyMode
 from course_utils import watch_growth
 
 TARGET = 1.3
 NO_SLOWER = 1.2
-WAYS: dict[str, Callable[[], Any]] = {
-    "bare": contextlib.nullcontext,
-    "an empty mode": EmptyMode,
-    "in windows": watch_growth,
-    "every 10th call": lambda: watch_growth(every=10),
+WAYS: dict[str, Way] = {
+    "bare": lambda training: contextlib.nullcontext(),
+    "an empty mode": lambda training: EmptyMode(),
+    "watched": lambda training: watch_growth(),
 }
-
-
-def ratios(training: Training, rounds: int, steps: int) -> dict[str, float]:
-    """The median ratio of a step to a bare one, for each way of watching."""
-    taken: dict[str, list[float]] = {way: [] for way in WAYS}
-    for _ in range(rounds):
-        for way, enter in WAYS.items():
-            gc.collect()
-            with enter():
-                training.plain_step()
-                begun = time.thread_time_ns()
-                for _ in range(steps):
-                    training.plain_step()
-                taken[way].append((time.thread_time_ns() - begun) / steps)
-    return {
-        way: statistics.median(a / b for a, b in zip(times, taken["bare"], strict=True)) for way, times in taken.items()
-    }
 
 
 def slowdown(training: Training, calls: int, leaks: bool) -> float:
@@ -60,7 +37,7 @@ def slowdown(training: Training, calls: int, leaks: bool) -> float:
     with watch_growth():
         for _ in range(calls):
             begun = time.thread_time_ns()
-            training.plain_step()
+            training.step()
             if leaks:
                 kept.append(training.model(training.x[:1]))
             times.append(time.thread_time_ns() - begun)
@@ -75,14 +52,14 @@ def main() -> int:
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, CPU, one thread, {options.rounds} rounds")
     training = of_duration(*STEPS["5 ms"])
-    measured = ratios(training, options.rounds, steps=200)
-    for way, ratio in measured.items():
-        print(f"{way:18}{ratio:6.2f}x")
+    found = taken(training, WAYS, options.rounds, steps=200)
+    for way in WAYS:
+        print(f"{way:18}{ratio(found, way):6.2f}x")
     small = of_duration(*STEPS["0.8 ms"])
     slower = {leaks: slowdown(small, options.calls, leaks) for leaks in (False, True)}
     print(f"second half of {options.calls} calls over the second quarter:", end=" ")
     print(f"{slower[False]:.2f}x; with a leak {slower[True]:.2f}x")
-    missed = measured["in windows"] > TARGET or max(slower.values()) > NO_SLOWER
+    missed = ratio(found, "watched") > TARGET or max(slower.values()) > NO_SLOWER
     verdict = "missed" if missed else "reached"
     print(f"targets {TARGET}x for a step, {NO_SLOWER}x for the second half: {verdict}")
     return int(missed)

@@ -8,37 +8,17 @@ rounds is printed. Times are of the processor, for the one thread that does all 
 
 import argparse
 import contextlib
-import gc
-import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
-from benchmarks.memory_overhead import STEPS, Training, of_duration
+from benchmarks.memory_overhead import STEPS, Way, of_duration, ratio, taken
 from course_utils import watch_why, why
 
 STEP, SECONDS, NODES = 3.0, 1.0, 20_000
-WAYS: dict[str, Callable[[], Any]] = {"bare": contextlib.nullcontext, "watched": watch_why}
-
-
-def ratio(training: Training, rounds: int, steps: int = 100) -> float:
-    """The median ratio of a watched step to a bare one."""
-    ratios = []
-    for _ in range(rounds):
-        taken = {}
-        for way, enter in WAYS.items():
-            gc.collect()
-            with enter():
-                training.plain_step()
-                begun = time.thread_time_ns()
-                for _ in range(steps):
-                    training.plain_step()
-                taken[way] = time.thread_time_ns() - begun
-        ratios.append(taken["watched"] / taken["bare"])
-    return statistics.median(ratios)
+WAYS: dict[str, Way] = {"bare": lambda training: contextlib.nullcontext(), "watched": lambda training: watch_why()}
 
 
 def edited(x: torch.Tensor) -> None:
@@ -87,13 +67,13 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, CPU, one thread, {options.rounds} rounds")
-    step = ratio(of_duration(*STEPS["5 ms"]), options.rounds)
+    step = ratio(taken(of_duration(*STEPS["5 ms"]), WAYS, options.rounds, steps=100), "watched")
     print(f"a step of 5 ms, watched: {step:.2f}x")
-    taken = {fails.__name__: seconds(fails) for fails in (edited, twice)}
-    taken["a NaN, and a leaf"] = asked(torch.rand(3, requires_grad=True))
-    for name, value in taken.items():
+    answers = {fails.__name__: seconds(fails) for fails in (edited, twice)}
+    answers["a NaN, and a leaf"] = asked(torch.rand(3, requires_grad=True))
+    for name, value in answers.items():
         print(f"{NODES} nodes, {name}: {value:.2f} s")
-    missed = step > STEP or max(taken.values()) > SECONDS
+    missed = step > STEP or max(answers.values()) > SECONDS
     print(f"targets {STEP}x for a step, {SECONDS} s for an answer: {'missed' if missed else 'reached'}")
     return int(missed)
 

@@ -10,7 +10,7 @@ from course_utils.authoring.lint import lint_course, report
 from course_utils.catalogue import LESSONS
 
 COURSE = Course(Path(__file__).resolve().parents[1])
-NAMES = sorted({path.stem for path in (*COURSE.solutions.glob("*.ipynb"), *COURSE.learner_paths())})
+NAMES = sorted({path.stem for path in (*COURSE.solutions.glob("*.ipynb"), *COURSE.learners.glob("*.ipynb"))})
 
 
 def test_every_lesson_of_the_catalogue_has_its_notebooks():

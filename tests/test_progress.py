@@ -110,12 +110,6 @@ def test_hints_and_first_guesses_are_kept():
     assert rows == [("zebra", True, False, 3), ("ant", True, True, 1)]
 
 
-def test_names_with_quotes_and_newlines_are_kept_as_they_are():
-    name = 'it\'s "x"; DROP TABLE event; --\n\x00é漢\ud800'
-    attempt(1, exercise=name)
-    assert [row.exercise for row in attempts()] == [name]
-
-
 # Where it is kept.
 
 
@@ -161,24 +155,22 @@ def test_what_the_disk_does_not_allow_is_one_line_and_changes_nothing(home, monk
     assert (tmp_path / "thesis").read_text() == "my thesis, named by mistake " * 100
     monkeypatch.setenv(place.VARIABLE, "")
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
-    assert line_of_attempt() == f"This attempt is not stored: your home directory cannot be found; {place.ELSEWHERE}."
-    monkeypatch.setitem(sys.modules, "sqlite3", None)  # the import statement then raises ImportError
-    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "other"))
-    assert "without the module sqlite3" in line_of_attempt() and attempts() == ()
+    assert line_of_attempt() is None and attempts() == ()
+    assert progress().notes == (f"Nothing is stored, because your home directory cannot be found; {place.ELSEWHERE}.",)
 
 
 def test_a_file_of_a_newer_version_or_of_another_program_is_left_alone(progress_file):
     with closing(sqlite3.connect(progress_file)) as other:
         other.execute("CREATE TABLE bookmarks (url TEXT)")
     before = progress_file.read_bytes()
-    assert "is another program's and is left as it is" in line_of_attempt()
+    assert "is another program's; name another file" in line_of_attempt()
     assert progress_file.read_bytes() == before
     progress_file.unlink()
     attempt(1)
     with closing(sqlite3.connect(progress_file)) as newer:
         newer.execute(f"PRAGMA user_version = {store.SCHEMA_VERSION + 1}")
     before = progress_file.read_bytes()
-    assert "was written by a newer version of the course; update the course" in line_of_attempt()
+    assert "was written by a newer version of the course; update it" in line_of_attempt()
     assert attempts() == () and "newer version" in progress().notes[0] and "newer version" in repr(reset_progress())
     assert progress_file.read_bytes() == before
 
@@ -289,30 +281,6 @@ def test_a_progress_file_of_an_earlier_edition_opens_with_everything_in_it_and_g
     assert "detach" not in {row.lesson for row in attempts()}
 
 
-def test_exercises_and_misconceptions_that_the_course_has_no_longer_are_shown_as_they_were(progress_file):
-    shutil.copy(SECOND, progress_file)
-    old = Showing("detach/cut/gone", "is cut", "Nobody is told this now", "03_detach", "A heading that is gone")
-    attempt(1, "cut", told=[old])
-    homes = {f"detach/snapshot/{key}" for key in Lesson("detach").exercises["snapshot"].misconceptions}
-    assert not {"detach/snapshot/x itself", "detach/cut/gone"} & homes
-    shown = " ".join(repr(progress()).split())
-    assert "Still open (3)" in shown and "What I return is a new tensor: 03_detach" in shown
-    assert "Nobody is told this now: 03_detach, “A heading that is gone”" in shown
-    assert ("detach", "cut", 1.0) in [(row.lesson, row.exercise, row.best) for row in attempts()]
-    assert [row.exercise for row in Lesson("detach").scorecard().rows] == list(Lesson("detach").exercises)
-    reset_progress("detach", "cut")
-    assert "Nobody is told" not in repr(progress())
-
-
-def test_an_event_that_is_damaged_costs_itself_alone_and_is_told(progress_file):
-    for earned in (1, 2):
-        attempt(earned)
-    with closing(sqlite3.connect(progress_file)) as file, file:
-        file.execute("UPDATE event SET fields = replace(fields, '}', '') WHERE number = 1")
-    assert [(row.best, row.count) for row in attempts()] == [(2.0, 1)]
-    assert progress().notes[-1] == "Left out, because the file is damaged there: 1 event."
-
-
 # The whole course.
 
 
@@ -338,15 +306,6 @@ def test_progress_adds_up_the_best_attempts_and_first_guesses():
     attempt(30, "of an older version", 30)
     assert next(row.state for row in progress().rows if row.name == "detach") == "full marks", "and never more"
     assert all(escape(info.question) in progress()._repr_html_() for info in LESSONS)
-
-
-def test_points_of_an_exercise_that_was_worth_more_are_the_same_share_of_what_it_is_worth_now():
-    attempt(5, "run_clinic", 10, "clinic")
-    assert Lesson("clinic").scorecard().rows[1].earned == 3.5
-    attempt(10, "run_clinic", 10, "clinic")
-    attempt(0, "run_clinic", 7, "clinic")
-    card = Lesson("clinic").scorecard()
-    assert (card.rows[1].earned, card.rows[1].status, card.possible) == (7.0, "passed", 10.0)
 
 
 def solve(*lessons):

@@ -115,7 +115,7 @@ def test_a_folder_can_be_named(site: Path, tmp_path: Path) -> None:
     assert kept.name in said and kept.read_text(encoding="utf-8") == "my work"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_lab_starts_jupyterlab(site: Path, tmp_path: Path) -> None:
     import jupyterlab
 

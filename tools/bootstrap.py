@@ -10,7 +10,6 @@ run before it can say that a Python is too old. Hence no f-strings, no annotatio
 import argparse
 import hashlib
 import io
-import json
 import os
 import platform
 import re
@@ -27,7 +26,7 @@ NOT_INSTALLED = """\
 Not everything was installed; pip's own words are above.
 Try: what pip advises there, then the same command again: what was fetched is not fetched twice. It takes 2 GB of disk,
 8 GB with PyTorch's GPU libraries, and a network or a package index of yours (PIP_INDEX_URL). PyTorch has packages for
-64-bit Python 3.11 to 3.13 on Linux, Windows and Macs with Apple silicon; this is Python %s on %s."""
+64-bit Python 3.11 to 3.13 on Linux, Windows and Macs with Apple silicon."""
 
 
 def output_of(*command):
@@ -43,14 +42,16 @@ def output_of(*command):
 def python_to_use(here, version):
     """The Python that makes the environment: this one if the course was tried on it, else one on the PATH that it was
     tried on, else this one where it is newer; None where none will do."""
-    is_tested = "python%d.%d" % version[:2] in TESTED
-    candidates = [here] * is_tested + TESTED + [here] * (version >= (3, 11))
+    candidates = [here] * ("python%d.%d" % version in TESTED) + TESTED + [here] * (version >= (3, 11))
     return next((name for name in candidates if output_of(name, "-c", "import ensurepip, venv") is not None), None)
 
 
 def read(*path):
-    """A file of the project."""
-    with io.open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+    """A file of the project, or one that was written here; "" where there is none."""
+    path = os.path.join(ROOT, *path)
+    if not os.path.exists(path):
+        return ""
+    with io.open(path, encoding="utf-8") as file:
         return file.read()
 
 
@@ -68,48 +69,40 @@ def torch_to_install(python):
 def constraints(torch):
     """The exact versions to install, with that PyTorch in place of the pinned one."""
     lines = read("constraints.txt").splitlines()
-    if torch:
-        # A release that is not the pinned one may want an older setuptools.
-        names = ("torch==",) if "torch==" + torch in " ".join(lines) else ("torch==", "setuptools==")
-        exact = torch if torch.count(".") == 2 else torch + ".*"
-        lines = [line for line in lines if not line.startswith(names)] + ["torch==" + exact]
+    if torch and "torch==" + torch not in " ".join(lines):
+        # Another release than the pinned one may want an older setuptools.
+        lines = [line for line in lines if not line.startswith(("torch==", "setuptools=="))]
+        lines.append("torch==" + torch + ".*" * (torch.count(".") < 2))
     return "\n".join(lines + [""])
 
 
-def write(path, text):
-    """Writes a file of the environment."""
-    with io.open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def prepare(venv, extras, torch):
+def prepare(venv, extra, torch):
     """Makes the environment, or brings it up to date; returns an exit status."""
     python = os.path.join(venv, "Scripts" if os.name == "nt" else "bin", "python")
-    stamp, pins = os.path.join(venv, "course-environment.json"), os.path.join(venv, "course-constraints.txt")
-    was = json.loads(read(stamp) or '{"unfinished": true}') if os.path.exists(stamp) else {}
-    # What is there stays: `make lab` after `make test` keeps the tools that the tests need, and the PyTorch.
-    asked = hashlib.sha256((read("pyproject.toml").partition("\n[tool.")[0] + read("constraints.txt")).encode("utf-8"))
-    wanted = {"folder": venv, "extras": sorted(set(extras) | set(was.get("extras", []))), "asked": asked.hexdigest()}
-    wanted["torch"] = torch or was.get("torch", "")
-    starts = output_of(python, "-m", "pip", "--version") is not None if was != wanted else os.path.exists(python)
-    if was == wanted and starts:
+    stamp, pins = os.path.join(venv, "course-installed.txt"), os.path.join(venv, "course-constraints.txt")
+    asked = venv + read("pyproject.toml").partition("\n[tool.")[0] + read("constraints.txt")
+    asked = hashlib.sha256(asked.encode("utf-8")).hexdigest()
+    # What was installed for the same files, a line for each extra: `make lab` after `make test` takes nothing out.
+    done = [line for line in read(stamp).splitlines() if line.startswith(asked)]
+    wanted = " ".join([asked, "extra:" + extra, "torch:" + torch])
+    if wanted in done and os.path.exists(python):
         return 0
-    if not starts or was.get("folder", venv) != venv or "unfinished" in was:
+    if output_of(python, "-m", "pip", "--version") is None:
         print("Making a virtual environment in %s ..." % venv)
         if subprocess.call([sys.executable, "-m", "venv", "--clear", venv]):
             return 1
     print("Installing PyTorch, JupyterLab and what the course needs: a few minutes the first time ...")
     sys.stdout.flush()
-    wanted["torch"] = torch or torch_to_install(python)
-    write(stamp, json.dumps(dict(wanted, unfinished=True)))
-    write(pins, constraints(wanted["torch"]))
-    target = ".[%s]" % ",".join(wanted["extras"]) if wanted["extras"] else "."
+    for path, text in ((stamp, ""), (pins, constraints(torch or torch_to_install(python)))):
+        with io.open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     # Of 14,000 modules a tenth is ever imported. Compiled then, and not by pip, they take a minute less.
     command = [python, "-m", "pip", "install", "--no-compile", "--no-input", "--disable-pip-version-check", "-c", pins]
-    if subprocess.call(command + ["--editable", target], cwd=ROOT):
-        print(NOT_INSTALLED % (platform.python_version(), platform.platform()))
+    if subprocess.call(command + ["--editable", ".[%s]" % extra if extra else "."], cwd=ROOT):
+        print(NOT_INSTALLED)
         return 1
-    write(stamp, json.dumps(wanted))
+    with io.open(stamp, "w", encoding="utf-8") as file:
+        file.write("\n".join([wanted] + done * (not torch)))
     return 0
 
 
@@ -121,7 +114,7 @@ def main():
     if python != sys.executable:
         return subprocess.call([python, os.path.abspath(__file__)] + sys.argv[1:])
     parser = argparse.ArgumentParser(description="Make or update the course's virtual environment.")
-    parser.add_argument("--extra", action="append", default=[], help="an extra of pyproject.toml to install: dev")
+    parser.add_argument("--extra", default="", help="an extra of pyproject.toml to install: dev")
     parser.add_argument("--venv", default=os.path.join(ROOT, ".venv"), help="its folder; .venv by default")
     parser.add_argument("--torch", default="", help="a release of PyTorch: 2.15.0, or 2.15 for the last of these")
     options = parser.parse_args()

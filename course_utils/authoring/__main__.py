@@ -1,4 +1,4 @@
-"""The authors' command: ``python -m course_utils.authoring build|check|lint|run|programs|card``."""
+"""The authors' command: ``python -m course_utils.authoring build|lint|run|programs|card``."""
 
 import argparse
 import sys
@@ -29,7 +29,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, function, text in (
         ("build", _build, "write what is made: headings, check cells, learner notebooks, the map of the course"),
-        ("check", _check, "fail when something is not what build makes of its sources"),
         ("lint", _lint, "fail when a notebook breaks a rule; runs no kernel"),
         ("run", _run, "build, run solution notebooks and those in further/, keep their outputs"),
     ):
@@ -57,21 +56,12 @@ def _build(course: Course, names: list[str]) -> int:
     return 0
 
 
-def _check(course: Course, names: list[str]) -> int:
-    found = building.stale(course, names)
-    for path, reason in found.items():
-        print(f"{course.name(path)} {reason}", file=sys.stderr)
-    if found:
-        print("Run: make lessons", file=sys.stderr)
-    return 1 if found else 0
-
-
 def _lint(course: Course, names: list[str]) -> int:
-    from course_utils.authoring import lint
+    from course_utils.authoring.lint import lint_course, report
 
-    problems = lint.lint_course(course, names)
+    problems = lint_course(course, names)
     if problems:
-        print(lint.report(problems), file=sys.stderr)
+        print(report(problems), file=sys.stderr)
     return 1 if problems else 0
 
 

@@ -1,11 +1,12 @@
-"""All that is made (``made``): written (``build``), or said to be stale (``stale``). It is what ``derive`` adds to the
-solution notebooks, and the learner notebooks (``learner_text``).
+"""All that is made (``made``), and written where it is not there yet (``build``): what ``derive`` adds to the solution
+notebooks, and the learner notebooks (``learner_text``).
 
 A learner notebook is nbgrader's work: the preprocessors that ``nbgrader generate_assignment`` applies, in its order,
 with the settings of the course's ``nbgrader_config.py``. Only ``SaveCells`` is left out, which changes no notebook: it
 fills the gradebook. So a teacher's release is, byte for byte, the notebook that learners open.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 from course_utils.authoring.derive import catalogue, derived, entries, mapped, readme
 from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
+from course_utils.authoring.problems import Notebook, report
+from course_utils.authoring.rules import ids
 from course_utils.authoring.sittings import with_minutes
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
@@ -31,9 +34,10 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
 
     Raises:
         ValueError: cell ids are missing or not unique (the build would make random ones up), or nbgrader refuses the
-            notebook: an unclosed solution region, metadata that it does not know, a grade id used twice.
+            notebook: an unclosed solution region, metadata that it does not know.
     """
-    _require_ids(solution)
+    if problems := list(ids(Notebook("the notebook", "", solution))):
+        raise ValueError(f"no learner notebook can be made.\n{report(problems)}")
     from nbgrader.nbgraderformat.common import SchemaMismatchError, ValidationError
 
     exporter = _exporter(config)
@@ -44,23 +48,9 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
             explain(
                 f"nbgrader could not make the learner notebook: {str(error).splitlines()[0]}",
                 "solution regions that open and close, inside cells marked as solutions, and valid nbgrader metadata.",
-                try_this="python -m course_utils.authoring lint names the cell.",
             )
         ) from error
     return text
-
-
-def _require_ids(notebook: NotebookNode) -> None:
-    ids = [cell.get("id") for cell in notebook.cells]
-    wrong = [number for number, id in enumerate(ids, start=1) if not id or ids.count(id) > 1]
-    if wrong:
-        raise ValueError(
-            explain(
-                f"Cells {', '.join(map(str, wrong))} (counted from 1) have no id or share one.",
-                "every cell has an id of its own, so that the learner notebook can keep it.",
-                try_this="give them ids; python -m course_utils.authoring lint shows the cells.",
-            )
-        )
 
 
 def _exporter(config_path: Path) -> "NotebookExporter":
@@ -82,7 +72,7 @@ def _exporter(config_path: Path) -> "NotebookExporter":
     return exporter
 
 
-def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
+def build(course: Course, names: Sequence[str] = ()) -> list[Path]:
     """Makes everything anew that is made (see ``made``) and returns the files that changed.
 
     All is made before the first file is written, so that a solution nbgrader refuses leaves all files as they were.
@@ -97,25 +87,7 @@ def build(course: Course, names: list[str] | tuple[str, ...] = ()) -> list[Path]
     return changed
 
 
-def stale(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, str]:
-    """The files that ``build`` would change and learner notebooks that have no solution, each with what is wrong.
-
-    Args:
-        course: the course.
-        names: only these notebooks (``03_detach`` or ``detach``); all where it is empty.
-
-    Raises:
-        ValueError: as ``build``.
-    """
-    texts = made(course, names)
-    now = {path: _current(path) for path in texts}
-    missing, other = "does not exist yet", "is not what make lessons writes"
-    found = {path: missing if now[path] is None else other for path, text in texts.items() if now[path] != text}
-    orphans = [path for path in course.learner_paths() if path not in texts and not names]
-    return found | dict.fromkeys(orphans, "has no solution notebook")
-
-
-def made(course: Course, names: list[str] | tuple[str, ...] = ()) -> dict[Path, str]:
+def made(course: Course, names: Sequence[str] = ()) -> dict[Path, str]:
     """The text of every file of which something is made: notebooks of all kinds, the catalogue, README."""
     texts: dict[Path, str] = {}
     lessons = {lesson.notebook: (lesson, len(entries(course.exercises(lesson.name)))) for lesson in LESSONS}

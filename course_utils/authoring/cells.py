@@ -5,6 +5,7 @@
     write(notebook([markdown("# 03 detach", "title"), setup("detach"), ...]), path)
 
 ``write`` keeps no outputs that the cells do not have: run the notebook next (``python -m course_utils.authoring run``).
+``solution_lines`` tells which lines of a cell learners do not get.
 """
 
 from collections.abc import Iterable
@@ -18,6 +19,20 @@ from course_utils.authoring.files import write as write
 SCHEMA_VERSION = 3  # nbgrader's metadata, as of nbgrader 0.6 and newer
 CHECK_SUFFIX = "-check"
 WRITTEN_POINTS = 2
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+
+
+def solution_lines(cell: NotebookNode) -> list[str]:
+    """The lines between the markers; all of a model answer, which has none."""
+    lines = cell.source.splitlines()
+    if cell.cell_type == "markdown":
+        return lines if cell.metadata.get("nbgrader", {}).get("solution") else []
+    found, inside = [], False
+    for line in lines:
+        inside = (inside or line.strip() == BEGIN) and line.strip() != END
+        if inside and line.strip() != BEGIN:
+            found.append(line)
+    return found
 
 
 def markdown(source: str, id: str) -> NotebookNode:
@@ -33,15 +48,9 @@ def code(source: str, id: str, tags: Iterable[str] = ()) -> NotebookNode:
     return cell
 
 
-def setup(topic: str, imports: str = "import torch", id: str = "setup") -> NotebookNode:
-    """The one set-up cell: imports and ``lesson = Lesson(topic)``, locked.
-
-    ``Lesson`` is imported where ``imports`` does not do it.
-    """
-    head = imports.strip("\n")
-    if "Lesson" not in head:
-        head = f"{head}\n\nfrom course_utils import Lesson".strip("\n")
-    return graded(code(f'{head}\n\nlesson = Lesson("{topic}")', id), f"{topic}-setup", locked=True)
+def setup(topic: str, imports: str = "import torch\n\nfrom course_utils import Lesson") -> NotebookNode:
+    """The one set-up cell: imports and ``lesson = Lesson(topic)``, locked."""
+    return graded(code(f'{imports}\n\nlesson = Lesson("{topic}")', "setup"), f"{topic}-setup", locked=True)
 
 
 def answer(source: str, topic: str, exercise: str) -> NotebookNode:
@@ -58,13 +67,13 @@ def check(topic: str, exercise: str, points: float) -> NotebookNode:
     return graded(cell, f"{topic}-{exercise}{CHECK_SUFFIX}", grade=True, locked=True, points=points)
 
 
-def written(source: str, topic: str, exercise: str = "written", points: float = WRITTEN_POINTS) -> NotebookNode:
+def written(source: str, topic: str) -> NotebookNode:
     """The model answer and rubric of the written question; the learner's copy holds the text stub in its place.
 
     The question itself stands in a Markdown cell before it, because a learner overwrites the whole of this one.
     """
-    cell = markdown(source, exercise)
-    return graded(cell, f"{topic}-{exercise}", grade=True, solution=True, points=points)
+    cell = markdown(source, "written")
+    return graded(cell, f"{topic}-written", grade=True, solution=True, points=WRITTEN_POINTS)
 
 
 def notebook(cells: Iterable[NotebookNode]) -> NotebookNode:
@@ -82,15 +91,12 @@ def graded(
     points: float | None = None,
 ) -> NotebookNode:
     """The same cell, with nbgrader's metadata."""
-    metadata = {
+    cell.metadata["nbgrader"] = {
         "grade": grade,
         "grade_id": grade_id,
         "locked": locked,
         "schema_version": SCHEMA_VERSION,
         "solution": solution,
         "task": False,
-    }
-    if points is not None:
-        metadata["points"] = points
-    cell.metadata["nbgrader"] = metadata
+    } | ({} if points is None else {"points": points})
     return cell

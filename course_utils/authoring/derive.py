@@ -13,6 +13,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course_utils.authoring import cells
+from course_utils.authoring.cells import BEGIN, END
 from course_utils.authoring.files import normalised
 from course_utils.authoring.sittings import sittings
 from course_utils.base.errors import explain
@@ -20,7 +21,6 @@ from course_utils.base.files import read_toml
 from course_utils.catalogue import LessonInfo, text_files
 from course_utils.checks.misconceptions import heading
 
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HEADED = re.compile(r"^### Exercise\b.*$", re.MULTILINE)
 WRITTEN = re.compile(r"^### Written question\b", re.MULTILINE)
 

@@ -50,23 +50,18 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
 
     Raises:
         ValueError: a cell raised (and is not tagged ``raises-exception``), wrote to stderr, took too long, or its
-        kernel
-            died.
+            kernel died.
     """
-    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
     from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
-    from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
-    result = _without_outputs(notebook)
-    # By this name the kernel is this very interpreter, whatever a user has installed under "python3".
-    manager = AsyncKernelManager(
-        kernel_name=CURRENT_ENV_KERNEL_NAME, kernel_spec_manager=NbvalKernelspecManager(), shutdown_wait_time=1
-    )
+    result = normalised(notebook)
+    for cell in result.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
     started: list[int] = []
     client = NotebookClient(
         result,
-        km=manager,
         timeout=cell_seconds,
         record_timing=False,
         store_widget_state=False,
@@ -75,16 +70,10 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
         resources={"metadata": {"path": str(folder)}},
     )
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        environment = {**os.environ, **kernel_environment(Path(scratch))}
-        # The kernel process's own stderr (not the cells', which come as outputs) is noise unless it dies.
-        log = Path(scratch) / "stderr"
         try:
-            with log.open("wb") as stderr:
-                client.execute(env=environment, stderr=stderr, cleanup_kc=True)
+            client.execute(env={**os.environ, **kernel_environment(Path(scratch))})
         except (CellExecutionError, CellControlSignal, DeadKernelError) as error:
             said = ANSI_COLOURS.sub("", str(error))
-            if isinstance(error, DeadKernelError):
-                said += "\n" + log.read_text(errors="replace")[-2000:]
             raise ValueError(
                 explain(
                     f"{_place(result, started[-1])} did not finish: {said.rstrip()}",
@@ -106,14 +95,6 @@ def run(path: Path, cell_seconds: float = CELL_SECONDS) -> bool:
     before = path.read_bytes()
     write(executed(read(path), path.parent, cell_seconds), path)
     return path.read_bytes() != before
-
-
-def _without_outputs(notebook: NotebookNode) -> NotebookNode:
-    result = normalised(notebook)
-    for cell in result.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    return result
 
 
 def _place(notebook: NotebookNode, index: int) -> str:

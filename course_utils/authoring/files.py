@@ -8,6 +8,7 @@ would differ from build to build; here the missing id stays visible until somebo
 import copy
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,13 +32,6 @@ NOTEBOOK_METADATA = {
     },
 }
 CELL_METADATA = ("nbgrader", "tags")  # anything else is a front end's memory: collapsed, scrolled, execution times
-RELEASE_KEYS = ("checksum", "cell_type")  # nbgrader writes these into a release; in a source they only grow stale
-
-_CELL_FIELDS = {
-    "code": ("cell_type", "id", "metadata", "source", "execution_count", "outputs"),
-    "markdown": ("cell_type", "id", "metadata", "source", "attachments"),
-    "raw": ("cell_type", "id", "metadata", "source", "attachments"),
-}
 
 
 @dataclass(frozen=True)
@@ -93,32 +87,25 @@ class Course:
         """The folder of a lesson's exercises and predictions."""
         return self.root / "course_utils" / "lessons" / topic
 
-    def solution_paths(self, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
+    def solution_paths(self, names: Sequence[str] = ()) -> list[Path]:
         """The solution notebooks in order; with ``names`` (``03_detach``, ``detach``, ``03_detach.ipynb``) only those.
 
         Raises:
-            ValueError: a name that no solution notebook has; the message lists those there are. Or there are none.
+            ValueError: a name that no solution notebook has; the message lists those there are.
         """
-        found = sorted(self.solutions.glob("*.ipynb"))
-        if not found:
-            raise ValueError(
-                explain(f"{self.solutions} is empty.", "solution notebooks, from which everything else is made.")
-            )
-        if not names:
-            return found
-        full = {path.stem.partition("_")[2]: path.stem for path in found}  # authors call a lesson by its name alone
-        wanted = [full.get(Path(name).stem, Path(name).stem) for name in names]
-        unknown = [name for name in wanted if name not in {path.stem for path in found}]
-        if unknown:
+        found = {path.stem: path for path in sorted(self.solutions.glob("*.ipynb"))}
+        full = {topic_of(path): stem for stem, path in found.items()}  # authors call a lesson by its name alone
+        wanted = [full.get(Path(name).stem, Path(name).stem) for name in names] or list(found)
+        if unknown := set(wanted) - found.keys():
             raise ValueError(
                 explain(
-                    f"There is no solution notebook called {', '.join(unknown)}.",
-                    "one of " + ", ".join(path.stem for path in found) + ".",
+                    f"There is no solution notebook called {', '.join(sorted(unknown))}.",
+                    f"one of {', '.join(found)}.",
                 )
             )
-        return [path for path in found if path.stem in wanted]
+        return [path for stem, path in found.items() if stem in wanted]
 
-    def further_paths(self, names: list[str] | tuple[str, ...] = ()) -> list[Path]:
+    def further_paths(self, names: Sequence[str] = ()) -> list[Path]:
         """The notebooks that go on from lessons, in order; with ``names``, only theirs.
 
         Raises:
@@ -126,9 +113,6 @@ class Course:
         """
         wanted = {path.name for path in self.solution_paths(names)}
         return [path for path in sorted(self.further.glob("*.ipynb")) if not names or path.name in wanted]
-
-    def learner_paths(self) -> list[Path]:
-        return sorted(self.learners.glob("*.ipynb"))
 
     def name(self, path: Path) -> str:
         """The path as messages show it: relative to the course where it lies inside."""
@@ -170,55 +154,21 @@ def dumps(notebook: NotebookNode) -> str:
 def normalised(notebook: NotebookNode) -> NotebookNode:
     """A copy in the form in which the repository keeps it; applying it twice changes nothing more.
 
-    Metadata that belongs to an author's front end goes, pieces of one stream are joined, code cells that were run are
-    counted from 1. Ids, sources, tags, nbgrader's fields and the outputs themselves stay.
+    Metadata that belongs to an author's front end goes, code cells that were run are counted from 1. Ids, sources,
+    tags, nbgrader's fields and the outputs stay.
     """
     result = copy.deepcopy(notebook)
     result.nbformat, result.nbformat_minor = 4, 5
     result.metadata = nbformat.from_dict(NOTEBOOK_METADATA)
-    result.cells = [_normalised_cell(cell) for cell in result.cells]
     count = 0
     for cell in result.cells:
+        cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA if cell.metadata.get(key)})
+        cell.source = cell.source.replace("\r\n", "\n").rstrip("\n")
         if cell.cell_type == "code" and cell.get("execution_count") is not None:
             count += 1
-            cell.execution_count = count
-            for output in cell.outputs:
-                if output.output_type == "execute_result":
-                    output.execution_count = count
+            for counted in (cell, *(output for output in cell.outputs if output.output_type == "execute_result")):
+                counted.execution_count = count
     return result
-
-
-def kept_metadata(metadata: dict) -> NotebookNode:
-    """The part of a cell's metadata that is kept."""
-    kept = {key: copy.deepcopy(metadata[key]) for key in CELL_METADATA if metadata.get(key)}
-    if isinstance(kept.get("nbgrader"), dict):
-        kept["nbgrader"] = {key: value for key, value in kept["nbgrader"].items() if key not in RELEASE_KEYS}
-    return nbformat.from_dict(kept)
-
-
-def _normalised_cell(cell: NotebookNode) -> NotebookNode:
-    fields = _CELL_FIELDS.get(cell.cell_type, tuple(cell))
-    kept = NotebookNode({name: cell[name] for name in fields if name in cell})
-    kept.metadata = kept_metadata(cell.get("metadata", {}))
-    kept.source = cell.source.replace("\r\n", "\n").rstrip("\n")
-    if cell.cell_type == "code":
-        kept.setdefault("execution_count", None)
-        kept.outputs = _joined_streams(cell.get("outputs", []))
-    elif not kept.get("attachments", True):
-        del kept["attachments"]
-    return kept
-
-
-def _joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    # Where a kernel cuts what was printed depends on time, not on the code.
-    joined: list[NotebookNode] = []
-    for output in outputs:
-        previous = joined[-1] if joined else None
-        if previous and previous.output_type == output.output_type == "stream" and previous.name == output.name:
-            previous.text += output.text
-        else:
-            joined.append(output)
-    return joined
 
 
 def write(notebook: NotebookNode, path: Path) -> Path:

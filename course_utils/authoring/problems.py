@@ -1,67 +1,43 @@
-"""What a lint reports: a ``Problem``; the notebook it looks at: a ``Notebook``.
-
-Every rule is a function from a ``Notebook`` to problems; those about its parts are in ``rules_structure``, those about
-its stored outputs in ``rules_outputs``.
-"""
+"""What rules look at, a ``Notebook`` of ``Cell``, and what they find: a ``Problem``; ``report`` lists several."""
 
 import ast
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from course_utils.base.words import count_of
 
-@dataclass(frozen=True)
-class Problem:
-    """One thing to mend.
 
-    Attributes:
-        notebook: the notebook's path, relative to the course.
-        rule: the broken rule's short name.
-        what: what is wrong.
-        mend: how to mend it.
-        cell_number: the cell, counted from 1 over cells of every kind; None where it is about the whole notebook.
-        cell_id: that cell's id.
-        first_line: the first line of that cell's source.
-    """
+class Problem(NamedTuple):
+    """One thing to mend: the notebook, or a cell of it, and what is wrong there."""
 
-    notebook: str
-    rule: str
-    what: str
-    mend: str
-    cell_number: int | None = None
-    cell_id: str = ""
-    first_line: str = ""
-
-    def __str__(self) -> str:
-        place = self.notebook
-        if self.cell_number is not None:
-            place += f", cell {self.cell_number} (id {self.cell_id or 'missing'}): {self.first_line}"
-        return f"{place}\n  {self.what} [{self.rule}]\n  Mend: {self.mend}"
+    place: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook under lint, and what is expected of it.
+    """A notebook, and what is expected of it.
 
     Attributes:
         name: the notebook's path as messages show it.
         topic: the lesson's name: ``detach``.
         node: as ``files.read`` gives it.
-        size_bytes: the file's size.
+        folder: where its readers open it; what it links to is looked for there.
         questions: the predictions for which the lesson has a word to who guesses wrong.
         minutes: how long each sitting takes a learner; empty where that is not looked at.
-        beside: the notebooks of the course that a link may lead to, as it is written here.
     """
 
     name: str
     topic: str
     node: NotebookNode
-    size_bytes: int = 0
+    folder: Path = Path()
     questions: Set[str] = frozenset()
     minutes: tuple[int, ...] = ()
-    beside: Set[str] = frozenset()
 
     @cached_property
     def cells(self) -> "list[Cell]":
@@ -73,9 +49,11 @@ class Notebook:
         return [cell for cell in self.cells if cell.kind == "code" and cell.source.strip()]
 
     def problem(self, rule: str, what: str, mend: str, cell: "Cell | None" = None) -> Problem:
-        if cell is None:
-            return Problem(self.name, rule, what, mend)
-        return Problem(self.name, rule, what, mend, cell.number, cell.id, cell.first_line)
+        """What a rule of this name yields: what is wrong with the cell, or with the whole notebook, and what to do."""
+        place = self.name
+        if cell:
+            place += f", cell {cell.number} (id {cell.id or 'missing'}): {cell.first_line}"
+        return Problem(place, f"{what} [{rule}]\n  Mend: {mend}")
 
 
 @dataclass(frozen=True)
@@ -107,10 +85,6 @@ class Cell:
         return self.node.get("outputs", [])
 
     @property
-    def tags(self) -> list[str]:
-        return self.node.metadata.get("tags", [])
-
-    @property
     def grading(self) -> Mapping:
         """nbgrader's metadata; empty where there is none."""
         return self.node.metadata.get("nbgrader", {})
@@ -136,12 +110,9 @@ class Cell:
         points = self.grading.get("points", 0)
         return float(points) if isinstance(points, (int, float)) else 0.0
 
-    @cached_property
+    @property
     def plain_code(self) -> str:
-        """The source as Python, magics turned into calls of ``get_ipython()``."""
-        from IPython.core.inputtransformer2 import TransformerManager
-
-        return TransformerManager().transform_cell(self.source)
+        return plain_code(self.source)
 
     @cached_property
     def tree(self) -> ast.Module | None:
@@ -150,3 +121,16 @@ class Cell:
             return ast.parse(self.plain_code)
         except SyntaxError:
             return None
+
+
+def plain_code(source: str) -> str:
+    """A code cell's source as Python, magics turned into calls of ``get_ipython()``."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager().transform_cell(source)
+
+
+def report(problems: Iterable[Problem]) -> str:
+    """The problems as text, one paragraph each, and how many there are."""
+    paragraphs = [f"{problem.place}\n  {problem.text}\n" for problem in problems]
+    return "\n".join([*paragraphs, f"{count_of(len(paragraphs), 'problem')}."])

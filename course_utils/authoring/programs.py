@@ -1,16 +1,14 @@
 """The programs that show misconceptions and errors: each is run by itself (``printed``), what it prints is kept
 (``store``, ``store_error``)."""
 
-import gc
 import io
-import os
 import re
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from course_utils.authoring.warm import fork
+from course_utils.authoring.warm import context
 from course_utils.base.expected import sentences, without_addresses
 from course_utils.base.files import read_toml, write_whole
 
@@ -32,34 +30,11 @@ def printed(programs: Sequence[str], whole: bool = False) -> list[str]:
         whole: errors and warnings are shown with their whole messages, but for addresses and places elsewhere.
 
     Raises:
-        TimeoutError: a program did not come to an end.
+        multiprocessing.TimeoutError: a program did not come to an end, or ended its process.
     """
-    return fork(_each, list(programs), whole).result(LONGEST_S * (1 + len(programs)))
-
-
-def _each(programs: list[str], whole: bool) -> list[str]:
-    gc.freeze()  # so that a collection in a fork touches, and so copies, none of what was imported
-    return [_alone(program, whole) for program in programs]
-
-
-def _alone(program: str, whole: bool) -> str:
-    # A plain fork: this process has only imported.
-    end, childs_end = os.pipe()
-    if not (child := os.fork()):
-        status = 1
-        try:
-            with open(childs_end, "w", encoding="utf-8") as pipe:
-                pipe.write(_run(program, whole))
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(childs_end)
-    with open(end, encoding="utf-8") as pipe:
-        shown = pipe.read()
-    status = os.waitpid(child, 0)[1]
-    if status:
-        raise RuntimeError(f"The process of this program ended with status {status}:\n{program}")
-    return shown
+    with context().Pool(1, maxtasksperchild=1) as processes:
+        shown = processes.starmap_async(_run, [(program, whole) for program in programs], chunksize=1)
+        return shown.get(LONGEST_S * (1 + len(programs)))
 
 
 def _run(program: str, whole: bool) -> str:

@@ -96,7 +96,6 @@ class History:
         trouble: why they could not be read, as one line.
 
     Attributes:
-        unreadable: how many of them were no event. They change nothing: one that is damaged does not cost the others.
         latest: when a lesson was last worked on, and which; without a lesson where nothing was, or all was reset.
     """
 
@@ -105,15 +104,12 @@ class History:
         self._predictions: dict[tuple[str, str], StoredPrediction] = {}
         self._told: dict[tuple[str, str, str], Told] = {}
         self._drills: dict[tuple[str, int], dict[tuple[str, str], bool]] = {}  # by topic and level; by seed and key
-        self.latest, self.trouble, self.unreadable = ("", ""), trouble, 0
+        self.latest, self.trouble = ("", ""), trouble
         for at, kind, fields in events:
-            try:
-                values = json.loads(fields)
-                KINDS[kind](self, at, **values)
-                if "lesson" in values:
-                    self.latest = max(self.latest, (at, values["lesson"] or ""))
-            except (KeyError, TypeError, ValueError):
-                self.unreadable += 1
+            values = json.loads(fields)
+            KINDS[kind](self, at, **values)
+            if "lesson" in values:
+                self.latest = max(self.latest, (at, values["lesson"] or ""))
 
     def attempts(self, lesson: str | None = None) -> tuple[Attempt, ...]:
         """Of one lesson, or of all: lessons in the course's order and any others by name, exercises by name."""

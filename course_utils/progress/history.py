@@ -10,14 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from course_utils.base.errors import explain
-from course_utils.base.words import count_of
 from course_utils.catalogue import LESSONS, find
 from course_utils.progress import store
 from course_utils.progress.events import Attempt as Attempt
 from course_utils.progress.events import History, StoredPrediction
 from course_utils.progress.events import Showing as Showing
 from course_utils.progress.events import Told as Told
-from course_utils.progress.place import Unusable, location_or_raise, place
+from course_utils.progress.place import Unusable, place
 from course_utils.progress.place import location as location
 from course_utils.progress.tables import LessonProgress, Progress, Remembered
 from course_utils.progress.written import is_answered
@@ -131,8 +130,6 @@ def progress(show_location: bool = True) -> Progress:
         )
         rows.append(row)
     notes: tuple[str, ...] = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
-    if stored.unreadable:
-        notes += (f"Left out, because the file is damaged there: {count_of(stored.unreadable, 'event')}.",)
     return Progress(tuple(rows), notes, tuple(_remembered(stored.told())), stored.drills(), stored.latest[1])
 
 
@@ -185,8 +182,8 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
 
 
 def _store(kind: str, **fields: object) -> str | None:
+    path = location()
     try:
-        path = location_or_raise()
         if path is not None:
             store.append(path, kind, fields)
     except Unusable as error:
@@ -196,8 +193,8 @@ def _store(kind: str, **fields: object) -> str | None:
 
 def _read() -> History:
     """What is stored; empty where it cannot be read."""
+    path = location()
     try:
-        path = location_or_raise()
         return History(store.read(path) if path is not None else ())
     except Unusable as error:
         return History(trouble=f"What was stored cannot be read: {error}.")

@@ -19,21 +19,13 @@ def location() -> Path | None:
         The path; None where nothing is stored, because the variable is ``off``, nbgrader is grading, or there is no
         home directory.
     """
-    try:
-        return location_or_raise()
-    except Unusable:
-        return None
-
-
-def location_or_raise() -> Path | None:
-    """The same; raises ``Unusable`` where there is no home directory."""
     chosen = os.environ.get(VARIABLE, "")
     if chosen.lower() == "off" or os.environ.get("NBGRADER_EXECUTION"):
         return None
     try:
         return Path(chosen).expanduser() if chosen else Path.home() / ".autograd-control" / "progress.sqlite3"
     except RuntimeError:  # what pathlib raises where the home directory cannot be found out
-        raise Unusable(f"your home directory cannot be found; {ELSEWHERE}") from None
+        return None
 
 
 def place() -> str:
@@ -43,6 +35,8 @@ def place() -> str:
     chosen = os.environ.get(VARIABLE, "")
     if chosen.lower() == "off":
         return f"Nothing is stored, because {VARIABLE} is off."
+    if location() is None:
+        return f"Nothing is stored, because your home directory cannot be found; {ELSEWHERE}."
     return f"Stored in the file that {VARIABLE} names." if chosen else "Stored in ~/.autograd-control/progress.sqlite3."
 
 

@@ -59,27 +59,20 @@ def _event(kind: str, fields: Mapping[str, object]) -> Event:
 @contextmanager
 def _open(path: Path, *, writing: bool) -> Iterator[tuple[sqlite3.Connection, int]]:
     """The file in a transaction, and its version: 0 for a new one; one to write in has the table of today."""
-    try:
-        import sqlite3
-    except ImportError:
-        raise Unusable("this Python was built without the module sqlite3; install another") from None
+    import sqlite3
+
     try:
         if writing:
             path.parent.mkdir(exist_ok=True)  # not those above: what is not mounted must not be papered over
         with closing(sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
-            version, ours, tables = (
-                file.execute(f"SELECT {what}").fetchone()[0]
-                for what in (
-                    "* FROM pragma_user_version",
-                    "* FROM pragma_application_id",
-                    "count(*) FROM sqlite_master",
-                )
-            )
-            if tables and (ours != APPLICATION_ID or version > SCHEMA_VERSION):
-                newer = "was written by a newer version of the course; update the course"
-                why = newer if ours == APPLICATION_ID else "is another program's and is left as it is; move it away"
-                raise Unusable(f"{shown(path)} {why}, or {ELSEWHERE}")
+            (version,) = file.execute("PRAGMA user_version").fetchone()
+            (ours,) = file.execute("PRAGMA application_id").fetchone()
+            (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if tables and ours != APPLICATION_ID:
+                raise Unusable(f"{shown(path)} is another program's; {ELSEWHERE}")
+            if version > SCHEMA_VERSION:
+                raise Unusable(f"{shown(path)} was written by a newer version of the course; update it, or {ELSEWHERE}")
             if writing and version < SCHEMA_VERSION:
                 file.execute(TABLE)
                 file.executemany(ADD, _rows_of_version_1(file) if version else ())

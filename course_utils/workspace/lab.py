@@ -1,15 +1,12 @@
 """Starting JupyterLab for a learner: the command (``lab_command``), what is said before (``lab_notes``), ``start``."""
 
-import argparse
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-JUPYTER_PORT = 8888
 # JupyterLab's defaults for the course, which a learner's own settings outrank: it asks nobody whether they want news.
 SETTINGS = Path(__file__).resolve().parent / "lab_settings"
 # The address is printed all the same, and is not lost among forty other lines.
@@ -38,20 +35,12 @@ def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ())
 
 
 def lab_notes(options: Sequence[str] = ()) -> list[str]:
-    """What to know before JupyterLab prints its address: a port in use, being root, how to stop it."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--port", "--ServerApp.port", type=int, default=JUPYTER_PORT)
-    lines = []
-    with contextlib.suppress(argparse.ArgumentError):  # JupyterLab says itself what it does not understand
-        port = parser.parse_known_args(list(options))[0].port
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                taken = f"Port {port} is in use, perhaps by a JupyterLab that you started earlier"
-                lines.append(f"{taken}: this one takes a free port, as its address below shows.")
+    """What to know before JupyterLab prints its address: that root is refused, and how to stop it."""
+    lines = ["JupyterLab starts; its address is below. Stop it here with Ctrl-C."]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
         told = "autograd-control lab --allow-root, or make lab ARGS=--allow-root"
-        lines.append(f"You are root, and JupyterLab refuses that unless it is told: {told}")
-    return [*lines, "JupyterLab starts; its address is below. Stop it here with Ctrl-C."]
+        lines.insert(0, f"You are root, and JupyterLab refuses that unless it is told: {told}")
+    return lines
 
 
 def start(command: list[str]) -> int:

@@ -176,14 +176,11 @@ def _fresh_command(name: str, home: Path) -> str:
 def _read_record(folder: Path) -> tuple[dict[str, str], list[str]]:
     """The fingerprints by lesson, and what to say where they cannot be read."""
     try:
-        content = json.loads((folder / RECORD).read_bytes())
-        if isinstance(content, dict) and all(isinstance(value, str) for value in content.values()):
-            return content, []
+        return dict(json.loads((folder / RECORD).read_bytes())), []
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
-    except (OSError, ValueError):
-        pass  # said below, as for a record of another shape
-    return {}, [f"{FOLDER}/{RECORD} cannot be read and is made anew; your notebooks stay as they are."]
+    except (OSError, ValueError, TypeError):
+        return {}, [f"{FOLDER}/{RECORD} cannot be read and is made anew; your notebooks stay as they are."]
 
 
 def _write_record(folder: Path, record: dict[str, str]) -> None:
@@ -191,27 +188,10 @@ def _write_record(folder: Path, record: dict[str, str]) -> None:
 
 
 def _keep(copy: Path) -> Path:
-    """Gives the file a second name, one that nothing had before."""
-    for number in count(1):
-        again = "" if number == 1 else f"-{number}"
-        kept = copy.with_name(f"{copy.stem}.kept-{date.today().isoformat()}{again}.ipynb")
-        try:
-            os.link(copy, kept)
-        except FileExistsError:
-            continue
-        except OSError:  # a file system without hard links: a second file with the same bytes
-            try:
-                with open(kept, "xb") as file:
-                    file.write(copy.read_bytes())
-                    file.flush()
-                    os.fsync(file.fileno())
-            except FileExistsError:
-                continue
-            except BaseException:
-                kept.unlink(missing_ok=True)  # half a file must not pass for the learner's work
-                raise
-        return kept
-    raise AssertionError("count(1) does not end")
+    """Gives the learner's work a second file, under a name that nothing had before."""
+    names = (f"{copy.stem}.kept-{date.today().isoformat()}{'' if n == 1 else f'-{n}'}.ipynb" for n in count(1))
+    kept = next(path for path in map(copy.with_name, names) if not os.path.lexists(path))
+    return write_whole(kept, copy.read_bytes())
 
 
 def reason(error: OSError) -> str:

@@ -28,10 +28,7 @@ QUESTION = """\
 ### Written question · 2 points by hand, 5 minutes
 
 Why does the log grow? Afterwards, `lesson.solution("written")` opens a model answer."""
-END = """\
-Read on: [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html).
-
-Next: [04 · The history of volatile](04_volatile_history.ipynb)."""
+END = "Read on: [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html)."
 
 
 def result(text: str, html: str | None = None):

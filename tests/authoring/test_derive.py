@@ -5,7 +5,7 @@ import pytest
 
 from course_utils.authoring import cells
 from course_utils.authoring.build import build
-from course_utils.authoring.derive import Entry, catalogue, derived, readme
+from course_utils.authoring.derive import Entry, catalogue, derived
 from course_utils.authoring.files import dumps, read
 from course_utils.authoring.sittings import estimate, sittings, with_minutes
 from course_utils.catalogue import LESSONS, LessonInfo, text_files
@@ -103,13 +103,6 @@ def test_points_that_change_in_the_text_file_change_everywhere_at_once(course, c
     assert build(course) == []
 
 
-def test_readmes_table_is_written_and_nothing_beside_it():
-    info = LessonInfo(3, "detach", "Cut", "Why?", (35, 45), 10)
-    text = "Above.\n\n| Number |\n|---|\n{}\nBelow | 12 |.\n"
-    written = readme(text.format("| 00 | x |\n| 01 | x |\n"), [(info, 5)])
-    assert written == text.format("| 03 | [Cut](notebooks/03_detach.ipynb) | Why? | 35 + 45 | 5 | 10 |\n")
-
-
 def test_the_catalogue_keeps_what_is_not_of_its_lessons():
     source = 'é = LessonInfo(\n    0, "start_here", "é", f(),\n    (15,), 0\n)  # as it was\n'
     assert catalogue(source, {"detach": LESSONS[3]}) == source
@@ -127,13 +120,6 @@ def lesson(*sources):
 @pytest.mark.parametrize(("words", "taken"), [(0, 5), (110 * 14, 15), (110 * 17, 15), (110 * 26, 25)])
 def test_what_a_lesson_says_is_a_multiple_of_five_minutes(words, taken):
     assert sittings(lesson("word " * words)) == (taken,)
-
-
-def test_a_sitting_begins_wherever_the_notebook_says_so():
-    words = "word " * 110 * 20
-    third = BREAK.replace("second", "third")
-    assert sittings(lesson(words, BREAK, words, words, third)) == (20, 40, 5)
-    assert sittings(lesson(words, words)) == (40,)
 
 
 def test_headings_lines_of_code_and_predictions_take_their_time():

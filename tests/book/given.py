@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from course_utils.authoring.cells import solution_lines
 from course_utils.authoring.files import Course, read
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = Course(ROOT)
-SOLUTION = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.DOTALL)
 SHORTEST = 20  # what is shorter, such as `return 2 * x`, stands by chance in other places too
 
 
@@ -20,15 +20,14 @@ def squeezed(text: str) -> str:
 def secrets() -> Iterator[tuple[str, str]]:
     """Each line of a solution and each paragraph of a model answer, squeezed, after the place that it comes from."""
     scripts = (ROOT / "course_utils" / "clinic" / "scripts").glob("*.py")  # lesson 11 shows them
-    shown = [*COURSE.learner_paths(), *(ROOT / "notebooks" / "further").glob("*.ipynb")]
+    shown = [*COURSE.learners.glob("*.ipynb"), *(ROOT / "notebooks" / "further").glob("*.ipynb")]
     learners = (cell.source for path in shown for cell in read(path).cells)
     known = squeezed("".join([*learners, *(path.read_text(encoding="utf-8") for path in scripts)]))
     for path in COURSE.solution_paths():
         for cell in read(path).cells:
-            if not cell.metadata.get("nbgrader", {}).get("solution"):
-                continue
-            blocks = SOLUTION.findall(cell.source)
-            parts = [line for block in blocks for line in block.splitlines()] + blocks
-            for part in map(squeezed, parts if cell.cell_type == "code" else cell.source.split("\n\n")):
+            lines = solution_lines(cell)
+            whole = "\n".join(lines)
+            parts = [*lines, whole] if cell.cell_type == "code" else whole.split("\n\n")
+            for part in map(squeezed, parts):
                 if len(part) >= SHORTEST and part not in known:
                     yield f"{path.stem}, {cell.id}", part

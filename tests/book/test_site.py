@@ -11,7 +11,7 @@ from course_utils.catalogue import LESSONS
 from course_utils.why.pages import pages as errors
 from tests.book.given import secrets, squeezed
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # a push to main builds the site, and stops at a warning
 
 
 def test_every_lesson_and_every_public_name_has_its_page(pages):

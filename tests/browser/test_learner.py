@@ -58,12 +58,6 @@ def test_what_a_lesson_shows_is_sound_for_screen_readers(untouched):
     assert untouched.audit(CARDS) == []
 
 
-def test_a_lesson_can_be_read_on_the_dark_theme(untouched):
-    untouched.use_theme("JupyterLab Dark")
-    untouched.picture("dark")
-    assert_readable(untouched, texts=30)
-
-
 @pytest.mark.nightly
 def test_a_wrong_answer_is_told_its_misconception_and_points_outlive_the_kernel(open_notebook):
     lab = open_notebook(DETACH)

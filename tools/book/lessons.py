@@ -11,12 +11,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from docutils.nodes import make_id
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from course_utils.authoring.cells import CHECK_SUFFIX
 from course_utils.authoring.files import Course, read
+from course_utils.authoring.problems import plain_code
 from course_utils.base.errors import explain
 from course_utils.base.markup import Html, element, paragraph, prose
 from course_utils.catalogue import LessonInfo
@@ -92,7 +92,7 @@ def further(path: Path) -> NotebookNode:
 
 def is_personal(source: str, exercises: Collection[str]) -> bool:
     """Whether a cell shows what is the learner's own: points, where a file lies, or what an answer of theirs does."""
-    nodes = ast.walk(ast.parse(TransformerManager().transform_cell(source)))
+    nodes = ast.walk(ast.parse(plain_code(source)))
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return source.endswith(PERSONAL) or not used.isdisjoint(exercises)
 
