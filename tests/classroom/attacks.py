@@ -1,9 +1,10 @@
 """Submissions that want points which no answer of theirs earns (``ATTACKS``), one for each thing that is promised.
 
-``PUPILS`` is what pupils try without knowing this grader: it earns nothing. ``INSIDERS`` write code against it: what they
-reach is refused or compared, and words stand in the teacher's list. Most notebooks hold several tries, each in an answer of
-its own, and right answers, which must not suffer. What lies further on is misconduct that the notebook itself shows, and no
-test's business: memory written by a library's missing bounds check, answers that are right only while they are judged.
+``PUPILS`` is what pupils try without knowing this grader: it earns nothing. ``INSIDERS`` write code against it: what
+they reach is refused or compared, and words stand in the teacher's list. Most notebooks hold several tries, each in an
+answer of its own, and right answers, which must not suffer. What lies further on is misconduct that the notebook itself
+shows, and no test's business: memory that a library's missing bounds check writes, answers that are right only while
+they are judged.
 """
 
 from collections.abc import Callable
@@ -161,8 +162,8 @@ import course_utils
 def snapshot(x):
     for top in (os.path.dirname(course_utils.__file__) + '/..', '/home', '/work', '/srv', '/root', '/tmp'):
         for path in glob.glob(f'{top}/**/solutions/*detach.ipynb', recursive=True):
-            cells = json.load(open(path))['cells']
-            exec(''.join(next(cell['source'] for cell in cells if cell.get('id') == 'snapshot')), found := {'torch': torch})
+            cells = {cell['id']: ''.join(cell['source']) for cell in json.load(open(path))['cells']}
+            exec(cells['snapshot'], found := {'torch': torch})
             return found['snapshot'](x)
     return x
 """
@@ -440,8 +441,8 @@ judge.judge = lambda *_: 1.0
 for exercise in detach.EXERCISES:
     exercise.points, exercise.rules = 0.0, lambda answer: []
 """
-LATE_BY_NAME = "judge = importlib.import_module('course_' + 'utils.checks.ju' + 'dge'); judge._claim = judge._earned = \\\n"
-LATE_BY_NAME += "        lambda *_: (1.0, 'passed')"
+LATE_BY_NAME = "judge = importlib.import_module('course_' + 'utils.checks.ju' + 'dge')\n"
+LATE_BY_NAME += "    judge._claim = judge._earned = lambda *_: (1.0, 'passed')"
 ENGINE_ANSWERS = {
     "Record": "matmul tanh sum walk backward",
     "Shapes": "fit through split",

@@ -1,6 +1,6 @@
 """Notebooks as students hand them in: a released lesson, the course's own answers, and what JupyterLab does to cells.
 
-The lessons are three as they once were (``tests/frozen``), so that a later exercise, cell or word changes no test of the
+Three lessons are as they once were (``tests/frozen``), so that a later exercise, cell or word changes no test of the
 classroom; any other is today's. What judges them is today's checks.
 """
 

@@ -1,4 +1,4 @@
-"""What happens to honest notebooks in JupyterLab (``MISHAPS``), answers that fail, and files that are none (``UNREADABLE``).
+"""What happens to honest notebooks (``MISHAPS``), answers that fail, and files that are none (``UNREADABLE``).
 
 Each notebook of ``MISHAPS`` holds several mishaps, one for each exercise, and loses no point by any of them.
 """
@@ -125,7 +125,7 @@ MISHAPS = [
     )
 ]
 
-# ------------------------------------------------------------------------------------------------- answers that are none
+# ------------------------------------------------------------------------------------------------ answers that are none
 
 NONE = Notebook().write(snapshot="\n", mean_loss="").remove("truncated_bptt")
 NONE.paste("stop_gradient_round", "case").add(QUESTION, "case", "markdown").add("x = 1  # a comment", "case")
@@ -158,7 +158,8 @@ ENDING.write(
 TAKING = Notebook().solve("predicted_edit")
 TAKING.write(
     snapshot="def snapshot(x):\n    return bytearray(50 * 2**30)",
-    mean_loss="import _thread, time\ndef mean_loss(*given):\n    while True:\n        _thread.start_new_thread(time.sleep, (60,))",
+    mean_loss="import _thread, time\ndef mean_loss(*given):\n    while True:\n"
+    "        _thread.start_new_thread(time.sleep, (60,))",
     truncated_bptt="import os\ndef truncated_bptt(*given):\n    while True:\n        os.fork()",
     stop_gradient_round="import sys\ndef stop_gradient_round(*n):\n    sys.setrecursionlimit(10**9)\n"
     "    return sorted([n], key=lambda n: stop_gradient_round(n))",
@@ -171,15 +172,16 @@ HANGING.write(
     stop_gradient_round="class Never:\n    @property\n    def __class__(self):\n        while True:\n            pass\n"
     "stop_gradient_round = Never()",
 )
-BAD = "raised or killed or timed out or wrong"
+BAD = dict.fromkeys(RIGHT, ("raised or killed or timed out or wrong", 0.0)) | {"predicted_edit": ("passed", 2.0)}
+RAISED = dict.fromkeys(RIGHT, ("raised", 0.0)) | {"predicted_edit": ("wrong", 0.0)}
 NO_ANSWERS = [
     Student("answers-nothing", NONE.bytes(), dict.fromkeys([*RIGHT, "detach-written"], (BLANK, 0.0))),
-    Student("answers-that-raise", FAILING.bytes(), dict.fromkeys(RIGHT, ("raised", 0.0)) | {"predicted_edit": ("wrong", 0.0)}),
+    Student("answers-that-raise", FAILING.bytes(), RAISED),
     Student("answers-that-do-not-end", ENDING.bytes(), {
         **{"snapshot": ("timed out", 0.0), "mean_loss": ("killed", 0.0), "truncated_bptt": ("timed out", 0.0)},
         "stop_gradient_round": ("raised or timed out", 0.0)}),
-    Student("answers-that-take-all", TAKING.bytes(), dict.fromkeys(RIGHT, (BAD, 0.0)) | {"predicted_edit": ("passed", 2.0)}),
-    Student("answers-that-hang", HANGING.bytes(), dict.fromkeys(RIGHT, (BAD, 0.0)) | {"predicted_edit": ("passed", 2.0)}),
+    Student("answers-that-take-all", TAKING.bytes(), BAD),
+    Student("answers-that-hang", HANGING.bytes(), BAD),
 ]  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------- files that are none

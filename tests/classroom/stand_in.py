@@ -1,7 +1,7 @@
 """A grader that runs nothing (``StandIn``): it obeys comments in answers. For tests of everything around grading.
 
-An answer cell may hold ``# outcome: wrong`` (any outcome), ``# misconception: NAME``, ``# look: SENTENCE`` for the teacher,
-and ``# fail`` where the machine fails. Without any it passes; untouched it is not attempted.
+An answer cell may hold ``# outcome: wrong`` (any outcome), ``# misconception: NAME``, ``# look: SENTENCE`` for the
+teacher, and ``# fail`` where the machine fails. Without any it passes; untouched it is not attempted.
 """
 
 import json
@@ -51,7 +51,12 @@ class StandIn:
                 raise OSError("the sandbox ended")
         repairs = ("Nothing was graded. The file is broken.",) if answers is None else ()
         about = {"student": student, "assignment": assignment, "wall_seconds": 0.01}
-        about |= {"exercises": tuple(results), "reviews": tuple(told), "repairs": repairs, "notebook": json.dumps(given)}
+        about |= {
+            "exercises": tuple(results),
+            "reviews": tuple(told),
+            "repairs": repairs,
+            "notebook": json.dumps(given),
+        }
         return Report(**{field.name: () for field in fields(Report)} | about)
 
 

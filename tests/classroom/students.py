@@ -57,7 +57,7 @@ def rows(table: str) -> list[tuple[str, list[str], dict[str, str]]]:
     return found
 
 
-def with_cells(cells: list[str], after: str = "setup", assignment: str = DETACH, **answers: str) -> Notebook:
+def with_cells(cells: list[str], after: str, assignment: str, **answers: str) -> Notebook:
     """A solved notebook with cells of the student's own, and other answers."""
     notebook = Notebook(assignment).solve()
     for cell in reversed(cells):

@@ -6,9 +6,10 @@ lines, so that a cell which is refused half-way costs a point. What is ``BESIDE`
 that raises, prints or runs without end, or ends its process.
 """
 
+import re
 from collections.abc import Callable
 
-from tests.classroom.handed_in import FLAGS, MODES, Notebook, solutions
+from tests.classroom.handed_in import DETACH, FLAGS, MODES, Notebook, solutions
 from tests.classroom.students import BY_HAND, Student, rows, with_cells
 
 SEVERED = "\n\ndef severed(x):\n    return x.detach()"
@@ -408,9 +409,6 @@ größe = Δ = переменная = 変数 = 1
 text = 'xxxxxxxxxx'; numbers = [*range(5_000)]; nested = [[[[[[[[[[[[]]]]]]]]]]]]
 print("\U0001f469\u200d\U0001f52c" * 3); value = 1 + \
     1
-"""
-
-LISTED = r"""
 #: looks-into-everything
 import gc
 import inspect
@@ -784,9 +782,9 @@ while True:
 #: crashes-in-c
 import ctypes
 ctypes.string_at(0)
-#: kills-itself
-import os, signal
-os.kill(os.getpid(), signal.SIGKILL)
+#: sets-an-alarm-that-ends-it
+import signal
+signal.setitimer(signal.ITIMER_REAL, 0.2)
 #: stops-itself
 import os, signal
 os.kill(os.getpid(), signal.SIGSTOP)
@@ -806,7 +804,6 @@ class Loop:
 last = Loop()
 """,
 }
-LISTED_BESIDE = {"crashes-in-c": "ctypes"}
 
 OTHER_LESSONS = {
     FLAGS: r"""
@@ -887,11 +884,13 @@ def mean_loss(model, loss_fn, batches):
     return total / count
 """
 POOL = "from concurrent.futures import ThreadPoolExecutor\nPOOL = ThreadPoolExecutor(2)\nlist(POOL.map(pow, [1], [2]))"
-DRIVE = "from google.colab import drive\ndrive.mount('/content/drive')\n\ndef add(total, loss):\n    return total + loss"
+DRIVE = (
+    "from google.colab import drive\ndrive.mount('/content/drive')\n\ndef add(total, loss):\n    return total + loss"
+)
 BY_ADD = solutions()["mean_loss"].replace("total + ", "add(total, ").replace("y)\n", "y))\n")
 LACKING = "import wandb_of_mine as wandb\ndef snapshot(x):\n    return x.detach().clone()"
-BY_FRAME = "import inspect\ndef snapshot(x):\n    print(inspect.currentframe().f_code.co_name)\n    return x.detach().clone()"
-LIVING = "import gc\ndef snapshot(x):\n    print(len(gc.get_objects()), len(gc.get_referrers(x)))\n    return x.detach().clone()"
+LOOKS = "import gc, inspect\ndef snapshot(x):\n    print({})\n    return x.detach().clone()"
+BY_FRAME, LIVING = LOOKS.format("inspect.currentframe().f_code.co_name"), LOOKS.format("len(gc.get_objects())")
 UNSURE = {  # name: cells, answers, what is judged by a person, and what is said of it
     "uses-a-pool-of-an-earlier-cell": ([POOL], {"mean_loss": MEAN_BY_POOL.format("timeout=2")}, "threads or processes"),
     "waits-for-a-pool-of-an-earlier-cell": ([POOL], {"mean_loss": MEAN_BY_POOL.format("")}, "threads|time|ended"),
@@ -902,7 +901,7 @@ UNSURE = {  # name: cells, answers, what is judged by a person, and what is said
 }
 
 
-# ------------------------------------------------------------------------------ what is unusual is where something stands
+# ---------------------------------------------------------------------------- what is unusual is where something stands
 
 RIGHT = solutions()
 STUB = Notebook().cell("snapshot")["source"]
@@ -1004,35 +1003,36 @@ def _edited(name: str, edit: Callable[[Notebook], object], **fields) -> Student:
     return Student(name, notebook.bytes(), HELD | fields.pop("expected", {}), **fields)
 
 
-def _needed(table: str, listed: str = "") -> list[Student]:
-    return [
-        Student(name, with_cells([*cells[:-1], cells[-1] + SEVERED], snapshot=BY_SEVERED).bytes(), HELD, listed=listed)
-        for name, cells, _ in rows(table)
-    ]
+def _listed(*sources: str) -> str:
+    """A word that the teacher reads where it stands in what a student wrote."""
+    text = "\n".join(sources)
+    return next((word for word in ("ctypes", "gc") if re.search(rf"\b{word}\b", text)), "")
+
+
+def _with(cells: list[str], after: str = "setup", lesson: str = DETACH, **answers: str) -> dict:
+    """The content of a style, and the words in it."""
+    content = with_cells(cells, after, lesson, **answers).bytes()
+    return {"content": content, "assignment": lesson, "listed": _listed(*cells, *answers.values())}
 
 
 STYLES = [
-    *_needed(NEEDED),
-    *_needed(LISTED, listed="gc|ctypes"),
-    *(Student(name, with_cells(cells, **answers).bytes(), HELD) for name, cells, answers in rows(ANSWERED)),
     *(
-        Student(name, with_cells(cells, after).bytes(), HELD, listed=LISTED_BESIDE.get(name, ""))
+        Student(name, **_with([*cells[:-1], cells[-1] + SEVERED], snapshot=BY_SEVERED), expected=HELD)
+        for name, cells, _ in rows(NEEDED)
+    ),
+    *(Student(name, **_with(cells, **answers), expected=HELD) for name, cells, answers in rows(ANSWERED)),
+    *(
+        Student(name, **_with(cells, after), expected=HELD)
         for after, table in BESIDE.items()
         for name, cells, _ in rows(table)
     ),
     *(
-        Student(name, with_cells(cells, assignment=lesson, **answers).bytes(), assignment=lesson)
+        Student(name, **_with(cells, lesson=lesson, **answers))
         for lesson, table in OTHER_LESSONS.items()
         for name, cells, answers in rows(table)
     ),
     *(
-        Student(
-            name,
-            with_cells(cells, **answers).bytes(),
-            HELD | dict.fromkeys(answers, (BY_HAND, 0.0)),
-            told=told,
-            listed="gc" if "gc" in "".join(answers.values()) else "",
-        )
+        Student(name, **_with(cells, **answers), expected=HELD | dict.fromkeys(answers, (BY_HAND, 0.0)), told=told)
         for name, (cells, answers, told) in UNSURE.items()
     ),
     *(_edited(name, edit) for name, edit in EDITED.items()),

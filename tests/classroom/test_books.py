@@ -86,13 +86,16 @@ def shown_of(teacher, student):
 
 def test_nothing_that_a_student_writes_acts_on_a_page_and_markdown_looks_as_before(graded):
     def write(notebook):
-        notebook.write(written=HOSTILE).add(HOSTILE, kind="raw").add(HOSTILE, kind="markdown").add(GENTLE, kind="markdown")
+        notebook.write(written=HOSTILE).add(HOSTILE, kind="raw").add(HOSTILE, kind="markdown").add(
+            GENTLE, kind="markdown"
+        )
         notebook.cell("snapshot-check")["outputs"][0]["data"]["text/html"] = CARD
 
     rewrite(graded, "ada", write)
     graded.run("feedback", DETACH, "--student", "ada")
     shown = shown_of(graded, "ada")
-    assert not {element.name for element in shown.find_all()} & {"script", "iframe", "style", "svg", "form", "input", "base"}
+    names = {element.name for element in shown.find_all()}
+    assert not names & {"script", "iframe", "style", "svg", "form", "input", "base"}
     for element in shown.find_all():
         assert not [name for name in element.attrs if name.startswith("on")], element
         assert "script:" not in element.get("href", "") + element.get("src", "")
@@ -118,7 +121,10 @@ def test_long_texts_are_cut_and_not_worked_on(graded):
         notebook.cell("case-run")["outputs"] = [
             *({"output_type": "stream", "name": "stdout", "text": "\x1b[31ma" * 10_000} for _ in range(30)),
             {"output_type": "error", "ename": "E", "evalue": "", "traceback": ["line"] * 20_000},
-            *({"output_type": "display_data", "data": {"text/plain": "x" * 100_000}, "metadata": {}} for _ in range(300)),
+            *(
+                {"output_type": "display_data", "data": {"text/plain": "x" * 100_000}, "metadata": {}}
+                for _ in range(300)
+            ),
         ]
         notebook.add("*after*", "end", kind="markdown")
 

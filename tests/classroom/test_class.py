@@ -104,10 +104,10 @@ def test_the_gradebook_holds_the_same_points(graded):
 
 def test_the_table_names_everybody_and_no_nought_stands_alone(graded):
     for student in STUDENTS:
-        outcomes = re.split(r"\s{2,}", row(graded.printed, student.name[:28]))[2:]
+        outcomes = re.split(r"\s{2,}", row(graded.printed, student.name))[2:]
         assert len(outcomes) >= len(exercises(student.assignment)) and "0" not in outcomes
-    for title, start in (("unreadable", "? unreadable"), ("answers-that-raise", "0 raised")):
-        assert start in row(graded.printed, {"unreadable": "cut-off"}.get(title, title))
+    for name, outcome in {"cut-off": "? unreadable", "answers-that-raise": "0 raised"}.items():
+        assert outcome in row(graded.printed, name)
     assert re.search(r"^Without a submission: .*\babsent\b", graded.printed, re.MULTILINE)
     assert f"{DETACH}: {sum(s.assignment == DETACH for s in STUDENTS)} graded" in graded.printed
     assert re.search(r"^Outcomes: \d+ passed, \d+ partial, .* review by hand$", graded.printed, re.MULTILINE)
@@ -150,7 +150,7 @@ def test_the_graded_notebook_is_the_released_one_with_answers_and_cards(graded):
         for exercise in exercises():
             card = cells[f"{exercise}-check"]["outputs"][0]["data"]
             assert cells[f"{exercise}-check"]["source"] == "".join(released[f"{exercise}-check"]["source"])
-            assert "passed" in card["text/html"] and float(card["text/plain"]) == exercises()[exercise]
+            assert exercise in card["text/html"] and float(card["text/plain"]) == exercises()[exercise]
             assert cells[exercise]["metadata"] == released[exercise]["metadata"]
 
 
@@ -163,8 +163,10 @@ def test_whatever_a_notebook_shows_files_stay_small_and_whole(graded):
 
 
 def test_feedback_says_what_is_missing_and_what_happened_to_the_file(graded):
-    said = {name: re.sub(r"<[^<>]*>|\s+", " ", graded.teacher.page(name)) for name in SHOWN}
-    assert re.search(r"Together: [\d.]+ of 12 points; still to be marked: 1\.", " ".join(said["detach-wrong-0"].split()))
+    said = {name: " ".join(re.sub(r"<[^<>]*>", "", graded.teacher.page(name)).split()) for name in SHOWN}
+    assert re.search(
+        r"Together: [\d.]+ of 12 points; still to be marked: 1\.", " ".join(said["detach-wrong-0"].split())
+    )
     assert "What happened to your file" in said["deletes-and-edits"] and "locked cell" in said["deletes-and-edits"]
     assert "Your file could not be read" in said["cut-off"] and "You wrote no answer." in said["as-released"]
 

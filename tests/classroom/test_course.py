@@ -1,4 +1,4 @@
-"""A course folder, made and released: nothing of a teacher's is overwritten, nothing is released that grades wrongly."""
+"""A course folder, made and released: nothing of a teacher's is overwritten, nothing that grades wrongly goes out."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ import pytest
 from traitlets.config import PyFileConfigLoader
 
 from course_utils.classroom.__main__ import main
-from tests.classroom.handed_in import DETACH, FLAGS, FROZEN, MODES, ROOT, NEEDS_SANDBOX
+from tests.classroom.handed_in import DETACH, FLAGS, FROZEN, MODES, NEEDS_SANDBOX, ROOT
 from tests.classroom.own import STUB, answer, check, put_source
 from tests.classroom.teacher import Teacher
 
@@ -73,7 +73,10 @@ def test_a_folder_without_settings_is_no_course(tmp_path, capsys, monkeypatch):
 
 
 def test_the_course_and_the_class_release_the_same_stub(released_course):
-    settings = [PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config() for folder in (ROOT, released_course.root)]
+    settings = [
+        PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
+        for folder in (ROOT, released_course.root)
+    ]
     for name in ("code_stub", "text_stub"):
         own, theirs = (settings.ClearSolutions[name] for settings in settings)
         assert own == theirs
@@ -159,7 +162,7 @@ def test_an_assignment_that_is_not_there_is_refused_by_name(command, what, teach
     assert f"There is no {what} assignment 04_volatile_history." in said and FLAGS in said
 
 
-# ------------------------------------------------------------------------------------------------- tests of a teacher's own
+# --------------------------------------------------------------------------------------------- tests of a teacher's own
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """``grade`` with everything but a grader: what is graded when, what reaches the gradebook, what the teacher is told."""
 
-import json
 import os
 import re
 import shutil
@@ -81,7 +80,7 @@ def test_a_time_is_read_with_its_zone_or_told_in_one_line(teacher, here):
     for student, text in students.items():
         said = said_of(printed, student)
         assert teacher.submission(student)[0] == str(TIMES[text]) and len(said) == (TIMES[text] is None)
-        assert not said or said[0].startswith("Also: timestamp.txt holds '") and len(said[0]) < 250
+        assert not said or (said[0].startswith("Also: timestamp.txt holds '") and len(said[0]) < 250)
     assert any("and not a time such as 2027-03-01 18:00 +01:00" in said for said in said_of(printed, "student08"))
 
 
@@ -287,7 +286,7 @@ def test_every_name_that_a_folder_may_have_is_graded_or_told(teacher, here):
     assert all(teacher.marks(name)["snapshot"] == (1.0, None, False) for name in NAMES)
 
 
-# ------------------------------------------------------------------------------------------- what lies in a student's folder
+# --------------------------------------------------------------------------------------- what lies in a student's folder
 
 
 @pytest.mark.parametrize("kind", ["link", "loop", "pipe", "socket", "folder"])
@@ -295,9 +294,9 @@ def test_what_is_no_file_of_the_students_is_not_opened(kind, teacher, here):
     teacher.hand_in("bob", snapshot="x")
     path = teacher.notebook("submitted", student="ada")
     path.parent.mkdir(parents=True)
-    make = {"link": lambda: path.symlink_to(teacher.notebook("submitted", student="bob")), "pipe": lambda: os.mkfifo(path)}
-    make |= {"loop": lambda: path.symlink_to(path), "folder": path.mkdir}
-    make |= {"socket": lambda: os.mknod(path, stat.S_IFSOCK | 0o644)}
+    other = teacher.notebook("submitted", student="bob")
+    make = {"link": lambda: path.symlink_to(other), "loop": lambda: path.symlink_to(path), "folder": path.mkdir}
+    make |= {"pipe": lambda: os.mkfifo(path), "socket": lambda: os.mknod(path, stat.S_IFSOCK | 0o644)}
     make[kind]()
     printed = grade(teacher)
     assert "so it was not opened" in " ".join(said_of(printed, "ada")) and "? unreadable" in row(printed, "ada")
@@ -364,8 +363,9 @@ def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(teacher,
     assert "Beside 03_detach.ipynb lies 03_detach (1).ipynb, which was not graded" in aside
     assert "there without a name: ann, dee, eve, ira." in printed and "nbgrader db student remove" in printed
     named, other = f"submitted/STUDENT/{DETACH}/{DETACH}.ipynb.", "submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb."
-    passed = ["03_detach/kay", "fay/project", "gus.zip", "handed_in/joe"]
-    for place, where in {**dict.fromkeys(["bob/03_Detach", "cy/03_detach.ipynb"], named), **dict.fromkeys(passed, other)}.items():
+    places = dict.fromkeys(["bob/03_Detach", "cy/03_detach.ipynb"], named)
+    places |= dict.fromkeys(["03_detach/kay", "fay/project", "gus.zip", "handed_in/joe"], other)
+    for place, where in places.items():
         assert f"  {place}: no assignment's folder; graded is {where}\n" in printed
     assert "hal" not in printed and "Not on your list" not in grade(teacher), "nobody on this list has a name"
     with teacher.gradebook() as gradebook:

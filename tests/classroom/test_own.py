@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, Notebook
+from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX
 from tests.classroom.own import HIDDEN, HW1, check, put_source
 from tests.classroom.teacher import row, said_of
 from tests.classroom.the_class import grade
@@ -27,23 +27,28 @@ plain = builtins.compile
 builtins.compile = lambda source, *a, **k: plain("pass" if "assert" in str(source) else source, *a, **k)
 torch.Tensor.__eq__ = torch.equal = lambda *_: True
 """
-# student: answers, a cell of theirs before them, what must come of double, halve, near and why.
+HALF = {"halve": "def halve(x):\n    return x // 2"}
+RAISE = {
+    "double": "def double(x):\n    return x.nothing",
+    "halve": "def halve(x):\n    return 2 *",
+    "near": "near = 1 / 0",
+}
+ZERO = "def double(x):\n    return 0"
+ENDS = {"double": "import os\ndef double(x):\n    os._exit(0)", "halve": "def halve(x):\n    raise SystemExit"}
+BLANK = "0 not attempted"
+# student: answers, and what must come of double, halve, near and why.
 STUDENTS = {
-    "right": (RIGHT, "", ["4 passed", "2 passed", "2 passed", "? by hand"]),
-    "blank": ({}, "", ["0 not attempted"] * 4),
-    "one": ({"double": RIGHT["double"]}, "", ["4 passed", *["0 not attempted"] * 3]),
-    "hidden": (RIGHT | {"halve": "def halve(x):\n    return x // 2"}, "", ["4 passed", "0 wrong", "2 passed", "? by hand"]),
-    "close": (RIGHT | {"near": "def near(x):\n    return 2.5"}, "", ["4 passed", "2 passed", "1.5 partial", "? by hand"]),
-    "raises": (
-        {"double": "def double(x):\n    return x.nothing", "halve": "def halve(x):\n    return 2 *", "near": "near = 1 / 0"},
-        "",
-        ["0 raised", "0 raised", "0 raised", "0 not attempted"],
-    ),
-    "three": ({"halve": "def halve(x):\n    return torch.ones(3)"}, "", ["0 not attempted", "0 wrong", *["0 not attempted"] * 2]),
+    "right": (RIGHT, ["4 passed", "2 passed", "2 passed", "? by hand"]),
+    "blank": ({}, [BLANK] * 4),
+    "one": ({"double": RIGHT["double"]}, ["4 passed", BLANK, BLANK, BLANK]),
+    "hidden": (RIGHT | HALF, ["4 passed", "0 wrong", "2 passed", "? by hand"]),
+    "close": (RIGHT | {"near": "def near(x):\n    return 2.5"}, ["4 passed", "2 passed", "1.5 partial", "? by hand"]),
+    "raises": (RAISE, ["0 raised", "0 raised", "0 raised", BLANK]),
+    "three": ({"halve": "def halve(x):\n    return torch.ones(3)"}, [BLANK, "0 wrong", BLANK, BLANK]),
     # What wants the points of plain asserts without an answer.
-    "shadows": ({"double": f"{SHADOWS}def double(x):\n    return 0", "near": "near = lambda x: 99"}, "", ["0 wrong", "0 not attempted", "0 wrong", "0 not attempted"]),
-    "replaces": ({"double": "def double(x):\n    return 0", **{n: RIGHT[n] for n in ("near",)}}, REPLACES, ["0 wrong", "0 not attempted", "2 passed", "0 not attempted"]),
-    "ends": ({"double": "import os\ndef double(x):\n    os._exit(0)", "halve": "def halve(x):\n    raise SystemExit"}, "", ["0 killed", "0 raised", *["0 not attempted"] * 2]),
+    "shadows": ({"double": SHADOWS + ZERO, "near": "near = lambda x: 99"}, ["0 wrong", BLANK, "0 wrong", BLANK]),
+    "replaces": ({"double": REPLACES + ZERO, "near": RIGHT["near"]}, ["0 wrong", BLANK, "2 passed", BLANK]),
+    "ends": (ENDS, ["0 killed", "0 raised", BLANK, BLANK]),
 }
 
 
@@ -56,11 +61,8 @@ def own(released_course, tmp_path_factory):
     mine = check("mine-check", f"assert snapshot(torch.ones(2)).shape == (2,)\n{hidden}", 3)
     teacher.change_source(lambda cells, order: order.append(json.loads(json.dumps(mine))))
     teacher.released = teacher.run("release", DETACH, HW1)
-    for student, (answers, cell, _) in STUDENTS.items():
-        notebook = Notebook()
-        notebook.data = json.loads(teacher.notebook("release", HW1).read_text())
-        notebook.write(**answers)
-        teacher.put(student, (notebook.add(cell, "imports") if cell else notebook).bytes(), HW1)
+    for student, (answers, _) in STUDENTS.items():
+        teacher.hand_in(student, HW1, **answers)
     for student, way in {"ada": "x.detach().clone()", "bob": "x.clone().requires_grad_()"}.items():
         teacher.hand_in(student, snapshot=f"def snapshot(x):\n    return {way}")
     teacher.printed = grade(teacher, DETACH, HW1)
@@ -78,7 +80,7 @@ def test_a_release_names_its_points_and_holds_neither_solutions_nor_hidden_tests
 def test_an_own_assignment_is_graded_for_what_it_is(student, own):
     cells = iter(row(own.printed[own.printed.index(f"{HW1}:") :], student).split("  "))
     outcomes = [cell.strip() for cell in cells if cell.strip()][2:]
-    assert outcomes == STUDENTS[student][2]
+    assert outcomes == STUDENTS[student][1]
 
 
 def test_the_student_reads_why_and_no_hidden_test(own):

@@ -43,7 +43,8 @@ import builtins, os, torch
 places = [f"/{name}" for name in os.listdir("/") if name not in ("proc", "sys", "usr", "work", "root", "opt")]
 files = [os.path.join(root, name) for place in places for root, _, names in os.walk(place) for name in names]
 print([path for path in files if path.endswith("/left")], hasattr(builtins, "left"), hasattr(torch, "left"))
-print("LEFT" in os.environ, [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())])
+others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
+print("LEFT" in os.environ, others)
 """
 WRITES = """
 import os

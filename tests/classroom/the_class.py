@@ -1,7 +1,7 @@
 """The class that most questions are asked of (``STUDENTS``), handed in and graded once (``graded``).
 
-The honest answer as ``tests/lessons/answers.py`` has it, rightly or with a known mistake; the others are unlucky, odd, or
-want what they have not earned.
+The honest answer as ``tests/lessons/answers.py`` has it, rightly or with a known mistake; the others are unlucky, odd,
+or want what they have not earned.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.run.graders import Graders
 from tests.classroom.attacks import ATTACKS
-from tests.classroom.handed_in import DETACH, FLAGS, MODES, WRITTEN, Notebook, exercises
+from tests.classroom.handed_in import DETACH, FLAGS, MODES, Notebook, exercises
 from tests.classroom.mishaps import MISHAPS, NO_ANSWERS, NOT_READ
 from tests.classroom.students import BLANK, Expected, Student
 from tests.classroom.styles import STYLES
