@@ -5,8 +5,9 @@ import os
 import pytest
 from filelock import FileLock
 
+from course_utils.classroom.run.graders import Graders
 from tests.classroom.handed_in import DETACH, ENGINE, FLAGS, MODES
-from tests.classroom.stand_in import Here
+from tests.classroom.stand_in import StandIn
 from tests.classroom.teacher import Teacher, new_course
 
 
@@ -32,6 +33,11 @@ def teacher(released_course, tmp_path):
 @pytest.fixture
 def here(monkeypatch):
     """Commands grade by the stand-in, in this process; it knows whom it graded."""
-    stand_in = Here()
-    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: stand_in)
+    stand_in = StandIn()
+
+    class Here(Graders):
+        def __init__(self, *options):
+            super().__init__(1, lambda: stand_in)
+
+    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", Here)
     return stand_in

@@ -77,7 +77,7 @@ class Teacher:
 
     def hand_in(self, student, assignment=DETACH, name="", timestamp="", **answers):
         """Hands in the released notebook with these answers."""
-        notebook = Notebook(assignment)
+        notebook = Notebook()
         notebook.data = json.loads(self.notebook("release", assignment).read_text(encoding="utf-8"))
         return self.put(student, notebook.write(**answers).bytes(), assignment, name, timestamp)
 

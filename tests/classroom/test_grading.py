@@ -286,7 +286,7 @@ def test_every_name_that_a_folder_may_have_is_graded_or_told(teacher, here):
     assert all(teacher.marks(name)["snapshot"] == (1.0, None, False) for name in NAMES)
 
 
-# --------------------------------------------------------------------------------------- what lies in a student's folder
+# ------------------------------------------------------------------------------------ what lies in a student's folder
 
 
 @pytest.mark.parametrize("kind", ["link", "loop", "pipe", "socket", "folder"])

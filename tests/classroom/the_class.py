@@ -5,7 +5,6 @@ or want what they have not earned.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import cache, partial
 from unittest import mock
 
@@ -80,15 +79,14 @@ def hand_in(teacher, students=STUDENTS):
             (folder / name).write_bytes(content)
 
 
-@contextmanager
-def impatient():
-    """Two graders with short limits while this lasts."""
-    made = partial(Graders, 2, partial(Grader, LIMITS))
-    with mock.patch("course_utils.classroom.run.graders.Graders", lambda *options: made()):
-        yield
+class Impatient(Graders):
+    """Two graders with short limits."""
+
+    def __init__(self, *options):
+        super().__init__(2, partial(Grader, LIMITS))
 
 
 def grade(teacher, *words):
     """Grades with short limits; returns what was printed."""
-    with impatient():
+    with mock.patch("course_utils.classroom.run.graders.Graders", Impatient):
         return teacher.run("grade", "--verbose", *words)
