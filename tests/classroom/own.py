@@ -2,8 +2,6 @@
 
 from course_utils.authoring import cells
 from course_utils.authoring.files import dumps
-from course_utils.base.files import write_whole
-from course_utils.classroom.course.folder import ClassFolder
 
 HW1 = "hw1"
 STUB = "### BEGIN SOLUTION\n    return {}\n    ### END SOLUTION"
@@ -45,7 +43,7 @@ def hw1():
     )
 
 
-def put_source(course: ClassFolder, notebook=None, assignment: str = HW1):
-    path = course.notebook("source", assignment)
+def put_source(teacher, notebook=None, assignment=HW1):
+    path = teacher.notebook("source", assignment)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write_whole(path, dumps(notebook or hw1()))
+    path.write_text(dumps(notebook or hw1()), encoding="utf-8")

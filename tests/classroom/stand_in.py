@@ -1,24 +1,23 @@
-"""A grader that runs nothing (``StandIn``): it obeys a comment in the answer. For tests of everything around grading.
+"""A grader that runs nothing (``StandIn``): it obeys comments in answers. For tests of everything around grading.
 
-An answer cell may hold ``# outcome: wrong`` (any outcome), ``# misconception: NAME``, ``# sleep: 0.1``, ``# die once:
-FILE`` (kills the worker unless the file is there, and makes it), ``# die``, and ``# look: SENTENCE`` for the teacher.
-Without any, it passes; untouched it is not attempted.
+An answer cell may hold ``# outcome: wrong`` (any outcome), ``# misconception: NAME``, ``# look: SENTENCE`` for the
+teacher, and ``# fail`` where the machine fails. Without any it passes; untouched it is not attempted.
 """
 
 import json
-import os
 import re
-import signal
-import time
-from pathlib import Path
+from dataclasses import fields
 
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
+SHARES = {"passed": 1.0, "partial": 0.5}
+
 
 class StandIn:
-    """Has the grader's interface."""
+    """Has the grader's interface; ``graded`` has the students whom it was asked for."""
 
-    remarks = ()
+    def __init__(self):
+        self.graded, self.remarks = [], ()
 
     def __enter__(self):
         return self
@@ -27,93 +26,57 @@ class StandIn:
         pass
 
     def grade(self, released, submitted, *, student, assignment):
-        notebook = json.loads(released)
+        self.graded.append(student)
+        given, topic, results, told = json.loads(released), assignment.partition("_")[2], [], []
         try:
-            answers = {_grade_id(cell): cell["source"] for cell in json.loads(submitted or b"")["cells"]}
+            answers = {_grade_id(cell): "".join(cell["source"]) for cell in json.loads(submitted or b"")["cells"]}
         except ValueError:
             answers = None
-        results, reviews, topic = [], [], assignment.partition("_")[2]
-        previous, stub = None, ""
-        for cell in notebook["cells"]:
-            grading = cell["metadata"].get("nbgrader", {})
-            given = "".join(cell["source"])
-            if grading.get("solution") and answers is not None:
-                cell["source"] = answers.get(grading["grade_id"], cell["source"])
+        answer = stub = ""
+        for cell in given["cells"]:
+            grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
+            if grading.get("solution"):
+                stub, answer = source, (answers or {}).get(grading["grade_id"], source)
+                cell["source"] = answer
             if grading.get("grade"):
-                answer = "".join((previous if cell["cell_type"] == "code" else cell)["source"])
-                untouched = stub if cell["cell_type"] == "code" else given
-                result = _result(grading, topic, answer, untouched, unreadable=answers is None)
-                results.append(result)
-                reviews += re.findall(r"# look: (.*)", answer)
+                outcome = "unreadable" if answers is None else _outcome(answer, answer == stub, grading["solution"])
+                results.append(_result(grading, topic, answer, outcome))
+                told += re.findall(r"# look: (.*)", answer)
                 if cell["cell_type"] == "code":
-                    cell["outputs"] = [_shown(result)]
-                    cell["execution_count"] = 1
-            if grading.get("solution") and cell["cell_type"] == "code":
-                previous, stub = cell, given
-        return Report(student, assignment, tuple(results), (), tuple(reviews), (), json.dumps(notebook), 0.01)
-
-
-class Here:
-    """A worker that grades in this process, one submission after the other."""
-
-    def __init__(self):
-        self.graded, self.remarks = [], ("A stand-in grades.",)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def expect(self, submissions):
-        pass
-
-    def grade(self, work):
-        for submission, released in work:
-            self.graded.append((submission.student, submission.assignment))
-            names = {"student": submission.student, "assignment": submission.assignment}
-            yield submission, StandIn().grade(released, submission.content, **names)
-
-
-class Unwilling(StandIn):
-    """A machine that cannot grade."""
-
-    def __enter__(self):
-        raise ValueError("bubblewrap was not found.\nTry: apt install bubblewrap")
+                    data = {"text/plain": repr(results[-1].earned), "text/html": results[-1].html}
+                    shown = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": data}
+                    cell |= {"outputs": [shown], "execution_count": 1}
+            if "# fail" in answer:
+                raise OSError("the sandbox ended")
+        repairs = ("Nothing was graded. The file is broken.",) if answers is None else ()
+        about = {"student": student, "assignment": assignment, "wall_seconds": 0.01}
+        about |= {
+            "exercises": tuple(results),
+            "reviews": tuple(told),
+            "repairs": repairs,
+            "notebook": json.dumps(given),
+        }
+        return Report(**{field.name: () for field in fields(Report)} | about)
 
 
 def _grade_id(cell):
     return cell["metadata"].get("nbgrader", {}).get("grade_id")
 
 
-def _result(grading, topic, answer, stub, *, unreadable):
-    for seconds in re.findall(r"# sleep: ([\d.]+)", answer):
-        time.sleep(float(seconds))
-    for mark in re.findall(r"# die once: (.*)", answer):
-        if not Path(mark).exists():
-            Path(mark).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-    if re.search(r"# die$", answer, re.MULTILINE):
-        os.kill(os.getpid(), signal.SIGKILL)
-    named = re.findall(r"# outcome: (.*)", answer)
-    outcome = named[0] if named else "not attempted" if answer == stub else "passed"
-    if unreadable:
-        outcome = "unreadable"
-    elif grading.get("solution"):
-        outcome = "not attempted" if answer == stub else "review by hand"
-    share = {"passed": 1.0, "partial": 0.5}.get(outcome, 0.0)
-    exercise = grading["grade_id"].removeprefix(f"{topic}-").removesuffix("-check")
-    earned, possible = grading["points"] * share, float(grading["points"])
+def _outcome(answer, is_blank, is_written):
+    if named := re.findall(r"# outcome: (.*)", answer):
+        return named[0]
+    return "not attempted" if is_blank else "review by hand" if is_written else "passed"
+
+
+def _result(grading, topic, answer, outcome):
+    exercise = grading["grade_id"].removesuffix("-check").removeprefix(f"{topic}-" * (not grading["solution"]))
+    possible = float(grading["points"])
+    earned = possible * SHARES.get(outcome, 0.0)
     text = f"{exercise}: {earned:g} of {possible:g} points, {outcome}"
-    names = tuple(re.findall(r"# misconception: (.*)", answer))
-    said = f"{possible:g} of {possible:g} points" if outcome == "review by hand" else None
-    html = f"<p>{text}</p>"
-    by_hand = bool(grading.get("solution"))
-    lost = ((f"is {outcome}", possible - earned),) if earned < possible else ()
-    values = grading["grade_id"], exercise, earned, possible, outcome, said, names, text, html, 0.0, by_hand, lost
-    return ExerciseResult(*values)
-
-
-def _shown(result):
-    data = {"text/plain": repr(result.earned), "text/html": result.html}
-    return {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": data}
+    values = {"grade_id": grading["grade_id"], "exercise": exercise, "earned": earned, "possible": possible}
+    values |= {"outcome": outcome, "text": text, "html": f"<p>{text}</p>", "wall_seconds": 0.0}
+    values |= {"said": f"{possible:g} of {possible:g} points" if outcome == "review by hand" else None}
+    values |= {"misconceptions": tuple(re.findall(r"# misconception: (.*)", answer))}
+    values |= {"by_hand": grading["solution"], "lost": ((f"is {outcome}", possible - earned),) * (earned < possible)}
+    return ExerciseResult(**values)

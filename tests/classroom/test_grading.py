@@ -1,72 +1,39 @@
-"""Grading with everything but a grader: what is graded when, what reaches the gradebook, what the teacher is shown."""
+"""``grade`` with everything but a grader: what is graded when, what reaches the gradebook, what the teacher is told."""
 
-import errno
-import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
-from dataclasses import replace
+import stat
+import subprocess
+import sys
 
 import pytest
-from nbgrader.api import MissingEntry
 
-from course_utils.base.words import rounded
-from course_utils.classroom.__main__ import main
-from course_utils.classroom.books import stored
-from course_utils.classroom.books.feedback import feedback
-from course_utils.classroom.books.gradebook import Records
-from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.course.times import read_time
-from course_utils.classroom.judging import outcomes
-from course_utils.classroom.judging.results import OUTCOMES, Report
-from course_utils.classroom.run import command as grading
-from course_utils.classroom.run.command import grade
-from course_utils.classroom.run.graders import NotGraded
-from course_utils.classroom.run.table import NO_SUBMISSION, Row, cell, class_table
-from tests.classroom.hand_in import hand_in, put
-from tests.classroom.stand_in import Here, StandIn
+from tests.classroom.handed_in import DETACH, MODES, ROOT, Notebook
+from tests.classroom.teacher import row, said_of
 
 pytestmark = pytest.mark.slow
 
-DETACH = "03_detach"
-UNREAD = "Could not be read; put it right, ask for the file again, or mark it by hand"
+NOON = "2027-03-01 12:00:00 UTC"
+PARTLY = "# outcome: partial"
+BY_HAND = "# outcome: review by hand"
 
 
-def marks(course, student, assignment=DETACH):
-    """What the gradebook holds: exercise -> (automatic, by hand, whether a person has to look)."""
-    with course.gradebook() as gradebook:
-        grades = gradebook.find_submission(assignment, student).notebooks[0].grades
-        return {
-            grade.name.removeprefix("detach-").removesuffix("-check"): (
-                grade.auto_score,
-                grade.manual_score,
-                grade.needs_manual_grade,
-            )
-            for grade in grades
-        }
-
-
-def row(outcomes, student, assignment=DETACH):
-    (outcome,) = [outcome for outcome in outcomes if outcome.assignment == assignment]
-    (found,) = [found for found in outcome.rows if found.student == student]
-    return found
+def grade(teacher, *words, status=0):
+    return teacher.run("grade", DETACH, *words, status=status)
 
 
 # --------------------------------------------------------------------------------------------------- what reaches where
 
 
-def test_marks_reach_the_gradebook_as_nbgrader_would_enter_them(course, here):
-    answers = {
-        "snapshot": "# right",
-        "mean_loss": "# outcome: partial",
-        "truncated_bptt": "# outcome: raised",
-        "stop_gradient_round": "# outcome: review by hand",
-        "written": "Because of the graph.",
-    }
-    hand_in(course, "ada", DETACH, answers)
-    grade(course, [DETACH], here)
-    assert marks(course, "ada") == {
+def test_marks_reach_the_gradebook_as_nbgrader_would_enter_them(teacher, here):
+    answers = {"snapshot": "# right", "mean_loss": PARTLY, "truncated_bptt": "# outcome: raised"}
+    teacher.hand_in("ada", **answers, stop_gradient_round=BY_HAND, written="Because of the graph.")
+    teacher.hand_in("bob")
+    grade(teacher)
+    assert teacher.marks("ada") == {
         "snapshot": (1.0, None, False),
         "predicted_edit": (0.0, None, False),
         "mean_loss": (1.0, None, False),
@@ -74,659 +41,431 @@ def test_marks_reach_the_gradebook_as_nbgrader_would_enter_them(course, here):
         "stop_gradient_round": (None, None, True),  # withheld until a person has looked
         "written": (None, None, True),
     }
-    with course.gradebook() as gradebook:
+    assert teacher.marks("bob")["written"] == (0.0, None, False), "an untouched question needs nobody"
+    with teacher.gradebook() as gradebook:
         assert gradebook.find_submission(DETACH, "ada").score == 2.0
+        assert gradebook.find_comment("detach-written", DETACH, DETACH, "bob").comment == "No response."
 
 
-def test_an_untouched_written_question_needs_nobody(course, here):
-    hand_in(course, "ada", DETACH)
-    grade(course, [DETACH], here)
-    assert marks(course, "ada")["written"] == (0.0, None, False)
-    with course.gradebook() as gradebook:
-        comment = gradebook.find_comment("detach-written", DETACH, DETACH, "ada")
-        assert comment.comment == "No response."
-
-
-def test_the_graded_notebook_lies_where_nbgrader_looks_for_it(course, here):
-    hand_in(course, "ada", DETACH, {"snapshot": "x = 1"}, timestamp="2027-03-01 12:00:00 UTC")
-    grade(course, [DETACH], here)
-    path = course.root / "autograded" / "ada" / DETACH / f"{DETACH}.ipynb"
-    cells = {cell["id"]: cell for cell in json.loads(path.read_text())["cells"]}
+def test_the_graded_notebook_lies_where_nbgrader_looks_for_it_and_nothing_else_does(teacher, here):
+    teacher.hand_in("ada", snapshot="x = 1", timestamp=NOON)
+    teacher.put("ada", b"raise SystemExit", name="torch.py")
+    grade(teacher)
+    path, cells = teacher.notebook("autograded", student="ada"), teacher.cells("ada")
     assert cells["snapshot"]["source"] == "x = 1"
     assert "snapshot: 1 of 1 points" in cells["snapshot-check"]["outputs"][0]["data"]["text/html"]
     assert path.stat().st_mode & 0o777 == 0o444
-    assert path.with_name("timestamp.txt").read_text() == "2027-03-01 12:00:00 UTC\n"
-    assert course.api.get_autograded_students(DETACH) == {"ada"}
-    assert course.api.get_submission(DETACH, "ada")["autograded"]
+    assert {one.name for one in path.parent.iterdir()} == {path.name, "timestamp.txt"}
+    assert path.with_name("timestamp.txt").read_text() == f"{NOON}\n"
 
 
-def test_what_else_a_student_handed_in_goes_nowhere(course, here):
-    hand_in(course, "ada", DETACH)
-    put(course, "ada", DETACH, b"raise SystemExit", name="torch.py")
-    grade(course, [DETACH], here)
-    assert [path.name for path in (course.root / "autograded" / "ada" / DETACH).iterdir()] == [f"{DETACH}.ipynb"]
+TIMES = {
+    "2027-03-01 18:00 +01:00": "2027-03-01 17:00:00",
+    "2027-03-01 18:00 -05:00": "2027-03-01 23:00:00",
+    "2027-03-01 18:00 +0100": "2027-03-01 17:00:00",
+    "2027-03-01T18:00+01:00": "2027-03-01 17:00:00",
+    "2027-03-01 18:00 UTC": "2027-03-01 18:00:00",
+    "2027-03-01 18:00": "2027-03-01 18:00:00",
+    "1.3.2027 18:00 +01:00": None,  # day or month first? nobody knows
+    **dict.fromkeys(["01/03/2027", "half past ten", "May", "2027-13-45", "1e9999", "9" * 30 + "h", "\0"]),
+    "x" * 700_000: None,
+}
 
 
-def test_a_time_of_submission_is_kept_and_a_strange_one_is_told(course, here):
-    hand_in(course, "ada", DETACH, timestamp="2027-03-01 12:00:00 UTC")
-    hand_in(course, "eve", DETACH, timestamp="half past ten")
-    outcomes = grade(course, [DETACH], here)
-    with course.gradebook() as gradebook:
-        assert str(gradebook.find_submission(DETACH, "ada").timestamp) == "2027-03-01 12:00:00"
-        assert gradebook.find_submission(DETACH, "eve").timestamp is None
-    (said,) = row(outcomes, "eve").remarks
-    assert said.startswith("timestamp.txt holds 'half past ten', and not a time such as 2027-03-01 18:00 +01:00;")
-
-
-@pytest.mark.parametrize(
-    ("text", "time"),
-    [
-        ("2027-03-01 18:00 +01:00", "2027-03-01 17:00:00"),
-        ("2027-03-01 18:00 -05:00", "2027-03-01 23:00:00"),
-        ("2027-03-01 18:00 +0100", "2027-03-01 17:00:00"),
-        ("2027-03-01T18:00+01:00", "2027-03-01 17:00:00"),
-        ("2027-03-01 18:00 UTC", "2027-03-01 18:00:00"),
-        ("2027-03-01 18:00", "2027-03-01 18:00:00"),
-        ("1.3.2027 18:00 +01:00", None),  # day or month first? nobody knows
-        ("01/03/2027", None),
-    ],
-)
-def test_a_time_is_read_with_its_zone_or_not_at_all(text, time):
-    found, said = read_time(text)
-    assert (str(found) if found else None, bool(said)) == (time, time is None)
-
-
-def test_late_work_loses_what_the_courses_own_plugin_says(course):
-    with open(course.root / "nbgrader_config.py", "a") as settings:
-        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
-    course = ClassFolder(course.root)
-    with course.gradebook() as gradebook:
-        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
-    hand_in(course, "early", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 11:00:00 UTC")
-    hand_in(course, "late", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 13:30:00 UTC")
-    outcomes = grade(course, [DETACH], Here())
-    assert row(outcomes, "late").remarks == ("1.5 hours late, 1 point less.",)
-    assert row(outcomes, "early").remarks == ()
-    with course.gradebook() as gradebook:
-        assert gradebook.find_submission(DETACH, "late").late_submission_penalty == 1.0
-        gradebook.grant_extension(DETACH, "late", hours=2)
-    outcomes = grade(course, [DETACH], Here())  # nothing is graded again, and yet the extension counts
-    assert row(outcomes, "late").remarks == ()
-    with course.gradebook() as gradebook:
-        assert not gradebook.find_submission(DETACH, "late").late_submission_penalty
-
-
-def test_a_mark_that_a_person_gave_outlives_grading_again(course, here):
-    hand_in(course, "ada", DETACH, {"stop_gradient_round": "# outcome: review by hand", "written": "Because."})
-    grade(course, [DETACH], here)
-    with course.gradebook() as gradebook:
-        for name, score in (("stop_gradient_round-check", 1.5), ("written", 2.0)):
-            found = gradebook.find_grade(f"detach-{name}", DETACH, DETACH, "ada")
-            found.manual_score, found.needs_manual_grade = score, False
-        gradebook.find_grade("detach-snapshot-check", DETACH, DETACH, "ada").extra_credit = 0.5
-        gradebook.db.commit()
-    grade(course, [DETACH], here)
-    assert marks(course, "ada")["written"] == (None, 2.0, False), "nothing changed, so nothing was entered"
-    outcomes = grade(course, [DETACH], here, again=True)
-    assert marks(course, "ada")["stop_gradient_round"] == (None, 1.5, False), "the answer is the same"
-    assert marks(course, "ada")["written"] == (None, 2.0, False)
-    assert "1.5 by hand" in class_table(DETACH, outcomes[0].rows) and row(outcomes, "ada").remarks == ()
-    with course.gradebook() as gradebook:
-        assert gradebook.find_submission(DETACH, "ada").score == 4.0
-
-
-def give(course, student, name, score):
-    """Marks an answer as the Formgrader does."""
-    with course.gradebook() as gradebook:
-        found = gradebook.find_grade(f"detach-{name}", DETACH, DETACH, student)
-        found.manual_score, found.needs_manual_grade = score, False
-        gradebook.db.commit()
-
-
-def test_a_mark_is_kept_while_the_answer_is_the_same_and_said_where_it_is_not(course, here):
-    hand_in(course, "ada", DETACH, {"written": "Because."})
-    grade(course, [DETACH], here)
-    give(course, "ada", "written", 2.0)
-    release = course.notebook("release", DETACH)
-    release.write_text(release.read_text().replace("memory", "memmory", 1))  # a typo mended, the other way round
-    here.graded.clear()
-    grade(course, [DETACH], here)
-    assert here.graded and marks(course, "ada")["written"] == (None, 2.0, False)
-    hand_in(course, "ada", DETACH, {"written": "Because.", "snapshot": "x = 1"})
-    grade(course, [DETACH], here)
-    assert marks(course, "ada")["written"] == (None, 2.0, False), "another answer is another answer's business"
-    hand_in(course, "ada", DETACH, {"written": "Because of the graph.", "snapshot": "x = 1"})
-    outcomes = grade(course, [DETACH], here)
-    assert marks(course, "ada")["written"] == (None, 2.0, True)
-    (said,) = row(outcomes, "ada").remarks
-    assert said.startswith("The answer to written is another than the one that got 2 of 2 points by hand")
-    for _ in range(2):
-        (line,) = [x for x in class_table(DETACH, outcomes[0].rows).splitlines() if x.startswith("ada")]
-        assert line.endswith("2? by hand") and line.split()[1] == "3+?"
-        assert "1 marked by hand" in class_table(DETACH, outcomes[0].rows)
-        outcomes = grade(course, [DETACH], here, again=True)
-    give(course, "ada", "written", 1.0)
-    (line,) = [x for x in class_table(DETACH, grade(course, [DETACH], here)[0].rows).splitlines() if x[:3] == "ada"]
-    assert line.endswith("1 by hand") and line.split()[1] == "2"
-
-
-def test_an_exercise_that_the_course_lacks_is_said_once_and_before_anything(course, here, monkeypatch):
-    hand_in(course, "ada", DETACH, {"snapshot": "# right"})
-    known = {name: points for name, points in grading.exercises_of("detach").items() if name != "snapshot"}
-    monkeypatch.setattr(grading, "exercises_of", lambda lesson: known)
-    with pytest.raises(ValueError, match="its release checks snapshot, which this course lacks"):
-        grade(course, [DETACH], here)
-    assert not here.graded
-
-
-def test_a_folder_of_somebody_elses_is_a_sentence(course, monkeypatch):
-    def refused(*arguments):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("filelock.FileLock.acquire", refused)
-    with pytest.raises(ValueError, match="belongs to somebody else"), course.only_one():
-        pass
-
-
-def test_the_table_says_why_a_check_is_to_be_reviewed_and_of_many_reasons_ten(course, here):
-    hand_in(course, "ada", DETACH, {"snapshot": "# outcome: review by hand"})
-    hand_in(course, "bob", DETACH, {"snapshot": "\n".join(f"# look: reason {number}" for number in range(500))})
-    ada, *others = grade(course, [DETACH], here)[0].rows
-    unjudged = outcomes.unjudged("KeyError: 'detached'")  # as a check that could not be run
-    snapshot, *rest = ada.report.exercises
-    snapshot = replace(snapshot, said=None, text=f"snapshot: {unjudged.text}")
-    said = class_table(DETACH, [replace(ada, report=replace(ada.report, exercises=(snapshot, *rest))), *others])
-    assert "ada: snapshot: This answer could not be judged: KeyError: 'detached'" in said
-    assert "reason 9" in said and "reason 10" not in said and "... and 490 more" in said
-
-
-def test_every_command_says_what_is_still_to_mark(course, here, capsys, monkeypatch):
-    for student in ("ada", "bob"):
-        hand_in(course, student, DETACH, {"written": "Because.", "snapshot": "# outcome: review by hand"})
-    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: here)
-    give_to = ["still to mark: 4 (detach-snapshot-check 2, detach-written 2)"]
-    for command in ("grade", "feedback", "export"):
-        assert main([command, "--course", str(course.root), DETACH]) == 0
-        assert capsys.readouterr().out.endswith(f"\n{DETACH}: {give_to[0]}\n")
-    for student in ("ada", "bob"):
-        give(course, student, "written", 2.0)
-        give(course, student, "snapshot-check", 0.5)
-    assert main(["export", "--course", str(course.root), DETACH]) == 0
-    assert "still to mark" not in capsys.readouterr().out
+def test_a_time_is_read_with_its_zone_or_told_in_one_line(teacher, here):
+    students = {f"student{number:02}": text for number, text in enumerate(TIMES)}
+    for student, text in students.items():
+        teacher.hand_in(student, timestamp=text)
+    printed = grade(teacher)
+    for student, text in students.items():
+        said = said_of(printed, student)
+        assert teacher.submission(student)[0] == str(TIMES[text]) and len(said) == (TIMES[text] is None)
+        assert not said or (said[0].startswith("Also: timestamp.txt holds '") and len(said[0]) < 250)
+    assert any("and not a time such as 2027-03-01 18:00 +01:00" in said for said in said_of(printed, "student08"))
 
 
 @pytest.mark.parametrize("command", ["grade", "feedback", "export"])
-def test_penalties_follow_marks_and_deadlines_at_every_command(command, course, monkeypatch):
-    with open(course.root / "nbgrader_config.py", "a") as settings:
-        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
-    course = ClassFolder(course.root)
-    with course.gradebook() as gradebook:
-        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
-    for student in ("ada", "bob"):
-        answers = {"snapshot": "x", "written": "Because."}
-        hand_in(course, student, DETACH, answers, timestamp="2027-03-01 13:30:00 UTC")
-    grade(course, [DETACH], Here())
-    give(course, "ada", "written", 2.0)
-    with course.gradebook() as gradebook:
+def test_penalties_follow_marks_and_deadlines_at_every_command(command, teacher, here):
+    teacher.set('c.LateSubmissionPlugin.penalty_method = "zero"')
+    with teacher.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(DETACH, duedate=NOON)
+    for student, hour in (("ada", 13), ("bob", 13), ("cy", 11)):
+        teacher.hand_in(student, timestamp=f"2027-03-01 {hour}:30 UTC", snapshot="x", written="Because.")
+    printed = grade(teacher)
+    assert "Also: 1.5 hours late, 1 point less." in said_of(printed, "ada") and said_of(printed, "cy") == []
+    teacher.mark("ada", "written", 2.0)
+    with teacher.gradebook() as gradebook:
         gradebook.grant_extension(DETACH, "bob", hours=2)
-    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: Here())
-    assert main([command, "--course", str(course.root), DETACH]) == 0
-    with course.gradebook() as gradebook:
-        assert gradebook.find_submission(DETACH, "ada").late_submission_penalty == 3.0
-        assert not gradebook.find_submission(DETACH, "bob").late_submission_penalty
+    teacher.run(command, DETACH)
+    assert [teacher.submission(student)[1] for student in ("ada", "bob", "cy")] == [3.0, 0.0, 0.0]
 
 
-def test_a_gradebook_that_does_not_know_a_graded_cell_is_left_as_it_was(course):
-    hand_in(course, "ada", DETACH)
-    text = course.notebook("release", DETACH).read_text()
-    report = StandIn().grade(text, text.encode(), student="ada", assignment=DETACH)
-    strange = replace(report.exercises[0], grade_id="detach-new-check")
-    with Records(course) as books, pytest.raises(ValueError, match="knows no graded cell detach-new-check"):
-        books.enter(replace(report, exercises=(*report.exercises, strange)), "")
-    with course.gradebook() as gradebook, pytest.raises(MissingEntry):
-        gradebook.find_submission(DETACH, "ada")
+# ------------------------------------------------------------------------------------------------------ marks by people
+
+
+def test_a_mark_that_a_person_gave_outlives_grading_again(teacher, here):
+    teacher.hand_in("ada", stop_gradient_round=BY_HAND, written="Because.")
+    grade(teacher)
+    teacher.mark("ada", "stop_gradient_round-check", 1.5)
+    teacher.mark("ada", "written", 2.0)
+    with teacher.gradebook() as gradebook:
+        gradebook.find_grade("detach-snapshot-check", DETACH, DETACH, "ada").extra_credit = 0.5
+        gradebook.db.commit()
+    for words in ((), ("--again",)):
+        printed = grade(teacher, *words)
+        assert teacher.marks("ada")["stop_gradient_round"] == (None, 1.5, False)
+        assert teacher.marks("ada")["written"] == (None, 2.0, False)
+        assert "1.5 by hand" in row(printed, "ada") and said_of(printed, "ada") == []
+    with teacher.gradebook() as gradebook:
+        assert gradebook.find_submission(DETACH, "ada").score == 4.0
+
+
+def test_a_mark_is_kept_while_the_answer_is_the_same_and_said_where_it_is_not(teacher, here):
+    teacher.hand_in("ada", written="Because.")
+    grade(teacher)
+    teacher.mark("ada", "written", 2.0)
+    release = teacher.notebook("release")
+    release.write_text(release.read_text().replace("memory", "memmory", 1))  # a typo mended, the other way round
+    here.graded.clear()
+    grade(teacher)
+    assert here.graded == ["ada"] and teacher.marks("ada")["written"] == (None, 2.0, False)
+    teacher.hand_in("ada", written="Because.", snapshot="x = 1")
+    grade(teacher)
+    assert teacher.marks("ada")["written"] == (None, 2.0, False), "another answer is another answer's business"
+    teacher.hand_in("ada", written="Because of the graph.", snapshot="x = 1")
+    for words in ((), ("--again",)):
+        printed = grade(teacher, *words)
+        assert teacher.marks("ada")["written"] == (None, 2.0, True)
+        told = "is another than the one that got 2 of 2 points by hand" in " ".join(said_of(printed, "ada"))
+        assert told == (not words), "said when it is so, and from then on by a mark with a question"
+        assert row(printed, "ada").endswith("2? by hand") and row(printed, "ada").split()[1] == "3+?"
+    teacher.mark("ada", "written", 1.0)
+    line = row(grade(teacher), "ada")
+    assert line.endswith("1 by hand") and line.split()[1] == "2"
+
+
+def test_every_command_says_what_is_still_to_mark(teacher, here):
+    for student in ("ada", "bob"):
+        teacher.hand_in(student, written="Because.", snapshot=BY_HAND)
+    for command in ("grade", "feedback", "export"):
+        printed = teacher.run(command, DETACH)
+        assert f"\n{DETACH}: still to mark: 4 (detach-snapshot-check 2, detach-written 2)\n" in printed
+    for student in ("ada", "bob"):
+        teacher.mark(student, "written", 2.0)
+        teacher.mark(student, "snapshot-check", 0.5)
+    assert "still to mark" not in teacher.run("export", DETACH)
 
 
 # ------------------------------------------------------------------------------------------------------ what is graded
 
 
-def test_only_what_changed_is_graded_again(course, here):
+def test_only_what_is_new_or_has_changed_is_graded(teacher, here):
     for student in ("ada", "bob", "eve"):
-        hand_in(course, student, DETACH)
-    grade(course, [DETACH], here)
-    here.graded.clear()
-    hand_in(course, "bob", DETACH, {"snapshot": "x = 1"})
-    outcomes = grade(course, [DETACH], here)
-    assert here.graded == [("bob", DETACH)]
-    assert [(found.student, found.news) for found in outcomes[0].rows] == [
-        ("ada", False),
-        ("bob", True),
-        ("eve", False),
-    ]
-    grade(course, [DETACH], here)
-    assert here.graded == [("bob", DETACH)]
-    grade(course, [DETACH], here, again=True)
-    assert len(here.graded) == 4
-
-
-def test_another_release_grades_everything_again(course, here):
-    hand_in(course, "ada", DETACH)
-    grade(course, [DETACH], here)
-    release = course.notebook("release", DETACH)
+        teacher.hand_in(student)
+    grade(teacher)
+    teacher.hand_in("bob", snapshot="x = 1")
+    assert f"{DETACH}: 3 graded (1 now, 2 unchanged)" in grade(teacher)
+    assert here.graded[3:] == ["bob"]
+    grade(teacher)
+    grade(teacher, "--again", "--student", "eve")
+    assert here.graded[4:] == ["eve"]
+    release = teacher.notebook("release")
     release.write_text(release.read_text().replace("# Your answer here.", "# Your answer, please.", 1))
-    grade(course, [DETACH], here)
-    assert len(here.graded) == 2
+    grade(teacher)
+    assert sorted(here.graded[5:]) == ["ada", "bob", "eve"]
 
 
-@pytest.mark.parametrize("lost", ["gradebook", "autograded", "one mark", "timestamp"])
-def test_what_was_lost_is_entered_again_without_grading(lost, course, here, released_course):
-    hand_in(course, "ada", DETACH, {"snapshot": "x"}, timestamp="2027-03-01 12:00:00 UTC")
-    grade(course, [DETACH], here)
-    before = marks(course, "ada")
+@pytest.mark.parametrize("lost", ["gradebook", "autograded", "one mark", "timestamp", "report"])
+def test_what_was_lost_is_made_again_and_no_more_than_that(lost, teacher, here, released_course):
+    teacher.hand_in("ada", snapshot="x", timestamp=NOON)
+    grade(teacher)
+    before, (report,) = teacher.marks("ada"), teacher.root.glob("reports/**/*.json")
     if lost == "gradebook":
-        (course.root / "gradebook.db").write_bytes((released_course / "gradebook.db").read_bytes())
+        shutil.copyfile(released_course.root / "gradebook.db", teacher.root / "gradebook.db")
     elif lost == "autograded":
-        course.notebook("autograded", DETACH, "ada").unlink()
+        teacher.notebook("autograded", student="ada").unlink()
     elif lost == "one mark":
-        with course.gradebook() as gradebook:
+        with teacher.gradebook() as gradebook:
             gradebook.find_grade("detach-snapshot-check", DETACH, DETACH, "ada").auto_score = None
             gradebook.db.commit()
+    elif lost == "report":
+        report.write_bytes(report.read_bytes()[:-100])
     else:
-        hand_in(course, "ada", DETACH, {"snapshot": "x"}, timestamp="2027-03-02 12:00:00 UTC")
-    grade(course, [DETACH], here)
-    assert here.graded == [("ada", DETACH)]
-    assert marks(course, "ada") == before
-    assert course.notebook("autograded", DETACH, "ada").is_file()
-    with course.gradebook() as gradebook:
-        day = 2 if lost == "timestamp" else 1
-        assert gradebook.find_submission(DETACH, "ada").timestamp.day == day
-
-
-def test_only_the_students_named_are_graded(course, here):
-    for student in ("ada", "bob"):
-        hand_in(course, student, DETACH)
-    outcomes = grade(course, [DETACH], here, students=["bob"])
-    assert here.graded == [("bob", DETACH)]
-    assert [found.student for found in outcomes[0].rows] == ["bob"]
-
-
-def test_what_was_odd_about_a_file_is_kept_with_the_result(course, here):
-    hand_in(course, "ada", DETACH, name="lesson three.ipynb")
-    for _ in range(2):
-        outcomes = grade(course, [DETACH], here)
-        assert row(outcomes, "ada").report.repairs == (
-            f"There is no {DETACH}.ipynb; lesson three.ipynb was read in its place.",
-        )
-
-
-def test_a_submission_without_a_result_is_told_and_tried_again(course):
-    class Half(Here):
-        def grade(self, work):
-            for submission, report in super().grade(work):
-                yield submission, NotGraded("KilledWorker: 5 died") if submission.student == "bob" else report
-
-    for student in ("ada", "bob"):
-        hand_in(course, student, DETACH)
-    outcomes = grade(course, [DETACH], Half())
-    assert not outcomes[0].complete
-    table = class_table(DETACH, outcomes[0].rows)
-    assert "Without a result:\n  bob: KilledWorker: 5 died" in table
-    outcomes = grade(course, [DETACH], Here())
-    assert outcomes[0].complete and row(outcomes, "bob").news and not row(outcomes, "ada").news
+        teacher.hand_in("ada", snapshot="x", timestamp=NOON.replace("03-01", "03-02"))
+    grade(teacher)
+    assert here.graded == ["ada"] * (1 + (lost == "report"))
+    assert teacher.marks("ada") == before and teacher.notebook("autograded", student="ada").is_file()
+    assert teacher.submission("ada")[0].split()[0] == f"2027-03-0{1 + (lost == 'timestamp')}"
 
 
 # -------------------------------------------------------------------------------------- one never costs another a grade
 
-NAMES = ["=HYPERLINK(1)", '"quoted"', " two  blanks ", "x" * 200, "a,b", "a[b]", "{x}", "-rf", "c: d", "'; DROP --"]
 
-
-def test_every_name_that_a_folder_may_have_is_graded_or_told(course, here):
-    for name in NAMES:
-        hand_in(course, name, DETACH, {"snapshot": "x"})
-    bad = os.fsdecode(b"M\xfcller")
-    hand_in(course, "draft", DETACH)
-    (course.root / "submitted" / "draft").rename(course.root / "submitted" / bad)
-    for _ in range(2):
-        outcomes = grade(course, [DETACH], here)
-        assert [found.student for found in outcomes[0].rows if found.report] == sorted(NAMES)
-        assert not outcomes[0].complete
-        said = "M\\udcfcller: the folder's name cannot be a student's id; rename it"
-        assert f"Without a result:\n  {said}" in class_table(DETACH, outcomes[0].rows)
-    assert sorted(here.graded) == [(name, DETACH) for name in sorted(NAMES)]
-    assert all(marks(course, name)["snapshot"] == (1.0, None, False) for name in NAMES)
-
-
-class Fault(Exception):
-    pass
-
-
-def fail_for_bob(monkeypatch, where, name, error, student=lambda *values: values[-1]):
-    """Makes a function raise where it is about bob, and do its work where not."""
-    genuine = getattr(where, name)
-
-    def faulty(*values):
-        if "bob" in str(student(*values)):
-            raise error
-        return genuine(*values)
-
-    monkeypatch.setattr(where, name, faulty)
-
-
-FULL = OSError(errno.ENOSPC, "No space left on device")
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "error"),
-    [
-        (ClassFolder, "submission", OSError(errno.EIO, "Input/output error")),
-        (grading, "key_of", Fault("no key")),
-        (Records, "enter", FULL),
-        (Records, "_write", FULL),
-    ],
-)
-def test_what_goes_wrong_with_one_costs_the_others_nothing(where, name, error, course, here, monkeypatch, capsys):
-    for student in ("ada", "bob", "eve"):
-        hand_in(course, student, DETACH, {"snapshot": "x"})
-    with monkeypatch.context() as patched:
-        fail_for_bob(patched, where, name, error, lambda *values: values[:-1] if name == "key_of" else values)
-        patched.setattr("course_utils.classroom.run.graders.Graders", lambda *options: here)
-        assert main(["grade", "--course", str(course.root), DETACH]) == 1
-    printed = capsys.readouterr()
-    assert (
-        re.search(rf"bob: (not in the gradebook: )?{type(error).__name__}: ", printed.out)
-        and "The same command, run again" in printed.err
-    )
-    assert marks(course, "ada") == marks(course, "eve")
-    assert marks(course, "ada")["snapshot"] == (1.0, None, False)
-    outcomes = grade(course, [DETACH], here)
-    assert outcomes[0].complete
-    assert marks(course, "bob") == marks(course, "ada")
-
-
-def test_a_submission_that_vanishes_before_it_is_graded_costs_the_others_nothing(course, here, monkeypatch):
-    for student in ("ada", "bob", "eve"):
-        path = hand_in(course, student, DETACH)
-        if student == "bob":
-            gone = path
-    monkeypatch.setattr(here, "expect", lambda number: shutil.rmtree(gone.parent))
-    outcomes = grade(course, [DETACH], here)
-    assert row(outcomes, "bob").reason.startswith("FileNotFoundError: ") and row(outcomes, "bob").report is None
-    assert here.graded == [("ada", DETACH), ("eve", DETACH)]
-
-
-def test_a_result_that_cannot_be_kept_is_entered_and_made_again(course, here, monkeypatch):
-    for student in ("ada", "bob", "eve"):
-        hand_in(course, student, DETACH, {"snapshot": "x"})
-    with monkeypatch.context() as patched:
-        fail_for_bob(patched, stored, "write_whole", FULL)
-        outcomes = grade(course, [DETACH], here)
-    assert not outcomes[0].complete and row(outcomes, "bob").report.earned == 1
-    said = "bob: the result was not kept, and is made again: OSError: [Errno 28] No space left on device"
-    assert f"Graded, but not written down everywhere:\n  {said}" in class_table(DETACH, outcomes[0].rows)
-    assert marks(course, "bob")["snapshot"] == (1.0, None, False)
-    assert not list(course.report(DETACH, "bob").parent.iterdir())
-    here.graded.clear()
-    assert grade(course, [DETACH], here)[0].complete
-    assert here.graded == [("bob", DETACH)]
-
-
-def test_an_id_that_the_gradebook_refuses_costs_the_others_nothing(course, here):
-    for student in ("ada", "bob", "eve"):
-        hand_in(course, student, DETACH, {"snapshot": "x"})
-    database = sqlite3.connect(course.root / "gradebook.db")
+def refused_by_the_gradebook(teacher):
+    database = sqlite3.connect(teacher.root / "gradebook.db")
     refusal = "SELECT RAISE(ABORT, 'value too long for type character varying(128)')"
     database.execute(f"CREATE TRIGGER t BEFORE INSERT ON student WHEN NEW.id = 'bob' BEGIN {refusal}; END")
     database.commit()
-    outcomes = grade(course, [DETACH], here)
-    assert row(outcomes, "bob").reason.startswith("not in the gradebook: ")
-    assert row(outcomes, "bob").report.earned == 1 and not outcomes[0].complete
-    assert marks(course, "ada") == marks(course, "eve")
-    database.execute("DROP TRIGGER t")
-    database.commit()
     database.close()
-    assert grade(course, [DETACH], here)[0].complete
-    assert marks(course, "bob") == marks(course, "ada") and len(here.graded) == 3
+    return "not in the gradebook"
 
 
-def test_a_penalty_that_cannot_be_set_costs_the_others_nothing(course):
-    plugin = (
-        "from nbgrader.plugins import LateSubmissionPlugin\n"
-        "class Plugin(LateSubmissionPlugin):\n"
-        "    def late_submission_penalty(self, student_id, score, total_seconds_late):\n"
-        "        return {'ada': 1.0, 'c: d': 0.5}[student_id]\n"
-    )
-    (course.root / "of_the_teachers.py").write_text(plugin)
-    with open(course.root / "nbgrader_config.py", "a") as settings:
-        settings.write(f"import sys\nsys.path.insert(0, {str(course.root)!r})\nfrom of_the_teachers import Plugin\n")
-        settings.write("c.AssignLatePenalties.plugin_class = Plugin\n")
-    course = ClassFolder(course.root)
-    with course.gradebook() as gradebook:
-        gradebook.update_or_create_assignment(DETACH, duedate="2027-03-01 12:00:00 UTC")
-    for student in ("ada", "bob", "c: d"):
-        hand_in(course, student, DETACH, {"snapshot": "x"}, timestamp="2027-03-01 13:30:00 UTC")
-    outcomes = grade(course, [DETACH], Here())
-    assert row(outcomes, "ada").remarks == ("1.5 hours late, 1 point less.",)
-    assert row(outcomes, "c: d").remarks == ("1.5 hours late, 0.5 points less.",)
-    assert row(outcomes, "bob").remarks == ("no late penalty: 'bob'",)
+def a_file_where_its_report_belongs(teacher):
+    (teacher.root / "reports").mkdir()
+    (teacher.root / "reports" / "bob").write_text("mine")
+    return "the result was not kept"
 
 
-class Strange(Here):
-    """Changes what is said of bob, as a worker might send it."""
-
-    def __init__(self, **changes):
-        super().__init__()
-        self.changes = changes
-
-    def grade(self, work):
-        for submission, report in super().grade(work):
-            yield submission, replace(report, **self.changes) if submission.student == "bob" else report
+def a_file_where_its_notebook_belongs(teacher):
+    (teacher.root / "autograded").mkdir()
+    (teacher.root / "autograded" / "bob").write_text("mine")
+    return "not in the gradebook"
 
 
-def test_half_a_surrogate_pair_in_a_report_reaches_no_file(course):
-    for student in ("ada", "bob"):
-        hand_in(course, student, DETACH, {"snapshot": "x"})
-    half = "print: \ud800"
-    text = course.notebook("release", DETACH).read_text()
-    first, *others = StandIn().grade(text, text.encode(), student="", assignment=DETACH).exercises
-    first = replace(
-        first,
-        outcome="wrong",
-        said=half,
-        misconceptions=(half,),
-        text=half,
-        html=half,
-    )
-    notebook = text.replace(
-        '"cells": [', '"cells": [{"cell_type": "raw", "id": "x", "metadata": {}, "source": "\ud800"},'
-    )
-    crew = Strange(repairs=(half,), reviews=(half,), notes=(half,), notebook=notebook, exercises=(first, *others))
-    outcomes = grade(course, [DETACH], crew)
-    assert outcomes[0].complete and row(outcomes, "ada").report.earned == 1
-    assert "bob: print: ?" in class_table(DETACH, outcomes[0].rows)
-    assert '"source": "?"' in course.notebook("autograded", DETACH, "bob").read_text(encoding="utf-8")
-    assert set(feedback(course, DETACH).values()) == {""}
-    assert main(["export", "--course", str(course.root), DETACH]) == 0
-    assert "print: ?" in (course.root / "export" / "misunderstood.csv").read_text(encoding="utf-8")
+def a_machine_that_fails(teacher):
+    teacher.hand_in("bob", snapshot="# fail")
+    return "OSError: the sandbox ended"
 
 
-def test_a_report_that_is_none_costs_the_others_nothing(course):
+def a_file_where_its_folder_belongs(teacher):
+    shutil.rmtree(teacher.root / "submitted" / "bob" / DETACH)
+    (teacher.root / "submitted" / "bob" / DETACH).write_text("{}")
+    return f"{DETACH} is no folder"
+
+
+FAULTS = (refused_by_the_gradebook, a_file_where_its_report_belongs, a_file_where_its_notebook_belongs)
+FAULTS += (a_machine_that_fails, a_file_where_its_folder_belongs)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_goes_wrong_with_one_costs_the_others_nothing(fault, teacher, here):
     for student in ("ada", "bob", "eve"):
-        hand_in(course, student, DETACH)
-    outcomes = grade(course, [DETACH], Strange(wall_seconds=float("nan")))
-    assert row(outcomes, "bob").reason == "ValueError: Not a report's wall_seconds: nan."
-    assert [bool(found.report) for found in outcomes[0].rows] == [True, False, True]
+        teacher.hand_in(student, snapshot="x")
+    why = fault(teacher)
+    printed = grade(teacher, status=1)
+    assert why in " ".join(said_of(printed, "bob")) and "The same command, run again, does the rest." in printed
+    assert teacher.marks("ada") == teacher.marks("eve") and teacher.marks("ada")["snapshot"] == (1.0, None, False)
+    for place in ("reports/bob", "autograded/bob", f"submitted/bob/{DETACH}"):
+        if (teacher.root / place).is_file():
+            (teacher.root / place).unlink()
+    with sqlite3.connect(teacher.root / "gradebook.db") as database:
+        database.execute("DROP TRIGGER IF EXISTS t")
+    teacher.hand_in("bob", snapshot="x")
+    grade(teacher)
+    assert teacher.marks("bob") == teacher.marks("ada")
 
 
-@pytest.mark.parametrize(
-    "text", ["x" * 700_000, "99999999999999999999999999999912h", "May", "2027-13-45", "1e9999", "\0"]
-)
-def test_what_is_no_time_is_told_in_one_line(text, course, here):
-    hand_in(course, "ada", DETACH, timestamp=text)
-    (remark,) = row(grade(course, [DETACH], here), "ada").remarks
-    assert remark.startswith("timestamp.txt holds '") and len(remark) < 200
-    with course.gradebook() as gradebook:
-        assert gradebook.find_submission(DETACH, "ada").timestamp is None
+def test_a_penalty_that_cannot_be_set_costs_the_others_nothing(teacher, here):
+    plugin = "from nbgrader.plugins import LateSubmissionPlugin\nclass Plugin(LateSubmissionPlugin):\n"
+    plugin += "    def late_submission_penalty(self, student_id, score, total_seconds_late):\n"
+    (teacher.root / "of_the_teachers.py").write_text(plugin + "        return {'ada': 1.0, 'c: d': 0.5}[student_id]\n")
+    teacher.set(f"import sys\nsys.path.insert(0, {str(teacher.root)!r})\nfrom of_the_teachers import Plugin")
+    teacher.set("c.AssignLatePenalties.plugin_class = Plugin")
+    with teacher.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(DETACH, duedate=NOON)
+    for student in ("ada", "bob", "c: d"):
+        teacher.hand_in(student, snapshot="x", timestamp="2027-03-01 13:30:00 UTC")
+    printed = grade(teacher)
+    assert "ada: 1.5 hours late, 1 point less." in printed and "c: d: 1.5 hours late, 0.5 points less." in printed
+    assert "bob: no late penalty: 'bob'" in printed
 
 
-# --------------------------------------------------------------------------------------------- everything is named
+NAMES = ["=HYPERLINK(1)", '"quoted"', " two  blanks ", "x" * 200, "a,b", "a[b]", "{x}", "-rf", "c: d", "'; DROP --"]
 
 
-def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(course, here, capsys, monkeypatch):
-    monkeypatch.setattr("course_utils.classroom.run.graders.Graders", lambda *options: here)
-    with course.gradebook() as gradebook:
+def test_every_name_that_a_folder_may_have_is_graded_or_told(teacher, here):
+    for name in [*NAMES, "x\x1b[31m" + "y" * 100]:
+        teacher.hand_in(name, snapshot="x")
+    teacher.hand_in("draft")
+    (teacher.root / "submitted" / "draft").rename(teacher.root / "submitted" / os.fsdecode(b"M\xfcller"))
+    for _ in range(2):
+        printed = grade(teacher, status=1)
+        assert "fcller: the folder's name cannot be a student's id; rename it" in printed
+        assert "\x1b" not in printed and f"{len(NAMES) + 1} graded" in printed
+    assert len(here.graded) == len(NAMES) + 1
+    assert all(teacher.marks(name)["snapshot"] == (1.0, None, False) for name in NAMES)
+
+
+# ------------------------------------------------------------------------------------ what lies in a student's folder
+
+
+@pytest.mark.parametrize("kind", ["link", "loop", "pipe", "socket", "folder"])
+def test_what_is_no_file_of_the_students_is_not_opened(kind, teacher, here):
+    teacher.hand_in("bob", snapshot="x")
+    path = teacher.notebook("submitted", student="ada")
+    path.parent.mkdir(parents=True)
+    other = teacher.notebook("submitted", student="bob")
+    make = {"link": lambda: path.symlink_to(other), "loop": lambda: path.symlink_to(path), "folder": path.mkdir}
+    make |= {"pipe": lambda: os.mkfifo(path), "socket": lambda: os.mknod(path, stat.S_IFSOCK | 0o644)}
+    make[kind]()
+    printed = grade(teacher)
+    assert "so it was not opened" in " ".join(said_of(printed, "ada")) and "? unreadable" in row(printed, "ada")
+    assert "1 passed" in row(printed, "bob")
+
+
+def test_a_folder_that_is_a_link_is_refused_and_named(teacher, here):
+    teacher.hand_in("bob", snapshot="x")
+    (teacher.root / "submitted" / "sam").mkdir()
+    (teacher.root / "submitted" / "sam" / DETACH).symlink_to(f"../bob/{DETACH}")
+    printed = grade(teacher, status=1)
+    assert "link" in " ".join(said_of(printed, "sam")) and "1 passed" not in row(printed, "sam")
+
+
+def test_a_timestamp_that_is_a_link_is_not_followed_and_named(teacher, here):
+    teacher.hand_in("ada", snapshot="x")
+    teacher.notebook("submitted", student="ada").with_name("timestamp.txt").symlink_to("/dev/zero")
+    printed = grade(teacher)
+    assert teacher.submission("ada")[0] == "None" and "timestamp.txt" in " ".join(said_of(printed, "ada"))
+
+
+def test_of_several_renamed_notebooks_the_newest_of_this_assignment_counts(teacher, here):
+    teacher.put("ada", Notebook(MODES).solve().bytes(), name="scratch.ipynb")
+    for age, name in enumerate(("b.ipynb", "a.ipynb", "c.ipynb")):
+        path = teacher.hand_in("ada", snapshot=f"# {name}", name=name)
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    for _ in range(2):
+        said = f"There is no {DETACH}.ipynb; b.ipynb was read in its place, the newest of 3."
+        assert said in " ".join(said_of(grade(teacher, "--verbose"), "ada"))
+    assert teacher.cells("ada")["snapshot"]["source"] == "# b.ipynb"
+
+
+def test_a_file_beyond_all_measure_is_not_read_whole(teacher, here):
+    path = teacher.hand_in("ada")
+    with path.open("wb") as file:
+        file.truncate(2**37)  # a sparse file: takes no room, and no memory could hold it
+    assert "? unreadable" in row(grade(teacher), "ada")
+
+
+def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(teacher, here):
+    with teacher.gradebook() as gradebook:
         for student in ("ada", "bob", "cy", "finn"):
             gradebook.add_student(student)
-    hand_in(course, "ada", DETACH)
-    hand_in(course, "ada", DETACH, {"snapshot": "x"}, name=f"{DETACH} (1).ipynb")
-    hand_in(course, "ann", DETACH)  # who is on no list
+    teacher.hand_in("ada")
+    teacher.hand_in("ada", snapshot="x", name=f"{DETACH} (1).ipynb")
+    teacher.hand_in("ann")  # who is on no list
     for place in (
-        "bob/03_Detach/03_detach.ipynb",
-        "cy/03_detach.ipynb",
-        "dee/03_detach/answers/03_detach.ipynb",
-        "eve/03_detach/03_detach.zip",
-        "fay/project/x.txt",
-        "gus.zip",
-        "hal/.DS_Store",
-        "ada/03_detach/utils.py",
-        "ira/03_detach/answers.py",
-        "handed_in/joe/03_detach/03_detach.ipynb",
-        "03_detach/kay/03_detach.ipynb",
+        *("bob/03_Detach/03_detach.ipynb", "cy/03_detach.ipynb", "dee/03_detach/answers/03_detach.ipynb"),
+        *("eve/03_detach/03_detach.zip", "fay/project/x.txt", "gus.zip", "hal/.DS_Store", "ada/03_detach/utils.py"),
+        *("ira/03_detach/answers.py", "handed_in/joe/03_detach/03_detach.ipynb", "03_detach/kay/03_detach.ipynb"),
     ):
-        path = course.root / "submitted" / place
+        path = teacher.root / "submitted" / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"{}")
-    assert main(["grade", "--course", str(course.root), DETACH]) == 0
-    printed = capsys.readouterr().out
-    titles = (UNREAD, "Also", "Handed in, and passed over")
-    unread, also, passed = (printed.partition(f"\n{title}:\n")[2].split("\n\n")[0] for title in titles)
-    assert unread.splitlines() == [
-        "  dee: The folder answers holds a notebook; it must lie in 03_detach/ itself, as 03_detach.ipynb.",
-        "  eve: 03_detach.zip is an archive, which is not opened; 03_detach.ipynb itself must lie in 03_detach/.",
-        "  ira: answers.py is a Python file; only a notebook is graded, 03_detach.ipynb.",
-    ]
-    assert f"Beside {DETACH}.ipynb lies utils.py, which was left aside; only the notebook is graded." in also
-    assert f"  ada: Beside {DETACH}.ipynb lies {DETACH} (1).ipynb, which was not graded; if one" in also
+    printed = grade(teacher)
+    for student, why in {
+        "dee": "The folder answers holds a notebook; it must lie in 03_detach/ itself, as 03_detach.ipynb.",
+        "eve": "03_detach.zip is an archive, which is not opened; 03_detach.ipynb itself must lie in 03_detach/.",
+        "ira": "answers.py is a Python file; only a notebook is graded, 03_detach.ipynb.",
+    }.items():
+        assert any(text.startswith("Could not be read") and why in text for text in said_of(printed, student))
+    aside = " ".join(said_of(printed, "ada"))
+    assert "Beside 03_detach.ipynb lies utils.py, which was left aside" in aside
+    assert "Beside 03_detach.ipynb lies 03_detach (1).ipynb, which was not graded" in aside
     assert "there without a name: ann, dee, eve, ira." in printed and "nbgrader db student remove" in printed
     named, other = f"submitted/STUDENT/{DETACH}/{DETACH}.ipynb.", "submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb."
-    assert passed.splitlines() == [
-        f"  03_detach/kay: no assignment's folder; graded is {other}",
-        f"  bob/03_Detach: no assignment's folder; graded is {named}",
-        f"  cy/03_detach.ipynb: no assignment's folder; graded is {named}",
-        f"  fay/project: no assignment's folder; graded is {other}",
-        f"  gus.zip: no assignment's folder; graded is {other}",
-        f"  handed_in/joe: no assignment's folder; graded is {other}",
-    ]
-    assert main(["grade", "--course", str(course.root), DETACH]) == 0
-    assert "Not on your list" not in capsys.readouterr().out, "nobody on this list has a name, to tell them apart"
-    with course.gradebook() as gradebook:
+    places = dict.fromkeys(["bob/03_Detach", "cy/03_detach.ipynb"], named)
+    places |= dict.fromkeys(["03_detach/kay", "fay/project", "gus.zip", "handed_in/joe"], other)
+    for place, where in places.items():
+        assert f"  {place}: no assignment's folder; graded is {where}\n" in printed
+    assert "hal" not in printed and "Not on your list" not in grade(teacher), "nobody on this list has a name"
+    with teacher.gradebook() as gradebook:
         gradebook.update_or_create_student("ada", first_name="Ada")
-    assert main(["grade", "--course", str(course.root), DETACH]) == 0
-    assert "there without a name: ann" in capsys.readouterr().out, "as long as they are there without a name"
+    assert "there without a name: ann" in grade(teacher)
 
 
-def test_a_class_without_a_list_has_no_strangers(course, here):
-    hand_in(course, "ada", DETACH)
-    grade(course, [DETACH], here)
-    hand_in(course, "bob", DETACH)
-    assert course.strangers() == set()
-    assert row(grade(course, [DETACH], here), "bob").remarks == ()
+def test_a_class_without_a_list_has_no_strangers(teacher, here):
+    for student in ("ada", "bob"):
+        teacher.hand_in(student)
+        assert "Not on your list" not in grade(teacher)
 
 
 @pytest.mark.parametrize("command", ["grade", "feedback"])
-def test_a_student_whom_nobody_knows_is_refused_with_those_who_are_like_it(command, course, here, capsys):
-    hand_in(course, "ada", DETACH)
-    grade(course, [DETACH], here)
-    assert main([command, "--course", str(course.root), "--student", "adda"]) == 1
-    said = capsys.readouterr().err
+def test_a_student_whom_nobody_knows_is_refused_with_those_who_are_like_it(command, teacher, here):
+    teacher.hand_in("ada")
+    grade(teacher)
+    said = teacher.run(command, "--student", "adda", status=1)
     assert "Nobody is called adda." in said and said.endswith("Try: --student ada\n")
 
 
-def test_what_cannot_be_read_waits_for_a_person_and_the_student_is_told_why(course, here):
-    put(course, "eve", DETACH, b"{")
-    outcomes = grade(course, [DETACH], here)
-    assert set(marks(course, "eve").values()) == {(None, None, True)}
-    with course.gradebook() as gradebook:
+def test_what_cannot_be_read_waits_for_a_person_and_the_student_is_told_why(teacher, here):
+    teacher.put("eve", b"{")
+    grade(teacher)
+    assert set(teacher.marks("eve").values()) == {(None, None, True)}
+    with teacher.gradebook() as gradebook:
         comments = [comment.comment for comment in gradebook.find_submission(DETACH, "eve").notebooks[0].comments]
     (said,) = filter(None, comments)
     assert said.startswith("Your file could not be read. ") and said.endswith("Ask your teacher to look at it.")
-    hand_in(course, "eve", DETACH, {"snapshot": "x"})
-    outcomes = grade(course, [DETACH], here)
-    assert marks(course, "eve")["snapshot"] == (1.0, None, False) and outcomes[0].complete
+    teacher.hand_in("eve", snapshot="x")
+    grade(teacher)
+    assert teacher.marks("eve")["snapshot"] == (1.0, None, False)
 
 
 # --------------------------------------------------------------------------------------------------------------- table
 
 
-def test_everybody_is_in_the_table_and_no_nought_stands_alone(course, here):
-    with course.gradebook() as gradebook:
+def test_the_table_has_a_line_for_everybody_and_a_word_for_every_outcome(teacher, here):
+    with teacher.gradebook() as gradebook:
         gradebook.add_student("absent")
-    for outcome in OUTCOMES:
-        hand_in(course, outcome.replace(" ", "-"), DETACH, {"snapshot": f"# outcome: {outcome}"})
-    put(course, "broken", DETACH, b"{")
-    table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
-    lines = {line.split()[0]: line for line in reversed(table.splitlines()) if line.strip()}
-    assert "Without a submission: absent" in table
-    assert lines["broken"].count("? unreadable") == 6
-    for outcome in OUTCOMES:
-        line = lines[outcome.replace(" ", "-")]
-        assert {
-            "passed": "1 passed",
-            "partial": "0.5 partial",
-            "review by hand": "? by hand",
-            "unreadable": "? unreadable",
-        }.get(outcome, f"0 {outcome}") in line
-    for line in table.split("\n\nWithout")[0].splitlines():
-        assert "0" not in re.split(r"\s{2,}", line)[2:], line
-    assert f"{DETACH}: 10 graded (10 now, 0 unchanged), 1 without a submission" in table
-    assert "Outcomes: 1 passed, 1 partial, " in table
+    outcomes = ("passed", "partial", "not attempted", "wrong", "raised", "timed out", "killed")
+    for outcome in outcomes:
+        teacher.hand_in(outcome.replace(" ", "-"), snapshot=f"# outcome: {outcome}")
+    teacher.hand_in("reviewed", snapshot=f"{BY_HAND}\n# look: cell snapshot walks frames", mean_loss="x")
+    teacher.put("broken", b"{")
+    printed = grade(teacher)
+    assert "Without a submission: absent" in printed and row(printed, "broken").count("? unreadable") == 6
+    for outcome in outcomes:
+        points = {"passed": "1", "partial": "0.5"}.get(outcome, "0")
+        assert f"{points} {outcome}" in row(printed, outcome.replace(" ", "-"))
+    assert row(printed, "reviewed").split()[1] == "2+?" and "? by hand" in row(printed, "reviewed")
+    assert said_of(printed, "reviewed") == ["Look at these by hand: cell snapshot walks frames"]
+    assert f"{DETACH}: 9 graded (9 now, 0 unchanged), 1 without a submission" in printed
+    assert re.search(r"^Outcomes: 2 passed, 1 partial, ", printed, re.MULTILINE)
 
 
-def test_reviews_and_repairs_stand_below_by_name(course, here):
-    hand_in(course, "ada", DETACH, {"snapshot": "# look: cell snapshot walks frames"})
-    hand_in(course, "bob", DETACH, name="x.ipynb")
-    rows = grade(course, [DETACH], here)[0].rows
-    assert "Look at these by hand:\n  ada: cell snapshot walks frames" in class_table(DETACH, rows)
-    assert "Put right before grading, harmless: 1 (students: 1); --verbose lists them" in class_table(DETACH, rows)
-    said = f"Put right before grading:\n  bob: There is no {DETACH}.ipynb; x.ipynb was read in its place."
-    assert said in class_table(DETACH, rows, verbose=True)
+def test_an_assignment_that_nobody_handed_in_takes_one_line(teacher, here):
+    with teacher.gradebook() as gradebook:
+        gradebook.add_student("ada")
+    assert grade(teacher).splitlines()[0] == f"{DETACH}: nobody of 1 handed it in"
 
 
-def test_notes_are_no_accusation(course):
-    hand_in(course, "bob", DETACH)
-    table = class_table(DETACH, grade(course, [DETACH], Strange(notes=("The experiments were run.",)))[0].rows)
-    assert "experiments" not in table
+# ---------------------------------------------------------------------------------------------------------------- lock
+
+HOLDS = """
+import os, signal, sys, filelock
+with filelock.FileLock(sys.argv[1] + "/.classroom.lock"):
+    print("held", flush=True)
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
-def test_a_strange_name_cannot_tear_the_table(course, here):
-    hand_in(course, "x\x1b[31m" + "y" * 100, DETACH)
-    table = class_table(DETACH, grade(course, [DETACH], here)[0].rows)
-    assert "\x1b" not in table
-    assert len([line for line in table.splitlines() if "not attempted" in line]) == 2  # the line, and the counts
+def test_two_commands_do_not_work_in_one_course_and_a_killed_one_leaves_no_lock(teacher, here):
+    teacher.hand_in("ada")
+    command = [sys.executable, "-c", HOLDS, str(teacher.root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        assert "one at a time" in grade(teacher, status=1)
+    assert other.returncode == -signal.SIGKILL and "1 graded" in grade(teacher)
 
 
-def test_an_assignment_that_nobody_handed_in_takes_one_line():
-    rows = [Row(name, reason=NO_SUBMISSION) for name in ("ada", "bob")]
-    assert class_table(DETACH, rows) == f"{DETACH}: nobody of 2 handed it in"
+def test_a_folder_of_somebody_elses_is_a_sentence(teacher, here, monkeypatch):
+    def refused(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    teacher.hand_in("ada")
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    assert "belongs to somebody else" in grade(teacher, status=1)
 
 
-def test_rounding_makes_nothing_full_or_empty():
-    values = {(2.0, 2): 2, (1.999, 2): 1.99, (24 / 26, 2): 0.92, (11 / 6, 2): 1.83, (0.001, 1): 0.01, (0.0, 1): 0}
-    assert {given: rounded(*given) for given in values} == values
+def test_a_release_that_is_missing_is_said_and_ends_with_1(teacher, here):
+    teacher.hand_in("ada")
+    grade(teacher)
+    teacher.notebook("release").unlink()
+    for command in ("grade", "export"):
+        assert f"{DETACH} is passed over" in teacher.run(command, status=1)
 
 
-def test_withheld_points_are_shown_as_a_question(course, here):
-    hand_in(course, "ada", DETACH, {"snapshot": "# outcome: review by hand", "mean_loss": "x"})
-    found = row(grade(course, [DETACH], here), "ada")
-    assert cell(found.report.exercises[0]) == "? by hand"
-    (line,) = [line for line in class_table(DETACH, [found]).splitlines() if line.startswith("ada")]
-    assert line.split()[1] == "2+?"
-
-
-# --------------------------------------------------------------------------------------------------------------- tally
-
-
-def report_of(course, answers) -> Report:
-    path = hand_in(course, "ada", DETACH, answers)
-    return StandIn().grade(
-        course.notebook("release", DETACH).read_text(), path.read_bytes(), student="ada", assignment=DETACH
-    )
+def test_the_command_runs_as_a_program(teacher):
+    command = [sys.executable, "-m", "course_utils", "classroom", "grade", "--course", str(teacher.root)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0 and "nobody of 0 handed it in" in done.stdout

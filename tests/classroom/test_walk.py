@@ -3,7 +3,6 @@ a changed deadline and a typo mended after release to feedback and export, with 
 own.
 """
 
-import csv
 import json
 import os
 import re
@@ -12,25 +11,18 @@ import sys
 import time
 import urllib.error
 import urllib.request
-import zipfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from course_utils.authoring.files import dumps, read
-from course_utils.base.files import write_whole
-from course_utils.classroom.__main__ import main
-from course_utils.classroom.course.create import create
-from course_utils.classroom.course.folder import ClassFolder
-from tests.classroom.hand_in import answered, put, released, solved
-from tests.classroom.handed_in import FROZEN, NEEDS_SANDBOX, Notebook
+from tests.classroom.handed_in import DETACH, MODES, NEEDS_SANDBOX, WRITTEN, Notebook, solutions
 from tests.classroom.own import HIDDEN, HW1, check, put_source
+from tests.classroom.teacher import new_course, row, said_of
 from tests.classroom.test_own import RIGHT
 
 pytestmark = [*NEEDS_SANDBOX, pytest.mark.nightly, pytest.mark.browser]
 
-DETACH = "03_detach"
 MONDAY = "2027-03-01 {}:00:00 UTC"
 PICTURES = os.environ.get("SCREENSHOTS")
 
@@ -86,110 +78,72 @@ def mark_in_formgrader(course, assignment, student, cell, points, comment, pictu
             page.screenshot(path=Path(PICTURES) / picture)
 
 
-def run(course, capsys, *words, status=0):
-    capsys.readouterr()
-    assert main([*words, "--course", str(course.root)]) == status
-    return capsys.readouterr().out
-
-
-def line_of(printed, student):
-    return next(line for line in printed.splitlines() if line.startswith(f"{student} "))
-
-
-def rows(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def test_a_teacher_walks_from_an_empty_folder_to_marks_that_can_be_imported(tmp_path, capsys):
-    create(tmp_path / "class", [DETACH], "autograd-2027", FROZEN)
-    with open(tmp_path / "class" / "nbgrader_config.py", "a") as settings:
-        settings.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
-    course = ClassFolder(tmp_path / "class")
+def test_a_teacher_walks_from_an_empty_folder_to_marks_that_can_be_imported(tmp_path):
+    teacher = new_course(tmp_path / "class", DETACH)
+    teacher.set('c.LateSubmissionPlugin.penalty_method = "zero"')
 
     # An exercise and an assignment of their own.
-    source = course.notebook("source", DETACH)
-    notebook = read(source)
     hidden = HIDDEN.format("assert not snapshot(torch.ones(3, requires_grad=True)).requires_grad")
-    notebook.cells.append(check("mine", f"assert snapshot(torch.ones(2)).shape == (2,)\n{hidden}", 2))
-    write_whole(source, dumps(notebook))
-    put_source(course)
-    said = run(course, capsys, "release")
-    assert (
-        said
-        == f"released {DETACH}: 14 points, made from your source\nreleased {HW1}: 11 points, made from your source\n"
-    )
-    with course.gradebook() as gradebook:
+    mine = check("mine", f"assert snapshot(torch.ones(2)).shape == (2,)\n{hidden}", 2)
+    teacher.change_source(lambda cells, order: order.append(json.loads(json.dumps(mine))))
+    put_source(teacher)
+    said = teacher.run("release")
+    assert f"released {DETACH}: 14 points, made from your source" in said and f"released {HW1}: 11 points" in said
+    with teacher.gradebook() as gradebook:
         for student in ("ada", "bob", "cy"):
             gradebook.add_student(student)
 
     # What was handed in: one late, one the notebook of another lesson, one in a folder called otherwise.
-    answers = solved(course, DETACH) | {"written": "Because the log keeps the graph."}
-
-    def hand_in(student, assignment, answers, hour):
-        text = json.dumps(answered(released(course, assignment), answers)).encode()
-        put(course, student, assignment, text, timestamp=MONDAY.format(hour))
-
-    hand_in("ada", DETACH, answers, 10)
-    hand_in("bob", DETACH, {"snapshot": "def snapshot(x):\n    return x.clone()"}, 13)
-    put(course, "eve", DETACH, Notebook("05_no_grad").solve().bytes())
-    hand_in("ada", HW1, RIGHT, 10)
-    put(course, "bob", "HW1", b"{}", name="hw1.ipynb")
-    said = run(course, capsys, "grade")
-    assert line_of(said, "ada").split()[1] == "12+?" and "2 passed" in line_of(said, "ada")
-    assert "0 wrong" in line_of(said, "bob") and "no submission" in line_of(said, "cy")
-    assert "eve: Nothing was graded. This is the notebook of another assignment" in said
-    assert "bob/HW1: no assignment is called so; rename the folder to hw1." in said
-    assert "eve: Not on your list of students" in said
-    assert said.endswith("hw1: still to mark: 1 (why 1)\n")
+    answers, wrong = solutions() | {"written": WRITTEN}, "def snapshot(x):\n    return x.clone()"
+    teacher.hand_in("ada", timestamp=MONDAY.format(10), **answers)
+    teacher.hand_in("bob", timestamp=MONDAY.format(13), snapshot=wrong)
+    teacher.put("eve", Notebook(MODES).solve().bytes())
+    teacher.hand_in("ada", HW1, timestamp=MONDAY.format(10), **RIGHT)
+    teacher.put("bob", b"{}", "HW1", name="hw1.ipynb")
+    said = teacher.run("grade")
+    assert row(said, "ada").split()[1] == "12+?" and "2 passed" in row(said, "ada")
+    assert "0 wrong" in row(said, "bob") and "cy" in re.search(r"Without a submission: (.*)", said)[1]
+    assert "Nothing was graded. This is the notebook of another assignment" in " ".join(said_of(said, "eve"))
+    assert "bob/HW1: no assignment's folder; graded is submitted/STUDENT/hw1/hw1.ipynb." in said
+    assert "there without a name: eve." in said and "hw1: still to mark: 1 (why 1)\n" in said
 
     # Marked in the Formgrader.
-    mark_in_formgrader(course, DETACH, "ada", "detach-written", 1.5, "Which graph?", "formgrader.png")
-    said = run(course, capsys, "grade")
-    assert "1.5 by hand" in line_of(said, "ada")
-    assert line_of(said, "ada").split()[1] == "13.5"
+    mark_in_formgrader(teacher, DETACH, "ada", "detach-written", 1.5, "Which graph?", "formgrader.png")
+    said = teacher.run("grade")
+    assert "1.5 by hand" in row(said, "ada") and row(said, "ada").split()[1] == "13.5"
 
     # A resubmission with the same words, a typo mended after release, then other words.
-    hand_in("ada", DETACH, answers | {"snapshot": "def snapshot(x):\n    return x.clone()"}, 11)
-    said = run(course, capsys, "grade")
-    assert "1.5 by hand" in line_of(said, "ada") and "another than the one" not in said
-    notebook.cells[0].source += "\n\nA typo, mended."
-    write_whole(source, dumps(notebook))
-    run(course, capsys, "release", DETACH)
-    said = run(course, capsys, "grade", DETACH)
-    assert "(3 now, 0 unchanged)" in said
-    assert "1.5 by hand" in line_of(said, "ada") and "1.5? by hand" not in said
-    hand_in("ada", DETACH, answers | {"written": "Because of something else."}, 11)
-    said = run(course, capsys, "grade")
-    assert "1.5? by hand" in line_of(said, "ada")
-    assert "ada: The answer to detach-written is another than the one that got 1.5 of 2 points by hand" in said
-    mark_in_formgrader(course, DETACH, "ada", "detach-written", 2, "Yes.")
+    teacher.hand_in("ada", timestamp=MONDAY.format(11), **answers | {"snapshot": wrong})
+    said = teacher.run("grade")
+    assert "1.5 by hand" in row(said, "ada") and "another than the one" not in said
+    teacher.change_source(lambda cells, order: cells["title"].update(source=cells["title"]["source"] + "\n\nMended."))
+    teacher.run("release", DETACH)
+    said = teacher.run("grade", DETACH)
+    assert "(3 now, 0 unchanged)" in said and "1.5 by hand" in row(said, "ada")
+    teacher.hand_in("ada", timestamp=MONDAY.format(11), **answers | {"written": "Because of something else."})
+    said = teacher.run("grade")
+    assert "1.5? by hand" in row(said, "ada") and "another than the one that got 1.5 of 2 points by hand" in said
+    mark_in_formgrader(teacher, DETACH, "ada", "detach-written", 2, "Yes.")
 
     # A deadline, set afterwards, and moved for one.
-    with course.gradebook() as gradebook:
+    with teacher.gradebook() as gradebook:
         gradebook.update_or_create_assignment(DETACH, duedate=MONDAY.format(12))
-    hand_in("bob", DETACH, answers, 13)
-    said = run(course, capsys, "grade")
-    assert "bob: 1.0 hours late, 12 points less." in said
-    with course.gradebook() as gradebook:
+    teacher.hand_in("bob", timestamp=MONDAY.format(13), **answers)
+    assert "bob: 1.0 hours late, 12 points less." in teacher.run("grade")
+    with teacher.gradebook() as gradebook:
         gradebook.grant_extension(DETACH, "bob", hours=2)
-    mark_in_formgrader(course, DETACH, "bob", "detach-written", 1, "Say which.")
+    mark_in_formgrader(teacher, DETACH, "bob", "detach-written", 1, "Say which.")
 
     # Feedback and export.
-    said = run(course, capsys, "feedback", "--zip")
-    assert "3 zips in" in said
-    with zipfile.ZipFile(course.root / "feedback_to_hand_out" / "ada.zip") as file:
-        assert file.namelist() == [f"{DETACH}.html", "hw1.html"]
-        page = file.read(f"{DETACH}.html").decode()
+    teacher.run("feedback", "--to", str(tmp_path / "out"))
+    assert {path.name for path in (tmp_path / "out" / HW1).iterdir()} == {"ada.html"}
+    page = (tmp_path / "out" / DETACH / "ada.html").read_text()
     assert "Yes." in page and "14 of 14 points" in page and "requires_grad=True)).requires_grad" not in page
-    eve = course.notebook("feedback", DETACH, "eve").with_suffix(".html").read_text()
-    assert "This is the notebook of another assignment" in eve
+    assert "Your file could not be read" in teacher.page("eve")
     if PICTURES:
-        picture_of_feedback(course, "ada")
-    run(course, capsys, "export")
-    scores = {
-        row["student"]: (row[DETACH], row[HW1], row["total"]) for row in rows(course.root / "export" / "students.csv")
-    }
+        picture_of_feedback(teacher, "ada")
+    teacher.run("export")
+    scores = {line["student"]: (line[DETACH], line[HW1], line["total"]) for line in teacher.exported("students")}
     assert scores == {
         "ada": ("14", "to mark", "14"),
         "bob": ("13", "missing", "13"),
@@ -207,6 +161,6 @@ def picture_of_feedback(course, student):
         program = require_chromium(started.chromium.executable_path)
         browser = started.chromium.launch(executable_path=program, args=ARGUMENTS)
         page = browser.new_context(viewport={"width": 900, "height": 700}).new_page()
-        page.goto(course.notebook("feedback", DETACH, student).with_suffix(".html").as_uri())
+        page.goto(course.notebook("feedback", student=student).with_suffix(".html").as_uri())
         page.screenshot(path=Path(PICTURES) / "feedback.png")
         browser.close()

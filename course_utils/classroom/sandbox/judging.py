@@ -68,9 +68,11 @@ def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any, judge: Any
 def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
     """A teacher's own check cell: passed if nothing in it fails; a last value that is a number is partial credit.
 
-    It sees the student's names, but modules, classes and functions of the set-up cell as that cell makes them.
+    It sees the student's names, but Python's own as Python has them, and modules, classes and functions of the set-up
+    cell as that cell makes them.
     """
-    space = shell.user_ns | _made_by(request["setup"]) | {"__builtins__": builtins}
+    own = {name: value for name, value in shell.user_ns.items() if name not in vars(builtins)}
+    space = own | _made_by(request["setup"]) | {"__builtins__": builtins}
     failed: list[Any] | None = None
     value: Any = None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
