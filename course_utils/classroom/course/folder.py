@@ -32,9 +32,9 @@ REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedb
 # What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
 FILTERS = {
     "markdown2html": "course_utils.classroom.books.shown.markdown",
+    "highlight_code": "course_utils.classroom.books.shown.code",
     "strip_files_prefix": "course_utils.classroom.books.shown.unchanged",
 }
-PREPROCESSORS = ["course_utils.classroom.books.shown.Bounded"]
 
 
 class ClassFolder:
@@ -82,7 +82,6 @@ class ClassFolder:
                 settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
             pages = app.config.HTMLExporter
             pages.filters = {**pages.get("filters", {}), **FILTERS}
-            pages.preprocessors = list(dict.fromkeys([*pages.get("preprocessors", []), *PREPROCESSORS]))
             return NbGraderAPI(config=app.config)
 
     @property
@@ -110,12 +109,6 @@ class ClassFolder:
     def released(self) -> list[str]:
         """The assignments that were released, in order."""
         return [name for name in self.sources() if self.notebook("release", name).is_file()]
-
-    def lost_releases(self) -> list[str]:
-        """The assignments of which the gradebook holds submissions, and ``release`` holds nothing."""
-        with self.gradebook() as gradebook:
-            entered = sorted(item.name for item in gradebook.assignments if item.submissions)
-        return [name for name in entered if not self.notebook("release", name).is_file()]
 
     def choose(self, names: Iterable[str], what: str = "released") -> list[str]:
         """The assignments that are named; all where nothing is named.
@@ -245,6 +238,8 @@ class ClassFolder:
 
 
 def _trouble(student: str, folder: str) -> str:
+    if os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
+        return f"{folder} is a link to another folder, which may be another student's; put the files there themselves"
     if not os.path.isdir(folder):
         return f"{os.path.basename(folder)} is no folder"
     # The gradebook can hold no name that is not in UTF-8. nbgrader passes over one with a line's end, takes * and ? for

@@ -42,8 +42,6 @@ def judged(
         replaced = set(restore() if put_back else ())  # what cannot be put back is found again
         sealed = seal()
         begin()
-        if request["repeat"]:
-            shell.run(request["repeat"], _TEXT)
         if exercise is not None:
             result = _lesson_check(request, shell, exercise, judge)
         else:
