@@ -103,9 +103,8 @@ def _release(options: argparse.Namespace) -> int:
     if no_sandbox:
         print(f"Tests of your own are not tried, since nothing can be graded here. {no_sandbox}", file=sys.stderr)
     for assignment in course.choose(options.assignments, "source"):
-        released = release(course, assignment, None if no_sandbox else tried)
-        whose = "the course's own learner notebook" if released.as_the_course else "made from your source"
-        print(f"released {assignment}: {released.points:g} points, {whose}", flush=True)
+        earns = release(course, assignment, None if no_sandbox else tried)
+        print(f"released {assignment}: {earns:g} points", flush=True)
     return 0
 
 

@@ -30,7 +30,7 @@ RIGHT = {
 @pytest.fixture
 def own(course):
     put_source(course)
-    assert release(course, HW1).points == 11
+    assert release(course, HW1) == 11
     return course
 
 
@@ -176,8 +176,8 @@ def _refused(course, capsys, name, answer_cell, source, points=2, heading=""):
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("assert (double(2) == 4, 'no')", "cannot fail"),
-        ("assert double", "An answer whose functions only raise earns 2 of 2 points."),
+        ("assert (double(2) == 4, 'no')", "An answer that gives None earns 2 of 2 points."),
+        ("assert double", "An answer that gives None earns 2 of 2 points."),
         ("import torch\ndouble(torch.ones(2)) == 2", "the line gives a Tensor"),
         ("assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(3) == 7\n### END HIDDEN TESTS", "earns 0 of 2"),
         ("assert double(2) == 5", "The source's own answer earns 0 of 2 points"),
@@ -185,10 +185,3 @@ def _refused(course, capsys, name, answer_cell, source, points=2, heading=""):
 )
 def test_tests_that_would_grade_everybody_wrongly_are_not_released(source, why, course, capsys):
     assert why in _refused(course, capsys, "double", answer("double", "2 * x"), source)
-
-
-def test_points_that_the_heading_says_otherwise_are_not_released(course, capsys):
-    said = _refused(
-        course, capsys, "double", answer("double", "2 * x"), "assert double(2) == 4", 5, "### double (2 points)"
-    )
-    assert "The heading says 2 points, and the check earns 5" in said

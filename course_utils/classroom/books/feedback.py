@@ -17,6 +17,7 @@ from course_utils.classroom.books.gradebook import settle
 from course_utils.classroom.books.marks import Mark, marks_of
 from course_utils.classroom.books.stored import load, refuse_outdated
 from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.course.release import last_words
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
 MOST_REMARKS = 40  # of what happened to the file
@@ -90,8 +91,7 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
         result = capture_log(app)
     if result["success"] and page(course, assignment, student).is_file():
         return ""
-    lines = [line for line in (result.get("log") or result.get("error") or "no reason").splitlines() if line.strip()]
-    return f"nbgrader made no page: {lines[-1].strip()}"
+    return f"nbgrader made no page: {last_words(result)}"
 
 
 def _summary(report: Report, marks: dict[str, Mark]) -> str:

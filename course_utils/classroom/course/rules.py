@@ -8,7 +8,6 @@ asked.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 
 from course_utils.authoring.cells import SCHEMA_VERSION
@@ -19,7 +18,6 @@ from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.source import lessons_made
 
 HIDDEN = "BEGIN HIDDEN TESTS"
-_HEADED_POINTS = re.compile(r"(#+) .*?(\d+(?:\.\d+)?) points?\b")
 
 
 def metadata(page: Notebook) -> Iterator[Problem]:
@@ -42,7 +40,7 @@ def metadata(page: Notebook) -> Iterator[Problem]:
 
 
 def checks(page: Notebook) -> Iterator[Problem]:
-    """A check cell is a lesson's check alone, or tests that can fail; what is hidden stands in the latter."""
+    """A check cell is a lesson's check alone, or tests; what is hidden stands in the latter."""
     lessons: dict[str, str] = {}
     for cell in page.code:
         lessons |= lessons_made(cell.source)
@@ -65,12 +63,6 @@ def checks(page: Notebook) -> Iterator[Problem]:
                 what = "A lesson's check stands together with something else, so that it would not be judged as one."
                 mend = "let the cell hold it alone; put tests of your own, hidden ones too, into a check cell after it."
                 yield page.problem("check-call", what, mend, cell)
-            case _ if never := _never_fails(tree):
-                what = f"`assert {ast.unparse(never)[:60]}` cannot fail: a tuple is always true."
-                yield page.problem("check-call", what, "take the brackets away: assert test, message.", cell)
-            case _ if not _can_fail(tree):
-                what = "Nothing in the check cell can fail, so that everybody would get its points."
-                yield page.problem("check-call", what, "write an assert, or end in an expression: the points.", cell)
 
 
 def _known(page: Notebook, cell: Cell, lesson: str, name: str) -> Iterator[Problem]:
@@ -88,52 +80,4 @@ def _is_lesson_check(node: ast.AST, lessons: Mapping[str, str]) -> bool:
     return False
 
 
-def points(page: Notebook) -> Iterator[Problem]:
-    """A heading that names points names those of the check below it, and there is one; a heading of a higher level may
-    name the sum of those below it."""
-    said: re.Match[str] | None = None
-    place: Cell | None = None
-    for cell in (*page.cells, None):
-        headings = cell.source.splitlines() if cell and cell.kind == "markdown" and not cell.is_written else []
-        found = [match for line in headings if (match := _HEADED_POINTS.match(line))]
-        if said and (cell is None or (found and len(found[0][1]) <= len(said[1]))):
-            what = f"The heading says {_of(said)}, and nothing below it earns any: {said.string[:60]}"
-            yield page.problem("points", what, "leave the heading out too, or its points.", place)
-        if found:
-            said, place = found[-1], cell
-        elif cell and (cell.is_written or cell.grading.get("grade")):
-            if said and cell.is_check and cell.points != float(said[2]):
-                what = f"The heading says {_of(said)}, and the check earns {cell.points:g}: {said.string[:60]}"
-                yield page.problem("points", what, "let both say the same.", cell)
-            said = None
-
-
-def _of(said: re.Match[str]) -> str:
-    return f"{said[2]} point{'' if float(said[2]) == 1 else 's'}"
-
-
-def _never_fails(tree: ast.Module) -> ast.expr | None:
-    """What an assert tests where that is always true: a tuple, or a text."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assert) and (
-            (isinstance(node.test, ast.Tuple) and node.test.elts)
-            or (isinstance(node.test, ast.Constant) and node.test.value)
-        ):
-            return node.test
-    return None
-
-
-def _can_fail(tree: ast.Module) -> bool:
-    for node in ast.walk(tree):
-        name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-        if isinstance(node, (ast.Assert, ast.Raise)) or name.lower().startswith("assert"):
-            return True
-    match tree.body:
-        case [*_, ast.Expr(ast.Call(ast.Name("print" | "display")))]:
-            return False
-        case [*_, ast.Expr(value)]:
-            return not isinstance(value, ast.Constant)
-    return False
-
-
-RULES = (unique_ids, solution_regions, metadata, checks, points)
+RULES = (unique_ids, solution_regions, metadata, checks)

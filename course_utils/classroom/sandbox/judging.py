@@ -38,7 +38,10 @@ def judged(
         if request["exercise"]:
             lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
             (exercise,) = [one for one in lesson.EXERCISES if one.name == request["exercise"]]
+            from course_utils.checks import trial
             from course_utils.checks.judge import judge
+
+            trial.Settings = _comparing(trial.Settings, lambda: replaced.update(sealed()))  # type: ignore[misc]
         replaced = set(restore() if put_back else ())  # what cannot be put back is found again
         sealed = seal()
         begin()
@@ -51,6 +54,17 @@ def judged(
         return result
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         return {"unjudged": f"{type(error).__name__}: {_short(error)}"}
+
+
+def _comparing(settings: type, compare: Callable[[], None]) -> type:
+    """What a trial puts back when the answer returns, so that names are compared each time before the judge goes on."""
+
+    class Settings(settings):  # type: ignore[misc, valid-type]  # whatever the class is
+        def restore(self) -> Any:
+            compare()
+            return super().restore()
+
+    return Settings
 
 
 def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any, judge: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def prepare(
                 result = judged(request, shell, restore, put_back, begin, refused, partial(loader.sealed, picture))
             body = dumps(result)
             if os.getpid() == me:
-                channel.send({"body": body, "proof": prove(body, secret, dumps(request))})
+                channel.send({"body": body, "proof": prove(body, secret)})
         finally:
             leave(0)
 
