@@ -5,7 +5,6 @@ import json
 import pytest
 
 from course_utils.classroom.course.source import read_code
-from course_utils.classroom.rebuild.answers import ELSEWHERE
 from course_utils.classroom.rebuild.reading import LARGEST_BYTES, Unreadable, clean_outputs, read_cells
 from course_utils.classroom.rebuild.rebuild import rebuild
 from course_utils.classroom.rebuild.released import read_released
@@ -35,6 +34,10 @@ def step(result, name):
 
 def added(result):
     return [step for step in result.steps if step.released is None]
+
+
+def run_by_students(result):
+    return [part.source for part in added(result) if part.is_code]
 
 
 def order(result):
@@ -92,7 +95,7 @@ def test_a_split_answer_keeps_both_parts_in_order():
 def test_an_answer_split_inside_its_function_is_put_together():
     whole = "def snapshot(x):\n    y = x.detach()\n    return y.clone()"
     result = rebuilt(Notebook().write(snapshot=whole).split("snapshot", at="    return"))
-    assert whole in (step(result, "snapshot").source, *step(result, "snapshot").copies)
+    assert step(result, "snapshot").source == whole
 
 
 def test_an_answer_merged_with_the_text_above_it_is_code_again():
@@ -106,7 +109,7 @@ def test_an_answer_merged_into_text_is_code_again():
     notebook = Notebook().write(snapshot=SNAPSHOT).merge("snapshot-text", "snapshot", active="snapshot-text")
     # Without nbgrader's metadata, in a cell of text: still read as code.
     notebook.cell("merged")["cell_type"] = "code"
-    assert SNAPSHOT in (step(rebuilt(notebook), "snapshot").copies)
+    assert SNAPSHOT in run_by_students(rebuilt(notebook))
 
 
 def test_two_answers_merged_into_one_cell_both_count():
@@ -114,8 +117,7 @@ def test_two_answers_merged_into_one_cell_both_count():
     result = rebuilt(notebook)
     both = "\n\n".join((solutions()["mean_loss"], solutions()["truncated_bptt"]))
     assert step(result, "mean_loss").source == both
-    assert step(result, "truncated_bptt").source == ELSEWHERE
-    assert step(result, "truncated_bptt").copies == (both,)
+    assert step(result, "truncated_bptt").is_stub and not step(result, "truncated_bptt").blank
 
 
 def test_an_answer_merged_with_its_check_is_found_and_the_check_restored():
@@ -126,20 +128,17 @@ def test_an_answer_merged_with_its_check_is_found_and_the_check_restored():
     assert "The check cell of `snapshot` was missing; it was put back." in result.repairs
 
 
-def test_copies_of_an_answer_are_all_judged():
+def test_a_copy_of_an_answer_is_run_where_it_stands():
     other = "def snapshot(x):\n    return x"
     result = rebuilt(Notebook().write(snapshot=SNAPSHOT).paste("snapshot", after="mean_loss-check", source=other))
-    assert step(result, "snapshot").source == SNAPSHOT
-    # The other one alone, and both in their order: it may have been the end of a cell that was split.
-    assert step(result, "snapshot").copies == (other, f"{SNAPSHOT}\n{other}")
-    assert [part.is_copy for part in added(result)] == [True]
-    assert "The answer `snapshot` stands in 2 cells; each was judged, and the best one counts." in result.repairs
+    assert step(result, "snapshot").source == SNAPSHOT and run_by_students(result) == [other]
+    assert "The answer `snapshot` stands in 2 cells; they were run in their order." in result.repairs
 
 
 def test_a_copied_stub_is_no_second_answer():
     notebook = Notebook().paste("snapshot", after="case").write(snapshot=SNAPSHOT)
     result = rebuilt(notebook)
-    assert step(result, "snapshot").copies == () and not added(result)
+    assert not added(result)
 
 
 def test_of_a_cell_that_was_cut_and_pasted_the_edited_one_counts():
@@ -173,14 +172,14 @@ def test_an_answer_retyped_as_text_is_read_as_code(kind):
 def test_a_deleted_answer_cell_is_put_back_as_released():
     result = rebuilt(Notebook().solve().remove("snapshot"))
     assert step(result, "snapshot").blank
-    assert result.repairs == ["The answer cell of `snapshot` was missing; it was put back as it was released."]
+    assert result.repairs == ["The cell of `snapshot` was missing; it was put back as it was released."]
 
 
 def test_an_answer_in_a_cell_of_its_own_is_found_by_its_name():
     notebook = Notebook().add(SNAPSHOT, after="snapshot-check")
-    assert step(rebuilt(notebook), "snapshot").copies == (SNAPSHOT,)
+    assert run_by_students(rebuilt(notebook)) == [SNAPSHOT]
     notebook.remove("snapshot")
-    assert step(rebuilt(notebook), "snapshot").copies == (SNAPSHOT,)
+    assert run_by_students(rebuilt(notebook)) == [SNAPSHOT]
 
 
 @pytest.mark.parametrize("lost", ["ids", "nbgrader", "both"])
@@ -192,7 +191,7 @@ def test_answers_are_found_without_ids_or_metadata(lost):
         if lost != "ids":
             cell["metadata"] = {}
     result = rebuilt(notebook)
-    found = {name: (step(result, name).source, *step(result, name).copies) for name in solutions()}
+    found = {name: (step(result, name).source, *run_by_students(result)) for name in solutions()}
     assert all(source in found[name] for name, source in solutions().items())
     assert order(result)[: len(order(result))] == order(result)
     assert [s.released.id for s in result.steps if s.released] == [c.id for c in read_released(released()).cells]
@@ -300,9 +299,9 @@ DYNAMIC = {
 def test_code_that_may_define_an_answer_stays_in_its_place(source, after):
     result = rebuilt(Notebook().add(source, after=after))
     (own,) = added(result)
-    assert (own.source, own.is_code, own.is_copy) == (source, True, False)
+    assert (own.source, own.is_code) == (source, True)
     assert result.steps[own.index - 1].released.id == after
-    assert step(result, "snapshot").blank and step(result, "snapshot").copies == ()
+    assert step(result, "snapshot").blank
     assert result.own_code
 
 
@@ -317,15 +316,14 @@ def test_whether_there_is_code_of_the_student_s_own():
 @pytest.mark.parametrize("magic", ["%%time", "%%capture out", "%%prun -q", "%%memory", "\n\n%%time\n%%capture"])
 def test_an_answer_under_a_cell_magic_is_found(magic):
     result = rebuilt(Notebook().add(f"{magic}\n{SNAPSHOT}", after="snapshot"))
-    assert step(result, "snapshot").copies == (f"{magic}\n{SNAPSHOT}",)
+    assert run_by_students(result) == [f"{magic}\n{SNAPSHOT}"] and not step(result, "snapshot").blank
 
 
 @pytest.mark.parametrize("magic", ["%%writefile helpers.py", "%%bash", "%%timeit", "%%python3", "%%script bash"])
 def test_what_does_not_run_in_the_notebook_is_no_answer(magic):
     notebook = Notebook().solve("snapshot").write(written="Because.")
     result = rebuilt(notebook.add(f"{magic}\n{SNAPSHOT}", after="snapshot"))
-    assert step(result, "snapshot").copies == () and result.repairs == []
-    assert [part.is_copy for part in added(result)] == [False]
+    assert result.repairs == []
 
 
 STYLES = {
@@ -355,7 +353,7 @@ STYLES = {
 def test_an_answer_is_found_however_it_is_written(source):
     assert "snapshot" in defined(source)
     assert step(rebuilt(Notebook().write(snapshot=source)), "snapshot").source == source
-    assert step(rebuilt(Notebook().add(source, after="case")), "snapshot").copies == (source,)
+    assert run_by_students(rebuilt(Notebook().add(source, after="case"))) == [source]
 
 
 @pytest.mark.parametrize("kind", ["raw", "markdown"])
@@ -380,16 +378,10 @@ def test_an_emptied_answer_cell_is_blank():
     assert step(result, "snapshot").blank and step(result, "snapshot").source == Notebook().cell("snapshot")["source"]
 
 
-def test_an_answer_whose_second_part_changes_it_is_also_judged_whole():
-    notebook = Notebook().write(snapshot=f"{SNAPSHOT}\n\nsnapshot = cached(snapshot)")
-    notebook.split("snapshot", at="snapshot = cached")
-    assert f"{SNAPSHOT}\nsnapshot = cached(snapshot)" in step(rebuilt(notebook), "snapshot").copies
-
-
 def test_a_second_stub_without_metadata_does_not_undo_the_answer():
     notebook = Notebook().add(Notebook().cell("snapshot")["source"], after="snapshot").solve("snapshot")
     result = rebuilt(notebook)
-    assert not added(result) and step(result, "snapshot").copies == ()
+    assert not added(result)
 
 
 def test_what_was_added_to_a_check_stands_before_it():
@@ -398,7 +390,6 @@ def test_what_was_added_to_a_check_stands_before_it():
     result = rebuilt(notebook)
     assert [part.source for part in added(result)] == [SNAPSHOT]
     assert added(result)[0].index == step(result, "snapshot-check").index - 1
-    assert step(result, "snapshot").copies == (SNAPSHOT,)
 
 
 def test_a_released_text_or_experiment_that_was_filled_with_code_is_kept():

@@ -14,7 +14,7 @@ from typing import Any
 from IPython.core.inputtransformer2 import TransformerManager
 
 _LONGEST = 50_000  # characters of one source: what has more is no answer, and is not looked at
-_MOST_MAGICS = 50  # of one source: for each, IPython reads all of it again
+_MOST_MAGICS = 20  # of one source: for each, IPython reads all of it again
 _RUNS_HERE = {"time", "capture", "prun"}  # cell magics that leave in the notebook what their body binds
 _BUILTINS = frozenset(dir(builtins)) | {"get_ipython", "display", "__file__", "__name__", "_", "__", "In", "Out"}
 # Python 3.11 counts a tree's depth for all threads at once, and raises SystemError where two make one side by side:

@@ -117,7 +117,7 @@ def clean_outputs(value: Any, room: int) -> list[dict[str, Any]]:
             case {"output_type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
                 output = {"output_type": "stream", "name": name, "text": _text(text[:LONGEST_OUTPUT])}
             case {"output_type": "display_data", "data": {**data}}:
-                kept = {kind: _text(data[kind]) for kind in ("text/plain", *_PICTURES) if type(data.get(kind)) is str}
+                kept = {kind: _text(data.get(kind)) or "" for kind in ("text/plain", *_PICTURES) if kind in data}
                 kept = {kind: text for kind, text in kept.items() if kind not in _PICTURES or _BASE64.fullmatch(text)}
                 output = {"output_type": "display_data", "data": kept, "metadata": {}}
             case _:

@@ -181,7 +181,7 @@ def _assemble(handed_in: HandedIn, answers: dict[str, Answer], own: dict[str, li
                 item = {"cell_type": one.kind, "id": name, "metadata": {}, "source": one.source}
                 yield item, f"the added cell {one.position + 1}", None
 
-    cells = []
+    cells = list[dict[str, Any]]()
     for item, label, cell in items():
         is_code = item["cell_type"] == "code"
         item |= {"outputs": [], "execution_count": None} if is_code else {}
