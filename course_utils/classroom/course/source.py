@@ -56,7 +56,7 @@ def read_code(source: str) -> Code:
             elif symbol.is_referenced() and (scope is top or symbol.is_global()):
                 uses.add(symbol.get_name())
     is_whole = not source.lstrip("\n").startswith((" ", "\t"))
-    is_text = not top.get_symbols() and not top.get_children() and any(sign in source for sign in "#\"'")
+    is_text = not top.get_symbols() and not top.get_children() and any(sign in source for sign in "#\"'%")
     return Code(frozenset(defines), frozenset(uses - defines - _BUILTINS), is_whole, is_text)
 
 

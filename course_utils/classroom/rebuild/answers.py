@@ -85,11 +85,16 @@ class HandedIn:
         """The cells that a student filled, of those that are this released one."""
         return [cell for cell in self.by_id[released.id] if cell.source.strip() and not self._is_given(cell)]
 
-    def unasked(self) -> list[SubmittedCell]:
-        """Where the student wrote words, or what is no code, and nobody had asked for any."""
+    def unasked(self, kind: str) -> list[SubmittedCell]:
+        """Where the student wrote words, or what is no code, and nobody had asked for any; any code, where the question
+        is a cell of that ``kind``."""
         asked = {cell.id for cell in self.released.cells if cell.role in ("answer", "by hand")}
         cells = [cell for cell in self.own.values() if self.found.get(cell.position) not in asked]
-        return [c for c in cells if not self._is_given(c) and (c.kind != "code" or self.read(c.source).is_text)]
+        return [
+            c
+            for c in cells
+            if not self._is_given(c) and (c.kind != "code" or kind == "code" or self.read(c.source).is_text)
+        ]
 
     def _is_given(self, cell: SubmittedCell) -> bool:
         return cell.source.strip() in self._given
@@ -129,7 +134,7 @@ def _written(released: ReleasedCell, handed_in: HandedIn, name: str, shown: set[
             handed_in.repairs.append(f"The text of {name} stands in {len(theirs)} cells; they were put together.")
         text = "\n\n".join(dict.fromkeys(cell.source for cell in theirs))
         return Answer(text, shown | {cell.position for cell in theirs})
-    unasked = handed_in.unasked()
+    unasked = handed_in.unasked(released.kind)
     if unasked and not released.is_task:
         places = ", ".join(str(cell.position + 1) for cell in unasked[:5])
         said = "was left as it was released; your teacher reads what may be meant, in cell"

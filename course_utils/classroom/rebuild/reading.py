@@ -82,7 +82,7 @@ def _parse(content: bytes) -> Any:
             raise Unreadable("The file ends in the middle of the notebook: it was cut off on its way.") from None
         raise Unreadable(f"The file is not JSON, so it is no notebook ({error.msg} in line {error.lineno}).") from None
     except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
-        raise Unreadable("The file is nested more deeply, or holds longer numbers, than any notebook.") from None
+        raise Unreadable("The file is nested too deeply, or holds too long a number, so it is no notebook.") from None
 
 
 def _cell(position: int, item: Any, repairs: list[str]) -> SubmittedCell:
