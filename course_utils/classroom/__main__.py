@@ -120,10 +120,11 @@ def _grade(options: argparse.Namespace) -> int:
     if os.geteuid() == 0:
         print(AS_ROOT, file=sys.stderr)
     workers = Cluster(options.scheduler) if options.scheduler else Graders(options.workers)
+    strangers = sorted(course.strangers())  # before grading enters them
     outcomes = grade(course, assignments, workers, students=options.student, again=options.again)
     tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
     print("\n\n\n".join(tables))
-    if strangers := sorted({name for outcome in outcomes for name in outcome.strangers}):
+    if strangers:
         print(STRANGERS.format(names=", ".join(map(clean, strangers))))
     if not options.student and (passed := list(passed_over(course))):
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")

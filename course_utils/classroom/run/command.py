@@ -20,15 +20,10 @@ from course_utils.classroom.run.table import NO_SUBMISSION, Row
 
 @dataclass
 class GradedAssignment:
-    """What grading an assignment came to: a row for every student of the class, in order.
-
-    Attributes:
-        strangers: who handed it in and is not on the teacher's list of students.
-    """
+    """What grading an assignment came to: a row for every student of the class, in order."""
 
     assignment: str
     rows: list[Row]
-    strangers: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -116,7 +111,6 @@ def grade(
             the workers cannot grade, or the gradebook cannot be written.
     """
     refuse_unknown(course, list(students))
-    strangers = course.strangers()
     with course.only_one(), Records(course) as books:
         runs = {name: _AssignmentRun(course, books, name) for name in assignments}
         waiting: list[tuple[_AssignmentRun, str]] = []
@@ -136,11 +130,7 @@ def grade(
             run.finish()
         missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
         return [
-            GradedAssignment(
-                run.assignment,
-                [row for _, row in sorted((missing | run.rows).items())],
-                tuple(sorted(strangers & run.rows.keys())),
-            )
+            GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())])
             for run in runs.values()
         ]
 
