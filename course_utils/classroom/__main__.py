@@ -8,14 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from course_utils.base.errors import explain
 from course_utils.base.markup import clean
 from course_utils.classroom.course.folder import ClassFolder
-
-if TYPE_CHECKING:
-    from course_utils.classroom.run.graders import Graders
 
 AS_ROOT = (
     "You grade as root. Students' code runs in the sandbox all the same, but one wall less stands around it: use an "
@@ -73,7 +68,6 @@ def _parser() -> argparse.ArgumentParser:
 
     for command in (release, grade, feedback, export):
         command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="such as 03_detach (default: all)")
-    for command in (release, grade, feedback, export):
         command.add_argument("--course", type=Path, default=Path(), help="the course folder (default: this one)")
     for command in (grade, feedback):
         command.add_argument("--student", nargs="+", default=[], metavar="ID", help="only these (default: everybody)")
@@ -109,78 +103,38 @@ def _release(options: argparse.Namespace) -> int:
     if no_sandbox:
         print(f"Tests of your own are not tried, since nothing can be graded here. {no_sandbox}", file=sys.stderr)
     for assignment in course.choose(options.assignments, "source"):
-        released = release(course, assignment, None if no_sandbox else tried)
-        whose = "the course's own learner notebook" if released.as_the_course else "made from your source"
-        print(f"released {assignment}: {released.points:g} points, {whose}", flush=True)
+        earns = release(course, assignment, None if no_sandbox else tried)
+        print(f"released {assignment}: {earns:g} points", flush=True)
     return 0
-
-
-def _lost(course: ClassFolder, asked: Sequence[str]) -> bool:
-    """Says which assignments are passed over for want of a release; True where there is one."""
-    lost = [] if asked else course.lost_releases()
-    for name in lost:
-        print(
-            explain(
-                f"{name} is passed over: students have handed it in, and its release is missing.",
-                f"{course.notebook('release', name)}.",
-                "without it, its marks are in no table and no sum.",
-                f"autograd-control classroom release {name}",
-            ),
-            file=sys.stderr,
-        )
-    return bool(lost)
 
 
 def _grade(options: argparse.Namespace) -> int:
     from course_utils.classroom.course.passed_over import passed_over
+    from course_utils.classroom.run.cluster import Cluster
     from course_utils.classroom.run.command import grade
+    from course_utils.classroom.run.graders import Graders
     from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
-    lost = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
     if os.geteuid() == 0:
         print(AS_ROOT, file=sys.stderr)
-    outcomes = grade(course, assignments, _workers(options), students=options.student, again=options.again)
+    workers = Cluster(options.scheduler) if options.scheduler else Graders(options.workers)
+    strangers = sorted(course.strangers())  # before grading enters them
+    outcomes = grade(course, assignments, workers, students=options.student, again=options.again)
     tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
     print("\n\n\n".join(tables))
-    if strangers := sorted({name for outcome in outcomes for name in outcome.strangers}):
+    if strangers:
         print(STRANGERS.format(names=", ".join(map(clean, strangers))))
     if not options.student and (passed := list(passed_over(course))):
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     _say_what_to_mark(course, assignments)
     if all(outcome.complete for outcome in outcomes):
-        return int(lost)
+        return 0
     print(
         "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
     )
     return 1
-
-
-def _workers(options: argparse.Namespace) -> Graders:
-    if not options.scheduler:
-        from course_utils.classroom.run.graders import Graders as _Graders
-
-        return _Graders(options.workers)
-    try:
-        from course_utils.classroom.run.cluster import Cluster
-    except ImportError as error:
-        raise ValueError(
-            explain(
-                f"--scheduler was given, and {error.name} is not installed.",
-                "Dask, on this machine as on the cluster's.",
-                try_this="python -m pip install -c constraints.txt -e '.[cluster]'",
-            )
-        ) from error
-    return Cluster(options.scheduler)
-
-
-def _settle(course: ClassFolder, assignments: Sequence[str]) -> None:
-    """Late penalties as marks and deadlines are now."""
-    from course_utils.classroom.books.gradebook import settle
-
-    with course.only_one():
-        settle(course, assignments)
 
 
 def _say_what_to_mark(course: ClassFolder, assignments: Sequence[str]) -> None:
@@ -194,13 +148,11 @@ def _feedback(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.feedback import feedback, hand_out
     from course_utils.classroom.course.passed_over import refuse_unknown
 
-    course = ClassFolder(options.course)
+    course, failed = ClassFolder(options.course), False
     refuse_unknown(course, options.student)
-    failed = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
     if not options.assignments:  # those of which something is graded
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments
-    _settle(course, assignments)
     for assignment in assignments:
         pages = feedback(course, assignment, options.student)
         troubles = {student: why for student, why in pages.items() if why}
@@ -218,13 +170,11 @@ def _export(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.export import export
 
     course = ClassFolder(options.course)
-    lost = _lost(course, options.assignments)
     assignments = course.choose(options.assignments)
-    _settle(course, assignments)
     for path in export(course, assignments, options.to or course.root / "export"):
         print(f"wrote {path}")
     _say_what_to_mark(course, assignments)
-    return int(lost)
+    return 0
 
 
 if __name__ == "__main__":

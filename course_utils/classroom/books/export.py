@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from course_utils.base.files import write_whole
+from course_utils.classroom.books.gradebook import settle
 from course_utils.classroom.books.marks import Mark
 from course_utils.classroom.books.misunderstood import as_csv, as_markdown, count
 from course_utils.classroom.books.stored import load, refuse_outdated, without_texts
@@ -30,6 +31,7 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
     Raises:
         ValueError: of an assignment, exercises or points have been changed since something was graded.
     """
+    settle(course, assignments)
     totals, reports = Totals(course, assignments), list[Report]()
     for assignment in assignments:
         paths = [course.report(assignment, student) for student in course.submitters(assignment)]

@@ -13,9 +13,11 @@ from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 from course_utils.base.files import write_whole
 from course_utils.base.markup import clean
 from course_utils.base.words import points, rounded, shown
+from course_utils.classroom.books.gradebook import settle
 from course_utils.classroom.books.marks import Mark, marks_of
 from course_utils.classroom.books.stored import load, refuse_outdated
 from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.course.release import last_words
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
 MOST_REMARKS = 40  # of what happened to the file
@@ -46,6 +48,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
         raise ValueError(f"Nothing of {assignment} is graded yet.\nTry: autograd-control classroom grade {assignment}")
     results = {name: load(course.report(assignment, name)) for name in graded}
     refuse_outdated(course, assignment, (result.report for result in results.values() if result))
+    settle(course, [assignment])
     marks, said = marks_of(course, assignment), {}
     for student, result in results.items():
         summary = _summary(result.report, marks.get(student, {})) if result else ""
@@ -88,8 +91,7 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
         result = capture_log(app)
     if result["success"] and page(course, assignment, student).is_file():
         return ""
-    lines = [line for line in (result.get("log") or result.get("error") or "no reason").splitlines() if line.strip()]
-    return f"nbgrader made no page: {lines[-1].strip()}"
+    return f"nbgrader made no page: {last_words(result)}"
 
 
 def _summary(report: Report, marks: dict[str, Mark]) -> str:
@@ -101,13 +103,11 @@ def _summary(report: Report, marks: dict[str, Mark]) -> str:
     lines = [f"# {report.assignment}: feedback", "", f"{said}.", "", "| Exercise | Points | What does not hold |"]
     lines += ["|---|---|---|"]
     for result in report.exercises:
-        score = scores[result.grade_id]
+        score, mark = scores[result.grade_id], marks.get(result.grade_id)
         earned = "to be marked" if score is None else points(score, result.possible)
-        mark = marks.get(result.grade_id)
-        by_hand = mark is not None and mark.given is not None
-        why = "Your teacher marked this answer." if by_hand else "<br>".join(_why(result))
+        why = "Your teacher marked this answer." if mark and mark.given is not None else "<br>".join(_why(result))
         lines.append(f"| `{clean(result.exercise, 80)}` | {earned} | {why} |")
-    if remarks := [*report.repairs, *report.notes]:
+    if remarks := [*report.repairs, *report.notes, *report.listed]:
         lines += ["", "What happened to your file:", "", *(f"- {_cell(text)}" for text in remarks[:MOST_REMARKS])]
     return "\n".join(lines)
 

@@ -7,23 +7,22 @@ a person gave is never touched. One process writes.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode
 
 from course_utils.base.errors import explain
+from course_utils.base.files import write_whole
 from course_utils.classroom.books.marks import answers
 from course_utils.classroom.course.folder import ClassFolder, without_log
-from course_utils.classroom.course.times import read_time
 from course_utils.classroom.judging.results import Report
 
 if TYPE_CHECKING:
-    from nbgrader.api import SubmittedAssignment, SubmittedNotebook
+    from nbgrader.api import SubmittedAssignment
 
 
 class Unusable(ValueError):
@@ -43,12 +42,12 @@ class Records:
     def __exit__(self, *error: object) -> None:
         self.gradebook.close()
 
-    def enter(self, report: Report, timestamp: str) -> tuple[str, ...]:
+    def enter(self, report: Report, time: datetime | None) -> tuple[str, ...]:
         """Enters a report: marks first, then the notebook.
 
         Args:
             report: of a released assignment.
-            timestamp: when it was handed in, as ``timestamp.txt`` says; empty where that is not known.
+            time: when it was handed in, in UTC; None where that is not known.
 
         Returns:
             What the teacher should know of it, one sentence each.
@@ -57,19 +56,17 @@ class Records:
             Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
             OSError: the notebook cannot be written.
         """
-        path = self.course.notebook("autograded", report.assignment, report.student)
-        before, now, time = _answers_in(path), answers(report.notebook), read_time(timestamp)[0]
-        said = []
+        path = self._path(report)
+        before, now, said = _answers_in(path), answers(report.notebook), []
+        results = {result.grade_id: result for result in report.exercises}
         with self._writing(report):
             released = self.gradebook.find_notebook(report.assignment, report.assignment)
             known = {cell.name for cell in (*released.grade_cells, *released.task_cells)}
-            if unknown := sorted({result.grade_id for result in report.exercises} - known):
+            if unknown := sorted(results.keys() - known):
                 raise Unusable(_not_released(f"graded cell {', '.join(unknown)}", report.assignment))
             self.gradebook.update_or_create_student(report.student)
-            about = {} if time is None and not timestamp else {"timestamp": time}
-            self.gradebook.update_or_create_submission(report.assignment, report.student, **about)
-            notebook = self._notebook(report.assignment, report.student)
-            results = {result.grade_id: result for result in report.exercises}
+            self.gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
+            notebook = self.gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
             for grade in notebook.grades:
                 if (result := results.get(grade.name)) is None:
                     continue
@@ -82,22 +79,32 @@ class Records:
                         f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
                         f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
                     )
-            comments = _comments(report)
             for comment in notebook.comments:
-                if comment.name in comments:
-                    comment.auto_comment = comments[comment.name]
+                if result := results.get(comment.name):
+                    comment.auto_comment = {
+                        "not attempted": "No response.",
+                        "unreadable": f"Your file could not be read. {result.text.partition(': ')[2]}",
+                    }.get(result.outcome)
             self.gradebook.db.commit()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._write(path, report.notebook)
         if time:
             self._write(path.with_name("timestamp.txt"), f"{time} UTC\n")
         else:
             path.with_name("timestamp.txt").unlink(missing_ok=True)
+        self._write(path, report.notebook)
         return tuple(said)
 
-    def _notebook(self, assignment: str, student: str) -> SubmittedNotebook:
-        """The one of a submission's notebooks that is graded here: it is called as the assignment."""
-        return self.gradebook.find_submission_notebook(assignment, assignment, student)
+    def holds(self, report: Report, time: datetime | None) -> bool:
+        """Whether all that ``enter`` writes is there: the notebook comes last."""
+        path = self._path(report)
+        try:
+            submission = self.gradebook.find_submission(report.assignment, report.student)
+            return submission.timestamp == time and path.read_text(encoding="utf-8") == report.notebook
+        except (OSError, ValueError):  # of which nbgrader's MissingEntry is one
+            return False
+
+    def _path(self, report: Report) -> Path:
+        return self.course.notebook("autograded", report.assignment, report.student)
 
     @contextmanager
     def _writing(self, report: Report) -> Iterator[None]:
@@ -123,20 +130,6 @@ class Records:
                 )
             ) from error
 
-    def holds(self, report: Report, timestamp: str) -> bool:
-        """Whether all that ``enter`` would write is there."""
-        path = self.course.notebook("autograded", report.assignment, report.student)
-        try:
-            if path.read_text(encoding="utf-8") != report.notebook:
-                return False
-            submission = self.gradebook.find_submission(report.assignment, report.student)
-            notebook = self._notebook(report.assignment, report.student)
-        except (OSError, ValueError):  # of which nbgrader's MissingEntry is one
-            return False
-        scores = {grade.name: grade.auto_score for grade in notebook.grades}
-        wanted = {result.grade_id: None if result.waits else result.earned for result in report.exercises}
-        return scores == scores | wanted and (not timestamp or submission.timestamp == read_time(timestamp)[0])
-
     def apply_penalties(self, assignment: str) -> dict[str, str]:
         """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
 
@@ -145,44 +138,35 @@ class Records:
         """
         said = {}
         for submission in self.gradebook.assignment_submissions(assignment):
-            student = submission.student.id
+            student, late = submission.student.id, submission.total_seconds_late
             try:
-                if sentence := self._penalty(submission):
-                    said[student] = sentence
+                if (late > 0 or submission.late_submission_penalty) and (lost := self._penalty(submission)):
+                    points = f"{lost:g} point{'' if lost == 1 else 's'}"
+                    said[student] = f"{late / 3600:.1f} hours late, {points} less."
             except Exception as error:  # a plugin is anybody's code
                 said[student] = f"no late penalty: {error}"
         return said
 
-    def _penalty(self, submission: SubmittedAssignment) -> str:
+    def _penalty(self, submission: SubmittedAssignment) -> float:
         from nbgrader.preprocessors import AssignLatePenalties
 
-        late, notebook = submission.total_seconds_late, self._notebook(submission.name, submission.student.id)
-        if late <= 0 and not notebook.late_submission_penalty:
-            return ""
-        about = {"notebook": notebook.name, "assignment": submission.name, "student": submission.student.id}
+        about = {"notebook": submission.name, "assignment": submission.name, "student": submission.student.id}
         about["db_url"] = self.course.api.coursedir.db_url
         self.gradebook.db.commit()  # ends the reading: nbgrader reads and writes through a connection of its own
         step = AssignLatePenalties(parent=self.course.api)
         step.log.setLevel("ERROR")
         step.preprocess(NotebookNode(cells=[]), {"nbgrader": about})
         self.gradebook.db.expire_all()
-        lost = round(notebook.late_submission_penalty or 0.0, 2)
-        return f"{late / 3600:.1f} hours late, {lost:g} point{'' if lost == 1 else 's'} less." if lost else ""
+        return round(submission.late_submission_penalty or 0.0, 2)
 
     def _write(self, path: Path, text: str) -> None:
-        """Writes a file whole or not at all. What a power cut takes of it, the kept result gives back."""
-        part = path.with_name(f".{path.name}.part")
-        part.unlink(missing_ok=True)
-        with part.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
         # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
-        part.chmod(0o664 if self.course.api.coursedir.groupshared else 0o444)
-        os.replace(part, path)
+        write_whole(path, text).chmod(0o664 if self.course.api.coursedir.groupshared else 0o444)
 
 
 def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
     """Sets late penalties anew, as marks and deadlines are now."""
-    with Records(course) as books:
+    with course.only_one(), Records(course) as books:
         for assignment in assignments:
             books.apply_penalties(assignment)
 
@@ -193,31 +177,6 @@ def _answers_in(path: Path) -> dict[str, str]:
         return answers(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _comments(report: Report) -> dict[str, str | None]:
-    """The automatic comment of each answer's cell, None for none."""
-    from nbgrader.utils import compute_checksum
-
-    waiting = {result.grade_id for result in report.exercises if result.waits}
-    unreadable = next((result.text for result in report.exercises if result.outcome == "unreadable"), "")
-    comments: dict[str, str | None] = {}
-    for values in json.loads(report.notebook)["cells"]:
-        grading = values["metadata"].get("nbgrader", {})
-        if not grading.get("solution"):
-            continue
-        # Attachments and outputs, which may be anything, are left out.
-        kept = {"cell_type": values["cell_type"], "metadata": values["metadata"], "source": "".join(values["source"])}
-        if unreadable:
-            why = f"Your file could not be read. {unreadable.partition(': ')[2]}"
-            why += "" if "hand it in again" in why else " Ask your teacher to look at it."
-            comments[grading["grade_id"]] = None if comments else why
-        else:
-            untouched = grading["grade_id"] not in waiting and grading.get("checksum") == compute_checksum(
-                from_dict(kept)
-            )
-            comments[grading["grade_id"]] = "No response." if untouched else None
-    return comments
 
 
 def _not_released(what: str, assignment: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_utils.classroom.course.folder import ClassFolder
+
+if TYPE_CHECKING:
+    from nbgrader.api import SubmittedAssignment
 
 
 @dataclass(frozen=True)
@@ -27,52 +29,19 @@ class Mark:
     waits: bool
 
 
-def marks_in(database: Any, assignment: str, student: str = "") -> dict[str, dict[str, Mark]]:
-    """Student -> graded cell -> mark, of everybody who handed this assignment in, or of one student.
-
-    Args:
-        database: the gradebook's session.
-    """
-    from nbgrader.api import Grade
-
-    found: dict[str, dict[str, Mark]] = {}
-    columns = Grade.auto_score, Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade
-    for name, cell, automatic, given, extra, waits in _rows(database, Grade, columns, assignment, student):
-        score = automatic if given is None else given
-        found.setdefault(name, {})[cell] = Mark(None if score is None else score + (extra or 0.0), given, waits)
+def marks_in(submission: SubmittedAssignment) -> dict[str, Mark]:
+    """The marks of a submission, by graded cell."""
+    found = {}
+    for grade in (grade for notebook in submission.notebooks for grade in notebook.grades):
+        is_known = grade.auto_score is not None or grade.manual_score is not None
+        found[grade.name] = Mark(grade.score if is_known else None, grade.manual_score, grade.needs_manual_grade)
     return found
-
-
-def comments_in(database: Any, assignment: str) -> dict[str, dict[str, str]]:
-    """Student -> cell -> the comment that stands there: a person's, or else the automatic one."""
-    from nbgrader.api import Comment
-
-    found: dict[str, dict[str, str]] = {}
-    columns = Comment.auto_comment, Comment.manual_comment
-    for name, cell, automatic, given in _rows(database, Comment, columns, assignment):
-        if comment := automatic if given is None else given:
-            found.setdefault(name, {})[cell] = comment
-    return found
-
-
-def _rows(database: Any, kind: Any, columns: Iterable[Any], assignment: str, student: str = "") -> Any:
-    """Student, cell and columns of all grades or comments of an assignment, in one query: row by row, nbgrader's own
-    classes ask the database several times for each."""
-    from nbgrader.api import Assignment, BaseCell, SubmittedAssignment, SubmittedNotebook
-
-    query = database.query(SubmittedAssignment.student_id, BaseCell.name, *columns)
-    query = query.select_from(kind).join(BaseCell, kind.cell_id == BaseCell.id)
-    query = query.join(SubmittedNotebook, kind.notebook_id == SubmittedNotebook.id)
-    query = query.join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-    query = query.join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
-    query = query.filter(Assignment.name == assignment)
-    return query.filter(SubmittedAssignment.student_id == student) if student else query
 
 
 def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]:
-    """The same from a course's gradebook."""
+    """Student -> graded cell -> mark, of everybody who handed this assignment in."""
     with course.gradebook() as gradebook:
-        return marks_in(gradebook.db, assignment)
+        return {one.student_id: marks_in(one) for one in gradebook.assignment_submissions(assignment)}
 
 
 def still_to_mark(course: ClassFolder, assignment: str) -> str:

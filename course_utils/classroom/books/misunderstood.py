@@ -6,65 +6,54 @@ Data in, text out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from course_utils.base.markup import clean
 from course_utils.classroom.course import spreadsheet
-from course_utils.classroom.judging.results import ExerciseResult, Report
+from course_utils.classroom.judging.results import Report
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExerciseCounts:
     """One exercise of an assignment over the whole class.
 
     Attributes:
         attempted: students whose answer was looked at: everybody who changed the stub and whose file could be read.
         passed: students who earned all of it.
-        misconceptions: each misunderstanding with the number of students whose card named it, most frequent first. A
-            card may name several.
+        named: each misunderstanding with the number of students whose card named it. A card may name several.
     """
 
     assignment: str
     exercise: str
-    attempted: int
-    passed: int
-    misconceptions: tuple[tuple[str, int], ...]
+    attempted: int = 0
+    passed: int = 0
+    named: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def understood(self) -> bool:
-        """Whether everybody who tried it passed, so that there was no misunderstanding to see."""
-        return self.attempted == self.passed > 0
+    def rows(self, otherwise: str = "") -> list[tuple[str, int]]:
+        """The misunderstandings, most frequent first; where none was seen, one row that says so ``otherwise``."""
+        return sorted(self.named.items(), key=lambda item: (-item[1], item[0])) or [(otherwise, 0)]
 
 
 def count(reports: Iterable[Report]) -> list[ExerciseCounts]:
     """Counts over reports, by assignment and exercise, in the order of the reports; written answers are left out."""
-    found: dict[tuple[str, str], list[ExerciseResult]] = {}
+    found: dict[tuple[str, str], ExerciseCounts] = {}
     for report in reports:
-        for result in report.exercises:
-            if not result.by_hand:
-                found.setdefault((report.assignment, result.exercise), []).append(result)
-    return [_counts(assignment, exercise, results) for (assignment, exercise), results in found.items()]
-
-
-def _counts(assignment: str, exercise: str, results: Sequence[ExerciseResult]) -> ExerciseCounts:
-    attempted = sum(result.attempted for result in results)
-    passed = sum(result.outcome == "passed" for result in results)
-    named: Counter[str] = Counter()
-    for result in results:
-        named.update({" ".join(clean(text, 200).split()) for text in result.misconceptions})
-    by_number = sorted(named.items(), key=lambda item: (-item[1], item[0]))
-    return ExerciseCounts(assignment, exercise, attempted, passed, tuple(by_number))
+        for result in (result for result in report.exercises if not result.by_hand):
+            key = report.assignment, result.exercise
+            counts = found.setdefault(key, ExerciseCounts(*key))
+            counts.attempted += result.attempted
+            counts.passed += result.outcome == "passed"
+            counts.named.update({" ".join(clean(text, 200).split()) for text in result.misconceptions})
+    return list(found.values())
 
 
 def as_csv(counts: Iterable[ExerciseCounts]) -> str:
     """A line for each misunderstanding of each exercise; an exercise in which none was seen has one without a name."""
-    lines: list[tuple[object, ...]] = [("assignment", "exercise", "attempted", "passed", "misconception", "students")]
-    for row in counts:
-        for name, students in row.misconceptions or (("", 0),):
-            lines.append((row.assignment, row.exercise, row.attempted, row.passed, name, students))
-    return spreadsheet.as_csv(lines)
+    head = ("assignment", "exercise", "attempted", "passed", "misconception", "students")
+    lines = ((one.assignment, one.exercise, one.attempted, one.passed, *row) for one in counts for row in one.rows())
+    return spreadsheet.as_csv([head, *lines])
 
 
 def as_markdown(counts: Iterable[ExerciseCounts]) -> str:
@@ -73,10 +62,10 @@ def as_markdown(counts: Iterable[ExerciseCounts]) -> str:
     for assignment, rows in groupby(counts, key=lambda row: row.assignment):
         lines += [f"## {assignment}", "", "| Exercise | Attempted | Passed | Misunderstanding | Students |"]
         lines += ["|---|---|---|---|---|"]
-        for row in rows:
-            head = f"{row.exercise} | {row.attempted} | {row.passed}"
-            for name, students in row.misconceptions or (("" if row.understood else "none seen", 0),):
-                share = f"{students} ({students / row.attempted:.0%})" if row.attempted and students else ""
+        for one in rows:
+            head = f"{one.exercise} | {one.attempted} | {one.passed}"
+            for name, students in one.rows("" if one.attempted == one.passed > 0 else "none seen"):
+                share = f"{students} ({students / one.attempted:.0%})" if one.attempted and students else ""
                 escaped = name.replace("|", "\\|")
                 lines.append(f"| {head} | {escaped} | {share} |".replace("  ", " "))
                 head = " | | "

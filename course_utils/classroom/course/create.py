@@ -38,9 +38,9 @@ c.GenerateAssignment.preprocessors = preprocessors()  # a dict of `...` is its o
 # Students' texts on nbgrader's pages, feedback and Formgrader: without HTML that acts, and none that takes minutes.
 c.HTMLExporter.filters = {{
     "markdown2html": "course_utils.classroom.books.shown.markdown",
+    "highlight_code": "course_utils.classroom.books.shown.code",
     "strip_files_prefix": "course_utils.classroom.books.shown.unchanged",
 }}
-c.HTMLExporter.preprocessors = ["course_utils.classroom.books.shown.Bounded"]
 
 # For plain `nbgrader autograde`: a kernel that is stopped at once saves half a second a submission, and a check cell
 # that a student deleted costs them nothing.

@@ -32,9 +32,9 @@ REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedb
 # What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
 FILTERS = {
     "markdown2html": "course_utils.classroom.books.shown.markdown",
+    "highlight_code": "course_utils.classroom.books.shown.code",
     "strip_files_prefix": "course_utils.classroom.books.shown.unchanged",
 }
-PREPROCESSORS = ["course_utils.classroom.books.shown.Bounded"]
 
 
 class ClassFolder:
@@ -82,7 +82,6 @@ class ClassFolder:
                 settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
             pages = app.config.HTMLExporter
             pages.filters = {**pages.get("filters", {}), **FILTERS}
-            pages.preprocessors = list(dict.fromkeys([*pages.get("preprocessors", []), *PREPROCESSORS]))
             return NbGraderAPI(config=app.config)
 
     @property
@@ -111,12 +110,6 @@ class ClassFolder:
         """The assignments that were released, in order."""
         return [name for name in self.sources() if self.notebook("release", name).is_file()]
 
-    def lost_releases(self) -> list[str]:
-        """The assignments of which the gradebook holds submissions, and ``release`` holds nothing."""
-        with self.gradebook() as gradebook:
-            entered = sorted(item.name for item in gradebook.assignments if item.submissions)
-        return [name for name in entered if not self.notebook("release", name).is_file()]
-
     def choose(self, names: Iterable[str], what: str = "released") -> list[str]:
         """The assignments that are named; all where nothing is named.
 
@@ -128,21 +121,13 @@ class ClassFolder:
             ValueError: one is not among them, or there are none at all.
         """
         known = self.released() if what == "released" else self.sources()
-        wanted = [Path(name).stem for name in names]
-        if not known:
+        wanted = [Path(name).stem for name in names] or known
+        if unknown := [name for name in wanted or ["at all"] if name not in known]:
+            said = f"There is no {what} assignment {', '.join(unknown)}."
             command = "init ." if what == "source" else "release"
-            raise ValueError(
-                explain(
-                    f"{self.root} has no {what} assignment.",
-                    "at least one.",
-                    try_this=f"autograd-control classroom {command}",
-                )
-            )
-        if unknown := [name for name in wanted if name not in known]:
-            raise ValueError(
-                explain(f"There is no {what} assignment {', '.join(unknown)}.", "one of " + ", ".join(known) + ".")
-            )
-        return [name for name in known if name in wanted] if wanted else known
+            others = f"one of {', '.join(known) or 'none'}."
+            raise ValueError(explain(said, others, try_this=f"autograd-control classroom {command}"))
+        return [name for name in known if name in wanted]
 
     def students(self) -> list[str]:
         """Everybody in the gradebook, and everybody who handed in anything, in order."""
@@ -200,11 +185,9 @@ class ClassFolder:
             known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
         notebook, hidden = json.loads(text), False
         for cell in notebook["cells"]:
-            grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
-            if cell["cell_type"] == "code" and grading.get("grade") and not grading.get("solution"):
-                full = known.get(grading.get("grade_id")) or source
-                if full != source:
-                    cell["metadata"][HIDDEN_TESTS], hidden = full, True
+            full = known.get(cell["metadata"].get("nbgrader", {}).get("grade_id"))
+            if full not in (None, "".join(cell["source"])):
+                cell["metadata"][HIDDEN_TESTS], hidden = full, True
         return json.dumps(notebook) if hidden else text
 
     @contextmanager
@@ -221,23 +204,14 @@ class ClassFolder:
             with FileLock(path, timeout=0, mode=0o644 | (self.root.stat().st_mode & 0o022)):
                 yield
         except Timeout:
-            raise ValueError(
-                explain(
-                    f"Another command works in {self.root}.",
-                    "one at a time.",
-                    "two that grade would enter the same marks twice.",
-                    "wait until it has ended; a table at its end says what it did.",
-                )
-            ) from None
+            why = "two that grade would enter the same marks twice."
+            said = f"Another command works in {self.root}."
+            raise ValueError(explain(said, "one at a time.", why, "wait until it has ended.")) from None
         except PermissionError as error:
-            raise ValueError(
-                explain(
-                    f"{path} belongs to somebody else, and you may not write to it.",
-                    "a course folder in which everybody who grades may write.",
-                    try_this=f"chgrp -R teachers {self.root}; chmod -R g+rwXs {self.root}; and "
-                    "c.CourseDirectory.groupshared = True in nbgrader_config.py.",
-                )
-            ) from error
+            said = f"{path} belongs to somebody else, and you may not write to it."
+            wanted = "a course folder in which everybody who grades may write."
+            mend = f"chgrp -R teachers {self.root}; chmod -R g+rwXs {self.root}; docs/classroom.md says more."
+            raise ValueError(explain(said, wanted, try_this=mend)) from error
 
     def report(self, assignment: str, student: str) -> Path:
         """Where the result of grading it is kept."""
@@ -245,6 +219,8 @@ class ClassFolder:
 
 
 def _trouble(student: str, folder: str) -> str:
+    if os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
+        return f"{folder} is a link to another folder, which may be another student's; put the files there themselves"
     if not os.path.isdir(folder):
         return f"{os.path.basename(folder)} is no folder"
     # The gradebook can hold no name that is not in UTF-8. nbgrader passes over one with a line's end, takes * and ? for

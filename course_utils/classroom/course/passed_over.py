@@ -18,15 +18,15 @@ def passed_over(course: ClassFolder) -> Iterator[str]:
     """
     if course.path("submitted", "S", "A").parts[-2:] != ("S", "A"):
         return
-    root, known = course.path("submitted", "S", "A").parents[1], course.sources()
+    root, known = course.path("submitted", "S", "A").parents[1], course.released()
     students = [path for path in sorted(root.glob("*")) if not path.name.startswith(NO_ONES)]
     entries = [entry for path in students for entry in (sorted(path.glob("*")) if path.is_dir() else [path])]
     for entry in entries:
         if entry.name in known or entry.name.startswith(NO_ONES):
             continue
         like = get_close_matches(entry.stem.lower(), known, n=1, cutoff=0.75)
-        where = f"STUDENT/{like[0] if like else 'ASSIGNMENT'}/{like[0] if like else 'ASSIGNMENT'}.ipynb"
-        yield f"{clean(str(entry.relative_to(root)), 120)}: no assignment's folder; graded is submitted/{where}."
+        name, place = (like or ["ASSIGNMENT"])[0], clean(str(entry.relative_to(root)), 120)
+        yield f"{place}: no released assignment's folder; graded is submitted/STUDENT/{name}/{name}.ipynb."
 
 
 def refuse_unknown(course: ClassFolder, students: list[str]) -> None:

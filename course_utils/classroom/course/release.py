@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from course_utils.authoring.build import learner_text
 from course_utils.authoring.files import read, topic_of
 from course_utils.authoring.lint import lint_learner, report
 from course_utils.authoring.problems import Notebook, Problem
 from course_utils.base.errors import explain
-from course_utils.classroom.course.create import CHECKOUT
-from course_utils.classroom.course.folder import CONFIG, ClassFolder
+from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.rules import RULES
 
 TryOut = Callable[[Notebook, Notebook], list[Problem]]
 
 
-@dataclass(frozen=True)
-class ReleaseSummary:
-    """One released assignment.
-
-    Attributes:
-        points: what all its graded cells can earn.
-        as_the_course: whether it is, byte for byte, the course's own learner notebook.
-    """
-
-    points: float
-    as_the_course: bool
-
-
-def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None) -> ReleaseSummary:
+def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None) -> float:
     """Writes ``release/ASSIGNMENT`` from ``source/ASSIGNMENT`` and enters the assignment in the gradebook.
 
     Releasing again after a change is safe: marks stay. Once there are submissions, nbgrader refuses to add or leave out
@@ -41,6 +26,9 @@ def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None)
     Args:
         try_out: finds what is wrong with tests of the teacher's own, from the source and the release made of it.
 
+    Returns:
+        The points that all its graded cells can earn.
+
     Raises:
         ValueError: the source breaks a rule that grading stands on, a released cell shows a solution, or nbgrader
             refuses; the message lists what to mend. Then the release that was there, and the gradebook, are as before.
@@ -48,19 +36,16 @@ def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None)
     source, target = course.notebook("source", assignment), course.notebook("release", assignment)
     page = Notebook(f"source/{assignment}/{source.name}", topic_of(source), read(source))
     _refuse(assignment, [problem for rule in RULES for problem in rule(page)])
-    with TemporaryDirectory(
-        prefix="release-", dir=course.root
-    ) as folder:  # beside the old one, which stays till the end
+    with TemporaryDirectory(prefix="release-", dir=course.root) as folder:  # the old one stays till the end
         made = _generate(course, assignment, Path(folder).name, enter=False)
         _refuse(assignment, lint_learner(made, source, name=f"release/{assignment}/{target.name}"))
         if try_out:
             _refuse(assignment, try_out(page, Notebook(page.name, page.topic, read(made))))
         made = _generate(course, assignment, Path(folder).name, enter=True)
-        _exchange(course, assignment, made.parent)
-    points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
-    original = CHECKOUT / "notebooks" / "solutions" / target.name
-    own = original.is_file() and target.read_text(encoding="utf-8") == learner_text(read(original), CHECKOUT / CONFIG)
-    return ReleaseSummary(points, own)
+        if target.parent.exists():
+            shutil.move(target.parent, Path(folder) / "before")
+        shutil.move(made.parent, target.parent)
+    return sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
 
 
 def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool) -> Path:
@@ -88,19 +73,6 @@ def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool)
             )
         )
     return made
-
-
-def _exchange(course: ClassFolder, assignment: str, made: Path) -> None:
-    """Puts the new release in the place of the old one, file by file."""
-    target = course.notebook("release", assignment)
-    files = {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
-    for file in sorted(files):
-        place = target.parent / file
-        place.parent.mkdir(parents=True, exist_ok=True)
-        (made / file).replace(place)
-    for path in target.parent.rglob("*"):
-        if path.is_file() and path.relative_to(target.parent) not in files:
-            path.unlink()
 
 
 def _refuse(assignment: str, problems: list[Problem]) -> None:

@@ -1,75 +1,43 @@
-"""What a cell's code defines and uses, without running it (``read_code``, ``Reader``, ``parse``).
-
-Magics and shell commands are replaced line by line.
-"""
+"""What a cell's code defines and uses, without running it (``read_code``, ``parse``). IPython reads the magics."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-import re
 import symtable
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-# Python's parser takes the square of a text's length for some, worst for f-strings and ``import a.a.a.a``: what has
-# more than this is no answer, and is not looked at.
-_LONGEST, _MOST_BRACES = 50_000, 1000  # characters of one source
-_LONGEST_CHAIN = re.compile(r"(?:\.[\s\\]*\w+[\s\\]*){99}")
-_BUILTINS = frozenset(dir(builtins)) | {"get_ipython", "display", "__file__", "__name__", "_", "__", "In", "Out"}
+from IPython.core.inputtransformer2 import TransformerManager
 
-_CELL_MAGIC = re.compile(r"\s*%%(\S+).*\n?")
-# Cell magics whose body is text, or runs as something else, elsewhere, or not at all.
-_FOREIGN_MAGICS = {
-    *("!", "HTML", "SVG", "bash", "cmd", "cython", "file", "html", "javascript", "js", "latex", "markdown", "perl"),
-    *("pypy", "python", "python2", "python3", "ruby", "script", "sh", "svg", "sx", "system", "writefile"),
-}
-# Line magics with a statement after them; and what is no Python: a magic, a command, a question, ``x = !ls``.
-_RUNS_CODE = re.compile(r"^([ \t]*)%(?:time|prun|memit)[ \t]+(?:-\S+[ \t]+)*(?=\S)", re.MULTILINE)
-_MAGIC = re.compile(
-    r"^([ \t]*)(?:(?:[%!?,;/]|([^=\n#\"']*=)[ \t]*[%!])(?:\\\n|[^\n])*|[^\s#\"'?]+\?\??[ \t]*$)", re.MULTILINE
-)
-_INDENT = re.compile(r"\s*^([ \t]+)\S", re.MULTILINE)
+_LONGEST = 50_000  # characters of one source: what has more is no answer, and is not looked at
+_MOST_MAGICS = 20  # of one source: for each, IPython reads all of it again
+_RUNS_HERE = {"time", "capture", "prun"}  # cell magics that leave in the notebook what their body binds
+_BUILTINS = frozenset(dir(builtins)) | {"get_ipython", "display", "__file__", "__name__", "_", "__", "In", "Out"}
 # Python 3.11 counts a tree's depth for all threads at once, and raises SystemError where two make one side by side:
 # https://github.com/python/cpython/issues/106905
 _ONE_TREE = threading.Lock()
-_WORDS = re.compile("[^#\"']*[#\"'].*\\w", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Code:
-    """What is known of a source.
+    """What is known of a source; of what cannot be read, nothing but that.
 
     Attributes:
         defines: the names that it binds at its top level, also inside ``if``, ``for``, ``with`` and ``try``, or by
             ``global``.
         uses: the names that it, or a function in it, looks up outside itself.
         is_whole: whether it is code as it stands, its indentation not mended.
-        is_text: whether it may be words and no code: comments, texts, or what is no Python.
+        is_text: whether it may be words: comments, texts, or what is no Python.
     """
 
     defines: frozenset[str] = frozenset()
     uses: frozenset[str] = frozenset()
     is_whole: bool = False
     is_text: bool = False
-
-
-class Reader:
-    """``read_code`` for one notebook: each source once, and no more than so many characters beside what is known."""
-
-    def __init__(self, known: Mapping[str, Code]) -> None:
-        self._known, self._room = dict(known), 2 * _LONGEST
-
-    def __call__(self, source: str) -> Code:
-        if source not in self._known:
-            if len(source) > self._room:
-                return Code(is_text=True)
-            self._room -= len(source)
-            self._known[source] = read_code(source)
-        return self._known[source]
 
 
 def read_code(source: str) -> Code:
@@ -87,10 +55,9 @@ def read_code(source: str) -> Code:
                 defines.add(symbol.get_name())
             elif symbol.is_referenced() and (scope is top or symbol.is_global()):
                 uses.add(symbol.get_name())
-    words = not top.get_symbols() and not top.get_children() and _WORDS.match(source) is not None
-    if (magic := _CELL_MAGIC.match(source)) and magic[1] == "timeit":  # what it binds is gone when it ends
-        defines = set()
-    return Code(frozenset(defines), frozenset(uses - defines - _BUILTINS), _INDENT.match(source) is None, words)
+    is_whole = not source.lstrip("\n").startswith((" ", "\t"))
+    is_text = not top.get_symbols() and not top.get_children() and any(sign in source for sign in "#\"'%")
+    return Code(frozenset(defines), frozenset(uses - defines - _BUILTINS), is_whole, is_text)
 
 
 def parse(source: str) -> ast.Module | None:
@@ -99,46 +66,33 @@ def parse(source: str) -> ast.Module | None:
         return _tried(ast.parse, source)
 
 
-def deleted_first(source: str) -> set[str]:
-    """The names that a cell deletes before it has bound them: in the student's kernel they were there."""
-    tree, bound, deleted = parse(source), set[str](), set[str]()
-    for statement in tree.body if tree else ():
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del) and node.id not in bound:
-                deleted.add(node.id)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                bound.add(node.id)
-    return deleted
-
-
 def _tried(parser: Callable[[str], Any], source: str) -> Any:
-    for text in _as_python(source):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a wrong escape in a student's text is no news here
-                return parser(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two where it is nested too deeply
-            continue
-    return None
+    try:
+        if len(source) > _LONGEST:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a wrong escape in a student's text is no news here
+            try:
+                return parser(source)
+            except SyntaxError:
+                return parser(_as_python(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two where it is nested too deeply
+        return None
 
 
-def _as_python(source: str) -> Iterable[str]:
-    """The source without cell magics, and where that may help also without others; each line stays where it was."""
-    if len(source) > _LONGEST or source.count("{") > _MOST_BRACES or _LONGEST_CHAIN.search(source):
-        return ()
-    start = 0
-    while magic := _CELL_MAGIC.match(source, start):
-        if magic[1] in _FOREIGN_MAGICS:
-            return ()
-        start = magic.end()
-    body = "\n" * source.count("\n", 0, start) + source[start:]
-    if indent := _INDENT.match(body):
-        body = "\n".join(line.removeprefix(indent[1]) for line in body.split("\n"))
-    plain = _MAGIC.sub(
-        lambda magic: magic[1] + (f"{magic[2]} None" if magic[2] else "pass") + "\n" * magic[0].count("\n"),
-        _RUNS_CODE.sub(r"\1", body),
-    )
-    return dict.fromkeys((body, plain))
+def _as_python(source: str) -> str:
+    """The source as IPython makes Python of it, line for line; of a cell magic that runs its body here, the body."""
+    ipython, lines = TransformerManager(), source.splitlines(keepends=True)
+    for transform in (*ipython.cleanup_transforms, *ipython.line_transforms):
+        lines = transform(lines)
+    match ast.parse("".join(lines)).body if lines and lines[0].startswith("get_ipython().run_cell_magic(") else []:
+        case [ast.Expr(ast.Call(_, [ast.Constant(name), _, ast.Constant(str(body))]))]:
+            return _as_python(f"\n{body}") if name in _RUNS_HERE else ""
+    for _ in range(_MOST_MAGICS):
+        changed, lines = ipython.do_one_token_transform(lines)
+        if not changed:
+            break
+    return "".join(lines)
 
 
 def called_on_lesson(source: str) -> tuple[str, str, str] | None:

@@ -8,18 +8,20 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from course_utils.base.markup import clean
 
 LARGEST_BYTES = 32 * 2**20
 READ_BYTES = LARGEST_BYTES  # of a larger file only one byte more is read: enough to be refused
-ARCHIVES = (".zip", ".7z", ".rar", ".tar", ".gz", ".tgz")
 NO_ONES = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # how names begin of files that a system made
-TIMESTAMP_BYTES = 200  # a time in any form is shorter
+LEFT_ASIDE = (".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".py")  # what may be meant in a notebook's place
+TIMESTAMP_BYTES = 100  # a time in any form is shorter; nbgrader's parser takes a minute for a megabyte
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,18 @@ class Submission:
 
     Attributes:
         content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
-        remarks: what was odd about the file, one sentence each, for the teacher.
-        left: other notebooks beside it that may be meant, archives and Python files, one sentence each.
-        timestamp: how ``timestamp.txt``, which nbgrader's collect writes, begins; empty where there is none.
+        remarks: what was odd about the file, one sentence each, for the teacher and the student.
+        time: when it was handed in, in UTC, as ``timestamp.txt`` says, which nbgrader's collect writes; None where
+            that is not known.
+        aside: what the teacher should know of the folder, whatever is graded, one sentence each.
     """
 
     student: str
     assignment: str
     content: bytes | None
     remarks: tuple[str, ...] = ()
-    timestamp: str = ""
-    left: tuple[str, ...] = ()
+    time: datetime | None = None
+    aside: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -59,61 +62,59 @@ def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple
     Raises:
         OSError: this machine cannot read it, which is no fault of the student's.
     """
-    remarks: list[str] = []
-    left: list[str] = []
-    content: bytes | None = None
-    if name := _choose(folder, f"{assignment}.ipynb", [mark.encode() for mark in marks], remarks, left):
+    # A name from a Windows zip need not be UTF-8, and no file that is written here could hold it: it is cleaned.
+    entries = {path.name: clean(path.name, 120) for path in sorted(folder.iterdir())}
+    notebooks = [name for name in entries if name.lower().endswith(".ipynb")]
+    remarks, aside, content, expected = list[str](), list[str](), None, f"{assignment}.ipynb"
+    likely = [name for name in notebooks if name != expected and _holds(folder / name, marks)]
+    name = expected if expected in notebooks else max(likely or notebooks, key=_age(folder), default="")
+    if name:
         try:
             content = _read(folder / name)
         except ValueError as error:
             content = b""
-            remarks.append(f"{clean(name, 120)} {error}, so it was not opened.")
+            remarks.append(f"{entries[name]} {error}, so it was not opened.")
+        if name != expected:
+            newest = f", the newest of {len(likely)}" if len(likely) > 1 else ""
+            remarks.append(f"There is no {expected}; {entries[name]} was read in its place{newest}.")
+        others = [one for one in likely if one != name and _peek(folder / one) != content]
+        others += [one for one in entries if one.lower().endswith(LEFT_ASIDE)]
+        if others:
+            said = f"Beside {entries[name]} lies {', '.join(entries[one] for one in others)}, which was not graded; "
+            aside.append(f"{said}if a notebook there is meant, let it take the place of {expected} and grade again.")
+    elif found := [shown for one, shown in entries.items() if not one.startswith(NO_ONES)]:
+        remarks.append(f"{expected} itself must lie in {folder.name}/; there lies {', '.join(found)}, not looked into.")
+    time, trouble = _time(folder / "timestamp.txt")
+    return Submission(student, assignment, content, tuple(remarks), time, (*aside, *trouble))
+
+
+def _time(path: Path) -> tuple[datetime | None, list[str]]:
+    """The time that a file holds, as nbgrader's own ``parse_utc`` reads it; what the teacher should know of it."""
+    from nbgrader.utils import parse_utc
+
+    said = ""
     try:
-        timestamp = _read(folder / "timestamp.txt", TIMESTAMP_BYTES).decode("utf-8-sig", "replace").strip()
-    except (FileNotFoundError, ValueError):  # none there, or one that the student put a link in place of
-        timestamp = ""
-    return Submission(student, assignment, content, tuple(remarks), timestamp, tuple(left))
+        text = _read(path, TIMESTAMP_BYTES).decode("utf-8-sig", "replace").strip()
+        said = f"holds {text[:40]!r}"
+        if len(text) >= TIMESTAMP_BYTES or not re.match(r"\d{4}-", text):  # 01/03/2027 is March in one country alone
+            raise ValueError(said)
+        # parse_utc takes a third word for the name of a zone, which +01:00 is not: without the gap it is read.
+        return parse_utc(re.sub(r"\s+(?=[+-]\d\d:?\d\d$)", "", text)), []
+    except FileNotFoundError:
+        return None, []
+    except (ValueError, ArithmeticError, TypeError, OSError) as error:  # what dateutil raises at a text that is no time
+        said = said or str(error)
+        late = "until it does, nobody knows whether it was late"
+        return None, [f"timestamp.txt {said}, and not a time such as 2027-03-01 18:00 +01:00; {late}."]
 
 
-def _choose(folder: Path, expected: str, marks: list[bytes], remarks: list[str], left: list[str]) -> str | None:
-    found = sorted(name for name in os.listdir(folder) if name.lower().endswith(".ipynb"))
-    if found == [expected]:
-        return expected
-    likely = [name for name in found if any(mark in content for content in [_peek(folder / name)] for mark in marks)]
-    if expected in found:
-        others = ", ".join(clean(name, 120) for name in likely if name != expected)
-        advice = f"if one of them is meant, let it take the place of {expected} and grade again."
-        left += [f"Beside {expected} lies {others}, which was not graded; {advice}"] if others else []
-        aside = [clean(path.name, 120) for path in _entries(folder) if path.suffix.lower() in (*ARCHIVES, ".py")]
-        left += [
-            f"Beside {expected} lies {', '.join(aside)}, which was left aside; only the notebook is graded."
-        ] * bool(aside)
-        return expected
-    likely = likely or found
-    if not likely:
-        remarks += _elsewhere(folder, expected)
-        return None
-    newest = max(likely, key=lambda name: ((folder / name).lstat().st_mtime, name))
-    others = f", the newest of {len(likely)}" if len(likely) > 1 else ""
-    # A name from a Windows zip need not be UTF-8, and no file that is written here could hold it: it is cleaned.
-    remarks.append(f"There is no {expected}; {clean(newest, 120)} was read in its place{others}.")
-    return newest
+def _age(folder: Path) -> Callable[[str], tuple[float, str]]:
+    return lambda name: ((folder / name).lstat().st_mtime, name)
 
 
-def _elsewhere(folder: Path, expected: str) -> Iterator[str]:
-    """What lies in an assignment's folder in place of its notebook."""
-    for entry in _entries(folder):
-        name = clean(entry.name, 120)
-        if entry.suffix.lower() in ARCHIVES:
-            yield f"{name} is an archive, which is not opened; {expected} itself must lie in {folder.name}/."
-        elif entry.suffix.lower() == ".py":
-            yield f"{name} is a Python file; only a notebook is graded, {expected}."
-        elif entry.is_dir() and not entry.is_symlink() and any(entry.rglob("*.ipynb")):
-            yield f"The folder {name} holds a notebook; it must lie in {folder.name}/ itself, as {expected}."
-
-
-def _entries(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if not path.name.startswith(NO_ONES))
+def _holds(path: Path, marks: tuple[str, ...]) -> bool:
+    content = _peek(path)
+    return any(mark.encode() in content for mark in marks)
 
 
 def _peek(path: Path) -> bytes:

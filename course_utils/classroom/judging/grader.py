@@ -31,9 +31,6 @@ class Grader:
     Args:
         limits: of every submission.
 
-    Attributes:
-        remarks: what there is to say of this machine once the ``with`` block has begun, one sentence each.
-
     Raises:
         SandboxMissing: (an ``OSError``, when the ``with`` block begins) there can be no sandbox here; the message says
             what to install or to allow.
@@ -41,7 +38,6 @@ class Grader:
 
     def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008  frozen: one serves all
         self.limits = limits
-        self.remarks: tuple[str, ...] = ()
         self._python = WarmPython()
 
     def __enter__(self) -> Grader:
@@ -66,9 +62,8 @@ class Grader:
             ValueError: the released notebook is none.
             OSError: the warm Python ended and could not be started again.
         """
-        started = time.perf_counter()
-        notebook = _released(released)
-        reviews, notes = list[str](), list[str]()
+        started, notebook = time.perf_counter(), _released(released)
+        notes, listed = list[str](), list[str]()
         try:
             rebuilt = rebuild(notebook, submitted, self.limits.notebook_bytes)
         except Unreadable as reason:
@@ -78,8 +73,11 @@ class Grader:
         else:
             director = Director(notebook, rebuilt, self._python, self.limits)
             results = director.run()
-            reviews, notes = director.reviews, director.notes
+            notes, listed = director.notes, [*rebuilt.listed, *director.listed]
         exercises = tuple(outcomes.result_of(cell, results[cell.id]) for cell in notebook.graded)
+        waiting = [result for result in exercises if result.outcome == "review by hand" and not result.by_hand]
+        reviews = [said for cell in notebook.graded for said in results[cell.id].reviews]
+        reviews += [result.text for result in waiting if result.said is None]
         return Report(
             student=student,
             assignment=assignment,
@@ -87,6 +85,7 @@ class Grader:
             repairs=tuple(rebuilt.repairs),
             reviews=tuple(dict.fromkeys(reviews)),
             notes=tuple(dict.fromkeys(notes)),
+            listed=tuple(listed),
             notebook=_with_cards(notebook, rebuilt, exercises),
             wall_seconds=round(time.perf_counter() - started, 4),
         )

@@ -35,10 +35,7 @@ class Verdict:
         text: what is shown where there is no card.
         seconds: what judging took.
         undefined: a name that the answer could not find; empty where that was not the trouble.
-        suspicious: what was replaced, refused or left running while the answer was judged, one sentence each: a teacher
-            has to look at it first.
-        refused: frames, objects or traces that it asked for and did not get, one sentence each. No answer can gain by
-            it, but a right one can fail.
+        reviews: why its points wait until the teacher has looked, one sentence each.
         raised: whether it raised anything.
     """
 
@@ -48,15 +45,8 @@ class Verdict:
     text: str = ""
     seconds: float = 0.0
     undefined: str = ""
-    suspicious: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    reviews: tuple[str, ...] = ()
     raised: bool = False
-
-    @property
-    def for_a_person(self) -> tuple[str, ...]:
-        """Why points wait until the teacher has looked, one sentence each."""
-        refused = self.refused if self.outcome != "passed" else ()
-        return self.suspicious + refused if (self.suspicious and self.earned) or refused else ()
 
     def or_better(self, other: Verdict) -> Verdict:
         """The one that earned more, in doubt this one, with the seconds of both."""
@@ -120,19 +110,16 @@ def unjudged(why: str) -> Verdict:
     return Verdict(0.0, "review by hand", text=f"This answer could not be judged: {why}. Your teacher looks at it.")
 
 
-def suspicious(label: str, result: dict[str, Any]) -> Iterable[str]:
-    """What a teacher has to look at first: what was replaced or left running, one sentence each."""
-    replaced = result.get("replaced")
-    if isinstance(replaced, list) and replaced:
+def reviews(verdict: Verdict, label: str, result: dict[str, Any]) -> Iterable[str]:
+    """What a teacher has to look at first, one sentence each: what was replaced or left running where that earned
+    something; what was asked for and refused where the answer then failed, though nothing is gained by asking."""
+    replaced = [str(name)[:100] for name in result.get("replaced", ())]
+    if replaced and verdict.earned:
         more = f" and {len(replaced) - 5} more" if len(replaced) > 5 else ""
-        yield f"In {label}: {', '.join(str(name)[:100] for name in replaced[:5])}{more} had been replaced."
-    if result.get("threads"):
+        yield f"In {label}: {', '.join(replaced[:5])}{more} had been replaced."
+    if result.get("threads") and verdict.earned:
         yield f"During {label}: the answer left threads running beside the check."
-
-
-def refused(label: str, result: dict[str, Any]) -> Iterable[str]:
-    """What an answer asked for and did not get, and could have gained nothing by asking, one sentence each."""
-    for what in result.get("refused", ())[:10]:
+    for what in result.get("refused", ())[:10] if verdict.outcome != "passed" else ():
         yield f"In {label}: the code {str(what)[:200]}."
 
 
@@ -140,7 +127,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
     """The result for the report. Points that have to wait for the teacher are withheld."""
     earned, outcome, said = verdict.earned, verdict.outcome, None
     score, text = verdict.score, verdict.text
-    if verdict.for_a_person:
+    if verdict.reviews:
         said = f"{earned:g} of {cell.points:g} points"
         earned, outcome, text = 0.0, "review by hand", WITHHELD
         if score is not None:

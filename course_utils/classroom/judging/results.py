@@ -70,7 +70,8 @@ class Report:
         exercises: every graded cell of the released notebook, in its order, always all of them.
         repairs: what rebuilding the notebook changed, one sentence each.
         reviews: what the teacher should look at by hand, one sentence each: in which cell, and what was seen.
-        notes: what else is worth knowing, one sentence each.
+        notes: what became of cells, one sentence each.
+        listed: what the teacher should know, at no cost in points, one sentence each.
         notebook: the rebuilt and executed notebook as text, with the cards as outputs of the check cells.
         wall_seconds: the whole of it, from the submission's bytes to this report.
     """
@@ -83,6 +84,7 @@ class Report:
     notes: tuple[str, ...]
     notebook: str
     wall_seconds: float
+    listed: tuple[str, ...] = ()
 
     @property
     def earned(self) -> float:

@@ -7,22 +7,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from course_utils.classroom.course.source import Reader
+from course_utils.classroom.course.source import Code, read_code
 from course_utils.classroom.rebuild.reading import SubmittedCell
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
 
-ELSEWHERE = "# This answer stands in another cell of the notebook that was handed in."
+_MOST_CODE = 100_000  # characters that are read of all that is new in a notebook
 _NOTHING_ADDED = re.compile(r"\W*|\s*\w+\.check\([^\n;]*\)\s*")  # a check that was commented out, or changed
 
 
 @dataclass
 class Answer:
-    """What is known of one released cell that a student fills in."""
+    """What a student put into one released cell.
+
+    Attributes:
+        source: the cell's text.
+        shown: positions of submitted cells that it stands for.
+        blank: whether nothing that was handed in may be an answer.
+    """
 
     source: str
-    copies: list[str] = field(default_factory=list)
-    shown: set[int] = field(default_factory=set)  # positions of submitted cells that this answer stands for
-    others: list[SubmittedCell] = field(default_factory=list)  # shown as copies
+    shown: set[int] = field(default_factory=set)
     blank: bool = False
 
 
@@ -34,19 +38,15 @@ class HandedIn:
         found: which released cell each of them is, by position; ``by_id`` has them by its id.
         own: what of each is the student's, by position: all of it, or what was added to a released cell that is not
             theirs to fill. Cells in which nothing is are left out.
-        read: tells what a source defines and uses.
         repairs: gets a sentence for everything that is mended.
     """
 
-    def __init__(
-        self, released: ReleasedNotebook, cells: list[SubmittedCell], found: dict[int, str], repairs: list[str]
-    ):
+    def __init__(self, released: ReleasedNotebook, cells: list[SubmittedCell], found: dict[int, str]):
         known = set(found.values())
         gone = [cell for cell in released.cells if cell.id not in known and cell.role not in ("answer", "experiment")]
         texts = [cell.source.strip() for cell in gone]
         self.cells = [replace(cell, source=_without(cell.source, texts)) for cell in cells]
-        self.released, self.found, self.repairs = released, found, repairs
-        self.read = Reader({cell.source: cell.code for cell in released.cells})
+        self.released, self.found, self.repairs = released, found, list[str]()
         self._given = {cell.source.strip(): cell.role for cell in released.cells}
         self.by_id: dict[str, list[SubmittedCell]] = {cell.id: [] for cell in released.cells}
         self.own: dict[int, SubmittedCell] = {}
@@ -57,6 +57,8 @@ class HandedIn:
             source = self._own(cell, original)
             if source.strip():
                 self.own[cell.position] = replace(cell, source=source)
+        self._read = {cell.source: cell.code for cell in released.cells}
+        self._room = _MOST_CODE
         for source in sorted({cell.source for cell in self.own.values() if cell.kind != "markdown"}, key=len):
             self.read(source)
 
@@ -72,92 +74,72 @@ class HandedIn:
         rest = cell.source.replace(original.source.strip(), "", 1).strip("\n")
         return "" if _NOTHING_ADDED.fullmatch(rest) else rest
 
-    def is_new(self, cell: SubmittedCell) -> bool:
-        return bool(cell.source.strip()) and cell.source.strip() not in self._given
+    def read(self, source: str) -> Code:
+        """What a source defines; each is read once, and no more of all together than would take seconds."""
+        if source not in self._read:
+            self._room -= len(source)
+            self._read[source] = read_code(source) if self._room > 0 else Code()
+        return self._read[source]
+
+    def new(self, released: ReleasedCell) -> list[SubmittedCell]:
+        """The cells that a student filled, of those that are this released one."""
+        return [cell for cell in self.by_id[released.id] if cell.source.strip() and not self._is_given(cell)]
 
     def unasked(self, kind: str) -> list[SubmittedCell]:
-        """Where the student wrote words, or code where that is the ``kind``, and nobody had asked for any."""
+        """Where the student wrote words, or what is no code, and nobody had asked for any; any code, where the question
+        is a cell of that ``kind``."""
         asked = {cell.id for cell in self.released.cells if cell.role in ("answer", "by hand")}
-        cells = [cell for cell in self.own.values() if self.found.get(cell.position) not in asked and self.is_new(cell)]
-        words = kind != "code"
-        return [c for c in cells if (c.kind != "code") == words or (words and self.read(c.source).is_text)]
+        cells = [cell for cell in self.own.values() if self.found.get(cell.position) not in asked]
+        return [
+            c
+            for c in cells
+            if not self._is_given(c) and (c.kind != "code" or kind == "code" or self.read(c.source).is_text)
+        ]
 
-    def beside(self, question: ReleasedCell) -> set[int]:
-        """The positions from the released cell before a question to the one after it, wherever these stand."""
-        ids = [cell.id for cell in self.released.cells]
-        before = next((name for name in reversed(ids[: ids.index(question.id)]) if self.by_id[name]), "")
-        last = ""
-        return {c.position for c in self.cells if (last := self.found.get(c.position, last)) in (before, question.id)}
+    def _is_given(self, cell: SubmittedCell) -> bool:
+        return cell.source.strip() in self._given
 
 
 def find_answer(released: ReleasedCell, handed_in: HandedIn) -> Answer:
-    """What a student put into a cell that is theirs to fill."""
+    """What a student put into a cell that is theirs to fill. Other versions of an answer are cells of their own, run
+    where they stand."""
     name, read, repairs = name_of(released, handed_in.released), handed_in.read, handed_in.repairs
+    mine, new = handed_in.by_id[released.id], handed_in.new(released)
+    shown = {cell.position for cell in mine if cell not in new}
+    if not mine:
+        repairs.append(f"The cell of {name} was missing; it was put back as it was released.")
     if released.role == "by hand":
-        return _written(released, handed_in, name)
-    mine = handed_in.by_id[released.id]
-    new = [cell for cell in mine if handed_in.is_new(cell)]
-    versions = [cell for cell in new if released.names & read(cell.source).defines]
-    others = [
-        cell
-        for cell in handed_in.own.values()
-        if cell.kind != "markdown"
-        and handed_in.found.get(cell.position) != released.id
-        and released.names & read(cell.source).defines
-        and handed_in.is_new(cell)
-    ]
+        return _written(released, handed_in, name, shown)
     if any(cell.kind != "code" for cell in mine):
         repairs.append(f"The answer cell of {name} had been turned into text; it was read as code.")
     whole = "\n".join(cell.source for cell in new)
-    parts = len(new) > 1 and read(whole).is_whole and released.names & read(whole).defines
-    cut = not all(read(cell.source).is_whole for cell in new)  # in the middle of the function
-    shown = {cell.position for cell in mine} - {cell.position for cell in new}
-    if parts and (cut or not (versions or others)):
+    if len(new) > 1 and not all(read(c.source).is_whole for c in new) and read(whole).defines & released.names:
         repairs.append(f"The answer cell of {name} had been split in {len(new)}; the parts were put together.")
-        return Answer(whole, [cell.source for cell in versions], shown | {cell.position for cell in new})
-    if not mine and not others:
-        repairs.append(f"The answer cell of {name} was missing; it was put back as it was released.")
-    if not versions and not others:
-        # A stub, code that cannot be read, or an answer that is made in a way that the text does not show.
-        shown |= {cell.position for cell in new[:1]}
-        return Answer(new[0].source if new else released.source, shown=shown, blank=not new)
-    first = next((cell for cell in versions if cell.id == released.id), (*versions, *others)[0])
-    sources = [cell.source for cell in (*versions, *others)]
-    if len(sources) > 1:
-        repairs.append(f"The answer {name} stands in {len(sources)} cells; each was judged, and the best one counts.")
-    sources += [whole] if parts and len(versions) > 1 else []
-    copies = [source for source in dict.fromkeys(sources) if not same(source, first.source)]
-    if versions:
-        shown |= {cell.position for cell in versions}
-        return Answer(first.source, copies, shown, [cell for cell in versions if cell is not first])
-    lost = "the released cell was left as it was" if mine else "it had lost its place"
-    if read(first.source).defines <= released.names or first.grade_id == "":
-        repairs.append(f"The answer {name} was found in cell {first.position + 1}; {lost}.")
-    return Answer(ELSEWHERE, [first.source, *copies], shown)
+        return Answer(whole, shown | {cell.position for cell in new})
+    if new:
+        if len(new) > 1:
+            repairs.append(f"The answer {name} stands in {len(new)} cells; they were run in their order.")
+        chosen = next((cell for cell in new if cell.id == released.id), new[0])
+        return Answer(chosen.source, shown | {chosen.position})
+    elsewhere = [cell for cell in handed_in.own.values() if released.names & read(cell.source).defines]
+    repairs += [f"The answer {name} was found in cell {cell.position + 1}." for cell in elsewhere[:1]]
+    return Answer(released.source, shown, blank=not elsewhere)
 
 
-def _written(released: ReleasedCell, handed_in: HandedIn, name: str) -> Answer:
+def _written(released: ReleasedCell, handed_in: HandedIn, name: str, shown: set[int]) -> Answer:
     """What was written to a question that a person grades: blank only where there are no words that could be meant."""
-    mine = handed_in.by_id[released.id]
-    shown = {cell.position for cell in mine}
-    if released.is_task:
-        return Answer(released.source, shown=shown - {cell.position for cell in mine if handed_in.is_new(cell)})
-    theirs = [cell for cell in mine if handed_in.is_new(cell)]
-    unasked = [] if theirs else handed_in.unasked(released.kind)
-    if not mine and not unasked:
-        handed_in.repairs.append(f"The cell for {name} was missing; it was put back as it was released.")
-    if len(theirs) > 1:
-        handed_in.repairs.append(f"The text of {name} stands in {len(theirs)} cells; they were put together.")
-    if unasked:
-        # Code stays where it runs.
-        beside = handed_in.beside(released) if released.kind != "code" else ()
-        theirs = [cell for cell in unasked if cell.position in beside]
-        shown |= {cell.position for cell in theirs if cell.kind != "code"}
-        places = ", ".join(str(cell.position + 1) for cell in (theirs or unasked)[:5])
-        what = "was found in" if theirs else "was left as it was released; your teacher reads what may be meant, in"
-        handed_in.repairs.append(f"The answer to {name} {what} cell {places}.")
-    text = "\n\n".join(dict.fromkeys(cell.source for cell in theirs)) or released.source
-    return Answer(text, shown=shown, blank=not (theirs or unasked))
+    theirs = handed_in.new(released)
+    if theirs and not released.is_task:
+        if len(theirs) > 1:
+            handed_in.repairs.append(f"The text of {name} stands in {len(theirs)} cells; they were put together.")
+        text = "\n\n".join(dict.fromkeys(cell.source for cell in theirs))
+        return Answer(text, shown | {cell.position for cell in theirs})
+    unasked = handed_in.unasked(released.kind)
+    if unasked and not released.is_task:
+        places = ", ".join(str(cell.position + 1) for cell in unasked[:5])
+        said = "was left as it was released; your teacher reads what may be meant, in cell"
+        handed_in.repairs.append(f"The answer to {name} {said} {places}.")
+    return Answer(released.source, shown, blank=not (unasked or released.is_task))
 
 
 def _without(source: str, texts: list[str]) -> str:

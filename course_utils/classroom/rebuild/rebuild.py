@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from course_utils.classroom.course.source import Code
+from course_utils.classroom.course.source import called_on_lesson
 from course_utils.classroom.rebuild.answers import Answer, HandedIn, find_answer, name_of, same
 from course_utils.classroom.rebuild.reading import SubmittedCell, Unreadable, read_cells
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
@@ -30,12 +31,9 @@ class Step:
         released: the released cell; None for a student's own.
         source: what is run.
         from_student: whether the student wrote it.
-        copies: of an answer cell, other versions of it that were handed in; each is judged, the best counts.
-        is_copy: whether it is such a version, which is shown and not run.
-        blank: of an answer cell, whether it is still what was released, and nothing else that was handed in has the
-            text of an answer. Of a question graded by hand, whether nothing was written that could be an answer.
+        blank: of a cell that is theirs to fill, whether nothing that was handed in may be an answer.
+        is_stub: of an answer cell, whether it is still what was released.
         is_code: whether it is a code cell.
-        code: what it and its copies define and use, as far as their text can tell.
     """
 
     index: int
@@ -43,11 +41,9 @@ class Step:
     released: ReleasedCell | None
     source: str
     from_student: bool
-    copies: tuple[str, ...] = ()
-    is_copy: bool = False
     blank: bool = False
+    is_stub: bool = False
     is_code: bool = True
-    code: Code = field(default_factory=Code)
 
     @property
     def role(self) -> str:
@@ -59,11 +55,6 @@ class Step:
         """The label, as a sentence begins with it."""
         return self.label[:1].upper() + self.label[1:]
 
-    @property
-    def is_stub(self) -> bool:
-        """Of an answer cell, whether no version of it holds anything."""
-        return self.blank and not self.copies
-
 
 @dataclass
 class Rebuilt:
@@ -73,11 +64,15 @@ class Rebuilt:
         notebook: in nbformat's form, without outputs.
         steps: its cells in order.
         repairs: what was changed, one sentence each.
+        listed: what the teacher should know of it, one sentence each.
+        renamed: of edited checks, by the check's id, what they were handed in place of the answer's own name.
     """
 
     notebook: dict[str, Any]
     steps: list[Step]
     repairs: list[str]
+    listed: list[str]
+    renamed: dict[str, str]
 
     @property
     def own_code(self) -> bool:
@@ -85,12 +80,9 @@ class Rebuilt:
         return any(step.is_code and step.from_student and not step.blank for step in self.steps)
 
 
-EDITED_CHECK = r"The check cell of `([^`]*)` had been edited"  # in what ``repairs`` says
-
-
 def untouched(released: ReleasedNotebook) -> Rebuilt:
     """The released notebook itself, for a submission that cannot be read."""
-    return _assemble(HandedIn(released, [], {}, []), {}, {})
+    return _assemble(HandedIn(released, [], {}), {}, {})
 
 
 def rebuild(released: ReleasedNotebook, submitted: bytes | None, largest_bytes: int) -> Rebuilt:
@@ -110,16 +102,16 @@ def rebuild(released: ReleasedNotebook, submitted: bytes | None, largest_bytes: 
         raise Unreadable(
             f"This is the notebook of another assignment, whose cells are called {names[0]!r:.80} and so on."
         )
-    found = _match(released, cells)
-    handed_in = HandedIn(released, cells, found, repairs)
+    handed_in = HandedIn(released, cells, _match(released, cells))
     answers = {cell.id: find_answer(cell, handed_in) for cell in released.cells if cell.role in ("answer", "by hand")}
-    _say_what_else(handed_in)
-    for cell in (cell for cell in released.cells if cell.role == "experiment"):
-        new = [s for s in handed_in.by_id[cell.id] if s.kind == "code" and s.position in handed_in.own]
-        if new:
+    for cell in released.cells:
+        if cell.role == "experiment" and (new := handed_in.new(cell)):
             version = next((version for version in new if version.id == cell.id), new[0])
-            answers[cell.id] = Answer(version.source, shown={version.position})
-    return _assemble(handed_in, answers, _own_cells(handed_in, answers))
+            answers[cell.id] = Answer(version.source, {version.position})
+    rebuilt = _assemble(handed_in, answers, _own_cells(handed_in, answers))
+    rebuilt.repairs = [*repairs, *dict.fromkeys(handed_in.repairs)]
+    _compare_locked(handed_in, rebuilt)
+    return rebuilt
 
 
 def _match(released: ReleasedNotebook, cells: list[SubmittedCell]) -> dict[int, str]:
@@ -127,34 +119,34 @@ def _match(released: ReleasedNotebook, cells: list[SubmittedCell]) -> dict[int, 
     by_grade_id = {cell.grade_id: cell.id for cell in released.cells if cell.grade_id}
     names = {cell.position: cell.id if cell.id in released.by_id else by_grade_id.get(cell.grade_id) for cell in cells}
     found = {position: name for position, name in names.items() if name is not None}
-    known = set(found.values())
-    left: dict[str, list[int]] = defaultdict(list)
-    places = {cell.id: place for place, cell in enumerate(released.cells)}
-    for name, place in places.items():
-        if name not in known:
-            left[released.by_id[name].source.strip()].append(place)
-    last = -1
+    known, left = set(found.values()), defaultdict[str, list[str]](list)
+    for one in released.cells:
+        if one.id not in known and one.source.strip():
+            left[one.source.strip()].append(one.id)
     for cell in cells:
-        twins = left.get(cell.source.strip())
-        if cell.position not in found and twins and cell.source.strip():
-            # Of cells with the same text, the next one: "*Your answer here.*" may stand in many places.
-            found[cell.position] = released.cells[next((place for place in twins if place > last), twins[0])].id
-        last = places[found[cell.position]] if cell.position in found else last
+        if cell.position not in found and (twins := left[cell.source.strip()]):
+            found[cell.position] = twins.pop(0)  # "*Your answer here.*" may stand in many places
     return found
 
 
-def _say_what_else(handed_in: HandedIn) -> None:
+def _compare_locked(handed_in: HandedIn, rebuilt: Rebuilt) -> None:
+    """Says which cells that nobody may change had been changed; the released ones are used."""
     for cell in handed_in.released.cells:
-        if cell.role in ("check", "set-up"):
-            mine, name = handed_in.by_id[cell.id], name_of(cell, handed_in.released)
-            locked = f"The check cell of {name}" if cell.role == "check" else f"The locked cell `{cell.id}`"
-            said = {
-                "was missing; it was put back": not mine,
-                "had been edited; the released one was used": not all(same(c.source, cell.source) for c in mine),
-                f"was there {len(mine)} times; one was kept": len(mine) > 1,
-                "had been turned into text; the released one was used": any(c.kind != cell.kind for c in mine),
-            }
-            handed_in.repairs += [f"{locked} {what}." for what, holds in said.items() if holds]
+        if cell.role not in ("check", "set-up"):
+            continue
+        mine, name = handed_in.by_id[cell.id], name_of(cell, handed_in.released)
+        what = f"check cell of {name}" if cell.role == "check" else f"locked cell `{cell.id}`"
+        edited = [one for one in mine if not same(one.source, cell.source)]
+        if not mine:
+            rebuilt.repairs.append(f"The {what} was missing; it was put back.")
+        elif edited and cell.role == "set-up":
+            rebuilt.repairs.append(f"The {what} had been edited; the released one was used.")
+        elif edited:
+            call, said = called_on_lesson(edited[0].source), "the released one was used"
+            if call and cell.expression and call[2] != cell.expression:
+                rebuilt.renamed[cell.id] = call[2]
+                said = f"it looked at `{call[2]:.60}`, the released one at `{cell.expression}`"
+            rebuilt.listed.append(f"The {what} had been edited; {said}.")
 
 
 def _own_cells(handed_in: HandedIn, answers: dict[str, Answer]) -> dict[str, list[SubmittedCell]]:
@@ -177,38 +169,32 @@ def _own_cells(handed_in: HandedIn, answers: dict[str, Answer]) -> dict[str, lis
 
 
 def _assemble(handed_in: HandedIn, answers: dict[str, Answer], own: dict[str, list[SubmittedCell]]) -> Rebuilt:
-    released = handed_in.released
-    cells: list[dict[str, Any]] = []
-    steps: list[Step] = []
+    released, steps = handed_in.released, list[Step]()
 
-    def add(item: dict[str, Any], label: str, cell: ReleasedCell | None, copies: list[str], **more: Any) -> None:
+    def items() -> Iterator[tuple[dict[str, Any], str, ReleasedCell | None]]:
+        for cell, raw in zip((None, *released.cells), ({}, *released.notebook["cells"]), strict=True):
+            if cell is not None:
+                source = answers[cell.id].source if cell.id in answers else cell.source
+                yield copy.deepcopy(raw) | {"source": source}, _label(cell, released), cell
+            for one in own.get(cell.id if cell else "", ()):
+                name = f"added-{one.position + 1}" + "-again" * (f"added-{one.position + 1}" in released.by_id)
+                item = {"cell_type": one.kind, "id": name, "metadata": {}, "source": one.source}
+                yield item, f"the added cell {one.position + 1}", None
+
+    cells = list[dict[str, Any]]()
+    for item, label, cell in items():
         is_code = item["cell_type"] == "code"
         item |= {"outputs": [], "execution_count": None} if is_code else {}
-        known = [handed_in.read(source) for source in (item["source"], *copies)] if is_code else []
-        nothing = frozenset[str]()
-        code = Code(nothing.union(*(c.defines for c in known)), nothing.union(*(c.uses for c in known)))
-        steps.append(
-            Step(len(cells), label, cell, item["source"], copies=tuple(copies), is_code=is_code, code=code, **more)
-        )
+        fills = cell is not None and cell.role in ("answer", "by hand")
+        answer = (answers.get(cell.id) or Answer("", blank=fills)) if cell else None
+        from_student = cell is None or cell.id in answers
+        if from_student and not is_code:
+            item["cell_type"] = "markdown"  # what is raw would act on a page
+        stub = bool(cell and cell.role == "answer" and same(item["source"], cell.source))
+        about = {"blank": bool(answer and answer.blank), "is_stub": stub, "is_code": is_code}
+        steps.append(Step(len(cells), label, cell, item["source"], from_student, **about))
         cells.append(item)
-
-    def add_new(submitted: SubmittedCell, label: str, is_copy: bool = False) -> None:
-        name = f"added-{submitted.position + 1}"
-        name += "-again" * (name in released.by_id)
-        item = {"cell_type": submitted.kind, "id": name, "metadata": {}, "source": submitted.source}
-        add(item, label, None, [], from_student=True, is_copy=is_copy)
-
-    for cell, raw in zip((None, *released.cells), ({}, *released.notebook["cells"]), strict=True):
-        if cell is not None:
-            answer = answers.get(cell.id) or Answer(cell.source, blank=cell.role in ("answer", "by hand"))
-            item = copy.deepcopy(raw) | {"source": answer.source}
-            label = _label(cell, released)
-            add(item, label, cell, answer.copies, from_student=cell.id in answers, blank=answer.blank)
-            for other in answer.others:
-                add_new(other, f"a copy of {label}", is_copy=True)
-        for submitted in own.get(cell.id if cell else "", ()):
-            add_new(submitted, f"the added cell {submitted.position + 1}")
-    return Rebuilt({**released.notebook, "cells": cells}, steps, list(dict.fromkeys(handed_in.repairs)))
+    return Rebuilt({**released.notebook, "cells": cells}, steps, [], [], {})
 
 
 def _label(cell: ReleasedCell, released: ReleasedNotebook) -> str:

@@ -6,10 +6,9 @@ again by its grader, and costs the submission that was in it and no other.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import islice
 from queue import SimpleQueue
@@ -19,14 +18,8 @@ from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
 
-WORTH_A_GRADER = 8  # submissions that take as long as starting one more warm Python
-
-
 BYTES_A_GRADER = 3 * 2**30  # the warm Python, and an answer that takes the 2 GiB that it may
-
-
-class NotGraded(Exception):
-    """Why a submission has no report: the machine failed, not the student."""
+GradeOne = Callable[[Submission, str], Report]
 
 
 class Graders:
@@ -36,49 +29,39 @@ class Graders:
         number: how many; None: one for every core that this process may use, and no more than the memory holds.
         make: makes one; for tests.
 
-    Attributes:
-        remarks: what they had to say when they started, one sentence each.
-
     Raises:
         OSError: (when the ``with`` block begins) there can be no sandbox here; the message says why.
     """
 
     def __init__(self, number: int | None = None, make: Callable[[], Any] = Grader) -> None:
-        self.number, self.make = number or _fitting(), make
-        self.remarks: tuple[str, ...] = ()
+        self.number, self._make = number or _fitting(), make
         self._idle: SimpleQueue[Any] = SimpleQueue()
-
-    def expect(self, submissions: int) -> None:
-        """Starts no more graders than so many submissions are worth; to be said before the ``with`` block."""
-        self.number = min(self.number, math.ceil(submissions / WORTH_A_GRADER) or 1)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._start(stack)
+            self._executor, self._grade_one = self._start(stack)
             self._open = stack.pop_all()
         return self
 
-    def _start(self, stack: ExitStack) -> None:
-        self._threads = stack.enter_context(ThreadPoolExecutor(self.number))
-        for grader in self._threads.map(lambda _: self.make().__enter__(), range(self.number)):
+    def _start(self, stack: ExitStack) -> tuple[Executor, GradeOne]:
+        threads = stack.enter_context(ThreadPoolExecutor(self.number))
+        for grader in threads.map(lambda _: self._make().__enter__(), range(self.number)):
             stack.push(grader)
             self._idle.put(grader)
-            self.remarks = tuple(dict.fromkeys((*self.remarks, *grader.remarks)))
+        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        return threads, self._with_an_idle_one
 
     def __exit__(self, *error: Any) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
         self._open.__exit__(*error)
 
-    def grade_one(self, submission: Submission, released: str) -> Report:
-        """Grades a submission with whichever grader comes free first."""
+    def _with_an_idle_one(self, submission: Submission, released: str) -> Report:
         grader = self._idle.get()
         try:
-            about = {"student": submission.student, "assignment": submission.assignment}
-            return grader.grade(released, submission.content, **about)
+            return graded(grader, submission, released)
         finally:
             self._idle.put(grader)
 
-    def grade(self, work: Iterable[tuple[Submission, str]]) -> Iterator[tuple[Submission, Report | NotGraded]]:
+    def grade(self, work: Iterable[tuple[Submission, str]]) -> Iterator[tuple[Submission, Report | BaseException]]:
         """Grades submissions, in the order in which they are done.
 
         Args:
@@ -86,22 +69,22 @@ class Graders:
                 memory does not grow with the class.
 
         Yields:
-            Each submission with its report, or with why there is none.
+            Each submission with its report, or with the error of this machine that it ended in.
         """
         waiting, out = iter(work), dict[Future[Report], Submission]()
         while True:
             for submission, released in islice(waiting, 2 * self.number - len(out)):
-                out[self._threads.submit(self.grade_one, submission, released)] = submission
+                out[self._executor.submit(self._grade_one, submission, released)] = submission
             if not out:
                 return
             for future in wait(out, return_when=FIRST_COMPLETED).done:
-                error = future.exception()
-                yield out.pop(future), NotGraded(one_line(error)) if error else future.result()
+                yield out.pop(future), future.exception() or future.result()
 
 
-def one_line(error: BaseException) -> str:
-    """What went wrong, as a reason that a table can hold."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+def graded(grader: Grader, submission: Submission, released: str) -> Report:
+    """A submission's report."""
+    about = {"student": submission.student, "assignment": submission.assignment}
+    return grader.grade(released, submission.content, **about)
 
 
 def _fitting() -> int:

@@ -5,7 +5,6 @@ Data in, text out.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +12,11 @@ from dataclasses import dataclass, field
 from course_utils.base.markup import clean
 from course_utils.base.words import rounded, shown
 from course_utils.classroom.books.marks import Mark
-from course_utils.classroom.judging.director import INTERRUPTED, STRANGE_WORDS
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
-from course_utils.classroom.rebuild.rebuild import EDITED_CHECK
 
 NO_SUBMISSION = "no submission"
 _MARKED = "marked by hand"
-_MOST_REVIEWS = 10  # of one student: code can do hundreds of things that are reported
+_MOST_SAID = 10  # of one student: code can do hundreds of things that are reported
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
@@ -62,58 +59,51 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     """
     if all(row.reason == NO_SUBMISSION for row in rows):
         return f"{assignment}: nobody of {len(rows)} handed it in"
+    missing = [_one_line(row.student, STUDENT_WIDTH) for row in rows if row.reason == NO_SUBMISSION]
+    text = [f"{assignment}: {_counted(rows)}", "", *_lines(assignment, rows)]
+    text += ["", f"Without a submission: {', '.join(missing)}"] * bool(missing)
     graded = [(row, row.report) for row in rows if row.report]
-    head = ["student", ""]
-    exercises: list[str] = []
-    if graded:
-        first, topic = graded[0][1], assignment.partition("_")[2]
-        exercises = [result.exercise for result in first.exercises]
-        head[1] = f"of {shown(first.possible)}"
-        head += [f"{result.exercise.removeprefix(f'{topic}-')}/{shown(result.possible)}" for result in first.exercises]
-    missing = [row.student for row in rows if row.reason == NO_SUBMISSION]
-    lines = [_line(row, exercises) for row in rows if row.reason != NO_SUBMISSION]
-    widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
-    text = [f"{assignment}: {_counted(rows)}", "", _joined(head, widths), "  ".join("-" * width for width in widths)]
-    text += [_joined(line, widths) for line in lines]
-    text += ["", f"Without a submission: {', '.join(_one_line(name, STUDENT_WIDTH) for name in missing)}"] * bool(
-        missing
-    )
     counts = Counter(_outcome(result, row.marks) for row, report in graded for result in report.exercises)
-    if counts:
-        named = (f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
-        text += ["", "Outcomes: " + ", ".join(named)]
-    text += _paragraph("Look at these by hand", ((row, said) for row, report in graded for said in _reviews(report)))
-    unread = [row.student for row, report in graded if any(r.outcome == "unreadable" for r in report.exercises)]
+    named = ", ".join(f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
+    text += ["", f"Outcomes: {named}"] * bool(named)
+
+    def paragraph(title: str, said: Iterable[tuple[Row, Iterable[str]]]) -> None:
+        lines = []
+        for row, sentences in said:
+            lines += [f"  {_one_line(row.student)}: {_one_line(each)}" for each in [*sentences][:_MOST_SAID]]
+            more = len([*sentences]) - _MOST_SAID
+            lines += [f"  {_one_line(row.student)}: ... and {more} more"] * (more > 0)
+        text.extend(["", f"{title}:", *lines] if lines else [])
+
+    paragraph("Look at these by hand", ((row, report.reviews) for row, report in graded))
+    unread = [(row, report) for row, report in graded if any(r.outcome == "unreadable" for r in report.exercises)]
     title = "Could not be read; put it right, ask for the file again, or mark it by hand"
-    text += _paragraph(title, ((row, " ".join(report.repairs)) for row, report in graded if row.student in unread))
-    repairs = [(row, said) for row, report in graded if row.student not in unread for said in report.repairs]
+    paragraph(title, ((row, [" ".join(report.repairs)]) for row, report in unread))
+    paragraph("Worth knowing, at no cost in points", ((row, report.listed) for row, report in graded))
+    repairs = [(row, report.repairs) for row, report in graded if (row, report) not in unread and report.repairs]
     if verbose:
-        text += _paragraph("Put right before grading", repairs)
+        paragraph("Put right before grading", repairs)
     elif repairs:
-        students = len({row.student for row, _ in repairs})
-        text += ["", f"Put right before grading, harmless: {len(repairs)} (students: {students}); --verbose lists them"]
-    edited = [(row, re.findall(EDITED_CHECK, " ".join(report.repairs))) for row, report in graded]
-    title = "Check cells that were edited; the released ones were used"
-    text += _paragraph(title, ((row, ", ".join(names)) for row, names in edited if names))
-    stopped = [(row, said) for row, report in graded for said in report.notes if INTERRUPTED in said]
-    text += _paragraph("Cells that did not come to an end, which takes its time whenever they are graded", stopped)
-    strange = [
-        (row, said.partition(": ")[2]) for row, report in graded for said in report.notes if STRANGE_WORDS in said
-    ]
-    text += _paragraph(f"{STRANGE_WORDS}, at no cost in points", strange)
-    text += _paragraph("Also", ((row, remark) for row in rows for remark in row.remarks))
+        number = sum(len(said) for _, said in repairs)
+        text += ["", f"Put right before grading, harmless: {number} (students: {len(repairs)}); --verbose lists them"]
+    paragraph("Also", ((row, row.remarks) for row in rows))
     troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
-    text += _paragraph("Without a result", ((row, row.reason) for row in troubled if not row.report))
-    text += _paragraph("Graded, but not written down everywhere", ((row, row.reason) for row in troubled if row.report))
+    paragraph("Without a result", ((row, [row.reason]) for row in troubled if not row.report))
+    paragraph("Graded, but not written down everywhere", ((row, [row.reason]) for row in troubled if row.report))
     return "\n".join(text)
 
 
-def _reviews(report: Report) -> list[str]:
-    """What a person has to look at, and why: what was suspicious, and checks that could not be run."""
-    said = list(report.reviews)
-    said = said[:_MOST_REVIEWS] + [f"... and {len(said) - _MOST_REVIEWS} more"] * (len(said) > _MOST_REVIEWS)
-    unjudged = [result for result in report.exercises if result.outcome == "review by hand" and not result.by_hand]
-    return said + [result.text for result in unjudged if result.said is None and not report.reviews]
+def _lines(assignment: str, rows: Sequence[Row]) -> list[str]:
+    """The head, and a line for everybody who handed in, in columns."""
+    head, exercises, topic = ["student", ""], list[str](), assignment.partition("_")[2]
+    if report := next((row.report for row in rows if row.report), None):
+        exercises = [result.exercise for result in report.exercises]
+        head = ["student", f"of {shown(report.possible)}"]
+        head += [f"{result.exercise.removeprefix(f'{topic}-')}/{shown(result.possible)}" for result in report.exercises]
+    lines = [_line(row, exercises) for row in rows if row.reason != NO_SUBMISSION]
+    widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
+    table = [head, ["-" * width for width in widths], *lines]
+    return ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False)).rstrip() for line in table]
 
 
 def _outcome(result: ExerciseResult, marks: Mapping[str, Mark]) -> str:
@@ -141,15 +131,6 @@ def _line(row: Row, exercises: Sequence[str]) -> list[str]:
     withheld = any(mark.waits if mark else results[name].waits for name, mark in marks.items())
     earned = shown(rounded(sum(score or 0.0 for score in scores), row.report.possible)) + "+?" * withheld
     return [student, earned, *(cell(results[name], marks[name]) if name in results else "" for name in exercises)]
-
-
-def _joined(line: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False)).rstrip()
-
-
-def _paragraph(title: str, said: Iterable[tuple[Row, str]]) -> list[str]:
-    lines = [f"  {_one_line(row.student)}" + (f": {_one_line(text)}" if text else "") for row, text in said]
-    return ["", f"{title}:", *lines] if lines else []
 
 
 def _one_line(text: str, limit: int = 400) -> str:

@@ -1,6 +1,5 @@
-"""Tries a teacher's own tests before anybody gets them: on the source's own answers, and on answers that only raise
-(``tried``). Tests that refuse the first would cost the whole class its points, tests that pass the second give them
-away.
+"""Tries a teacher's own tests before anybody gets them (``tried``): on the source's own answers, and on answers that
+give None. Tests that refuse the first would cost the whole class its points, tests that pass the second give them away.
 """
 
 from __future__ import annotations
@@ -37,40 +36,37 @@ def tried(page: Notebook, made: Notebook) -> list[Problem]:
 def _problems(page: Notebook, released: str, own: set[str]) -> Iterator[Problem]:
     places = {cell.grade_id: cell for cell in page.cells}
     with Grader() as grader:
-        for answers in ("the source's own", "that only raise"):
+        for is_right in (True, False):
             submitted = json.loads(released)
             for cell in submitted["cells"]:
                 grading = cell["metadata"].get("nbgrader", {})
                 if grading.get("solution") and cell["cell_type"] == "code":
                     solved = places[grading["grade_id"]].plain_code
-                    cell["source"] = solved if answers == "the source's own" else _only_raises(solved)
-            about = {"student": answers, "assignment": page.name}
-            report = grader.grade(released, json.dumps(submitted).encode(), **about)
-            for result in report.exercises:
-                if result.grade_id not in own:
-                    continue
-                cell = places[result.grade_id]
-                if answers == "the source's own" and result.earned < result.possible:
+                    cell["source"] = solved if is_right else _gives_none(solved)
+            content = json.dumps(submitted).encode()
+            report = grader.grade(released, content, student="teacher", assignment=page.name)
+            for result in (result for result in report.exercises if result.grade_id in own):
+                earns = f"earns {result.earned:g} of {result.possible:g} points"
+                if is_right and result.earned < result.possible:
                     why = "; ".join(why for why, _ in result.lost) or result.outcome
-                    what = f"The source's own answer earns {result.earned:g} of {result.possible:g} points: {why}."
-                    yield page.problem("own-solution", what, "mend the answer or the test.", cell)
-                elif answers == "that only raise" and result.earned > 0:
-                    what = (
-                        f"An answer whose functions only raise earns {result.earned:g} of {result.possible:g} points."
-                    )
+                    what, mend = f"The source's own answer {earns}: {why}.", "mend the answer or the test."
+                elif not is_right and result.earned > 0:
+                    what = f"An answer that gives None {earns}."
                     mend = "let every test call the answer, and compare what it gives in an assert without brackets."
-                    yield page.problem("own-tests", what, mend, cell)
+                else:
+                    continue
+                yield page.problem("own-tests", what, mend, places[result.grade_id])
 
 
-def _only_raises(source: str) -> str:
-    """The answer with functions that raise and values that are None; empty where it is not plain Python."""
+def _gives_none(source: str) -> str:
+    """The answer with functions that return None, and values that are None; empty where it is not plain Python."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
         return ""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = ast.parse('raise ArithmeticError("it only raises")').body
+            node.body = [ast.Pass()]
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node in tree.body:
             node.value = ast.Constant(None)
     return ast.unparse(tree)

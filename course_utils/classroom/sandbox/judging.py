@@ -34,25 +34,35 @@ def judged(
         # Headroom: an answer may have filled all memory that it is allowed, and judging takes some, too.
         resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
         _quieten()
-        exercise = None
+        look = partial(_own_check, request, shell)
         if request["exercise"]:
             lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
             (exercise,) = [one for one in lesson.EXERCISES if one.name == request["exercise"]]
+            from course_utils.checks import trial
             from course_utils.checks.judge import judge
+
+            vars(trial)["Settings"] = _comparing(trial.Settings, lambda: replaced.update(sealed()))
+            look = partial(_lesson_check, request, shell, exercise, judge)
         replaced = set(restore() if put_back else ())  # what cannot be put back is found again
         sealed = seal()
         begin()
-        if request["repeat"]:
-            shell.run(request["repeat"], _TEXT)
-        if exercise is not None:
-            result = _lesson_check(request, shell, exercise, judge)
-        else:
-            result = _in_a_thread(partial(_own_check, request, shell))
+        result = look()
         result |= {"threads": _is_thread_left(), "replaced": sorted(replaced.union(restore(), sealed()))}
         result["refused"] = list(dict.fromkeys(refused))
         return result
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         return {"unjudged": f"{type(error).__name__}: {_short(error)}"}
+
+
+def _comparing(settings: type, compare: Callable[[], None]) -> type:
+    """What a trial puts back when the answer returns, so that names are compared each time before the judge goes on."""
+
+    class Settings(settings):  # type: ignore[misc, valid-type]  # whatever the class is
+        def restore(self) -> Any:
+            compare()
+            return super().restore()
+
+    return Settings
 
 
 def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any, judge: Any) -> dict[str, Any]:
@@ -97,25 +107,6 @@ def _as_failure(error: BaseException) -> tuple[str, str]:
             return kind, text
         trace = trace.tb_next
     return (kind, text) if isinstance(error, AssertionError) else ("AssertionError", f"{kind}: {text}")
-
-
-def _in_a_thread(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What a function returns in a thread of its own. There no answer can ask for signals, which would hand it the main
-    thread's frame. A lesson's claims run in threads, too."""
-    found: list[Any] = []
-
-    def work() -> None:
-        try:
-            found.append(function())
-        except BaseException as error:
-            found.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if isinstance(found[0], BaseException):
-        raise found[0]
-    return found[0]
 
 
 def _run(statement: ast.stmt, space: dict[str, Any]) -> Any:

@@ -55,7 +55,7 @@ def prepare(
                 result = judged(request, shell, restore, put_back, begin, refused, partial(loader.sealed, picture))
             body = dumps(result)
             if os.getpid() == me:
-                channel.send({"body": body, "proof": prove(body, secret, dumps(request))})
+                channel.send({"body": body, "proof": prove(body, secret)})
         finally:
             leave(0)
 
@@ -78,7 +78,6 @@ def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
         if message["do"] == "cell":
             outputs, error = [], None
             if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
-                shell.user_ns |= {name: None for name in message["deletes"] if name not in shell.user_ns}
                 outputs, error = shell.run(message["source"], message["output_bytes"], store=True)
             if os.getpid() != me:  # a cell has forked, and this is the child
                 return

@@ -95,13 +95,12 @@ class Supervisor:
         left = sum(pid != self._pid and _stat(pid)[0] != "Z" for pid in self._members())
         self._kill_others()
         os.kill(self._pid, signal.SIGCONT)
-        request |= {"ticket": secrets.token_hex(8)}
         self._tell(request)
         threads, seconds = 0, 0.0
         try:
             threads = self._expect("threads", float(request["seconds"]))[0]["threads"]
             found, seconds = self._expect("proof", float(request["seconds"]), in_check=True)
-            message: dict[str, Any] = {"result": opened(found, self._secret, _json(request))}
+            message: dict[str, Any] = {"result": opened(found, self._secret)}
         except TimeoutError:
             seconds, why = float(request["seconds"]), f"it ran for more than {request['seconds']:g} s"
             message = {"stopped": "" if threads or left else "timed out", "why": why}
@@ -217,12 +216,6 @@ def empty(folder: Path) -> None:
     """Deletes what lies in a folder."""
     for path in folder.iterdir():
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _json(request: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(request)
 
 
 def _stat(pid: int) -> list[str]:
