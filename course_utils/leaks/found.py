@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from course_utils.base.user_code import Site
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder, Link
-from course_utils.holders.lines import as_written, keeping_line
+from course_utils.source.keeping import as_written, keeping_line
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import Finding, Grown, Made, Quiet
 from course_utils.leaks.joined import Joined

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from course_utils.holders.holder import NOBODY
-from course_utils.holders.lines import keeping_line
+from course_utils.source.keeping import keeping_line
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import GrowthReport, Part, Quiet
 from course_utils.leaks.found import Line, Links, chains_of, findings_of, grown_of, known_by, with_joined

@@ -3,14 +3,12 @@
 """
 
 import ast
-import functools
-import linecache
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from course_utils.base.user_code import Site, is_user_file
+from course_utils.base.user_code import Site
 from course_utils.holders.holder import Holder
+from course_utils.source.statements import called_name, parsed, parts_of, statements, users_files
 
 _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
@@ -72,7 +70,7 @@ def _aliases(files: Sequence[str], holder: Holder) -> Iterator[Holder]:
     for file in files:
         for node in ast.walk(parsed(file, holder.tail[1]) or ast.Module([], [])):
             if isinstance(node, ast.Call):
-                name = _called(node)
+                name = called_name(node)
                 called += [(name, at) for at, value in enumerate(node.args) if _ends_in(value, holder.tail)]
                 called += [(name, word.arg) for word in node.keywords if word.arg and _ends_in(word.value, holder.tail)]
                 # Handed on with a function: ``partial(note, losses)``, ``pool.submit(note, losses)``.
@@ -99,38 +97,13 @@ def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Fun
             yield from _functions(child, f"{inside}{child.name}." if isinstance(child, ast.ClassDef) else inside)
 
 
-def users_files() -> list[str]:
-    """Files of the user's modules, and the cells of a notebook, the latest first."""
-    modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    files = [*modules, *reversed(list(linecache.cache))]
-    return [file for file in dict.fromkeys(files) if isinstance(file, str) and is_user_file(file)]
-
-
-@functools.lru_cache(maxsize=64)
-def _tree(file: str, source: str) -> ast.Module | None:
-    try:
-        return ast.parse(source)
-    except SyntaxError:
-        return None
-
-
-def parsed(file: str, *words: str) -> ast.Module | None:
-    """The syntax of a file; None where it is not Python, not there, or has none of the words that are asked for.
-
-    Words are looked for in the text first: a project of hundreds of modules is not parsed for one name.
-    """
-    source = "".join(linecache.getlines(file))
-    named = not words or any(word in source or not word.isidentifier() for word in words)
-    return _tree(file, source) if source and named else None
-
-
 def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, int, Site]]:
     """Lines that may be the one: how likely each is where it stands, how likely by itself (``_worth``), the line."""
     of_a_function = holder.scope in ("local", "variable", "default")
     tree = parsed(file, holder.tail[1]) if file == holder.file or not of_a_function else None
     if tree is None:
         return
-    for function, statement in _statements(tree, "<module>"):
+    for function, statement in statements(tree):
         worth = _worth(statement, holder)
         if not worth:
             continue
@@ -145,17 +118,6 @@ def _within(function: str, where: str) -> bool:
     return function == where or function.startswith(f"{where}.")
 
 
-def _statements(parent: ast.AST, function: str, in_function: bool = False) -> Iterator[tuple[str, ast.stmt]]:
-    for child in ast.iter_child_nodes(parent):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            outer = "" if function == "<module>" else f"{function}.<locals>." if in_function else f"{function}."
-            yield from _statements(child, f"{outer}{child.name}", not isinstance(child, ast.ClassDef))
-        else:
-            if isinstance(child, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)):
-                yield function, child
-            yield from _statements(child, function, in_function)
-
-
 def _worth(statement: ast.stmt, holder: Holder) -> int:
     """How likely a statement is the one; 0 where it is not."""
     tail = holder.tail
@@ -165,9 +127,9 @@ def _worth(statement: ast.stmt, holder: Holder) -> int:
             named_buffer = node.func.attr == "register_buffer" and any(_is_text(arg, tail[1]) for arg in node.args)
             if _ends_in(receiver, tail) or named_buffer or _inside(receiver, tail):
                 return 1 if any(_is_number(arg) for arg in node.args) else 5
-        if isinstance(node, ast.Call) and tail[0] == "call" and _called(node).endswith(tail[1]):
+        if isinstance(node, ast.Call) and tail[0] == "call" and called_name(node).endswith(tail[1]):
             return 5
-        if isinstance(node, ast.Call) and _called(node) in _ADDS_TO_FIRST and _ends_in(node.args[0], tail):
+        if isinstance(node, ast.Call) and called_name(node) in _ADDS_TO_FIRST and _ends_in(node.args[0], tail):
             return 5
         method = node.func if holder.library and isinstance(node, ast.Call) and node.args else None
         if isinstance(method, ast.Attribute) and _ends_in(method.value, tail):
@@ -215,17 +177,6 @@ def as_written(holder: Holder, line: Site | None) -> str:
     return holder.name
 
 
-def parts_of(target: ast.expr) -> Iterator[ast.expr]:
-    """The targets that an assignment's target is made of: ``a``, ``b`` and ``c`` of ``a, (b, *c)``."""
-    if isinstance(target, (ast.Tuple, ast.List)):
-        for part in target.elts:
-            yield from parts_of(part)
-    elif isinstance(target, ast.Starred):
-        yield from parts_of(target.value)
-    else:
-        yield target
-
-
 def _ends_in(node: ast.AST, tail: tuple[str, str]) -> bool:
     kind, name = tail
     if kind == "name":
@@ -246,7 +197,7 @@ def _inside(node: ast.AST, tail: tuple[str, str]) -> bool:
 
 def _attributes_of(node: ast.AST, tail: tuple[str, str]) -> bool:
     """``vars(run)`` and ``run.__dict__``."""
-    if isinstance(node, ast.Call) and _called(node) == "vars" and node.args:
+    if isinstance(node, ast.Call) and called_name(node) == "vars" and node.args:
         return _ends_in(node.args[0], tail)
     return isinstance(node, ast.Attribute) and node.attr == "__dict__" and _ends_in(node.value, tail)
 
@@ -255,14 +206,10 @@ def _is_text(node: ast.AST, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
 
 
-def _called(node: ast.Call) -> str:
-    return getattr(node.func, "attr", getattr(node.func, "id", ""))
-
-
 def _is_number(node: ast.AST) -> bool:
     """A plain number is stored: ``loss.item()``, ``float(loss)``, ``len(x)``, ``1``."""
     if isinstance(node, ast.Call):
-        return _called(node) in ("item", "tolist", "float", "int", "len", "str", "size", "numel")
+        return called_name(node) in ("item", "tolist", "float", "int", "len", "str", "size", "numel")
     return isinstance(node, ast.Constant)
 
 

@@ -1,0 +1,80 @@
+"""What a graph has of an earlier round or pass: the parts that a backward pass comes to again (``parts_before``), and
+the variables that carry them over (``carried``).
+"""
+
+from typing import Any, NamedTuple
+
+from course_utils.base.user_code import Site
+from course_utils.why.log import Log, Pass
+from course_utils.why.look import VIEWS, spoken
+from course_utils.why.scene import Scene
+
+
+class Part(NamedTuple):
+    """What was computed before a pass and used again after it.
+
+    Attributes:
+        node: the node that made it.
+        site: its line.
+        of_view: what is used again is a view of it.
+    """
+
+    node: Any
+    site: Site
+    of_view: bool
+
+
+def failed_pass(log: Log) -> Pass | None:
+    """The backward pass that ended in an error."""
+    return next((one for one in reversed(log.passes) if one.failed), None)
+
+
+def parts_before(scene: Scene, log: Log, first: Pass) -> list[Part]:
+    """What was recorded before a pass, is used by what was recorded after it, and leads to what it went through."""
+    found: dict[Any, Part] = {}
+    recorded = [node for node in scene.nodes if not hasattr(node, "variable")]
+    for node in (node for node in recorded if node._sequence_nr() >= first.at):
+        for one, _ in node.next_functions:
+            if one is None or hasattr(one, "variable") or one._sequence_nr() >= first.at:
+                continue
+            of_view = False
+            while spoken(one.name()) in VIEWS and not hasattr(one.next_functions[0][0], "variable"):
+                one, of_view = one.next_functions[0][0], True
+            call = log.node(one)
+            if call is not None and _leads_to(one, first):
+                found.setdefault(one, Part(one, call.site, of_view))
+    return list(found.values())
+
+
+def _leads_to(node: Any, first: Pass) -> bool:
+    """Whether a node is one that a pass went through, or leads to one."""
+    waiting, seen = [node], set[Any]()
+    while waiting:
+        one = waiting.pop()
+        if (one.name(), one._sequence_nr()) in first.nodes:
+            return True
+        seen.add(one)
+        waiting += [before for before, _ in one.next_functions if before is not None and before not in seen]
+    return False
+
+
+def carried(scene: Scene, log: Log, parts: list[Part]) -> str:
+    """The lines that cut the variables which carry such parts into the next round; "" where not all have names."""
+    lines: dict[str, None] = {}
+    for part in parts:
+        names = [
+            one.name
+            for one in scene.named
+            if one.tensor.grad_fn is not None
+            and one.tensor.grad_fn.name() == part.node.name()
+            and (call := log.node(one.tensor.grad_fn)) is not None
+            and call.site == part.site
+        ]
+        if not names:
+            return ""
+        whole = names[0].rpartition("[")[0] if names[0].endswith("]") else ""
+        value = scene.value(whole) if whole else None
+        if whole and type(value) is not tuple:
+            return ""
+        lines[f"{whole} = tuple(part.detach() for part in {whole})" if whole else f"{names[0]} = {names[0]}.detach()"] = None
+    return "\n".join(lines)
