@@ -36,11 +36,11 @@ def no_history(scene: Scene, log: Log | None) -> Draft:
     name = scene.name(root) if root is not None else ""
     subject = f"`{name}`" if name else "The loss"
     cut = log.cut(root) if log is not None and root is not None else None
-    if cut is not None:
+    if cut is not None and cut.how != "values":
         how = tell_cut(draft, cut, subject)
         draft.cause = _CAUSES.get(how, "cut_history")
     elif not (_on_the_way_back(draft, log, root, subject) or _switched_off(draft, scene, subject)):
-        _left(draft, scene, log, root, subject)
+        _left(draft, scene, log, root, subject, cut)
     draft.happened[-1] += f" {begin(place(scene.here))} calls backward on what is left."
     draft.point("needed", scene.here)
     return draft
@@ -106,7 +106,9 @@ def _switched_off(draft: Draft, scene: Scene, subject: str) -> bool:
     return not scene.recording
 
 
-def _left(draft: Draft, scene: Scene, log: Log | None, root: torch.Tensor | None, subject: str) -> None:
+def _left(
+    draft: Draft, scene: Scene, log: Log | None, root: torch.Tensor | None, subject: str, values: Cut | None
+) -> None:
     """What the variables show, and the places of which a watch knows no more."""
     watched = log is not None and root is not None and bool(log.memory(root))
     modules = [(name, parameters_of(module)) for name, module in scene.objects(torch.nn.Module)]
@@ -129,8 +131,13 @@ def _left(draft: Draft, scene: Scene, log: Log | None, root: torch.Tensor | None
             f"Of your variables, {listed(history[:4])} {'has' if len(history) == 1 else 'have'} one." if history else "",
         )
         cuts: list[Any] = log.cuts_not_followed() if watched and log is not None else []
+        if values is not None:
+            draft.say(f"It was computed from a new tensor, made of plain values{where(values.site)}.")
+            draft.point("cut", values.site)
         if cuts:
-            draft.cause = "cut_history"
             tell_not_followed(draft, cuts)
+        if cuts or values is not None:
+            draft.cause = "cut_history"
         else:
-            draft.unsure = f"Where it was cut. {LOOK}"
+            unseen = "What Python and NumPy do with numbers and arrays, as after `tolist()`, is not seen."
+            draft.unsure = f"Where it was cut. {unseen if watched else LOOK}"

@@ -124,7 +124,7 @@ def _seen(draft: Draft, scene: Scene, log: Log, found: _Stale | None, edits: lis
         rounds = [one for one in earlier if found.node._sequence_nr() < one.at]
         draft.cause = "kept_graph" if rounds else "optimizer_step"
         if rounds:
-            parts = parts_before(scene, log, rounds[-1])
+            parts = parts_before(scene, log, rounds[-1], True)
             for part in parts[:2]:
                 draft.point("carried", part.site)
             draft.code = carried(scene, log, parts)
@@ -136,7 +136,8 @@ def _seen(draft: Draft, scene: Scene, log: Log, found: _Stale | None, edits: lis
         draft.cause = "indexed_assignment"
     else:
         draft.cause = "inplace_operation"
-        if not edit.recording and found is not None and found.tensor.is_leaf:
+        same = scene.names_on(found.tensor) if found is not None else []
+        if not edit.recording and any(one.tensor.is_leaf and one.tensor.requires_grad for one in same):
             draft.cure = f"Edit it after the backward in {place(scene.back)}, not between the forward pass and it."
         elif len(sites) == 1:
             draft.code = _without_edit(statement, edit)

@@ -59,7 +59,8 @@ class Cut(Call):
     """Where a history ended.
 
     Attributes:
-        how: "detach", "number", "dtype", "data", "mode" (recording was off), "operation" (it has no derivative).
+        how: "detach", "number", "dtype", "data", "mode" (recording was off), "operation" (it has no derivative); or
+            "values": a new tensor was made of plain values.
         leaves: the numbers of the memory of the leaves that the history led to.
         node: the number of the node that it ended behind; -1 for a leaf.
         switch: who switched recording off.

@@ -10,7 +10,7 @@ from course_utils.base.files import prose
 from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.log import Log, NotFinite
 from course_utils.why.look import kind_of_bad, range_of, spoken
-from course_utils.why.reason import FINE, LOOK, UNKNOWN, Draft, silences, where
+from course_utils.why.reason import FINE, LOOK, UNKNOWN, Draft, listed, silences, where
 from course_utils.why.scene import Scene
 
 # What a node has saved that shows it: the slot, which numbers in it tell, and whether backward alone goes wrong there.
@@ -130,32 +130,32 @@ def _seen(draft: Draft, said: str, found: NotFinite) -> None:
 
 def _shown(draft: Draft, scene: Scene, said: str, tensor: torch.Tensor) -> None:
     """What the graph and the user's variables still show."""
+    draft.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
+    leaves = [node.variable for node in scene.nodes if hasattr(node, "variable")]
+    bad = [name for leaf in leaves if leaf is not tensor and _is_bad(leaf) and (name := scene.name(leaf))]
     nodes = [node for node in scene.nodes if not hasattr(node, "variable")]
     for node in sorted(nodes, key=lambda node: node._sequence_nr()):
         op = spoken(node.name())
         saved = {slot.name: slot.value for slot in saved_slots(node, tells_freed=False) if not slot.packed}
         slot, tells, backward = _NOWHERE if _is_whole_power(node) else _SIGNS.get(op, _NOWHERE)
+        given = [value for key, value in saved.items() if key not in ("result", slot) and _is_nan(value)]
+        data = [one.name for value in given for one in scene.names_on(value) if not one.tensor.requires_grad]
+        if data:
+            draft.cause, draft.unsure = "in_the_data", ""
+            draft.say(f"{said} because the data is: `{data[0]}` holds NaN.")
+            return
         value, result = saved.get(slot), _is_bad(saved.get("result"))
         shows = isinstance(value, torch.Tensor) and slot != "" and bool(tells(value.detach()).any())
-        given = any(_is_nan(value) for key, value in saved.items() if key not in ("result", slot))
-        if (shows or result) and not given:
+        fits = not backward or result or bool(bad) or not _is_bad(tensor)
+        if (shows or result) and fits and not given:
             draft.cause = "made_backward" if backward and not result else "made_forward"
             numbers = f", with numbers from {range_of(value)}" if shows and isinstance(value, torch.Tensor) else ""
             draft.say(f"{said}. The first operation that can have made it is `{op}`{numbers}.")
             draft.cure, draft.unsure = _cure(op), f"Which line that is. {LOOK}"
             return
-    draft.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
-    for one in scene.named:
-        if not one.tensor.requires_grad and one.tensor is not tensor and one.tensor.numel() > 1 and _is_nan(one.tensor):
-            if not one.name.endswith(".grad"):
-                draft.cause, draft.unsure = "in_the_data", ""
-                draft.say(f"{said} because the data is: `{one.name}` holds NaN.")
-                return
-    leaves = [node.variable for node in scene.nodes if hasattr(node, "variable")]
-    bad = [name for leaf in leaves if leaf is not tensor and _is_bad(leaf) and (name := scene.name(leaf))]
     if bad:
         draft.cause = "in_the_weights"
-        said += f", and so {'is' if len(bad) == 1 else 'are'} {', '.join(f'`{name}`' for name in bad[:3])} already"
+        said += f", and so {'is' if len(bad) == 1 else 'are'} {listed(bad[:3])} already"
     draft.say(f"{said}.")
 
 

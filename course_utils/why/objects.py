@@ -208,10 +208,13 @@ def _scalar(draft: Draft, scene: Scene, log: Log | None) -> None:
     draft.point("made", site)
     draft.point("needed", scene.here)
     draft.cause = "forgotten_mean"
-    statement = statement_at(site) if site is not None else None
-    calls = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call)]
-    if any(word.arg == "reduction" and getattr(word.value, "value", "") == "none" for call in calls for word in call.keywords):
-        draft.cause = "unreduced_loss"
+    calls = [log.node(node) for node in scene.nodes[:20] if not hasattr(node, "variable")] if log is not None else []
+    for one in dict.fromkeys(call.site for call in calls if call is not None):
+        statement = statement_at(one)
+        words = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.keyword)]
+        if any(word.arg == "reduction" and getattr(word.value, "value", "") == "none" for word in words):
+            draft.cause = "unreduced_loss"
+            draft.point("asked for", one)
     layers = [own for own, module in scene.objects(torch.nn.Module) if getattr(module, "reduction", "") == "none"]
     if layers:
         draft.cause = "unreduced_loss"

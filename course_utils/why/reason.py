@@ -123,7 +123,7 @@ class Draft:
     def _perhaps(self) -> list[str]:
         """Where the cause is not known: those that its page has, and what helps."""
         page = next((page for page in pages() if page.key == self.page), None)
-        if page is None or self.cause or self.cure:
+        if page is None or self.cause or self.cure or self.unsure:
             return []
         return [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
 

@@ -29,13 +29,19 @@ def failed_pass(log: Log) -> Pass | None:
     return next((one for one in reversed(log.passes) if one.failed), None)
 
 
-def parts_before(scene: Scene, log: Log, first: Pass) -> list[Part]:
-    """What was recorded before a pass, is used by what was recorded after it, and leads to what it went through."""
+def parts_before(scene: Scene, log: Log, first: Pass, a_round_before: bool) -> list[Part]:
+    """What the rest of the graph has in common with a pass: of a round before, all that was recorded before the pass and
+    leads to what it went through; else what it went through itself.
+    """
+
+    def is_old(node: Any) -> bool:
+        number = node._sequence_nr()
+        return number < first.at if a_round_before else (node.name(), number) in first.nodes
+
     found: dict[Any, Part] = {}
-    recorded = [node for node in scene.nodes if not hasattr(node, "variable")]
-    for node in (node for node in recorded if node._sequence_nr() >= first.at):
+    for node in (node for node in scene.nodes if not hasattr(node, "variable") and not is_old(node)):
         for one, _ in node.next_functions:
-            if one is None or hasattr(one, "variable") or one._sequence_nr() >= first.at:
+            if one is None or hasattr(one, "variable") or not is_old(one):
                 continue
             of_view = False
             while spoken(one.name()) in VIEWS and not hasattr(one.next_functions[0][0], "variable"):

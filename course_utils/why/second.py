@@ -21,10 +21,10 @@ def second(scene: Scene, log: Log | None) -> Draft:
         draft.unsure = f"Which line recorded what is used again, and which backward freed it. {LOOK}"
         return draft
     _, first = max(freed, key=lambda pair: pair[0]._sequence_nr())
-    parts = parts_before(scene, log, first)
-    sites = list(dict.fromkeys(part.site for part in parts)) or _lines_of(scene, log, first)
     again = failed_pass(log)
     same = again is not None and again.stack == first.stack
+    parts = parts_before(scene, log, first, same)
+    sites = list(dict.fromkeys(part.site for part in parts)) or _lines_of(scene, log, first)
     draft.cause = _cause(log, first, parts, same)
     for site in sites[:4]:
         draft.point("made", site)

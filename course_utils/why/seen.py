@@ -123,11 +123,13 @@ def watcher(log: Log) -> Watcher:
             return
         for result in tensors_in((out,)):
             memories = log.memory(result)
-            if recorded:
+            if recorded and (result.is_floating_point() or result.is_complex()):
                 for memory in memories:
-                    memory.recorded = True
+                    memory.recorded |= not plan.views  # a view of a leaf shares the leaf's memory
             elif not one.in_backward and not plan.writes and not result.requires_grad:
                 cut = _ended(log, one, result) or entered
+                if one.name == "lift_fresh" and result.is_floating_point():
+                    cut = Cut("tensor", one.site, "values")
                 for memory in memories if cut is not None else ():
                     memory.cut = cut
             if not plan.views and result.is_floating_point() and log.many_bad < _MOST_BAD:
@@ -146,10 +148,10 @@ def _entered(log: Log, one: _Seen) -> Cut | None:
             if not tensor.requires_grad and memory.plain is None and one.name != "detach":
                 memory.plain = Call(one.name, one.site)
             if memory.cut is not None and not tensor.requires_grad:
-                found = found or memory.cut
+                found = memory.cut if found is None or found.how == "values" else found
             elif memory.recorded and torch.is_grad_enabled():
                 first = memory.tensor() if memory.tensor is not None else None
-                found = found or memory.cut or _new_cut(log, one, "data", first)
+                found = memory.cut or _new_cut(log, one, "data", first)
     return found
 
 

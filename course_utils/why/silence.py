@@ -64,7 +64,7 @@ class _Silence:
         if tensor.requires_grad:
             return None
         cut = self.log.cut(tensor) if self.log is not None else None
-        if cut is not None:
+        if cut is not None and cut.how != "values":
             draft = self._say("cut_history", "")
             draft.cause = "no_grad_mode" if tell_cut(draft, cut, f"`{name}`") == "mode" else "cut_history"
             return draft
