@@ -104,6 +104,11 @@ def of_error(error: BaseException | None, log: Log | None, recording: bool = Tru
     )  # fmt: skip
 
 
+def is_known(error: BaseException) -> bool:
+    """Whether the index has an error, or one that it came from."""
+    return any(page_for(f"{type(one).__name__}: {one}") is not None for one in _chain(error))
+
+
 def _chain(error: BaseException | None) -> list[BaseException]:
     """An error and those that it came from."""
     found: list[BaseException] = []

@@ -265,7 +265,7 @@ class Log:
     def passed(self, tensor: torch.Tensor) -> Pass | None:
         """The latest backward pass that led to a leaf."""
         numbers = set(self.numbers_of(tensor))
-        return next((one for one in reversed(self.passes) if numbers & one.leaves), None)
+        return next((one for one in reversed(self.passes) if numbers & one.leaves and not one.failed), None)
 
     def not_finite(self, tensor: torch.Tensor) -> NotFinite | None:
         """What first made a NaN or an infinity that got into a tensor."""

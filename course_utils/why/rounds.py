@@ -68,19 +68,18 @@ def carried(scene: Scene, log: Log, parts: list[Part]) -> str:
     """The lines that cut the variables which carry such parts into the next round; "" where not all have names."""
     lines: dict[str, None] = {}
     for part in parts:
-        names = [
-            one.name
-            for one in scene.named
-            if one.tensor.grad_fn is not None
-            and one.tensor.grad_fn.name() == part.node.name()
-            and (call := log.node(one.tensor.grad_fn)) is not None
-            and call.site == part.site
-        ]
+        names = {}
+        for one in scene.named:
+            node = one.tensor.grad_fn
+            call = log.node(node) if node is not None and node.name() == part.node.name() else None
+            if call is not None and call.site == part.site:
+                names.setdefault(node, one.name)
+        for name in names.values():
+            whole = name.rpartition("[")[0] if name.endswith("]") else ""
+            if whole and type(scene.value(whole)) is not tuple:
+                return ""
+            cut = f"tuple(part.detach() for part in {whole})" if whole else f"{name}.detach()"
+            lines[f"{whole or name} = {cut}"] = None
         if not names:
             return ""
-        whole = names[0].rpartition("[")[0] if names[0].endswith("]") else ""
-        value = scene.value(whole) if whole else None
-        if whole and type(value) is not tuple:
-            return ""
-        lines[f"{whole} = tuple(part.detach() for part in {whole})" if whole else f"{names[0]} = {names[0]}.detach()"] = None
     return "\n".join(lines)

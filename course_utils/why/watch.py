@@ -86,6 +86,7 @@ class watch_why:
 
     def _pass(self, backward: Callable, *args: Any, **kwargs: Any) -> Any:
         """Runs a backward pass, and notes what it goes through."""
+        __tracebackhide__ = True  # a notebook shows the error's way without it
         log = self.log
         given: Any = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
         roots = [given] if isinstance(given, torch.Tensor) else list(given)
@@ -158,6 +159,7 @@ def _who(frame: FrameType | None) -> Switch:
 
 def _telling(plain: Callable, listeners: list[Callable]) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         run = plain
         for listener in tuple(listeners):
             run = functools.partial(listener, run)
