@@ -36,7 +36,9 @@ def parsed(file: str, *words: str) -> ast.Module | None:
     return _tree(file, source) if source and named else None
 
 
-def statements(parent: ast.AST, function: str = "<module>", in_function: bool = False) -> Iterator[tuple[str, ast.stmt]]:
+def statements(
+    parent: ast.AST, function: str = "<module>", in_function: bool = False
+) -> Iterator[tuple[str, ast.stmt]]:
     """The statements that store, call or return something, each with the name of the function that it stands in."""
     for child in ast.iter_child_nodes(parent):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -71,8 +73,8 @@ def is_bound_in(name: str, site: Site) -> bool:
     """Whether the function of a line gives a variable what it computes: it is no argument, and no loop's."""
     tree = parsed(site.file)
     every = (one for function, one in statements(tree) if function == site.function) if tree is not None else ()
-    targets = [one.targets for one in every if isinstance(one, ast.Assign)]
-    return any(isinstance(part, ast.Name) and part.id == name for one in targets for whole in one for part in parts_of(whole))
+    targets = (whole for one in every if isinstance(one, ast.Assign) for whole in one.targets)
+    return any(isinstance(part, ast.Name) and part.id == name for whole in targets for part in parts_of(whole))
 
 
 def parts_of(target: ast.expr) -> Iterator[ast.expr]:

@@ -16,13 +16,13 @@ from course_utils.why.look import kind_of_bad
 from course_utils.why.not_finite import finite, nan_in_backward, not_finite
 from course_utils.why.objects import by_page
 from course_utils.why.pages import page_for
-from course_utils.why.reason import UNKNOWN, Draft, Reason
+from course_utils.why.reason import UNKNOWN, Reason
 from course_utils.why.scene import Scene
 from course_utils.why.second import second
 from course_utils.why.silence import silence
 from course_utils.why.watch import latest_log
 
-_SEARCHES: dict[str, Callable[[Scene, Log | None], Draft]] = {
+_SEARCHES: dict[str, Callable[[Scene, Log | None], Reason]] = {
     "modified_in_place": modified,
     "second_backward": second,
     "does_not_require_grad": no_history,
@@ -77,7 +77,7 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
         return _not_found(error, failure)
 
 
-def of_tensor(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Draft:
+def of_tensor(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
     """Why a tensor is not finite, has no gradient or does not move; of a loss that is finite, that it is."""
     if kind_of_bad(tensor) or (tensor.is_leaf and tensor.grad is not None and kind_of_bad(tensor.grad)):
         return not_finite(scene, log, tensor)
@@ -88,19 +88,19 @@ def of_tensor(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.T
 def of_error(error: BaseException | None, log: Log | None, recording: bool = True) -> Reason:
     """Why an error was raised."""
     if error is None:
-        return Reason("", UNKNOWN, "No error is known", ("No error was raised yet in this session.",))
+        return Reason("", UNKNOWN, "No error is known", ["No error was raised yet in this session."])
     for one in _chain(error):
         page = page_for(f"{type(one).__name__}: {one}")
         if page is not None and one.__traceback__ is None:  # a message that was pasted
             first = page.causes[0]
-            return Draft(page.key, first.key, happened=[first.cause]).done()
+            return Reason(page.key, first.key, happened=[first.cause]).done()
         if page is not None:
             scene, search = Scene(one, recording=recording), _SEARCHES.get(page.key)
-            draft = search(scene, log) if search is not None else by_page(scene, log, page)
-            return draft.done(log.age() if log is not None else "")
+            reason = search(scene, log) if search is not None else by_page(scene, log, page)
+            return reason.done(log.age() if log is not None else "")
     return Reason(
         "", UNKNOWN, "An error that is not in the index",
-        (f"{message_of(error)}", "It is none of the errors of autograd that the course knows."),
+        [message_of(error), "It is none of the errors of autograd that the course knows."],
     )  # fmt: skip
 
 
@@ -119,8 +119,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _not_found(error: Any, failure: BaseException) -> Reason:
-    said = (f"The error was: {message_of(error)}",) if error is not None else ()
-    return Reason(
-        "", UNKNOWN, "Could not find out",
-        (*said, f"The search itself failed, which is a mistake of the course: {message_of(failure)}"),
-    )  # fmt: skip
+    reason = Reason("", UNKNOWN, "Could not find out")
+    reason.say(f"The error was: {message_of(error)}" if error is not None else "")
+    reason.say(f"The search itself failed, which is a mistake of the course: {message_of(failure)}")
+    return reason

@@ -5,10 +5,9 @@ from typing import Any
 import torch
 
 from course_utils.base.text import describe
-from course_utils.base.user_code import Site, is_user_file
-from course_utils.graph.steps import local_variables
 from course_utils.why.log import Cut, Log
-from course_utils.why.reason import LOOK, Draft, begin, listed, place, where
+from course_utils.why.look import decorated
+from course_utils.why.reason import LOOK, Reason, begin, listed, place, where
 from course_utils.why.scene import Scene, parameters_of
 
 _CAUSES = {
@@ -26,27 +25,27 @@ _CUTS = {
 }
 """What each way to end a history does."""
 
-_SWITCHES = (torch.no_grad, torch.inference_mode, torch.set_grad_enabled)
+_DECORATED = "Leave the decorator out, or put what is to be recorded into `with torch.enable_grad():`."
 
 
-def no_history(scene: Scene, log: Log | None) -> Draft:
+def no_history(scene: Scene, log: Log | None) -> Reason:
     """Where the loss lost its history."""
-    draft = Draft("does_not_require_grad")
+    reason = Reason("does_not_require_grad")
     root = next((one for one in scene.roots if not one.requires_grad), None)
     name = scene.name(root) if root is not None else ""
     subject = f"`{name}`" if name else "The loss"
     cut = log.cut(root) if log is not None and root is not None else None
     if cut is not None and cut.how != "values":
-        how = tell_cut(draft, cut, subject)
-        draft.cause = _CAUSES.get(how, "cut_history")
-    elif not (_on_the_way_back(draft, log, root, subject) or _switched_off(draft, scene, subject)):
-        _left(draft, scene, log, root, subject, cut)
-    draft.happened[-1] += f" {begin(place(scene.here))} calls backward on what is left."
-    draft.point("needed", scene.here)
-    return draft
+        how = tell_cut(reason, cut, subject)
+        reason.cause = _CAUSES.get(how, "cut_history")
+    elif not (_on_the_way_back(reason, log, root, subject) or _switched_off(reason, scene, subject)):
+        _left(reason, scene, log, root, subject, cut)
+    reason.happened[-1] += f" {begin(place(scene.here))} calls backward on what is left."
+    reason.point("needed", scene.here)
+    return reason
 
 
-def tell_cut(draft: Draft, cut: Cut, subject: str) -> str:
+def tell_cut(reason: Reason, cut: Cut, subject: str) -> str:
     """Says where a history ended, and who switched recording off; returns how."""
     switch = cut.switch
     how = "reentrant" if switch is not None and switch.how == "checkpoint" else cut.how
@@ -55,59 +54,54 @@ def tell_cut(draft: Draft, cut: Cut, subject: str) -> str:
     if how == "mode" and switch is not None:
         by = "The function is decorated" if switch.how == "decorator" else "It was switched off"
         off = f" {by}{where(switch.site)}."
-        draft.point("switched off", switch.site)
+        reason.point("switched off", switch.site)
         if switch.how == "decorator":
-            draft.cure = "Leave the decorator out, or put what is to be recorded into `with torch.enable_grad():`."
-    draft.say(f"{subject} has no history: it ended{where(site)}. There, {_CUTS[how]}.{off}")
-    draft.point("cut", site)
+            reason.cure = _DECORATED
+    reason.say(f"{subject} has no history: it ended{where(site)}. There, {_CUTS[how]}.{off}")
+    reason.point("cut", site)
     return how
 
 
-def tell_not_followed(draft: Draft, cuts: list[Cut]) -> None:
+def tell_not_followed(reason: Reason, cuts: list[Cut]) -> None:
     """Names the lines at which a value went on as a number or an array, where a watch cannot follow it."""
     sites = list(dict.fromkeys(cut.site for cut in cuts))
     text = " or ".join(f"{place(site)}, `{site.source}`" for site in sites[:3])
     one = len(sites) == 1
-    draft.say(f"{'The one place' if one else 'A place'} where a history ended in what was watched is {text}.")
-    draft.unsure = "Where the value went from there: what Python and NumPy do with a number is not seen."
+    reason.say(f"{'The one place' if one else 'A place'} where a history ended in what was watched is {text}.")
+    reason.unsure = "Where the value went from there: what Python and NumPy do with a number is not seen."
     for site in sites[:3]:
-        draft.point("cut", site)
+        reason.point("cut", site)
 
 
-def _on_the_way_back(draft: Draft, log: Log | None, root: torch.Tensor | None, subject: str) -> bool:
+def _on_the_way_back(reason: Reason, log: Log | None, root: torch.Tensor | None, subject: str) -> bool:
     """It is a gradient, which has a history only where backward was told to record one."""
     made = [memory for memory in log.memory(root) if memory.born_task >= 0] if log and root is not None else []
     if made:
-        draft.cause = "cut_history"
-        draft.say(f"{subject} is a gradient, worked out{where(made[0].site)}, and how was not recorded.")
-        draft.cure = f"Say `create_graph=True` in {place(made[0].site)}."
-        draft.point("cut", made[0].site)
+        reason.cause = "cut_history"
+        reason.say(f"{subject} is a gradient, worked out{where(made[0].site)}, and how was not recorded.")
+        reason.cure = f"Say `create_graph=True` in {place(made[0].site)}."
+        reason.point("cut", made[0].site)
     return bool(made)
 
 
-def _switched_off(draft: Draft, scene: Scene, subject: str) -> bool:
+def _switched_off(reason: Reason, scene: Scene, subject: str) -> bool:
     """Recording is off now, or was in a decorated function that the error came through."""
-    for entry in scene.entries:
-        frame = entry.tb_frame
-        if frame.f_code.co_name == "decorate_context" and not is_user_file(frame.f_code.co_filename):
-            found = local_variables(frame)
-            code = getattr(found.get("func"), "__code__", None)
-            switch = getattr(found.get("ctx_factory"), "__self__", None)
-            if code is not None and type(switch) in _SWITCHES and not getattr(switch, "mode", None) is True:
-                site = Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-                draft.say(f"{subject} has no history. The error came through `{code.co_name}`, decorated{where(site)}: nothing is recorded in there.")
-                draft.cure = "Leave the decorator out, or put what is to be recorded into `with torch.enable_grad():`."
-                draft.cause = "no_grad_mode"
-                draft.point("switched off", site)
-                return True
+    for site in filter(None, (decorated(entry.tb_frame) for entry in scene.entries)):
+        reason.say(
+            f"{subject} has no history. The error came through `{site.function}`, decorated{where(site)}: nothing is"
+            " recorded in there."
+        )
+        reason.cure, reason.cause = _DECORATED, "no_grad_mode"
+        reason.point("switched off", site)
+        return True
     if not scene.recording:
-        draft.say(f"{subject} has no history, and recording is switched off at this moment.")
-        draft.cause, draft.unsure = "no_grad_mode", f"Which line switched it off. {LOOK}"
+        reason.say(f"{subject} has no history, and recording is switched off at this moment.")
+        reason.cause, reason.unsure = "no_grad_mode", f"Which line switched it off. {LOOK}"
     return not scene.recording
 
 
 def _left(
-    draft: Draft, scene: Scene, log: Log | None, root: torch.Tensor | None, subject: str, values: Cut | None
+    reason: Reason, scene: Scene, log: Log | None, root: torch.Tensor | None, subject: str, values: Cut | None
 ) -> None:
     """What the variables show, and the places of which a watch knows no more."""
     watched = log is not None and root is not None and bool(log.memory(root))
@@ -116,28 +110,31 @@ def _left(
     flagged = [one.name for one in scene.named if one.tensor.requires_grad]
     without = [one.name for one in scene.named if one.tensor.is_floating_point() and one.tensor is not root]
     if root is not None and not root.is_floating_point() and not root.is_complex():
-        draft.cause = "not_differentiable"
-        draft.say(f"{subject} is {describe(root)}: it holds no decimals.")
+        reason.cause = "not_differentiable"
+        reason.say(f"{subject} is {describe(root)}: it holds no decimals.")
     elif frozen and not flagged:
-        draft.cause = "frozen"
-        draft.say(f"{subject} has no history: every parameter of {listed(frozen[:3])} has `requires_grad=False`, and nothing else at hand requires grad.")
+        reason.cause = "frozen"
+        only = f"every parameter of {listed(frozen[:3])} has `requires_grad=False`"
+        reason.say(f"{subject} has no history: {only}, and nothing else at hand requires grad.")
     elif not flagged:
-        draft.cause = "not_flagged"
-        draft.say(f"{subject} has no history: none of your variables requires grad ({listed(without[:4])} do not).")
+        reason.cause = "not_flagged"
+        reason.say(f"{subject} has no history: none of your variables requires grad ({listed(without[:4])} do not).")
     else:
         history = [one.name for one in scene.named if one.tensor.grad_fn is not None]
-        draft.say(
+        reason.say(
             f"{subject} has no history.",
-            f"Of your variables, {listed(history[:4])} {'has' if len(history) == 1 else 'have'} one." if history else "",
+            f"Of your variables, {listed(history[:4])} {'has' if len(history) == 1 else 'have'} one."
+            if history
+            else "",
         )
         cuts: list[Any] = log.cuts_not_followed() if watched and log is not None else []
         if values is not None:
-            draft.say(f"It was computed from a new tensor, made of plain values{where(values.site)}.")
-            draft.point("cut", values.site)
+            reason.say(f"It was computed from a new tensor, made of plain values{where(values.site)}.")
+            reason.point("cut", values.site)
         if cuts:
-            tell_not_followed(draft, cuts)
+            tell_not_followed(reason, cuts)
         if cuts or values is not None:
-            draft.cause = "cut_history"
+            reason.cause = "cut_history"
         else:
             unseen = "What Python and NumPy do with numbers and arrays, as after `tolist()`, is not seen."
-            draft.unsure = f"Where it was cut. {unseen if watched else LOOK}"
+            reason.unsure = f"Where it was cut. {unseen if watched else LOOK}"

@@ -13,9 +13,9 @@ from course_utils.graph.recorded import Slot, saved_slots
 from course_utils.source.statements import is_bound_in, statement_at
 from course_utils.why.log import Edited, Log
 from course_utils.why.look import VIEWS, spoken
-from course_utils.why.reason import LOOK, Draft, begin, listed, place, where
-from course_utils.why.rounds import carried, failed_pass, parts_before
+from course_utils.why.reason import LOOK, Reason, begin, listed, place, where
 from course_utils.why.scene import Scene
+from course_utils.why.second import carried, failed_pass, parts_before
 
 
 class _Message(NamedTuple):
@@ -34,20 +34,20 @@ class _Stale(NamedTuple):
     tensor: torch.Tensor
 
 
-def modified(scene: Scene, log: Log | None) -> Draft:
+def modified(scene: Scene, log: Log | None) -> Reason:
     """Which tensor was edited, the line that made it, the line that edited it, and what to write instead."""
-    draft, message = Draft("modified_in_place"), _read(scene.message)
+    reason, message = Reason("modified_in_place"), _read(scene.message)
     found = _stale(scene, message)
     names = [one.name for one in scene.names_on(found.tensor)] if found is not None else []
     edits = [edit for edit in log.edits(found.tensor) if edit.version > message.expected] if log and found else []
-    _tell(draft, message, found, names, log)
+    _tell(reason, message, found, names, log)
     if log is not None and edits:
-        _seen(draft, scene, log, found, edits)
+        _seen(reason, scene, log, found, edits)
     else:
-        _left(draft, scene, found, names, message.now - message.expected)
-    draft.say(f"{begin(place(scene.back))} is the backward that needed it as it was.")
-    draft.point("needed", scene.back)
-    return draft
+        _left(reason, scene, found, names, message.now - message.expected)
+    reason.say(f"{begin(place(scene.back))} is the backward that needed it as it was.")
+    reason.point("needed", scene.back)
+    return reason
 
 
 def _read(text: str) -> _Message:
@@ -94,53 +94,53 @@ def _maker(message: _Message, found: _Stale | None, log: Log | None) -> tuple[st
     return "" if made in VIEWS else made, None
 
 
-def _tell(draft: Draft, message: _Message, found: _Stale | None, names: list[str], log: Log | None) -> None:
+def _tell(reason: Reason, message: _Message, found: _Stale | None, names: list[str], log: Log | None) -> None:
     subject = f"`{names[0]}`" if names else f"A tensor of shape {list(message.shape)}"
     made, maker = _maker(message, found, log)
     by = f", made by `{made}`" * bool(made) + (f" in {place(maker)}" if maker is not None else "")
-    draft.point("made", maker)
+    reason.point("made", maker)
     keeper = ""
     if found is not None:
         known = log.node(found.node) if log is not None else None
         keeper = f" by `{spoken(found.node.name())}`"
         if known is not None and known.site != maker:
             keeper += f" in {place(known.site)}"
-            draft.point("saved", known.site)
-    draft.say(f"{subject}{by}{',' * bool(by)} was saved for backward{keeper}.")
+            reason.point("saved", known.site)
+    reason.say(f"{subject}{by}{',' * bool(by)} was saved for backward{keeper}.")
 
 
-def _seen(draft: Draft, scene: Scene, log: Log, found: _Stale | None, edits: list[Edited]) -> None:
+def _seen(reason: Reason, scene: Scene, log: Log, found: _Stale | None, edits: list[Edited]) -> None:
     """What a watch has seen edit it since."""
     edit, sites = edits[0], list(dict.fromkeys(edit.site for edit in edits))
     statement = statement_at(edit.site)
     by = f", inside `{edit.by}`" if edit.by and not edit.steps else ""
     more = f", and {'again ' * (len(sites) == 1)}in {place(sites[1])}" if len(sites) > 1 else ""
-    draft.say(f"Its memory was edited{where(edit.site)}{by}{more}.")
+    reason.say(f"Its memory was edited{where(edit.site)}{by}{more}.")
     for site in sites[:3]:
-        draft.point("edited", site)
+        reason.point("edited", site)
     last = failed_pass(log)
     if edit.steps and found is not None and last is not None:
         earlier = [one for one in log.passes if one is not last and one.stack == last.stack]
         rounds = [one for one in earlier if found.node._sequence_nr() < one.at]
-        draft.cause = "kept_graph" if rounds else "optimizer_step"
+        reason.cause = "kept_graph" if rounds else "optimizer_step"
         if rounds:
             parts = parts_before(scene, log, rounds[-1], True)
             for part in parts[:2]:
-                draft.point("carried", part.site)
-            draft.code = carried(scene, log, parts)
+                reason.point("carried", part.site)
+            reason.code = carried(scene, log, parts)
     elif edit.by:
-        draft.cause = "inplace_activation" if _can_be_inplace(edit.by) else "inplace_operation"
-        if draft.cause == "inplace_operation":
-            draft.cure = f"`{edit.by}` writes to what it is given. Hand it a copy in {place(edit.site)}: `.clone()`."
+        reason.cause = "inplace_activation" if _can_be_inplace(edit.by) else "inplace_operation"
+        if reason.cause == "inplace_operation":
+            reason.cure = f"`{edit.by}` writes to what it is given. Hand it a copy in {place(edit.site)}: `.clone()`."
     elif edit.view or _stores_into_part(statement):
-        draft.cause = "indexed_assignment"
+        reason.cause = "indexed_assignment"
     else:
-        draft.cause = "inplace_operation"
+        reason.cause = "inplace_operation"
         same = scene.names_on(found.tensor) if found is not None else []
         if not edit.recording and any(one.tensor.is_leaf and one.tensor.requires_grad for one in same):
-            draft.cure = f"Edit it after the backward in {place(scene.back)}, not between the forward pass and it."
+            reason.cure = f"Edit it after the backward in {place(scene.back)}, not between the forward pass and it."
         elif len(sites) == 1:
-            draft.code = _without_edit(statement, edit)
+            reason.code = _without_edit(statement, edit)
 
 
 def _stores_into_part(statement: ast.stmt | None) -> bool:
@@ -166,10 +166,10 @@ def _without_edit(statement: ast.stmt | None, edit: Edited) -> str:
     )
 
 
-def _left(draft: Draft, scene: Scene, found: _Stale | None, names: list[str], times: int) -> None:
+def _left(reason: Reason, scene: Scene, found: _Stale | None, names: list[str], times: int) -> None:
     """What the graph and the variables still show of the edit."""
-    draft.say(f"Its memory was edited since, {'once' if times == 1 else f'{times} times'}." if times > 0 else "")
-    draft.unsure = f"Which line edited it. {LOOK}"
+    reason.say(f"Its memory was edited since, {'once' if times == 1 else f'{times} times'}." if times > 0 else "")
+    reason.unsure = f"Which line edited it. {LOOK}"
     if found is None:
         return
     for one in scene.names_on(found.tensor):
@@ -177,16 +177,16 @@ def _left(draft: Draft, scene: Scene, found: _Stale | None, names: list[str], ti
         if now is not None and now._sequence_nr() > found.node._sequence_nr() and not one.tensor._is_view():
             op = spoken(now.name())
             if op in VIEWS or op in ("index_put", "masked_fill"):
-                draft.cause = "indexed_assignment"
-                draft.say(f"The history of `{one.name}` ends in a write to a part of it now.")
+                reason.cause = "indexed_assignment"
+                reason.say(f"The history of `{one.name}` ends in a write to a part of it now.")
             else:
-                draft.cause = "" if _can_be_inplace(op) else "inplace_operation"
-                draft.say(f"The history of `{one.name}` ends in `{op}` now, which was recorded after that.")
+                reason.cause = "" if _can_be_inplace(op) else "inplace_operation"
+                reason.say(f"The history of `{one.name}` ends in `{op}` now, which was recorded after that.")
             return
         held = [name for name, optimizer in scene.objects(torch.optim.Optimizer) if _holds(optimizer, one.tensor)]
         if one.tensor.is_leaf and one.tensor.requires_grad and held:
             steps = listed([f"{name}.step()" for name in held])
-            draft.say(f"`{one.name}` is a weight. Not seen; a likely place: {steps}, which writes to it.")
+            reason.say(f"`{one.name}` is a weight. Not seen; a likely place: {steps}, which writes to it.")
             return
 
 

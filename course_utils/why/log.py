@@ -29,21 +29,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Edited(Call):
-    """An edit in place.
+    """An edit in place."""
 
-    Attributes:
-        version: the memory's counter after it.
-        by: the library's function that did it for the line: ``embedding``; "" where the line did it itself.
-        steps: an optimizer did it.
-        recording: whether recording was on.
-        view: it was done through a view of the tensor.
-    """
-
-    version: int
-    by: str
-    steps: bool
+    version: int  # the memory's counter after it
+    by: str  # the library's function that did it for the line, ``embedding``
+    steps: bool  # an optimizer did it
     recording: bool
-    view: bool
+    view: bool  # through a view of the tensor
 
 
 @dataclass(frozen=True)
@@ -56,20 +48,14 @@ class Switch:
 
 @dataclass(frozen=True)
 class Cut(Call):
-    """Where a history ended.
-
-    Attributes:
-        how: "detach", "number", "dtype", "data", "mode" (recording was off), "operation" (it has no derivative); or
-            "values": a new tensor was made of plain values.
-        leaves: the numbers of the memory of the leaves that the history led to.
-        node: the number of the node that it ended behind; -1 for a leaf.
-        switch: who switched recording off.
+    """Where a history ended: by "detach", a "number", a "dtype", "data", a "mode" (recording was off), an "operation"
+    (it has no derivative); or where a new tensor was made of plain "values".
     """
 
     how: str
-    leaves: frozenset[int] = frozenset()
-    node: int = -1
-    switch: Switch | None = None
+    leaves: frozenset[int] = frozenset()  # the numbers of the memory of those that the history led to
+    node: int = -1  # the number of the node behind which it ended
+    switch: Switch | None = None  # who switched recording off
 
 
 @dataclass(frozen=True)
@@ -81,49 +67,29 @@ class Recorded(Call):
 
 @dataclass(frozen=True)
 class NotFinite(Call):
-    """The call that first made a NaN or an infinity.
+    """The call that first made a NaN or an infinity."""
 
-    Attributes:
-        what: "nan" or "inf".
-        inputs: the ranges of what it was given, in words.
-        backward: it was made on the way back.
-        given: what it was given had one already: the data or, where ``edited`` says so, a weight.
-        before: what made the infinity that became a NaN here.
-        edited: the edit that made a weight so.
-    """
-
-    what: str
-    inputs: tuple[str, ...] = ()
+    what: str  # "nan" or "inf"
+    inputs: tuple[str, ...] = ()  # the ranges of what it was given, in words
     backward: bool = False
-    given: bool = False
-    before: "NotFinite | None" = None
+    given: bool = False  # what it was given had one already: the data or, where ``edited`` says so, a weight
+    before: "NotFinite | None" = None  # what made the infinity that became a NaN here
     edited: Edited | None = None
 
 
 @dataclass(eq=False)
 class Pass:
-    """One backward pass.
+    """One backward pass."""
 
-    Attributes:
-        stack: the user's lines that were running, innermost first.
-        order: when it began, as of ``Log.tick``.
-        at: the number that the next node would have got.
-        roots: the numbers of the nodes that it began at.
-        nodes: the nodes that it went through, by name and number.
-        keeps: whether it kept what they had saved.
-        leaves: the numbers of the memory of the leaves that it led to.
-        bad: the first NaN or infinity in it.
-    """
-
-    stack: tuple[Site, ...]
-    order: int
-    at: int
-    roots: frozenset[int]
-    nodes: frozenset[tuple[str, int]]
-    keeps: bool
-    leaves: frozenset[int]
+    stack: tuple[Site, ...]  # the user's lines that were running, innermost first
+    order: int  # when it began, as of ``Log.tick``
+    at: int  # the number that the next node would have got
+    roots: frozenset[int]  # the numbers of the nodes that it began at
+    nodes: frozenset[tuple[str, int]]  # those that it went through, by name and number
+    keeps: bool  # what they had saved
+    leaves: frozenset[int]  # the numbers of their memory
     failed: bool = False
-    bad: NotFinite | None = None
+    bad: NotFinite | None = None  # the first in it
 
 
 class Nodes:
@@ -154,24 +120,15 @@ class Nodes:
 
 
 class Memory(Storage):
-    """A storage, and what became of it.
-
-    Attributes:
-        edits: the edits in place, the first one first; None before the first.
-        cut: where the history ended of what is in it, or of what that was computed from.
-        bad: what first made a NaN or an infinity that is in it.
-        stepped: an optimizer has changed it.
-        recorded: what is in it was recorded.
-        plain: the first call that was given it without a history.
-    """
+    """A storage, and what became of it."""
 
     __slots__ = ("bad", "cut", "edits", "plain", "recorded", "stepped")
-    edits: list[Edited] | None
-    cut: Cut | None
-    bad: NotFinite | None
-    stepped: bool
-    recorded: bool
-    plain: Call | None
+    edits: list[Edited] | None  # the first one first; None before it
+    cut: Cut | None  # where the history ended of what is in it, or of what that was computed from
+    bad: NotFinite | None  # what first made one that is in it
+    stepped: bool  # an optimizer has changed it
+    recorded: bool  # what is in it has a history
+    plain: Call | None  # the first that was given it without
 
 
 def _born(memory: Memory, tensor: torch.Tensor) -> None:

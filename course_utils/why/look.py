@@ -3,11 +3,14 @@
 import math
 import re
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import torch
 
+from course_utils.base.user_code import Site, is_user_file
 from course_utils.graph.report import operation_name
+from course_utils.graph.steps import local_variables
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
@@ -53,6 +56,19 @@ def range_of(tensor: torch.Tensor) -> str:
     return f"{least} to {most}{more}" if least != most else f"{least}{more}"
 
 
+def decorated(frame: FrameType) -> Site | None:
+    """The user's function that a decorator runs with recording switched off; None where a frame is no decorator's."""
+    if frame.f_code.co_name != "decorate_context" or is_user_file(frame.f_code.co_filename):
+        return None
+    found = local_variables(frame)
+    code = getattr(found.get("func"), "__code__", None)
+    switch = getattr(found.get("ctx_factory"), "__self__", None)
+    if code is None or not isinstance(switch, _SWITCHES) or getattr(switch, "mode", False) is True:
+        return None
+    return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
+
+
+_SWITCHES = (torch.no_grad, torch.inference_mode, torch.set_grad_enabled)
 _SPOKEN = {
     "addmm": "linear", "mm": "matmul", "bmm": "matmul", "mv": "matmul", "to_copy": "to", "convolution": "conv",
     "nll_loss_forward": "nll_loss", "linalg_vector_norm": "norm", "unsafe_view": "view", "reshape_alias": "reshape",

@@ -12,8 +12,8 @@ _HINT = "An error of autograd: `why()` in the next cell says more; with `%%why` 
 def add_why(ipython: Any) -> None:
     """Adds the magics ``%why`` and ``%%why`` to a running IPython, and the line under a cell that fails.
 
-    ``%why`` is ``why()``, and ``%why model.weight, loss`` is ``why(model.weight, loss)``. ``%%why`` above a cell runs it
-    inside ``watch_why``, and answers below it: why it failed, what made its first NaN, or what its line asks for.
+    ``%why`` is ``why()``, and ``%why model.weight, loss`` is ``why(model.weight, loss)``. ``%%why`` above a cell runs
+    it inside ``watch_why``, and answers below it: why it failed, what made its first NaN, or what its line asks for.
     """
     from IPython.core.magic import output_can_be_silenced
 

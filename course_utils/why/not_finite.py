@@ -10,7 +10,7 @@ from course_utils.base.files import prose
 from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.log import Log, NotFinite
 from course_utils.why.look import kind_of_bad, range_of, spoken
-from course_utils.why.reason import FINE, LOOK, UNKNOWN, Draft, listed, silences, where
+from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, listed, silences, where
 from course_utils.why.scene import Scene
 
 # What a node has saved that shows it: the slot, which numbers in it tell, and whether backward alone goes wrong there.
@@ -36,12 +36,12 @@ _SIGNS: dict[str, tuple[str, Callable[[torch.Tensor], torch.Tensor], bool]] = {
 _NOWHERE = ("", lambda x: x, False)
 
 
-def not_finite(scene: Scene, log: Log | None, tensor: torch.Tensor) -> Draft:
+def not_finite(scene: Scene, log: Log | None, tensor: torch.Tensor) -> Reason:
     """Which operation made the first NaN or infinity that got into a tensor, or into its gradient."""
     own, name = kind_of_bad(tensor), scene.name(tensor) or "the tensor"
     shown = tensor if own else tensor.grad
     kind = "NaN" if own == "nan" or (not own and shown is not None and kind_of_bad(shown) == "nan") else "infinite"
-    draft = Draft("", title=f"Why {'' if own else 'the gradient of '}`{name}` is not finite")
+    reason = Reason("", title=f"Why {'' if own else 'the gradient of '}`{name}` is not finite")
     said = f"`{name}` is {kind}" if own else f"The gradient of `{name}` is {kind}"
     found = log.not_finite(shown) if log is not None and shown is not None else None
     if log is not None and (found is None or found.edited is not None):
@@ -50,30 +50,31 @@ def not_finite(scene: Scene, log: Log | None, tensor: torch.Tensor) -> Draft:
         numbers = {number for leaf in leaves for number in log.numbers_of(leaf)}
         found = next((one.bad for one in log.passes if one.bad is not None and numbers & one.leaves), found)
     if found is not None:
-        _seen(draft, said, found)
+        _seen(reason, said, found)
     else:
-        _shown(draft, scene, said, tensor)
-    if any(spoken(node.name()) == "where" for node in scene.nodes) and draft.cause in ("made_forward", "made_backward"):
-        draft.cure = _cure("where")
-    return draft
+        _shown(reason, scene, said, tensor)
+    chosen = any(spoken(node.name()) == "where" for node in scene.nodes)
+    if chosen and reason.cause in ("made_forward", "made_backward"):
+        reason.cure = _cure("where")
+    return reason
 
 
-def finite(scene: Scene, loss: torch.Tensor) -> Draft:
+def finite(scene: Scene, loss: torch.Tensor) -> Reason:
     """A loss that is finite: whether the gradients and the weights behind it are."""
     name = scene.name(loss) or "the loss"
     for leaf in (node.variable for node in scene.nodes if hasattr(node, "variable")):
         for what, own in (("", leaf), ("The gradient of ", leaf.grad)):
             if own is not None and kind_of_bad(own):
                 whose = scene.name(leaf) or f"a weight of shape {list(leaf.shape)}"
-                draft = Draft("", UNKNOWN, f"`{name}` is finite, and a weight behind it is not")
-                draft.say(f"`{name}` is finite. {what}`{whose}` is not: `why({whose})` says where that came from.")
-                return draft
-    draft = Draft("", FINE, f"Nothing is seen to be wrong with `{name}`")
-    draft.say(f"`{name}` is finite, {range_of(loss)}, and so are the weights behind it and their gradients.")
-    return draft
+                reason = Reason("", UNKNOWN, f"`{name}` is finite, and a weight behind it is not")
+                reason.say(f"`{name}` is finite. {what}`{whose}` is not: `why({whose})` says where that came from.")
+                return reason
+    reason = Reason("", FINE, f"Nothing is seen to be wrong with `{name}`")
+    reason.say(f"`{name}` is finite, {range_of(loss)}, and so are the weights behind it and their gradients.")
+    return reason
 
 
-def first_bad(log: Log) -> Draft | None:
+def first_bad(log: Log) -> Reason | None:
     """What made the first loss that was not finite, or the first gradient that was NaN; None where none was seen.
 
     An infinite gradient of a finite loss that makes no NaN is what a gradient scaler looks for, and waits out.
@@ -81,56 +82,58 @@ def first_bad(log: Log) -> Draft | None:
     found = log.first_bad
     if found is None or (found.backward and found.what == "inf"):
         return None
-    draft = Draft("", title="Why a loss or a gradient is not finite")
-    _seen(draft, "A loss or a gradient was not finite", found)
-    return draft
+    reason = Reason("", title="Why a loss or a gradient is not finite")
+    _seen(reason, "A loss or a gradient was not finite", found)
+    return reason
 
 
-def nan_in_backward(scene: Scene, log: Log | None) -> Draft:
+def nan_in_backward(scene: Scene, log: Log | None) -> Reason:
     """Which operation anomaly mode found, and its line."""
-    draft, found = Draft("nan_in_backward", "edge_of_domain"), log.first_bad if log is not None else None
+    reason, found = Reason("nan_in_backward", "edge_of_domain"), log.first_bad if log is not None else None
     node = re.search(r"Function '(\w+)' returned nan", scene.message)
     op = spoken(node[1]) if node else ""
     given = f" It was given {', '.join(found.inputs)}." if found is not None and found.inputs else ""
     line = where(found.site) if found is not None else ""
-    draft.say(f"The gradient became NaN on its way back through `{op}`{line}.{given}")
-    draft.point("made", found.site if found is not None else None)
-    draft.unsure = "" if found is not None else f"Which line: the warning above the error shows it. {LOOK}"
-    draft.point("needed", scene.back)
-    draft.cure = _cure(op)
-    return draft
+    reason.say(f"The gradient became NaN on its way back through `{op}`{line}.{given}")
+    reason.point("made", found.site if found is not None else None)
+    reason.unsure = "" if found is not None else f"Which line: the warning above the error shows it. {LOOK}"
+    reason.point("needed", scene.back)
+    reason.cure = _cure(op)
+    return reason
 
 
-def _seen(draft: Draft, said: str, found: NotFinite) -> None:
+def _seen(reason: Reason, said: str, found: NotFinite) -> None:
     first = found
     while first.before is not None:
         first = first.before
     op = spoken(first.name)
     if first.given and first.edited is not None:
-        draft.cause = "in_the_weights"
-        said += f": a weight was so before it was used{where(first.site)}. It was last edited{where(first.edited.site)}."
-        draft.point("made", first.edited.site)
-        draft.point("used", first.site)
+        reason.cause = "in_the_weights"
+        said += (
+            f": a weight was so before it was used{where(first.site)}. It was last edited{where(first.edited.site)}."
+        )
+        reason.point("made", first.edited.site)
+        reason.point("used", first.site)
     elif first.given:
-        draft.cause = "in_the_data"
+        reason.cause = "in_the_data"
         said += f" because the data is: it came in{where(first.site)}."
-        draft.point("used", first.site)
+        reason.point("used", first.site)
     else:
-        draft.cause = "made_backward" if first.backward else "made_forward"
+        reason.cause = "made_backward" if first.backward else "made_forward"
         way = "backward, on its way back through " if first.backward else ""
         said += f". The first was made by {way}`{op}`{where(first.site)}."
         said += f" It was given {', '.join(first.inputs)}." if first.inputs else ""
-        draft.point("made", first.site)
-        draft.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
+        reason.point("made", first.site)
+        reason.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
     if found is not first:
         said += f" The infinity became a NaN{where(found.site) if found.site != first.site else ''}."
-        draft.point("became NaN", found.site if found.site != first.site else None)
-    draft.say(said)
+        reason.point("became NaN", found.site if found.site != first.site else None)
+    reason.say(said)
 
 
-def _shown(draft: Draft, scene: Scene, said: str, tensor: torch.Tensor) -> None:
+def _shown(reason: Reason, scene: Scene, said: str, tensor: torch.Tensor) -> None:
     """What the graph and the user's variables still show."""
-    draft.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
+    reason.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
     leaves = [node.variable for node in scene.nodes if hasattr(node, "variable")]
     bad = [name for leaf in leaves if leaf is not tensor and _is_bad(leaf) and (name := scene.name(leaf))]
     nodes = [node for node in scene.nodes if not hasattr(node, "variable")]
@@ -141,22 +144,22 @@ def _shown(draft: Draft, scene: Scene, said: str, tensor: torch.Tensor) -> None:
         given = [value for key, value in saved.items() if key not in ("result", slot) and _is_nan(value)]
         data = [one.name for value in given for one in scene.names_on(value) if not one.tensor.requires_grad]
         if data:
-            draft.cause, draft.unsure = "in_the_data", ""
-            draft.say(f"{said} because the data is: `{data[0]}` holds NaN.")
+            reason.cause, reason.unsure = "in_the_data", ""
+            reason.say(f"{said} because the data is: `{data[0]}` holds NaN.")
             return
         value, result = saved.get(slot), _is_bad(saved.get("result"))
         shows = isinstance(value, torch.Tensor) and slot != "" and bool(tells(value.detach()).any())
         fits = not backward or result or bool(bad) or not _is_bad(tensor)
         if (shows or result) and fits and not given:
-            draft.cause = "made_backward" if backward and not result else "made_forward"
+            reason.cause = "made_backward" if backward and not result else "made_forward"
             numbers = f", with numbers from {range_of(value)}" if shows and isinstance(value, torch.Tensor) else ""
-            draft.say(f"{said}. The first operation that can have made it is `{op}`{numbers}.")
-            draft.cure, draft.unsure = _cure(op), f"Which line that is. {LOOK}"
+            reason.say(f"{said}. The first operation that can have made it is `{op}`{numbers}.")
+            reason.cure, reason.unsure = _cure(op), f"Which line that is. {LOOK}"
             return
     if bad:
-        draft.cause = "in_the_weights"
+        reason.cause = "in_the_weights"
         said += f", and so {'is' if len(bad) == 1 else 'are'} {listed(bad[:3])} already"
-    draft.say(f"{said}.")
+    reason.say(f"{said}.")
 
 
 def _is_whole_power(node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What ``why`` answers (``Reason``), as a card in a notebook and as text elsewhere, and how it comes about (``Draft``)."""
+"""What ``why`` answers (``Reason``), as a card in a notebook and as text elsewhere."""
 
 import functools
 import os
@@ -18,9 +18,7 @@ from course_utils.why.pages import pages
 FINE = "nothing_wrong"
 """The cause where nothing is wrong."""
 
-LOOK = (
-    "To see the line, put `%%why` above the cell and run it again; a script, with `autograd-control why script.py`."
-)
+LOOK = "To see the line, put `%%why` above the cell and run it again; a script, with `autograd-control why script.py`."
 
 UNKNOWN = "unknown"
 """The cause where it could not be found out."""
@@ -29,7 +27,7 @@ _told: set[str] = set()
 """What it was explained of why the engine cares: it is said once."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(eq=False, repr=False)
 class Reason(Shown):
     """Why an error was raised, a gradient is missing, or a number is not finite.
 
@@ -40,25 +38,61 @@ class Reason(Shown):
         title: what it is about, in a few words.
         happened: what happened, with the user's names and lines; a sentence or more each.
         lines: the user's lines that matter: what each did ("edited"), and where it is.
-        means: why the engine cares.
         cure: the smallest change that mends it.
         code: that change as a line of the user's code; "" where it is none.
-        explained: where the course explains it: a lesson's name and one of its headings.
         unsure: what could not be known, and how to find out.
+        means: why the engine cares.
+        explained: where the course explains it: a lesson's name and one of its headings.
         again: ``means`` was shown before, and is left out of the card.
     """
 
     page: str
-    cause: str
-    title: str
-    happened: tuple[str, ...]
-    lines: tuple[tuple[str, Site], ...] = ()
-    means: str = ""
+    cause: str = ""
+    title: str = ""
+    happened: list[str] = field(default_factory=list)
+    lines: list[tuple[str, Site]] = field(default_factory=list)
     cure: str = ""
     code: str = ""
-    explained: tuple[str, ...] = ()
     unsure: str = ""
+    means: str = ""
+    explained: tuple[str, ...] = ()
     again: bool = False
+
+    def say(self, *sentences: str) -> None:
+        """Adds sentences to what happened, as one paragraph."""
+        text = " ".join(sentence for sentence in sentences if sentence)
+        self.happened += [text] * bool(text)
+
+    def point(self, role: str, site: Site | None) -> None:
+        """Adds a line, where it is known and new in this role."""
+        if site is not None and site.file and (role, site) not in self.lines:
+            self.lines.append((role, site))
+
+    def done(self, age: str = "") -> "Reason":
+        """Itself, with the texts of its page, or of ``silences.toml`` where it has none.
+
+        Args:
+            age: how old what was seen is; "" where that need not be said.
+        """
+        page = next((page for page in pages() if page.key == self.page), None)
+        texts = {} if page is not None else silences().get(self.cause, {})
+        known = next((one for one in page.causes if one.key == self.cause), None) if page is not None else None
+        if page is not None:
+            self.title, self.means, self.explained = page.title, page.means, page.explained
+            if not self.cause and not self.cure and not self.unsure:
+                self.happened += [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
+        if known is not None:
+            self.cure, self.explained = self.cure or known.cure, known.explained
+        elif texts:
+            self.means, self.cure = prose(texts.get("means", "")), self.cure or prose(texts.get("cure", ""))
+            self.explained = tuple(texts.get("explained", ()))
+        self.happened = self.happened or [self.title]
+        if age and self.lines:
+            self.say(f"The lines are as a watch has seen them that ended {age} ago.")
+        self.again = (self.page or self.cause) in _told
+        _told.add(self.page or self.cause)
+        self.cause = self.cause or UNKNOWN
+        return self
 
     def card(self) -> Block:
         """Both forms, made now."""
@@ -77,65 +111,6 @@ class Reason(Shown):
     def line(self, role: str) -> int:
         """The number of the first line with a role; 0 where there is none."""
         return next((site.line for said, site in self.lines if said == role), 0)
-
-
-@dataclass
-class Draft:
-    """What a search for the cause has found so far; ``done`` makes a ``Reason`` of it and of the texts of its page, or of
-    ``silences.toml`` where it has none.
-    """
-
-    page: str
-    cause: str = ""
-    title: str = ""
-    happened: list[str] = field(default_factory=list)
-    lines: list[tuple[str, Site]] = field(default_factory=list)
-    cure: str = ""
-    code: str = ""
-    unsure: str = ""
-
-    def say(self, *sentences: str) -> None:
-        """Adds sentences to what happened, as one paragraph."""
-        text = " ".join(sentence for sentence in sentences if sentence)
-        self.happened += [text] * bool(text)
-
-    def point(self, role: str, site: Site | None) -> None:
-        """Adds a line, where it is known and new in this role."""
-        if site is not None and site.file and (role, site) not in self.lines:
-            self.lines.append((role, site))
-
-    def done(self, age: str = "") -> Reason:
-        """The reason.
-
-        Args:
-            age: how old what was seen is; "" where that need not be said.
-        """
-        title, means, cure, explained = self._texts()
-        again = (self.page or self.cause) in _told
-        _told.add(self.page or self.cause)
-        seen = [f"The lines are as a watch has seen them that ended {age} ago."] * bool(age and self.lines)
-        happened = (*(self.happened or [title]), *self._perhaps(), *seen)
-        return Reason(
-            self.page, self.cause or UNKNOWN, self.title or title, happened, tuple(self.lines), means,
-            self.cure or cure, self.code, explained, self.unsure, again,
-        )  # fmt: skip
-
-    def _perhaps(self) -> list[str]:
-        """Where the cause is not known: those that its page has, and what helps."""
-        page = next((page for page in pages() if page.key == self.page), None)
-        if page is None or self.cause or self.cure or self.unsure:
-            return []
-        return [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
-
-    def _texts(self) -> tuple[str, str, str, tuple[str, ...]]:
-        if not self.page:
-            texts = silences().get(self.cause, {})
-            return self.title, prose(texts.get("means", "")), prose(texts.get("cure", "")), tuple(texts.get("explained", ()))
-        page = next(page for page in pages() if page.key == self.page)
-        for text in page.causes:
-            if text.key == self.cause:
-                return page.title, page.means, text.cure, text.explained
-        return page.title, page.means, "", page.explained
 
 
 @functools.cache

@@ -32,19 +32,12 @@ _SECONDS = 0.15
 
 
 class Frame(NamedTuple):
-    """A user's function that the error came through, or that is running.
-
-    Attributes:
-        variables: its variables; a module's for code outside of functions.
-        site: the line that was running.
-        expression: the part of it that was being worked out; None where that is not known.
-        space: the variables of its module.
-    """
+    """A user's function that the error came through, or that is running."""
 
     variables: dict[str, Any]
     site: Site
-    expression: ast.expr | None
-    space: dict[str, Any]
+    expression: ast.expr | None  # the part of the line that was being worked out
+    space: dict[str, Any]  # the variables of its module
 
 
 class Named(NamedTuple):
@@ -77,7 +70,7 @@ class Scene:
         self.error, self.recording = error, recording
         self.entries = list(_entries(error.__traceback__ if error is not None else None))
         users = [one for one in self.entries if is_user_file(one.tb_frame.f_code.co_filename)]
-        self.frames = tuple(_frame_at(entry) for entry in reversed(users))
+        self.frames = tuple(_frame(one.tb_frame, one.tb_lineno, one.tb_lasti) for one in reversed(users))
         if error is None:
             self.frames = tuple(_running(caller))
         self.back = self._back()
@@ -194,11 +187,6 @@ def _running(frame: FrameType | None) -> Iterator[Frame]:
         if is_user_file(frame.f_code.co_filename):
             yield _frame(frame, frame.f_lineno, frame.f_lasti)
         frame = frame.f_back
-
-
-def _frame_at(entry: TracebackType) -> Frame:
-    """The function of a traceback's entry, as it was left."""
-    return _frame(entry.tb_frame, entry.tb_lineno, entry.tb_lasti)
 
 
 def _frame(frame: FrameType, line: int | None, instruction: int) -> Frame:

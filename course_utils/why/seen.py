@@ -230,7 +230,11 @@ def _look(log: Log, one: _Seen, result: torch.Tensor, memories: list[Memory]) ->
     log.many_bad += 1
     running = log.running[-1] if log.running else None
     # Of what is infinite on the way back, that which makes a NaN in the end counts.
-    if one.in_backward and running is not None and (running.bad is None or (what == "nan" and running.bad.what == "inf")):
+    if (
+        one.in_backward
+        and running is not None
+        and (running.bad is None or (what == "nan" and running.bad.what == "inf"))
+    ):
         running.bad = found
         if log.first_bad is None or log.first_bad.what == "inf":
             log.first_bad = found

@@ -11,20 +11,20 @@ from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.history import tell_cut, tell_not_followed
 from course_utils.why.log import Log
 from course_utils.why.look import spoken
-from course_utils.why.reason import FINE, LOOK, UNKNOWN, Draft, listed, place, where
+from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, listed, place, where
 from course_utils.why.scene import HELD, Scene, modules_in, own, parameters_of
 
 _FLAT = {"round", "sign", "floor", "ceil", "trunc"}
 _LEAKY = {"relu", "relu6", "hardtanh"}
 
 
-def silence(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Draft:
+def silence(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
     """Why a tensor has no gradient, or does not move.
 
     Args:
         loss: what its gradient was expected of; None where any will do.
     """
-    return _Silence(scene, log, tensor, loss).draft()
+    return _Silence(scene, log, tensor, loss).reason()
 
 
 class _Silence:
@@ -38,25 +38,25 @@ class _Silence:
         made = self.log.made(tensor) if self.log is not None else None
         self.made = made.site if made is not None else None
 
-    def draft(self) -> Draft:
+    def reason(self) -> Reason:
         found = self._flag() or self._leaf() or (self._no_gradient() if self.gradient is None else self._zero())
         return found or self._moves() or self._fine()
 
-    def _say(self, cause: str, happened: str, *lines: tuple[str, Site | None], unsure: str = "") -> Draft:
+    def _say(self, cause: str, happened: str, *lines: tuple[str, Site | None], unsure: str = "") -> Reason:
         what = "gets no gradient" if self.gradient is None else "does not move"
-        draft = Draft("", cause, f"Why `{self.name}` {what}", unsure=unsure)
-        draft.say(happened)
+        reason = Reason("", cause, f"Why `{self.name}` {what}", unsure=unsure)
+        reason.say(happened)
         for role, site in lines:
-            draft.point(role, site)
-        return draft
+            reason.point(role, site)
+        return reason
 
-    def _fine(self, happened: str = "") -> Draft:
+    def _fine(self, happened: str = "") -> Reason:
         has = "has a gradient" if self.gradient is not None else "needs no gradient now"
-        draft = Draft("", FINE, f"Nothing is seen to be wrong with `{self.name}`")
-        draft.say(happened or f"`{self.name}`, {describe(self.tensor)}, {has}.")
-        return draft
+        reason = Reason("", FINE, f"Nothing is seen to be wrong with `{self.name}`")
+        reason.say(happened or f"`{self.name}`, {describe(self.tensor)}, {has}.")
+        return reason
 
-    def _flag(self) -> Draft | None:
+    def _flag(self) -> Reason | None:
         tensor, name, made = self.tensor, self.name, ("made", self.made)
         if not tensor.is_floating_point() and not tensor.is_complex():
             said = f"`{name}` is {describe(tensor)}: it holds no decimals, so it has no gradient."
@@ -65,14 +65,14 @@ class _Silence:
             return None
         cut = self.log.cut(tensor) if self.log is not None else None
         if cut is not None and cut.how != "values":
-            draft = self._say("cut_history", "")
-            draft.cause = "no_grad_mode" if tell_cut(draft, cut, f"`{name}`") == "mode" else "cut_history"
-            return draft
+            reason = self._say("cut_history", "")
+            reason.cause = "no_grad_mode" if tell_cut(reason, cut, f"`{name}`") == "mode" else "cut_history"
+            return reason
         if isinstance(tensor, torch.nn.Parameter):
             return self._say("frozen", f"`{name}` is a parameter with `requires_grad=False`.")
         return self._say("not_flagged", f"`{name}`{where(self.made)} does not require grad, and has no history.", made)
 
-    def _leaf(self) -> Draft | None:
+    def _leaf(self) -> Reason | None:
         node = self.tensor.grad_fn
         if node is None or self.tensor.retains_grad:
             return None
@@ -81,7 +81,7 @@ class _Silence:
         said = f"`{self.name}` is no leaf: `{spoken(node.name())}` made it{where(site)}."
         return self._say("not_a_leaf", said, ("made", site))
 
-    def _no_gradient(self) -> Draft | None:
+    def _no_gradient(self) -> Reason | None:
         if self.tensor.is_leaf and self.tensor._base is not None and self.tensor._base.requires_grad:
             said = f"`{self.name}` is a view, made while recording was off{where(self.made)}, and has no history."
             return self._say("no_grad_mode", said, ("made", self.made))
@@ -91,7 +91,7 @@ class _Silence:
             return self._waits(reached)
         return self._unreached(losses)
 
-    def _unreached(self, losses: list[torch.Tensor]) -> Draft:
+    def _unreached(self, losses: list[torch.Tensor]) -> Reason:
         """No loss leads to it."""
         loss = next(iter(losses), None)
         name = self.scene.name(self.loss) if self.loss is not None else ""
@@ -100,33 +100,35 @@ class _Silence:
         if loss is not None and loss.is_leaf:
             own_flag = " Its own flag is up, as of a tensor that was made anew." if loss.requires_grad else ""
             said += f" `{self.scene.name(loss) or 'loss'}` has no history at all.{own_flag}"
-        draft = self._say("unused", said)
+        reason = self._say("unused", said)
         log = self.log
         if log is not None:
             cuts = [cut for one in losses for cut in log.cuts_in(nodes_behind(one), self.tensor)]
             cuts += [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
             plain, free = log.plain(self.tensor), log.cuts_not_followed(self.tensor)
             if cuts:
-                how = tell_cut(draft, cuts[0], f"What comes from `{self.name}`")
-                draft.cause = "no_grad_mode" if how == "mode" else "cut_history"
-                return draft
+                how = tell_cut(reason, cuts[0], f"What comes from `{self.name}`")
+                reason.cause = "no_grad_mode" if how == "mode" else "cut_history"
+                return reason
             if free or plain is not None:
-                draft.cause = "cut_history"
+                reason.cause = "cut_history"
                 if free:
-                    tell_not_followed(draft, free)
+                    tell_not_followed(reason, free)
                 elif plain is not None:
-                    draft.say(f"Its value was used without its history{where(plain.site)}.")
-                    draft.point("cut", plain.site)
-                return draft
+                    reason.say(f"Its value was used without its history{where(plain.site)}.")
+                    reason.point("cut", plain.site)
+                return reason
         else:
-            draft.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
+            reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
         alike = [
             one for node in (nodes_behind(loss) if loss is not None else ())
             if isinstance(one := getattr(node, "variable", None), torch.Tensor) and one.shape == self.tensor.shape
         ]  # fmt: skip
         names = [found for one in alike if (found := self.scene.name(one))]
-        draft.say(f"Of the same shape, {listed(names[:3])} {'is' if len(names) == 1 else 'are'} in it." if names else "")
-        return draft
+        reason.say(
+            f"Of the same shape, {listed(names[:3])} {'is' if len(names) == 1 else 'are'} in it." if names else ""
+        )
+        return reason
 
     def _losses(self) -> Iterator[torch.Tensor]:
         """The single numbers that the user's variables hold, those with a history first."""
@@ -139,7 +141,7 @@ class _Silence:
         nodes = nodes_behind(loss)
         return any(getattr(node, "variable", node) is (self.tensor if mine is None else mine) for node in nodes)
 
-    def _waits(self, loss: torch.Tensor | None) -> Draft | None:
+    def _waits(self, loss: torch.Tensor | None) -> Reason | None:
         """It is part of a graph, and has no gradient: backward was not called, or the gradient was cleared."""
         slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
         passed = self.log.passed(self.tensor) if self.log is not None else None
@@ -159,11 +161,11 @@ class _Silence:
         if used:
             return self._fine(f"`.grad` is None since it was cleared{where(at)}; a step before that used it.")
         said = f"A gradient arrived in `{self.name}`, and was cleared since{where(at)}."
-        draft = self._say("cleared", said, back, ("cleared", at))
+        reason = self._say("cleared", said, back, ("cleared", at))
         if cleared is not None and stepped is not None and cleared[0] < stepped[0]:
-            draft.point("step", stepped[1])
-            draft.cure = f"Clear it after the step, or before `backward()`: {place(stepped[1])} finds no gradient."
-        return draft
+            reason.point("step", stepped[1])
+            reason.cure = f"Clear it after the step, or before `backward()`: {place(stepped[1])} finds no gradient."
+        return reason
 
     def _last(self, what: str) -> tuple[int, Site] | None:
         """When and where an optimizer or a module that has the tensor last stepped or cleared gradients."""
@@ -175,7 +177,7 @@ class _Silence:
     def _among(self, tensors: list[torch.Tensor]) -> bool:
         return any(one is self.tensor for one in tensors)
 
-    def _zero(self) -> Draft | None:
+    def _zero(self) -> Reason | None:
         if self.gradient is None or bool((self.gradient.detach() != 0).any()):
             return None
         zero = f"The gradient of `{self.name}` is zero"
@@ -187,7 +189,9 @@ class _Silence:
         if edits and edits[-1].name in ("zero_", "fill_"):
             if self._has_moved():
                 return self._fine(f"{zero} since it was cleared{where(edits[-1].site)}; before that, it was used.")
-            return self._say("cleared", f"{zero} since it was cleared{where(edits[-1].site)}.", ("cleared", edits[-1].site))
+            return self._say(
+                "cleared", f"{zero} since it was cleared{where(edits[-1].site)}.", ("cleared", edits[-1].site)
+            )
         if self.gradient._version and not edits:
             said = f"{zero}, and its memory was written to since it arrived, as `w.grad.zero_()` does."
             return self._say("cleared", said, unsure=f"Which line wrote to it. {LOOK}")
@@ -198,12 +202,12 @@ class _Silence:
             ("dead_unit", _LEAKY, "which gives zero, and a derivative of zero, for all that is not positive"),
         ):
             node = next((node for node in nodes if spoken(node.name()) in ops), None)
-            if node is not None and not (cause == "dead_unit" and any(map(_is_half, [self.tensor, *nodes]))):
+            if node is not None:
                 known = self.log.node(node) if self.log is not None else None
                 site = known.site if known is not None else None
-                return self._say(cause, f"{zero}: it comes through `{spoken(node.name())}`{where(site)}, {why}.", ("zero", site))
-        if any(map(_is_half, [self.tensor, *nodes])):
-            return self._say("underflow", f"{zero}, and it was worked out in float16.")
+                return self._say(
+                    cause, f"{zero}: it comes through `{spoken(node.name())}`{where(site)}, {why}.", ("zero", site)
+                )
         return self._say("zero_gradient", f"{zero}, though it arrived.")
 
     def _optimizers(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
@@ -213,7 +217,7 @@ class _Silence:
             if self._among(group["params"])
         ]  # fmt: skip
 
-    def _moves(self) -> Draft | None:
+    def _moves(self) -> Reason | None:
         """Whether an optimizer changes it."""
         every = self.scene.objects(torch.optim.Optimizer)
         if not every or self.gradient is None or not self.tensor.is_leaf:
@@ -221,24 +225,22 @@ class _Silence:
         mine = self._optimizers()
         if not mine:
             hidden = self._in_plain_list()
-            said = f"`{self.name}` has a gradient, and no optimizer has it: {listed([name for name, _ in every])} has others."
+            others = listed([name for name, _ in every])
+            said = f"`{self.name}` has a gradient, and no optimizer has it: {others} has others."
             if hidden:
                 said += f" It hangs in `{hidden}`, a plain Python container, where `parameters()` does not look."
             return self._say("hidden_in_list" if hidden else "not_in_optimizer", said)
-        name, optimizer, group = mine[0]
+        name, _, group = mine[0]
         rate, last = float(group["lr"]), self._last("step")
         if not rate:
-            return self._say("learning_rate_zero", f"`{self.name}` has a gradient, and `{name}` moves it with a learning rate of 0.")
+            return self._say(
+                "learning_rate_zero", f"`{self.name}` has a gradient, and `{name}` moves it with a learning rate of 0."
+            )
         if not self._has_moved() and self.log is not None and last is None:
             passed = self.log.passed(self.tensor)
             back = passed.stack[0] if passed is not None and passed.stack else None
             said = f"`{self.name}` has a gradient and `{name}` has `{self.name}`, and `{name}.step()` was not called."
             return self._say("no_step", said, ("backward", back))
-        change = rate * self.gradient.detach().abs().max().item()
-        least = torch.finfo(self.tensor.dtype).eps * self.tensor.detach().abs().max().item() / 4
-        if isinstance(optimizer, torch.optim.SGD) and change < least:
-            said = f"A step changes `{self.name}` by at most {change:.1g}, which is less than its numbers can hold."
-            return self._say("step_too_small", said)
         if self.log is None and not self._has_moved():
             said = f"`{self.name}` has a gradient, and `{name}`, with a learning rate of {rate:g}, has `{self.name}`."
             return self._say(UNKNOWN, said, unsure=f"Whether `{name}.step()` ran. {LOOK}")
@@ -261,11 +263,3 @@ class _Silence:
             return self.log.stepped(self.tensor)
         stated = any(self.tensor in one.state and one.state[self.tensor] for _, one, _ in self._optimizers())
         return stated or self.tensor._version > 1
-
-
-def _is_half(thing: Any) -> bool:
-    """Whether a tensor, or something that a node has saved, is in float16."""
-    if isinstance(thing, torch.Tensor) or hasattr(thing, "variable"):
-        return getattr(thing, "variable", thing).dtype is torch.float16
-    values = (slot.value for slot in saved_slots(thing, tells_freed=False))
-    return any(isinstance(value, torch.Tensor) and value.dtype is torch.float16 for value in values)

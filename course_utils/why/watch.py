@@ -19,6 +19,7 @@ from course_utils.graph.recorded import nodes_behind
 from course_utils.record.operations import OperationWatch, Watcher
 from course_utils.record.process import NEW_THREADS, replaced
 from course_utils.why.log import Log, Pass, Switch
+from course_utils.why.look import decorated
 from course_utils.why.seen import MOST_NODES, watcher
 
 _latest: list[Log] = []
@@ -149,10 +150,8 @@ def _who(frame: FrameType | None) -> Switch:
     """Who switches recording off, from a frame outwards."""
     site = user_site(frame)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
-        if frame.f_code.co_name == "decorate_context":
-            code = getattr(frame.f_locals.get("func"), "__code__", None)
-            if code is not None and is_user_file(code.co_filename):
-                return Switch("decorator", Site(code.co_filename, code.co_firstlineno, code.co_qualname))
+        if (function := decorated(frame)) is not None:
+            return Switch("decorator", function)
         frame = frame.f_back
     return Switch("block", site)
 
@@ -169,5 +168,8 @@ def _telling(plain: Callable, listeners: list[Callable]) -> Callable:
 
 
 _BACKWARD = [replaced(torch.autograd, name, _telling) for name in ("backward", "grad")]
-_SWITCHES = [replaced(torch.set_grad_enabled, "__init__", _telling), replaced(torch.inference_mode, "__enter__", _telling)]
+_SWITCHES = [
+    replaced(torch.set_grad_enabled, "__init__", _telling),
+    replaced(torch.inference_mode, "__enter__", _telling),
+]
 _CLEARING = [replaced(owner, "zero_grad", _telling) for owner in (torch.optim.Optimizer, torch.nn.Module)]

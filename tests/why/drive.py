@@ -1,9 +1,9 @@
 """Runs a program of a table, alone or under a watch, and asks why (``asked``, ``misses``).
 
 A table is a text file of ``programs/``. Each entry begins with ``=== name  page/cause``, and may go on with
-``# alone: cause`` (what is named without a watch; by default no cause), ``# cure: words`` (a regular expression that the
-cure has), and ``# ask: why(...)`` for a silence. Then comes the program, with ``torch``, ``nn``, ``F`` and ``np`` at
-hand; ``# %%`` begins another cell. Its lines end in the roles that they have when it is watched: ``# made``; alone, no
+``# alone: cause`` (what is named without a watch; by default no cause), ``# cure: words`` (a regular expression that
+the cure has), and ``# ask: why(...)`` for a silence. Then comes the program, with ``torch``, ``nn``, ``F`` and ``np``
+at hand; ``# %%`` begins another cell. Its lines end in the roles that they have when watched: ``# made``; alone, no
 other lines may be named. Where a line is offered to paste, it is pasted, and then the program must run.
 """
 
