@@ -84,7 +84,11 @@ class _Silence:
     def _no_gradient(self) -> Reason | None:
         if self.tensor.is_leaf and self.tensor._base is not None and self.tensor._base.requires_grad:
             said = f"`{self.name}` is a view, made while recording was off{where(self.made)}, and has no history."
-            return self._say("no_grad_mode", said, ("made", self.made))
+            reason = self._say("no_grad_mode", said, ("made", self.made))
+            reason.cure = (
+                f"Make a leaf of its own of it: `{self.name} = {self.name}.detach().clone().requires_grad_()`."
+            )
+            return reason
         losses = [self.loss] if self.loss is not None else list(self._losses())
         reached = next((one for one in losses if self._leads_to(one)), None)
         if reached is not None or (self.log is not None and self.log.passed(self.tensor) is not None):
