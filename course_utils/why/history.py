@@ -20,6 +20,7 @@ _CUTS = {
     "number": "a number is taken out of it, and a Python number has no history",
     "dtype": "whole numbers and truth values have no gradient",
     "operation": "the operation has no derivative",
+    "gradient": "`torch.autograd.grad` gives gradients without a history, unless it is told `create_graph=True`",
     "reentrant": "a checkpoint with `use_reentrant=True` records nothing unless one of its inputs requires grad",
     "mode": "recording was switched off",
 }
@@ -38,7 +39,7 @@ def no_history(scene: Scene, log: Log | None) -> Reason:
     if cut is not None and cut.how != "values":
         how = tell_cut(reason, cut, subject)
         reason.cause = _CAUSES.get(how, "cut_history")
-    elif not (_on_the_way_back(reason, log, root, subject) or _switched_off(reason, scene, subject)):
+    elif not _switched_off(reason, scene, subject):
         _left(reason, scene, log, root, subject, cut)
     reason.happened[-1] += f" {begin(place(scene.here))} calls backward on what is left."
     reason.point("needed", scene.here)
@@ -57,6 +58,8 @@ def tell_cut(reason: Reason, cut: Cut, subject: str) -> str:
         reason.point("switched off", switch.site)
         if switch.how == "decorator":
             reason.cure = _DECORATED
+    if how == "gradient":
+        reason.cure = f"Say `create_graph=True` in {place(site)}."
     reason.say(f"{subject} has no history: it ended{where(site)}. There, {_CUTS[how]}.{off}")
     reason.point("cut", site)
     return how
@@ -71,17 +74,6 @@ def tell_not_followed(reason: Reason, cuts: list[Cut]) -> None:
     reason.unsure = "Where the value went from there: what Python and NumPy do with a number is not seen."
     for site in sites[:3]:
         reason.point("cut", site)
-
-
-def _on_the_way_back(reason: Reason, log: Log | None, root: torch.Tensor | None, subject: str) -> bool:
-    """It is a gradient, which has a history only where backward was told to record one."""
-    made = [memory for memory in log.memory(root) if memory.born_task >= 0] if log and root is not None else []
-    if made:
-        reason.cause = "cut_history"
-        reason.say(f"{subject} is a gradient, worked out{where(made[0].site)}, and how was not recorded.")
-        reason.cure = f"Say `create_graph=True` in {place(made[0].site)}."
-        reason.point("cut", made[0].site)
-    return bool(made)
 
 
 def _switched_off(reason: Reason, scene: Scene, subject: str) -> bool:

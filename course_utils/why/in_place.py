@@ -46,6 +46,7 @@ def modified(scene: Scene, log: Log | None) -> Reason:
     else:
         _left(reason, scene, found, names, message.now - message.expected)
     reason.say(f"{begin(place(scene.back))} is the backward that needed it as it was.")
+    reason.happened = [" ".join(reason.happened)]
     reason.point("needed", scene.back)
     return reason
 

@@ -49,7 +49,7 @@ class Switch:
 @dataclass(frozen=True)
 class Cut(Call):
     """Where a history ended: by "detach", a "number", a "dtype", "data", a "mode" (recording was off), an "operation"
-    (it has no derivative); or where a new tensor was made of plain "values".
+    (it has no derivative); of a "gradient", or where a new tensor was made of plain "values", there never was one.
     """
 
     how: str
@@ -173,7 +173,9 @@ class Log:
         """Where the history of a tensor ended, or of what it was computed from."""
         if tensor.requires_grad:
             return None
-        return next((memory.cut for memory in self.memory(tensor) if memory.cut is not None), None)
+        gradients = (memory for memory in self.memory(tensor) if memory.born_task >= 0)
+        gradient = next((Cut("grad", memory.site, "gradient") for memory in gradients), None)
+        return self._first(tensor, "cut") or gradient
 
     def cuts_in(self, nodes: Iterable[Any], leaf: torch.Tensor) -> list[Cut]:
         """Where the ways from a leaf to some nodes were cut."""
@@ -226,15 +228,18 @@ class Log:
 
     def not_finite(self, tensor: torch.Tensor) -> NotFinite | None:
         """What first made a NaN or an infinity that got into a tensor."""
-        return next((memory.bad for memory in self.memory(tensor) if memory.bad is not None), None)
+        return self._first(tensor, "bad")
 
     def plain(self, tensor: torch.Tensor) -> Call | None:
         """The first call that was given a tensor's memory without a history."""
-        return next((memory.plain for memory in self.memory(tensor) if memory.plain is not None), None)
+        return self._first(tensor, "plain")
 
     def stepped(self, tensor: torch.Tensor) -> bool:
         """Whether an optimizer has changed a tensor."""
-        return any(memory.stepped for memory in self.memory(tensor))
+        return bool(self._first(tensor, "stepped"))
+
+    def _first(self, tensor: torch.Tensor, what: str) -> Any:
+        return next((found for memory in self.memory(tensor) if (found := getattr(memory, what))), None)
 
     def note(self, owner: Any, what: str, site: Site) -> None:
         """An optimizer or a module has done something: "step", "zero_grad"."""

@@ -196,8 +196,6 @@ def _leaf(reason: Reason, scene: Scene, log: Log | None) -> None:
         reason.cause = "manual_step"
     elif leaf is not None:
         reason.cause = "own_initialisation" if isinstance(leaf[1], torch.nn.Parameter) else "filled_after_flag"
-        if leaf[1].grad is not None:
-            reason.cause = "manual_step"
 
 
 def _scalar(reason: Reason, scene: Scene, log: Log | None) -> None:

@@ -11,13 +11,15 @@ from course_utils.why.look import VIEWS, spoken
 from course_utils.why.reason import LOOK, Reason, begin, place
 from course_utils.why.scene import Scene
 
+_PIECES = ("unbind", "split", "split_with_sizes")
+
 
 class Part(NamedTuple):
     """What was computed before a pass and used again after it."""
 
     node: Any  # that made it
     site: Site
-    of_view: bool  # what is used again is a view of it
+    is_piece: bool  # what is used again is one piece of it
 
 
 def second(scene: Scene, log: Log | None) -> Reason:
@@ -64,7 +66,7 @@ def _cause(log: Log, first: Pass, parts: list[Part], same: bool) -> str:
         return "shared_part"
     if any(log.ran_since(part.site, first.at) for part in parts):
         return "kept_state"
-    return "shared_part" if any(part.of_view for part in parts) else "made_outside_loop"
+    return "shared_part" if any(part.is_piece for part in parts) else "made_outside_loop"
 
 
 def _tell(reason: Reason, scene: Scene, first: Pass, parts: list[Part], sites: list[Site], same: bool) -> None:
@@ -105,12 +107,13 @@ def parts_before(scene: Scene, log: Log, first: Pass, a_round_before: bool) -> l
         for one, _ in node.next_functions:
             if one is None or hasattr(one, "variable") or not is_old(one):
                 continue
-            of_view = False
+            is_piece = False
             while spoken(one.name()) in VIEWS and not hasattr(one.next_functions[0][0], "variable"):
-                one, of_view = one.next_functions[0][0], True
+                is_piece = is_piece or spoken(one.name()) in _PIECES
+                one = one.next_functions[0][0]
             call = log.node(one)
             if call is not None and _leads_to(one, first):
-                found.setdefault(one, Part(one, call.site, of_view))
+                found.setdefault(one, Part(one, call.site, is_piece))
     return list(found.values())
 
 

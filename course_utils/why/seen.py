@@ -147,8 +147,8 @@ def _entered(log: Log, one: _Seen) -> Cut | None:
         for memory in log.memory(tensor):
             if not tensor.requires_grad and memory.plain is None and one.name != "detach":
                 memory.plain = Call(one.name, one.site)
-            if memory.cut is not None and not tensor.requires_grad:
-                found = memory.cut if found is None or found.how == "values" else found
+            if not tensor.requires_grad and (cut := log.cut(tensor)) is not None:
+                found = cut if found is None or found.how == "values" else found
             elif memory.recorded and torch.is_grad_enabled():
                 first = memory.tensor() if memory.tensor is not None else None
                 found = memory.cut or _new_cut(log, one, "data", first)
